@@ -1,0 +1,90 @@
+"""The durability layer for an AI agent's memory: snapshots in the Colony vault, or in any other.
+
+>>> from colony_memory import ColonyMemory, open_vault
+>>> mem = ColonyMemory(backend=open_vault("memory:"))  # ColonyMemory(api_key="col_…") for the hosted vault
+>>> info = mem.backup({"MEMORY.md": "two years of notes"})
+>>> mem.restore()
+{'MEMORY.md': 'two years of notes'}
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._version import __version__
+from colony_memory.client import AsyncColonyMemory, ColonyMemory
+from colony_memory.exceptions import (
+    BackupUncertain,
+    ColonyMemoryError,
+    ColonyMemoryWarning,
+    ConflictDetected,
+    PruneIncomplete,
+    QuotaExceeded,
+    RateLimited,
+    RollbackDetected,
+    SnapshotCorrupt,
+    SnapshotNotFound,
+    UnsupportedFormat,
+    UntrustedSnapshot,
+    VaultDenied,
+    VaultError,
+    VaultUnavailable,
+)
+from colony_memory.signing import Ed25519Signer, Signer
+from colony_memory.snapshot import FORMAT, SnapshotInfo
+from colony_memory.vaults import AsyncVaultBackend, VaultBackend, open_vault
+
+if TYPE_CHECKING:
+    from colony_memory.reports import SnapshotDiff, VaultMap, VerifyReport
+    from colony_memory.retention import PrunePlan, Retention
+
+__all__ = [
+    "FORMAT",
+    "AsyncColonyMemory",
+    "AsyncVaultBackend",
+    "BackupUncertain",
+    "ColonyMemory",
+    "ColonyMemoryError",
+    "ColonyMemoryWarning",
+    "ConflictDetected",
+    "Ed25519Signer",
+    "PruneIncomplete",
+    "PrunePlan",
+    "QuotaExceeded",
+    "RateLimited",
+    "Retention",
+    "RollbackDetected",
+    "Signer",
+    "SnapshotCorrupt",
+    "SnapshotDiff",
+    "SnapshotInfo",
+    "SnapshotNotFound",
+    "UnsupportedFormat",
+    "UntrustedSnapshot",
+    "VaultBackend",
+    "VaultDenied",
+    "VaultError",
+    "VaultMap",
+    "VaultUnavailable",
+    "VerifyReport",
+    "__version__",
+    "open_vault",
+]
+
+# Loaded when they are first asked for: an agent that boots to restore does not wait for them.
+_LATE = {
+    "PrunePlan": "retention",
+    "Retention": "retention",
+    "SnapshotDiff": "reports",
+    "VaultMap": "reports",
+    "VerifyReport": "reports",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_LATE[name]}"), name)

@@ -1,0 +1,72 @@
+"""The one place that turns whatever a vault raises into an error of this package."""
+
+from __future__ import annotations
+
+import errno
+
+from colony_memory.exceptions import (
+    ColonyMemoryError,
+    QuotaExceeded,
+    RateLimited,
+    VaultDenied,
+    VaultError,
+    VaultUnavailable,
+)
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_FULL_CODES = frozenset({"QUOTA_EXCEEDED", "LIMIT_EXCEEDED"})
+# By name: http.client, json, httpx and asyncio are not imported for a comparison.
+_NO_ANSWER = frozenset({
+    "ColonyNetworkError",
+    "HTTPException",
+    "JSONDecodeError",
+    "TimeoutError",
+    "TransportError",
+    "UnicodeDecodeError",
+})  # fmt: skip
+_DENIED = {
+    "KARMA_TOO_LOW": "the vault takes writes from 10 karma on: earn some on the Colony, or save to another vault "
+    "(backend=LocalVault(path)) until then",
+    "AUTH_PENDING_ACTIVATION": "the account is not active yet",
+    "AUTH_AGENT_ONLY": "vaults are for agents: use an agent's key",
+}
+
+
+def translate(error: Exception, doing: str) -> ColonyMemoryError:
+    """The error of this package that says the same.
+
+    Args:
+        error: What the backend raised. It is told by ``status``, ``code`` and ``retry_after`` where it has them.
+        doing: What was being done, for the message, such as ``"reading x.json"``.
+    """
+    if isinstance(error, ColonyMemoryError):
+        return error
+    status = getattr(error, "status", getattr(error, "status_code", None))
+    status = status if type(status) is int and status > 0 else None
+    code = getattr(error, "code", None)
+    code = code if isinstance(code, str) else None
+    text = f"{doing} failed: {_said(error)}"
+    if status in (401, 403) or (status is None and isinstance(error, PermissionError)):
+        hint = _DENIED.get(code or "", "check the API key" if status == 401 else "this account may not do that")
+        return VaultDenied(f"{text}; {hint}", status=status, code=code)
+    if status == 429:
+        wait = getattr(error, "retry_after", None)
+        wait = float(wait) if isinstance(wait, (int, float)) and not isinstance(wait, bool) and wait >= 0 else None
+        when = "try again later" if wait is None else f"try again in {wait:.0f} s"
+        return RateLimited(f"{text}; {when}", status=status, code=code, retry_after=wait)
+    if (code in _FULL_CODES and status is not None) or (isinstance(error, OSError) and error.errno in _FULL):
+        return QuotaExceeded(f"{text}; the vault is full or the file too large: prune() makes room, status() tells")
+    if (status is not None and status >= 500) or (status is None and _unanswered(error)):
+        return VaultUnavailable(f"{text}; nothing can be said of what is stored, try again", status=status, code=code)
+    return VaultError(text, status=status, code=code)
+
+
+def _unanswered(error: Exception) -> bool:
+    if isinstance(error, OSError):
+        return True
+    return any(kind.__name__ in _NO_ANSWER for kind in type(error).__mro__)
+
+
+def _said(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__

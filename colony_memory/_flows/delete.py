@@ -1,0 +1,318 @@
+"""prune, plan_prune, delete_snapshot, and how a full vault makes room.
+
+The order is the reverse of a backup's: out of the catalogue, then the manifest, then the parts. Only names of the form
+``cmem.<label>.<id>.*`` of the snapshot in question are ever deleted, whatever a manifest lists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from colony_memory import retention as rules
+from colony_memory._flows.label import ORPHAN_GRACE, PointerRead, Survey, find_pointer, survey
+from colony_memory._flows.read import load
+from colony_memory._flows.session import warn
+from colony_memory._names import (
+    id_order,
+    id_time,
+    latest_filename,
+    manifest_filename,
+    require_id,
+    require_label,
+)
+from colony_memory._vault import Changed
+from colony_memory.catalog import Entry, Pointer, write_pointer
+from colony_memory.exceptions import (
+    ColonyMemoryError,
+    ConflictDetected,
+    PruneIncomplete,
+    RateLimited,
+    SnapshotCorrupt,
+    SnapshotNotFound,
+    UntrustedSnapshot,
+    VaultDenied,
+    VaultUnavailable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from colony_memory._flows.session import Session
+    from colony_memory.retention import PrunePlan, Retention
+    from colony_memory.snapshot import SnapshotInfo
+
+_TRIES = 5
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan, and when each snapshot that it keeps for having been followed by a small one was."""
+
+    plan: PrunePlan
+    shrunk: Mapping[str, datetime]
+
+    def note(self, entries: Iterable[Entry]) -> list[Entry]:
+        """The entries with that written down, since the follower may be gone the next time."""
+        return [
+            replace(entry, shrunk_at=f"{since.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}")
+            if (since := self.shrunk.get(entry.info.snapshot_id))
+            else entry
+            for entry in entries
+        ]
+
+
+def plan_for(
+    session: Session,
+    infos: Iterable[SnapshotInfo],
+    policy: Retention,
+    entries: Iterable[Entry],
+    *,
+    head: str | None = None,
+    keep_shrunk: bool = True,
+) -> Planned:
+    """Apply a retention to what is there."""
+    now, infos = session.now(), list(infos)
+    stamps = {entry.info.snapshot_id: rules.read_stamp(entry.shrunk_at or "") for entry in entries}
+    noted = {snapshot_id: since for snapshot_id, since in stamps.items() if since is not None}
+    shrunk = rules.before_shrink(infos, now=now, noted=noted)
+    plan = rules.plan(infos, retention=policy, now=now, head=head, shrunk=shrunk, keep_shrunk=keep_shrunk)
+    return Planned(plan, shrunk)
+
+
+async def plan_prune(session: Session, *, label: str, policy: Retention) -> PrunePlan:
+    """See :meth:`colony_memory.ColonyMemory.plan_prune`."""
+    label = require_label(label)
+    at = await find_pointer(session, label)
+    found = await _prove(session, await survey(session, label, at.pointer, prove=True))
+    head = at.pointer.snapshot_id if at.pointer else None
+    planned = plan_for(session, found.whole, policy, found.entries, head=head, keep_shrunk=False)
+    aged = _aged_orphans(session, found) if found.listing.complete else {}
+    orphans = tuple(name for names in aged.values() for name in names)
+    return replace(planned.plan, unread=tuple(sorted(found.broken)), orphans=orphans)
+
+
+async def prune(session: Session, *, label: str, policy: Retention) -> int:
+    """See :meth:`colony_memory.ColonyMemory.prune`."""
+    label = require_label(label)
+    for _ in range(_TRIES):
+        at = await find_pointer(session, label)
+        found = await survey(session, label, at.pointer, prove=True)
+        found.listing.need_complete("pruning")
+        found = await _prove(session, found)
+        head = at.pointer.snapshot_id if at.pointer else None
+        plan = plan_for(session, found.whole, policy, found.entries, head=head, keep_shrunk=False).plan
+        try:
+            await _write_catalogue(session, at, found, {info.snapshot_id for info in plan.remove})
+        except Changed:
+            continue  # another writer: look again
+        victims = sorted((info.snapshot_id for info in plan.remove), key=id_order)
+        targets = {i: [manifest_filename(label, i), *found.part_files(i)] for i in victims}
+        deleted = await delete_files(session, label, targets)
+        await sweep(session, found, deleted=deleted)
+        return deleted
+    msg = f"label {label!r} kept changing while it was to be pruned: nothing was deleted, try again"
+    raise ConflictDetected(msg, theirs=None)
+
+
+async def _prove(session: Session, found: Survey) -> Survey:
+    """Read the newest snapshot in full, so that at least one that stays is known to restore; drop it if it does not."""
+    while found.whole and found.whole[0].snapshot_id not in session.good:
+        newest = found.whole[0].snapshot_id
+        try:
+            await load(session, found.label, newest, verify=True)
+        except SnapshotNotFound:
+            found = found.without(newest, f"snapshot {newest} was deleted in between")
+        except (SnapshotCorrupt, UntrustedSnapshot) as error:
+            found = found.without(newest, str(error))
+        except (VaultUnavailable, VaultDenied, RateLimited):
+            raise
+        except ColonyMemoryError:
+            break  # the extra that checks the signature is missing; nobody is pinned, so nothing speaks against it
+    return found
+
+
+async def _write_catalogue(session: Session, at: PointerRead, found: Survey, remove: set[str]) -> None:
+    """Take snapshots out of the catalogue before their files go, and mend a pointer that names nothing."""
+    ids = {info.snapshot_id for info in found.whole}
+    named = at.pointer.snapshot_id if at.pointer else None
+    listed = at.pointer is not None and manifest_filename(found.label, at.pointer.snapshot_id) in found.listing.files
+    dangling = not listed and bool(found.whole)
+    if not dangling and not (remove and session.vault.conditional and named in ids):
+        # Without conditional upload the pointer could be set back over one that another client just moved.
+        return
+    head = found.whole[0].snapshot_id if dangling else named
+    pointer = at.pointer or Pointer(found.label, "", "")
+    entries = [entry for entry in found.whole_entries if entry.info.snapshot_id not in remove]
+    moved = pointer.moved(head or "", updated_at=session.stamp(), entries=entries)
+    await session.vault.put(latest_filename(found.label), write_pointer(moved), match=at.match)
+    if dangling:
+        warn(f"the pointer of label {found.label!r} named no snapshot; it names {head} now")
+
+
+async def delete_files(session: Session, label: str, targets: Mapping[str, Sequence[str]]) -> int:
+    """Delete snapshots by their files, each manifest first; the number of snapshots that are gone.
+
+    Raises:
+        PruneIncomplete: Some files are still there.
+    """
+    deleted, failed, cause = await _delete_groups(session, targets.values())
+    if failed:
+        raise _incomplete(label, deleted, failed, cause) from cause
+    return deleted
+
+
+async def _delete_groups(
+    session: Session, groups: Iterable[Sequence[str]]
+) -> tuple[int, list[str], ColonyMemoryError | None]:
+    """Delete groups of files, the first of each first and the rest only then; how many firsts are gone, what is not.
+
+    It stops at the first sign that all others would fail too.
+    """
+    deleted, failed, cause = 0, list[str](), None
+    for files in groups:
+        for place, name in enumerate(files):
+            if cause is not None and _hopeless(cause):
+                failed.append(name)
+                continue
+            try:
+                await session.vault.delete(name)
+            except ColonyMemoryError as error:
+                cause = error
+                failed.append(name)
+                if place == 0:
+                    failed += files[1:]
+                    break
+            else:
+                deleted += place == 0
+    return deleted, failed, cause
+
+
+def _incomplete(label: str, deleted: int, failed: Sequence[str], cause: ColonyMemoryError | None) -> PruneIncomplete:
+    wait = getattr(cause, "retry_after", None)
+    when = f"try again in {wait:.0f} s" if wait else "prune again to finish"
+    msg = f"label {label!r}: {deleted} snapshots were deleted, {len(failed)} files are still there; {when}: {cause}"
+    return PruneIncomplete(msg, deleted=deleted, failed=failed)
+
+
+def _hopeless(error: ColonyMemoryError) -> bool:
+    return isinstance(error, (RateLimited, VaultDenied))
+
+
+def _aged_orphans(session: Session, found: Survey) -> dict[str, list[str]]:
+    """Parts that no manifest stands beside and that no backup under way can still need, by id.
+
+    Age is measured against the newest time that the vault shows, and never beyond this host's clock: a clock that is
+    ahead must not make an upload of this minute look old. Where the vault tells no times, ids do.
+    """
+    now = session.now()
+    times = [file.updated for file in found.listing.files.values() if file.updated is not None]
+    id_times = [time for time in map(id_time, found.ids) if time is not None]
+    latest_write, latest_id = min(now, max(times, default=now)), min(now, max(id_times, default=now))
+    out: dict[str, list[str]] = {}
+    for snapshot_id, names in found.orphans.items():
+        written = [found.listing.files[name].updated for name in names]
+        known = [time for time in written if time is not None]
+        since = id_time(snapshot_id)
+        if len(known) == len(names):
+            old = latest_write - max(known) > ORPHAN_GRACE
+        else:
+            old = since is not None and latest_id - since > ORPHAN_GRACE
+        if old:
+            out[snapshot_id] = sorted(names)
+    return out
+
+
+async def sweep(session: Session, found: Survey, *, deleted: int = 0, spare: int | None = None) -> None:
+    """Delete the parts that interrupted backups left, once they are older than the grace period."""
+    found.listing.need_complete("sweeping")
+    names = [name for group in _aged_orphans(session, found).values() for name in group][:spare]
+    _, failed, cause = await _delete_groups(session, [[name] for name in names])
+    if failed:
+        raise _incomplete(found.label, deleted, failed, cause) from cause
+
+
+async def make_room(
+    session: Session, at: PointerRead, new: SnapshotInfo, policy: Retention, missing: int
+) -> tuple[PointerRead, set[str]]:
+    """Free at least ``missing`` bytes by what goes anyway: aged orphans, then what the retention will remove.
+
+    Oldest first, no more than needed, and never the newest good snapshot nor the one that the pointer names. Gives
+    the pointer as it is then, and the ids that are gone.
+    """
+    label = new.label
+    found = await survey(session, label, at.pointer)
+    found.listing.need_complete("making room")
+    freed = sum(
+        found.listing.files[name].size or 0 for names in _aged_orphans(session, found).values() for name in names
+    )
+    await sweep(session, found)
+    if freed >= missing:
+        return at, set()
+    found = await _prove(session, found)
+    head = at.pointer.snapshot_id if at.pointer else None
+    infos = [*(replace(info, head=False) for info in found.whole), new]
+    plan = plan_for(session, infos, policy, found.entries, head=head).plan
+    safe = {head, found.whole[0].snapshot_id if found.whole else None}
+    victims: list[str] = []
+    for info in reversed(plan.remove):
+        if freed < missing and info.snapshot_id not in safe:
+            victims.append(info.snapshot_id)
+            freed += info.stored_bytes
+    if freed < missing:
+        return at, set()
+    try:
+        await _write_catalogue(session, at, found, set(victims))
+    except Changed as error:
+        msg = f"another client wrote to label {label!r} in between: nothing was deleted, back up again"
+        raise ConflictDetected(msg, theirs=None) from error
+    targets = {i: [manifest_filename(label, i), *found.part_files(i)] for i in victims}
+    await delete_files(session, label, targets)
+    return await find_pointer(session, label), set(victims)
+
+
+async def delete_snapshot(session: Session, *, label: str, snapshot_id: str) -> None:
+    """See :meth:`colony_memory.ColonyMemory.delete_snapshot`."""
+    label, snapshot_id = require_label(label), require_id(snapshot_id)
+    manifest_file = manifest_filename(label, snapshot_id)
+    for _ in range(_TRIES):
+        at = await find_pointer(session, label)
+        found = await survey(session, label, at.pointer)
+        parts = found.part_files(snapshot_id)
+        there = manifest_file in found.listing.files
+        points = at.pointer is not None and at.pointer.snapshot_id == snapshot_id
+        if not there and not parts and not points:
+            found.listing.need_complete("deleting")
+            msg = f"no snapshot {snapshot_id!r} for label {label!r}"
+            raise SnapshotNotFound(msg)
+        try:
+            await _move_away(session, at, found, snapshot_id)
+        except Changed:
+            continue
+        files = [manifest_file, *parts] if there else parts
+        session.manifests.pop(manifest_file, None)
+        await delete_files(session, label, {snapshot_id: files})
+        return
+    msg = f"label {label!r} kept changing while {snapshot_id} was to be deleted: nothing was deleted, try again"
+    raise ConflictDetected(msg, theirs=None)
+
+
+async def _move_away(session: Session, at: PointerRead, found: Survey, snapshot_id: str) -> None:
+    """Make the pointer and its catalogue forget a snapshot."""
+    if at.pointer is None:
+        return
+    file = latest_filename(found.label)
+    if at.pointer.snapshot_id != snapshot_id:
+        if session.vault.conditional and at.pointer.entry(snapshot_id):
+            entries = [entry for entry in at.pointer.entries or () if entry.info.snapshot_id != snapshot_id]
+            moved = at.pointer.moved(at.pointer.snapshot_id, updated_at=session.stamp(), entries=entries)
+            await session.vault.put(file, write_pointer(moved), match=at.match)
+        return
+    found.listing.need_complete("choosing the newest snapshot left")
+    left = await _prove(session, found.without(snapshot_id, "it is to be deleted"))
+    if not left.whole:
+        await session.vault.delete(file)
+        return
+    moved = at.pointer.moved(left.whole[0].snapshot_id, updated_at=session.stamp(), entries=left.whole_entries)
+    await session.vault.put(file, write_pointer(moved), match=at.match)

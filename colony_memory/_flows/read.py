@@ -1,0 +1,186 @@
+"""restore, latest, list_snapshots."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._flows.label import find_pointer, survey
+from colony_memory._flows.session import NO_DEFAULT, warn
+from colony_memory._names import id_order, manifest_filename, read_filename, require_id, require_label
+from colony_memory.exceptions import SnapshotCorrupt, SnapshotNotFound, UnsupportedFormat, UntrustedSnapshot
+from colony_memory.snapshot import Manifest, SnapshotInfo, read_documents, read_manifest
+from colony_memory.trust import judge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from colony_memory._flows.label import PointerRead
+    from colony_memory._flows.session import Session
+
+# Another writer may move the pointer between reading it and reading what it names.
+_TRIES = 3
+
+
+async def restore(
+    session: Session,
+    *,
+    label: str,
+    snapshot_id: str | None,
+    verify: bool,
+    names: str | Iterable[str] | None,
+    fallback: bool,
+    default: Any,
+) -> Any:
+    """See :meth:`colony_memory.ColonyMemory.restore`."""
+    label = require_label(label)
+    if snapshot_id is not None:
+        require_id(snapshot_id)
+    try:
+        if snapshot_id is None:
+            documents = await _restore_latest(session, label, verify=verify, fallback=fallback)
+        else:
+            documents = await _restore_one(session, label, snapshot_id, verify=verify, fallback=fallback)
+    except SnapshotNotFound:
+        if default is not NO_DEFAULT:
+            return default
+        raise
+    if names is None:
+        return documents
+    patterns = (names,) if isinstance(names, str) else tuple(names)
+    return {name: text for name, text in documents.items() if any(fnmatchcase(name, p) for p in patterns)}
+
+
+async def load(session: Session, label: str, snapshot_id: str, *, verify: bool) -> tuple[Manifest, dict[str, str]]:
+    """One snapshot's manifest and documents, checked in every byte."""
+    file = manifest_filename(label, snapshot_id)
+    stored = await session.vault.get(file)
+    if stored is None:
+        msg = f"no snapshot {snapshot_id!r} for label {label!r}"
+        raise SnapshotNotFound(msg)
+    manifest = read_manifest(stored.content, label=label, snapshot_id=snapshot_id)
+    judge(manifest.raw, verify=verify)
+    parts = await session.vault.get_many(manifest.part_files)
+    if None in parts.values() and await session.vault.get(file) is None:
+        msg = f"snapshot {snapshot_id!r} for label {label!r} was deleted while it was read"
+        raise SnapshotNotFound(msg)
+    texts = {name: part.content if part else None for name, part in parts.items()}
+    documents = await session.vault.compute(read_documents, manifest, texts, max_bytes=session.max_bytes)
+    session.manifests[file] = manifest
+    if verify:
+        session.good.add(snapshot_id)
+    return manifest, documents
+
+
+async def _restore_one(
+    session: Session, label: str, snapshot_id: str, *, verify: bool, fallback: bool
+) -> dict[str, str]:
+    try:
+        return (await load(session, label, snapshot_id, verify=verify))[1]
+    except (SnapshotCorrupt, UntrustedSnapshot) as error:
+        if not fallback:
+            raise
+        return await _restore_newest(session, label, verify=verify, skip={snapshot_id: str(error)}, first=error)
+
+
+async def _restore_latest(session: Session, label: str, *, verify: bool, fallback: bool) -> dict[str, str]:
+    tried: str | None = None
+    for _ in range(_TRIES):
+        at = await find_pointer(session, label)
+        if at.pointer is None or at.pointer.snapshot_id == tried:
+            break
+        tried = at.pointer.snapshot_id
+        try:
+            return await _restore_one(session, label, tried, verify=verify, fallback=fallback)
+        except SnapshotNotFound:
+            continue
+    return await _restore_newest(session, label, verify=verify, at=at, skip_errors=fallback)
+
+
+async def _restore_newest(
+    session: Session,
+    label: str,
+    *,
+    verify: bool,
+    skip: dict[str, str] | None = None,
+    first: Exception | None = None,
+    at: PointerRead | None = None,
+    skip_errors: bool = True,
+) -> dict[str, str]:
+    """The newest intact snapshot by listing, where the pointer or what it names cannot be used."""
+    listing = await session.vault.list(f"cmem.{label}.")
+    listing.need_complete("choosing the newest snapshot")
+    found = (read_filename(name) for name in listing.files)
+    ids = [f.snapshot_id for f in found if f and f.label == label and f.snapshot_id and f.seq is None]
+    problems = dict(skip or {})
+    for snapshot_id in sorted(ids, key=id_order, reverse=True):
+        if snapshot_id in problems:
+            continue
+        try:
+            _, documents = await load(session, label, snapshot_id, verify=verify)
+        except SnapshotNotFound:
+            continue
+        except (SnapshotCorrupt, UntrustedSnapshot) as error:
+            # A newer format or a foreign signature is not damage: going back silently would lose newer memory.
+            if isinstance(error, (UnsupportedFormat, UntrustedSnapshot)) and not skip_errors:
+                raise
+            problems[snapshot_id], first = str(error), first or error
+            continue
+        why = "; ".join([_problem(at), *problems.values()] if at else problems.values())
+        warn(f"restored the newest intact snapshot {snapshot_id} of label {label!r}: {why}")
+        return documents
+    if first is not None:
+        raise first
+    if at is not None and at.text is not None:
+        msg = f"{_problem(at)}, and no other snapshot of label {label!r} is left: there was one, and it is gone"
+        raise SnapshotCorrupt(msg)
+    msg = f"no snapshot for label {label!r}"
+    raise SnapshotNotFound(msg)
+
+
+def _problem(at: PointerRead) -> str:
+    if at.pointer is None:
+        return at.problem or ""
+    return f"the pointer names snapshot {at.pointer.snapshot_id}, which is not there"
+
+
+async def latest(session: Session, *, label: str) -> SnapshotInfo | None:
+    """See :meth:`colony_memory.ColonyMemory.latest`."""
+    label = require_label(label)
+    at = await find_pointer(session, label)
+    if at.pointer is not None:
+        file = await session.vault.get(at.pointer.manifest_file)
+        if file is not None:
+            manifest = read_manifest(file.content, label=label, snapshot_id=at.pointer.snapshot_id)
+            entry = at.pointer.entry(manifest.info.snapshot_id)
+            stored = entry.info.stored_bytes if entry and entry.manifest_sha256 == manifest.sha256 else 0
+            return replace(manifest.info, stored_bytes=stored, head=True)
+    found = await survey(session, label, None)
+    found.listing.need_complete("choosing the newest snapshot")
+    if found.whole:
+        warn(f"the newest whole snapshot of label {label!r} is {found.whole[0].snapshot_id}: {_problem(at)}")
+        return found.whole[0]
+    if found.broken or at.text is not None:
+        problem = "; ".join([_problem(at), *found.broken.values()])
+        msg = f"label {label!r} has no snapshot that can be restored: {problem}"
+        raise SnapshotCorrupt(msg)
+    return None
+
+
+async def list_snapshots(session: Session, *, label: str | None) -> list[SnapshotInfo]:
+    """See :meth:`colony_memory.ColonyMemory.list_snapshots`."""
+    wanted = None if label is None else require_label(label)
+    listing = await session.vault.list("cmem." if wanted is None else f"cmem.{wanted}.")
+    if not listing.complete:
+        warn(f"the vault's list of {listing.prefix}* is cut: there may be more snapshots")
+    files = (read_filename(name) for name in listing.files)
+    labels = sorted({file.label for file in files if file and file.snapshot_id and file.seq is None})
+    out: list[SnapshotInfo] = []
+    for each in labels:
+        at = await find_pointer(session, each)
+        found = await survey(session, each, at.pointer, listing=listing)
+        for problem in found.broken.values():
+            warn(f"a snapshot of label {each!r} is left out of the list: {problem}")
+        out += found.whole
+    return sorted(out, key=lambda info: id_order(info.snapshot_id), reverse=True)

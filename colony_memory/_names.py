@@ -1,0 +1,135 @@
+"""Pure: labels, snapshot ids and the names of vault files."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+#: Longest file name that a vault takes.
+MAX_NAME = 255
+
+_LABEL = re.compile(r"[^a-z0-9_-]+")
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_TIMED_ID = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})T([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{6})Z-[0-9a-f]{6}")
+_FILE = re.compile(r"cmem\.([a-z0-9_-]+)\.(?:([A-Za-z0-9_-]+)\.(?:(manifest)|p(0|[1-9][0-9]{0,5}))|latest)\.json")
+_TICK = timedelta(microseconds=1)
+
+
+class VaultFile(NamedTuple):
+    """What the name of a vault file of ours says: a manifest, a part (``seq``) or a pointer (no id)."""
+
+    label: str
+    snapshot_id: str | None
+    seq: int | None
+
+
+def sanitize_label(label: str) -> str:
+    """Fold any text to the characters that a file name takes, ``[a-z0-9_-]``; to ``"default"`` where none is left.
+
+    Different labels can fold to the same text: the verbs use :func:`require_label`.
+    """
+    cleaned = _LABEL.sub("-", (label or "default").strip().lower()).strip("-")
+    return cleaned or "default"
+
+
+def require_label(label: object) -> str:
+    """The label in the spelling that file names use.
+
+    Raises:
+        ValueError: It needs more than folding case and outer blanks, or is too long. The message gives the
+            spelling to use.
+    """
+    if not isinstance(label, str):
+        msg = f"label must be a string, not {type(label).__name__}"
+        raise ValueError(msg)  # noqa: TRY004 - one type for every bad argument
+    folded = label.strip().lower()
+    usable = sanitize_label(label)
+    if folded != usable:
+        msg = f"label {label!r} cannot be used as it is: only a-z, 0-9, '_' and '-' are kept; "
+        if usable != "default" and usable.isascii():
+            msg += f"use {usable!r} if that is what you mean"
+        else:
+            msg += "give the label a name in those characters"
+        raise ValueError(msg)
+    if len(manifest_filename(usable, "0" * 64)) > MAX_NAME:
+        msg = f"label {label[:20]!r}… is too long: file names hold {MAX_NAME} characters"
+        raise ValueError(msg)
+    return usable
+
+
+def require_id(snapshot_id: object) -> str:
+    """The id unchanged.
+
+    Raises:
+        ValueError: It is not a plain id: letters, digits, ``_`` and ``-``, at most 64.
+    """
+    if not isinstance(snapshot_id, str) or not _ID.fullmatch(snapshot_id):
+        msg = f"{snapshot_id!r} is not a snapshot id: list_snapshots() gives them"
+        raise ValueError(msg)
+    return snapshot_id
+
+
+def id_time(snapshot_id: str) -> datetime | None:
+    """The time in an id of the form ``YYYYMMDDThhmmss<µs>Z-<6 hex>`` (UTC), or None for an id of another form."""
+    match = _TIMED_ID.fullmatch(snapshot_id)
+    if match is None:
+        return None
+    try:
+        return datetime(*map(int, match.groups()), tzinfo=timezone.utc)  # type: ignore[arg-type,misc]
+    except ValueError:
+        return None
+
+
+def id_order(snapshot_id: str) -> tuple[bool, str]:
+    """Sort key: ids with a time by that time, every other id before them."""
+    return id_time(snapshot_id) is not None, snapshot_id
+
+
+def new_id(now: datetime, token: str, seen: Iterable[str]) -> str:
+    """An id later than every id in ``seen``: the time ``now``, or one microsecond after the newest of them.
+
+    Args:
+        now: Time of the snapshot, with a time zone.
+        token: Six hex digits that no other writer picks.
+        seen: Ids that exist. Those without a time, or at the end of time, are passed over.
+    """
+    moment = now.astimezone(timezone.utc)
+    for snapshot_id in seen:
+        time = id_time(snapshot_id)
+        if time is not None and moment <= time < datetime.max.replace(tzinfo=timezone.utc):
+            moment = time + _TICK
+    # Not strftime: it drops the leading zeros of a year before 1000 on some platforms.
+    return f"{moment:%Y%m%dT%H%M%S}{moment.microsecond:06d}Z-{token}"
+
+
+def manifest_filename(label: str, snapshot_id: str) -> str:
+    """Name of a snapshot's manifest."""
+    return f"cmem.{sanitize_label(label)}.{snapshot_id}.manifest.json"
+
+
+def part_filename(label: str, snapshot_id: str, seq: int) -> str:
+    """Name of a snapshot's part; ``seq`` counts from 0."""
+    return f"cmem.{sanitize_label(label)}.{snapshot_id}.p{seq}.json"
+
+
+def latest_filename(label: str) -> str:
+    """Name of a label's pointer."""
+    return f"cmem.{sanitize_label(label)}.latest.json"
+
+
+def is_cortex_file(filename: str) -> bool:
+    """Whether the name looks like a file of this format at all."""
+    return filename.startswith("cmem.") and filename.endswith(".json")
+
+
+def read_filename(filename: str) -> VaultFile | None:
+    """What a vault file's name says, or None if it is not of this format."""
+    match = _FILE.fullmatch(filename)
+    if match is None:
+        return None
+    label, snapshot_id, _, seq = match.groups()
+    return VaultFile(label, snapshot_id, None if seq is None else int(seq))

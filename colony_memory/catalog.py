@@ -1,0 +1,182 @@
+"""Pure: the ``latest`` pointer of a label, its generation and its catalogue of the live snapshots.
+
+0.1.1 writes a pointer of five fields. This package adds ``generation``, one more with every write, and ``catalog``:
+a summary of each snapshot with the digest of its manifest, so that a listing needs no manifest. Both are hints: what
+the vault lists decides which snapshots there are.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._json import canonical, load_object
+from colony_memory._names import id_order, latest_filename, manifest_filename, require_id
+from colony_memory._payload import pack, unpack
+from colony_memory.exceptions import SnapshotCorrupt
+from colony_memory.snapshot import LATEST_FORMAT, SnapshotInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+#: Characters that the catalogue may take in the pointer; the oldest entries are left out beyond it.
+MAX_CATALOG_CHARS = 400_000
+_MAX_CATALOG_BYTES = 16 * 2**20
+_CATALOG_FORMAT = "colony-memory/catalog/1"
+_ROW = (
+    ("snapshot_id", str),
+    ("manifest_sha256", str),
+    ("created_at", str),
+    ("part_count", int),
+    ("byte_size", int),
+    ("plaintext_sha256", str),
+    ("signed", bool),
+    ("issuer", (str, type(None))),
+    ("format", str),
+    ("stored_bytes", int),
+    ("parent_id", (str, type(None))),
+    ("encrypted", bool),
+    ("shrunk_at", (str, type(None))),
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One snapshot in the catalogue.
+
+    Attributes:
+        info: The summary.
+        manifest_sha256: Digest of the manifest file.
+        shrunk_at: When the first snapshot of less than half its size followed, ``YYYY-MM-DDThh:mm:ssZ``.
+    """
+
+    info: SnapshotInfo
+    manifest_sha256: str
+    shrunk_at: str | None = None
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """What a pointer says.
+
+    Attributes:
+        label: The label.
+        snapshot_id: The snapshot that ``restore`` gives.
+        updated_at: When it was written, ``YYYY-MM-DDThh:mm:ssZ``.
+        generation: Writes of this pointer by this package; 0 where 0.1.1 wrote it.
+        entries: The catalogue, or None where there is none that can be read.
+    """
+
+    label: str
+    snapshot_id: str
+    updated_at: str
+    generation: int = 0
+    entries: tuple[Entry, ...] | None = None
+
+    @property
+    def manifest_file(self) -> str:
+        """Name of the manifest that the pointer names."""
+        return manifest_filename(self.label, self.snapshot_id)
+
+    def entry(self, snapshot_id: str) -> Entry | None:
+        """The catalogue's entry of a snapshot, or None."""
+        return next((entry for entry in self.entries or () if entry.info.snapshot_id == snapshot_id), None)
+
+    def moved(self, snapshot_id: str, *, updated_at: str, entries: Iterable[Entry]) -> Pointer:
+        """The pointer of the next generation."""
+        kept = tuple(sorted(entries, key=lambda entry: id_order(entry.info.snapshot_id), reverse=True))
+        return replace(
+            self, snapshot_id=snapshot_id, updated_at=updated_at, generation=self.generation + 1, entries=kept
+        )
+
+
+def read_pointer(text: str, *, label: str) -> Pointer:
+    """Read the text of a pointer file.
+
+    A catalogue that cannot be read is left out, since it is only a hint.
+
+    Raises:
+        SnapshotCorrupt: It is not a pointer of this label.
+    """
+    file = latest_filename(label)
+    try:
+        raw = load_object(text)
+        if raw.get("format") != LATEST_FORMAT or raw.get("label") != label:
+            msg = f"it is not a pointer of label {label!r}"
+            raise ValueError(msg)
+        named = require_id(raw.get("snapshot_id"))
+        if raw.get("manifest_file") != manifest_filename(label, named):
+            raise ValueError("manifest_file is not the one of the snapshot")
+    except ValueError as error:
+        msg = f"pointer {file} is not readable: {error}"
+        raise SnapshotCorrupt(msg, file=file) from error
+    updated_at, generation, catalog = raw.get("updated_at"), raw.get("generation"), raw.get("catalog")
+    return Pointer(
+        label=label,
+        snapshot_id=named,
+        updated_at=updated_at if isinstance(updated_at, str) else "",
+        generation=generation if type(generation) is int and generation > 0 else 0,
+        entries=_read_catalog(catalog, label) if isinstance(catalog, str) else None,
+    )
+
+
+def write_pointer(pointer: Pointer) -> str:
+    """The text of a pointer file."""
+    raw: dict[str, Any] = {
+        "format": LATEST_FORMAT,
+        "label": pointer.label,
+        "snapshot_id": pointer.snapshot_id,
+        "manifest_file": pointer.manifest_file,
+        "updated_at": pointer.updated_at,
+        "generation": pointer.generation,
+    }
+    entries = list(pointer.entries or ())
+    catalog = _write_catalog(entries)
+    while len(catalog) > MAX_CATALOG_CHARS:
+        # Newest first: the oldest half goes, and is read from the manifests where someone asks.
+        entries = entries[: len(entries) // 2]
+        catalog = _write_catalog(entries)
+    return json.dumps({**raw, "catalog": catalog})
+
+
+def _write_catalog(entries: Collection[Entry]) -> str:
+    names: list[list[str]] = []
+    rows = []
+    for entry in entries:
+        docs = list(entry.info.doc_names)
+        if docs not in names[-1:]:
+            names.append(docs)  # most snapshots have the names of the one before
+        known = {"manifest_sha256": entry.manifest_sha256, "shrunk_at": entry.shrunk_at}
+        row = [known[key] if key in known else getattr(entry.info, key) for key, _ in _ROW]
+        rows.append([len(names) - 1, *row])
+    packed = pack([canonical({"format": _CATALOG_FORMAT, "names": names, "snapshots": rows})])
+    return f"{packed.size}:{packed.blob}"
+
+
+def _read_catalog(text: str, label: str) -> tuple[Entry, ...] | None:
+    try:
+        size, _, blob = text.partition(":")
+        if not size.isdecimal() or len(size) > 8 or int(size) > _MAX_CATALOG_BYTES:
+            return None
+        raw = load_object(unpack([blob], size=int(size)).decode("utf-8"))
+        if raw.get("format") != _CATALOG_FORMAT:
+            return None
+        names = raw["names"]
+        return tuple(_read_row(row, names, label) for row in raw["snapshots"])
+    except (ValueError, KeyError, TypeError, IndexError):
+        return None
+
+
+def _read_row(row: list[Any], names: list[Any], label: str) -> Entry:
+    values = {}
+    for (key, kind), value in zip(_ROW, row[1:], strict=True):
+        if not isinstance(value, kind) or (kind is int and type(value) is not int):  # type: ignore[arg-type]
+            msg = f"{key} is wrong"
+            raise TypeError(msg)
+        values[key] = value
+    doc_names = list(names[row[0]])
+    if not all(isinstance(name, str) for name in doc_names):
+        raise TypeError("doc_names is wrong")
+    digest, shrunk_at = values.pop("manifest_sha256"), values.pop("shrunk_at")
+    return Entry(SnapshotInfo(label=label, doc_names=doc_names, **values), digest, shrunk_at)

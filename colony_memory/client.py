@@ -1,0 +1,426 @@
+"""The facade: :class:`ColonyMemory` and :class:`AsyncColonyMemory`, the same verbs for both worlds."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from colony_memory import _flows
+from colony_memory._flows.session import NO_DEFAULT, Session
+from colony_memory._vault import AsyncVault, SyncVault, Unanswered, drive
+from colony_memory.exceptions import ColonyMemoryError, VaultUnavailable
+from colony_memory.snapshot import FORMAT, MAX_BYTES, SnapshotInfo, check_documents
+from colony_memory.vaults import AsyncVaultBackend, VaultBackend
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterable
+
+    from colony_memory.reports import SnapshotDiff, VaultMap, VerifyReport
+    from colony_memory.retention import PrunePlan, Retention
+    from colony_memory.signing import Signer
+
+__all__ = ["AsyncColonyMemory", "AsyncVaultBackend", "ColonyMemory", "VaultBackend"]
+
+_T = TypeVar("_T")
+_D = TypeVar("_D")
+_NO_VAULT = (
+    "no vault: give api_key='col_…' or set COLONY_API_KEY for the hosted vault, or pass backend=, such as "
+    "colony_memory.open_vault('file:///home/me/vault')"
+)
+
+
+class _Facade:
+    """What both facades share: one session."""
+
+    _session: Session
+
+    @property
+    def signer(self) -> Signer | None:
+        """What this client signs with."""
+        return self._session.signer
+
+    @signer.setter
+    def signer(self, signer: Signer | None) -> None:
+        self._session.signer = signer
+
+    def to_progenly_export(self, documents: dict[str, str]) -> dict[str, Any]:
+        """Shape documents as the ``memory`` of a Progenly merge: ``{"memory", "memory_format"}``.
+
+        Raises:
+            ValueError: Not a non-empty mapping of strings.
+        """
+        check_documents(documents)
+        return {"memory": dict(documents), "memory_format": FORMAT}
+
+
+class ColonyMemory(_Facade):
+    """An agent's memory as snapshots in a vault.
+
+    >>> from colony_memory import ColonyMemory, open_vault
+    >>> mem = ColonyMemory(backend=open_vault("memory:"))
+    >>> info = mem.backup({"MEMORY.md": "two years of notes"})
+    >>> mem.restore()
+    {'MEMORY.md': 'two years of notes'}
+
+    Works inside a running event loop too; :class:`AsyncColonyMemory` has the same verbs as coroutines. May be used
+    from several threads, as far as the backend may.
+
+    Every verb raises :class:`ColonyMemoryError` or a leaf of it for whatever goes wrong with the vault or what is in
+    it, and :class:`ValueError` for a bad argument. Labels name independent streams of snapshots: ``a-z``, ``0-9``,
+    ``_`` and ``-``; case and outer blanks are folded, anything else is refused.
+
+    Args:
+        api_key: Key of the hosted vault, by default from ``COLONY_API_KEY``.
+        base_url: Address of the hosted vault, by default from ``COLONY_BASE_URL``, else the SDK's.
+        backend: Another vault: anything with the five methods of :class:`VaultBackend`.
+        signer: Signs every snapshot that this client writes, such as :class:`Ed25519Signer`.
+        max_bytes: Bytes of plain text that a snapshot may hold, written or read.
+    """
+
+    def __init__(
+        self,
+        api_key: str | None = None,
+        *,
+        base_url: str | None = None,
+        backend: VaultBackend | None = None,
+        signer: Signer | None = None,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        if backend is None:
+            from colony_memory.vaults.colony import ColonyVault
+
+            backend = ColonyVault(_require_key(api_key), base_url=base_url)
+        _require_methods(backend)
+        if _is_coroutine(getattr(backend, "vault_get_file", None)):
+            raise ValueError("this backend is asynchronous: use AsyncColonyMemory")
+        self._session = Session(SyncVault(backend), signer=signer, max_bytes=max_bytes)
+
+    def backup(
+        self,
+        documents: dict[str, str],
+        *,
+        label: str = "default",
+        signer: Signer | None = None,
+        prune_keep: int | None = None,
+        retention: Retention | None = None,
+        skip_unchanged: bool = True,
+        on_conflict: str = "raise",
+    ) -> SnapshotInfo:
+        """Save ``{name: text}`` as a new snapshot, which ``restore`` then gives.
+
+        Parts are written first, then the manifest, then the pointer: wherever it stops, the snapshot before stays
+        what ``restore`` gives.
+
+        Args:
+            documents: The whole memory, not empty. Any text comes back exactly.
+            label: Stream to save to.
+            signer: Signs this one, in place of the client's.
+            prune_keep: Keep only so many snapshots of this label, the new one included.
+            retention: The same, by rules. Either is lenient in one way: for 30 days it keeps a snapshot that one of
+                less than half its size followed, so that an agent that started empty by mistake loses nothing.
+                Older snapshots go first only if the new one does not fit otherwise.
+            skip_unchanged: Where the memory is the same as in the latest snapshot, under the same signer, write
+                nothing and return that one with ``reused`` set.
+            on_conflict: ``"raise"``, or ``"continue"`` to move the pointer over another writer's snapshot and tell
+                of it in ``diverged_from``. A newer snapshot is never replaced by an older one.
+
+        Raises:
+            ValueError: Bad documents or arguments; the message names the document.
+            QuotaExceeded: It does not fit. Nothing was written.
+            ConflictDetected: Another client saved in between. Both snapshots are stored and listed.
+            BackupUncertain: A write was not answered; the snapshot may be live.
+            VaultError: The vault could not be reached or refused.
+        """
+        return self._run(
+            _flows.write.backup(
+                self._session,
+                documents,
+                label=label,
+                signer=signer,
+                prune_keep=prune_keep,
+                retention=retention,
+                skip_unchanged=skip_unchanged,
+                on_conflict=on_conflict,
+            )
+        )
+
+    def restore(
+        self,
+        *,
+        label: str = "default",
+        snapshot_id: str | None = None,
+        verify: bool = True,
+        names: str | Iterable[str] | None = None,
+        fallback: bool = False,
+        default: _D = NO_DEFAULT,
+    ) -> dict[str, str] | _D:
+        """The documents of the latest snapshot, or of the one asked for, checked in every byte.
+
+        Where the pointer is missing, garbled, or names a snapshot that is not there, it is the newest whole snapshot
+        in the vault's list, with a :class:`ColonyMemoryWarning`.
+
+        Args:
+            label: Stream to restore.
+            snapshot_id: A certain snapshot, from :meth:`list_snapshots`.
+            verify: Check a signature that is there. The digest is always checked.
+            names: Only documents whose name matches one of these globs (``*``, ``?``, ``[…]``; ``*`` matches ``/``).
+            fallback: Where a snapshot is damaged, walk back to the newest intact one, with a warning that says why.
+            default: What to return where the vault has proven that nothing is saved yet. No fault ever leads here:
+                ``memory = mem.restore(default={})`` is a boot that cannot start empty by mistake.
+
+        Raises:
+            SnapshotNotFound: The vault answered, and there is no such snapshot.
+            SnapshotCorrupt: The snapshot is damaged; ``UnsupportedFormat``: a newer version wrote it.
+            UntrustedSnapshot: Its signature does not verify.
+            VaultError: The vault could not be reached or refused. Nothing is known of what is stored.
+        """
+        return self._run(  # type: ignore[no-any-return]
+            _flows.read.restore(
+                self._session,
+                label=label,
+                snapshot_id=snapshot_id,
+                verify=verify,
+                names=names,
+                fallback=fallback,
+                default=default,
+            )
+        )
+
+    def list_snapshots(self, *, label: str | None = None) -> list[SnapshotInfo]:
+        """Every snapshot that is whole, newest first, of one label or of all.
+
+        A snapshot that is not whole is left out with a :class:`ColonyMemoryWarning` that names it.
+        """
+        return self._run(_flows.read.list_snapshots(self._session, label=label))
+
+    def latest(self, *, label: str = "default") -> SnapshotInfo | None:
+        """The snapshot that ``restore`` gives, or None where the vault has proven that there is none."""
+        return self._run(_flows.read.latest(self._session, label=label))
+
+    def prune(self, *, label: str, keep: int = 5, retention: Retention | None = None) -> int:
+        """Delete snapshots, and the leftovers of interrupted backups that are older than an hour.
+
+        Only snapshots that are whole count. The newest good one and the one that the pointer names always stay;
+        those that cannot be read are neither counted nor removed.
+
+        Args:
+            label: Stream to prune.
+            keep: How many to keep.
+            retention: Rules in place of ``keep``. See :meth:`plan_prune` for a preview.
+
+        Returns:
+            The number of snapshots that are gone.
+
+        Raises:
+            PruneIncomplete: Some files could not be deleted.
+            VaultError: The vault could not be reached, or cut its list; nothing was deleted.
+        """
+        return self._run(_flows.delete.prune(self._session, label=label, policy=_policy(keep, retention)))
+
+    def plan_prune(self, *, label: str, keep: int = 5, retention: Retention | None = None) -> PrunePlan:
+        """What :meth:`prune` with these arguments would keep and delete, and why. Deletes nothing."""
+        return self._run(_flows.delete.plan_prune(self._session, label=label, policy=_policy(keep, retention)))
+
+    def delete_snapshot(self, *, label: str, snapshot_id: str) -> None:
+        """Delete one snapshot. Where the pointer names it, the pointer first moves to the newest good one left.
+
+        Raises:
+            SnapshotNotFound: There is no such snapshot.
+            PruneIncomplete: Some of its files could not be deleted.
+        """
+        self._run(_flows.delete.delete_snapshot(self._session, label=label, snapshot_id=snapshot_id))
+
+    def verify(self, *, label: str = "default", snapshot_id: str | None = None) -> VerifyReport:
+        """Read every byte of a label's snapshots, or of one, and report each fact on its own."""
+        return self._run(_flows.inspect.verify(self._session, label=label, snapshot_id=snapshot_id))
+
+    def diff(
+        self,
+        a: str | dict[str, str],
+        b: str | dict[str, str] | None = None,
+        *,
+        label: str = "default",
+    ) -> SnapshotDiff:
+        """What changed from ``a`` to ``b``: each an id, or documents; ``b`` is by default the latest snapshot."""
+        return self._run(_flows.inspect.diff(self._session, a, b, label=label))
+
+    def inspect(self) -> VaultMap:
+        """Everything in the vault: labels, snapshots, sizes, leftovers, quota, and what the next backup costs."""
+        return self._run(_flows.inspect.inspect(self._session))
+
+    def status(self) -> dict[str, Any]:
+        """The vault's quota: ``{quota_bytes, used_bytes, available_bytes, file_count}``, 0 before the first write."""
+        return self._run(_flows.inspect.status(self._session))
+
+    @staticmethod
+    def _run(verb: Coroutine[Any, Any, _T]) -> _T:
+        try:
+            return drive(verb)
+        except Unanswered as error:
+            raise _public(error) from error
+
+
+class AsyncColonyMemory(_Facade):
+    """:class:`ColonyMemory` as coroutines, over ``colony_sdk.AsyncColonyClient`` or any asynchronous vault.
+
+    A plain vault works too: its calls then run in threads. A cancelled verb leaves what a crash at that place leaves.
+    Belongs to one event loop; ``async with`` closes the connection that it opened itself. Arguments and errors are
+    those of :class:`ColonyMemory`. The hosted vault needs the extra ``async``.
+    """
+
+    def __init__(
+        self,
+        api_key: str | None = None,
+        *,
+        base_url: str | None = None,
+        backend: AsyncVaultBackend | VaultBackend | None = None,
+        signer: Signer | None = None,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        self._own: Any = None
+        if backend is None:
+            from colony_memory.vaults.colony import AsyncColonyVault
+
+            backend = self._own = AsyncColonyVault(_require_key(api_key), base_url=base_url)
+        _require_methods(backend)
+        self._session = Session(AsyncVault(backend), signer=signer, max_bytes=max_bytes)
+
+    async def aclose(self) -> None:
+        """Close the connection, where this client opened it."""
+        if self._own is not None:
+            await self._own.aclose()
+
+    async def __aenter__(self) -> AsyncColonyMemory:  # noqa: PYI034 - typing.Self is of 3.11
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
+
+    async def backup(
+        self,
+        documents: dict[str, str],
+        *,
+        label: str = "default",
+        signer: Signer | None = None,
+        prune_keep: int | None = None,
+        retention: Retention | None = None,
+        skip_unchanged: bool = True,
+        on_conflict: str = "raise",
+    ) -> SnapshotInfo:
+        """See :meth:`ColonyMemory.backup`."""
+        return await self._run(
+            _flows.write.backup(
+                self._session,
+                documents,
+                label=label,
+                signer=signer,
+                prune_keep=prune_keep,
+                retention=retention,
+                skip_unchanged=skip_unchanged,
+                on_conflict=on_conflict,
+            )
+        )
+
+    async def restore(
+        self,
+        *,
+        label: str = "default",
+        snapshot_id: str | None = None,
+        verify: bool = True,
+        names: str | Iterable[str] | None = None,
+        fallback: bool = False,
+        default: _D = NO_DEFAULT,
+    ) -> dict[str, str] | _D:
+        """See :meth:`ColonyMemory.restore`."""
+        return await self._run(
+            _flows.read.restore(
+                self._session,
+                label=label,
+                snapshot_id=snapshot_id,
+                verify=verify,
+                names=names,
+                fallback=fallback,
+                default=default,
+            )
+        )
+
+    async def list_snapshots(self, *, label: str | None = None) -> list[SnapshotInfo]:
+        """See :meth:`ColonyMemory.list_snapshots`."""
+        return await self._run(_flows.read.list_snapshots(self._session, label=label))
+
+    async def latest(self, *, label: str = "default") -> SnapshotInfo | None:
+        """See :meth:`ColonyMemory.latest`."""
+        return await self._run(_flows.read.latest(self._session, label=label))
+
+    async def prune(self, *, label: str, keep: int = 5, retention: Retention | None = None) -> int:
+        """See :meth:`ColonyMemory.prune`."""
+        return await self._run(_flows.delete.prune(self._session, label=label, policy=_policy(keep, retention)))
+
+    async def plan_prune(self, *, label: str, keep: int = 5, retention: Retention | None = None) -> PrunePlan:
+        """See :meth:`ColonyMemory.plan_prune`."""
+        return await self._run(_flows.delete.plan_prune(self._session, label=label, policy=_policy(keep, retention)))
+
+    async def delete_snapshot(self, *, label: str, snapshot_id: str) -> None:
+        """See :meth:`ColonyMemory.delete_snapshot`."""
+        await self._run(_flows.delete.delete_snapshot(self._session, label=label, snapshot_id=snapshot_id))
+
+    async def verify(self, *, label: str = "default", snapshot_id: str | None = None) -> VerifyReport:
+        """See :meth:`ColonyMemory.verify`."""
+        return await self._run(_flows.inspect.verify(self._session, label=label, snapshot_id=snapshot_id))
+
+    async def diff(
+        self,
+        a: str | dict[str, str],
+        b: str | dict[str, str] | None = None,
+        *,
+        label: str = "default",
+    ) -> SnapshotDiff:
+        """See :meth:`ColonyMemory.diff`."""
+        return await self._run(_flows.inspect.diff(self._session, a, b, label=label))
+
+    async def inspect(self) -> VaultMap:
+        """See :meth:`ColonyMemory.inspect`."""
+        return await self._run(_flows.inspect.inspect(self._session))
+
+    async def status(self) -> dict[str, Any]:
+        """See :meth:`ColonyMemory.status`."""
+        return await self._run(_flows.inspect.status(self._session))
+
+    @staticmethod
+    async def _run(verb: Coroutine[Any, Any, _T]) -> _T:
+        try:
+            return await verb
+        except Unanswered as error:
+            raise _public(error) from error
+
+
+def _public(error: Unanswered) -> VaultUnavailable:
+    return VaultUnavailable(str(error), status=error.status, code=error.code)
+
+
+def _policy(keep: int, retention: Retention | None) -> Retention:
+    """``keep`` has a default, so a retention takes its place."""
+    policy = _flows.write.policy_of(None if retention is not None else keep, retention)
+    if policy is None:
+        raise ValueError("keep must be a count")
+    return policy
+
+
+def _require_key(api_key: str | None) -> str:
+    key = api_key or os.environ.get("COLONY_API_KEY")
+    if not key:
+        raise ColonyMemoryError(_NO_VAULT)
+    return key
+
+
+def _require_methods(backend: object) -> None:
+    missing = [name for name in vars(VaultBackend) if name.startswith("vault_") and not hasattr(backend, name)]
+    if missing:
+        msg = f"{type(backend).__name__} is not a vault: it has no {missing[0]}()"
+        raise ValueError(msg)
+
+
+def _is_coroutine(function: object) -> bool:
+    # inspect.iscoroutinefunction without its import, which is slow: the flag is that of PEP 492.
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return bool(code is not None and code.co_flags & 0x80)

@@ -1,0 +1,153 @@
+"""Every error that leaves the package.
+
+::
+
+    ColonyMemoryError(RuntimeError)
+    ├── SnapshotNotFound                 proven absence
+    ├── SnapshotCorrupt(…, ValueError)   bytes are not what the manifest says; .file
+    │   └── UnsupportedFormat
+    ├── UntrustedSnapshot(…, ValueError) signature missing, foreign, wrong, moved
+    │   └── RollbackDetected
+    ├── QuotaExceeded                    .needed .available
+    ├── ConflictDetected                 another writer; .theirs .snapshot_id
+    ├── BackupUncertain                  may have been applied; .snapshot_id
+    ├── PruneIncomplete                  .deleted .failed
+    └── VaultError                       .status .code .retry_after
+        ├── VaultUnavailable             network, timeout, 5xx, torn reply
+        ├── VaultDenied                  401, 403
+        └── RateLimited                  429
+
+A bad argument is a plain :class:`ValueError`, a missing extra a plain :class:`ColonyMemoryError`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class ColonyMemoryError(RuntimeError):
+    """Base class of every error of this package."""
+
+
+class ColonyMemoryWarning(UserWarning):
+    """Something was worked around: the message names it. The call itself succeeded."""
+
+
+class SnapshotNotFound(ColonyMemoryError):
+    """The vault answered, and it holds no such snapshot. Never raised for a fault."""
+
+
+class SnapshotCorrupt(ColonyMemoryError, ValueError):
+    """What is stored is not what the manifest says.
+
+    Attributes:
+        file: The vault file that is wrong, or None where it cannot be told.
+    """
+
+    def __init__(self, message: str, *, file: str | None = None) -> None:
+        super().__init__(message)
+        self.file = file
+
+
+class UnsupportedFormat(SnapshotCorrupt):
+    """The snapshot is of a format or codec that this version does not read."""
+
+
+class UntrustedSnapshot(ColonyMemoryError, ValueError):
+    """The signature is missing, foreign, wrong, or belongs to another snapshot."""
+
+
+class RollbackDetected(UntrustedSnapshot):
+    """The vault shows an older state than one that was seen before."""
+
+
+class QuotaExceeded(ColonyMemoryError):
+    """The snapshot does not fit; nothing of it was left behind.
+
+    Attributes:
+        needed: Bytes the snapshot takes, or None where the vault alone knows.
+        available: Bytes that are free, or None where the vault alone knows.
+    """
+
+    def __init__(self, message: str, *, needed: int | None = None, available: int | None = None) -> None:
+        super().__init__(message)
+        self.needed = needed
+        self.available = available
+
+
+class ConflictDetected(ColonyMemoryError):
+    """Another writer moved the pointer in between.
+
+    Attributes:
+        theirs: Id of the snapshot that the pointer names now, or None where it was removed.
+        snapshot_id: Id of this call's own snapshot, whole and listed, or None where none was made.
+    """
+
+    def __init__(self, message: str, *, theirs: str | None, snapshot_id: str | None = None) -> None:
+        super().__init__(message)
+        self.theirs = theirs
+        self.snapshot_id = snapshot_id
+
+
+class BackupUncertain(ColonyMemoryError):
+    """A write was not answered and could not be read back: the snapshot may be live.
+
+    Attributes:
+        snapshot_id: Id of the snapshot in question.
+    """
+
+    def __init__(self, message: str, *, snapshot_id: str) -> None:
+        super().__init__(message)
+        self.snapshot_id = snapshot_id
+
+
+class PruneIncomplete(ColonyMemoryError):
+    """Not everything that was to go could be deleted.
+
+    Attributes:
+        deleted: Number of snapshots that are gone.
+        failed: Vault files that are still there.
+    """
+
+    def __init__(self, message: str, *, deleted: int, failed: Sequence[str]) -> None:
+        super().__init__(message)
+        self.deleted = deleted
+        self.failed = tuple(failed)
+
+
+class VaultError(ColonyMemoryError):
+    """The vault refused or failed in a way that has no name of its own here.
+
+    Attributes:
+        status: HTTP status, or None where there was no reply.
+        code: The vault's machine-readable code, or None.
+        retry_after: Seconds to wait before the next try, or None.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        code: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.retry_after = retry_after
+
+
+class VaultUnavailable(VaultError):
+    """No usable answer: network, timeout, 5xx or a torn reply. Says nothing about what is stored."""
+
+
+class VaultDenied(VaultError):
+    """401 or 403: the key is wrong, or the account may not do this."""
+
+
+class RateLimited(VaultError):
+    """429: too many operations; see ``retry_after``."""

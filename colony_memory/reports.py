@@ -1,0 +1,183 @@
+"""Pure: what the verbs report, as frozen values that are true where there is something good to say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from colony_memory.snapshot import SnapshotInfo
+
+#: ``ok`` was checked and holds; ``bad`` was checked and does not; ``missing`` is not there; ``unchecked`` could not be
+#: or was not looked at, which is never the same as ``ok``.
+Fact = Literal["ok", "bad", "missing", "unchecked"]
+
+
+@dataclass(frozen=True)
+class SnapshotCheck:
+    """What is known of one snapshot, as separate facts; true where its documents restore.
+
+    Attributes:
+        snapshot_id: Its id.
+        manifest: The manifest is readable and is the one of this snapshot.
+        parts: All parts are there and belong to it.
+        digest: The text is the one that the manifest gives the digest of.
+        signature: The signature verifies; ``missing`` where nobody signed.
+        issuer: did:key that the signature names.
+        problem: What is wrong, None where nothing is.
+    """
+
+    snapshot_id: str
+    manifest: Fact
+    parts: Fact = "unchecked"
+    digest: Fact = "unchecked"
+    signature: Fact = "unchecked"
+    issuer: str | None = None
+    problem: str | None = None
+
+    def __bool__(self) -> bool:
+        return (self.manifest, self.parts, self.digest) == ("ok", "ok", "ok") and self.signature != "bad"
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """What reading every byte of a label's snapshots showed; true where there is one and all of them restore.
+
+    Attributes:
+        label: The label.
+        snapshots: One check for each, newest first.
+        head: Id that the pointer names, None where there is no readable pointer.
+        problem: What is wrong with the pointer, None where nothing is.
+    """
+
+    label: str
+    snapshots: tuple[SnapshotCheck, ...]
+    head: str | None = None
+    problem: str | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.snapshots) and all(self.snapshots) and self.problem is None
+
+
+@dataclass(frozen=True)
+class DocumentChange:
+    """Lines added to and removed from one document."""
+
+    added: int
+    removed: int
+
+
+@dataclass(frozen=True)
+class SnapshotDiff:
+    """What differs between two memories; true where anything does.
+
+    Attributes:
+        added: Names that only the second has.
+        removed: Names that only the first has.
+        changed: Lines added and removed, for names in both with other text.
+        unchanged: Number of documents that are the same.
+    """
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    changed: Mapping[str, DocumentChange]
+    unchanged: int
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
+
+
+@dataclass(frozen=True)
+class LabelMap:
+    """One label's share of a vault.
+
+    Attributes:
+        label: The label.
+        snapshots: Number of whole snapshots.
+        oldest: Summary of the oldest, None where there is none.
+        newest: Summary of the newest.
+        plain_bytes: Bytes of their documents together.
+        stored_bytes: Bytes of their files together, 0 where the vault does not tell.
+        head: Id that the pointer names.
+        dangling: The pointer is missing, unreadable, or names a snapshot that is not there.
+        broken: What is wrong with each snapshot that does not restore, by manifest file.
+        orphans: Part files that no manifest stands beside.
+        next_operations: Writes that the next backup of a like memory takes.
+        next_bytes: Bytes that it takes.
+    """
+
+    label: str
+    snapshots: int
+    oldest: SnapshotInfo | None
+    newest: SnapshotInfo | None
+    plain_bytes: int
+    stored_bytes: int
+    head: str | None
+    dangling: bool
+    broken: Mapping[str, str] = field(default_factory=dict)
+    orphans: tuple[str, ...] = ()
+    next_operations: int = 3
+    next_bytes: int = 0
+
+    def __bool__(self) -> bool:
+        return not self.broken and not self.dangling
+
+
+@dataclass(frozen=True)
+class VaultMap:
+    """What is in a vault; true where nothing in it is broken or dangling.
+
+    Attributes:
+        labels: One entry for each label.
+        files: Number of files, those of others included.
+        foreign_files: Number of files that are not of this format.
+        complete: The vault listed everything.
+        quota_bytes: Bytes that the vault holds, 0 before its first write.
+        used_bytes: Bytes in use.
+        available_bytes: Bytes that are free, None before the first write, when the vault does not tell.
+        operations_left: Uploads and deletes left this hour, None where the vault does not tell.
+    """
+
+    labels: tuple[LabelMap, ...]
+    files: int
+    foreign_files: int
+    complete: bool
+    quota_bytes: int
+    used_bytes: int
+    available_bytes: int | None
+    operations_left: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.complete and all(self.labels)
+
+
+def compare(before: Mapping[str, str], after: Mapping[str, str]) -> SnapshotDiff:
+    """What changed from one memory to another. Lines end at a line feed."""
+    both = [name for name in sorted(before) if name in after]
+    changed = {name: _count_lines(before[name], after[name]) for name in both if before[name] != after[name]}
+    return SnapshotDiff(
+        added=tuple(name for name in sorted(after) if name not in before),
+        removed=tuple(name for name in sorted(before) if name not in after),
+        changed=changed,
+        unchanged=len(both) - len(changed),
+    )
+
+
+def _count_lines(before: str, after: str) -> DocumentChange:
+    old, new = before.split("\n"), after.split("\n")
+    start = 0
+    while start < min(len(old), len(new)) and old[start] == new[start]:
+        start += 1
+    end = 0
+    while end < min(len(old), len(new)) - start and old[-1 - end] == new[-1 - end]:
+        end += 1
+    old, new = old[start : len(old) - end], new[start : len(new) - end]
+    same = 0
+    if old and new:
+        import difflib
+
+        matcher = difflib.SequenceMatcher(None, old, new, autojunk=True)
+        same = sum(block.size for block in matcher.get_matching_blocks())
+    return DocumentChange(added=len(new) - same, removed=len(old) - same)

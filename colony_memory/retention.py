@@ -1,0 +1,208 @@
+"""Pure: which snapshots to keep. A policy, summaries and the time in; keep, remove and reasons out.
+
+The rules are those of restic's ``forget``: each period rule keeps the newest snapshot of each of the last *n* periods
+that have one. Periods are in UTC. Order is that of the ids; times are those of ``created_at``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from datetime import datetime, timedelta, timezone
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from colony_memory._names import id_order, id_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from colony_memory.snapshot import SnapshotInfo
+
+#: How long a backup keeps a snapshot that a much smaller one followed.
+SHRINK_GRACE = timedelta(days=30)
+# Clocks of hosts differ by less than this; what is later is from a clock that is wrong.
+_CLOCK_SKEW = timedelta(minutes=10)
+
+_PERIODS: tuple[tuple[str, Callable[[datetime], object]], ...] = (
+    ("hourly", lambda t: (t.date(), t.hour)),
+    ("daily", lambda t: t.date()),
+    ("weekly", lambda t: tuple(t.isocalendar())[:2]),
+    ("monthly", lambda t: (t.year, t.month)),
+    ("yearly", lambda t: t.year),
+)
+
+
+@dataclass(frozen=True)
+class Retention:
+    """What to keep; a snapshot stays if any rule keeps it.
+
+    Attributes:
+        keep_last: The newest *n*.
+        keep_hourly: The newest of each of the last *n* hours that have one; likewise the next four.
+        keep_daily: Days, in UTC.
+        keep_weekly: ISO weeks.
+        keep_monthly: Months.
+        keep_yearly: Years.
+        keep_within: Everything younger than this.
+
+    Raises:
+        ValueError: No rule is given, or one is negative.
+    """
+
+    keep_last: int | None = None
+    keep_hourly: int | None = None
+    keep_daily: int | None = None
+    keep_weekly: int | None = None
+    keep_monthly: int | None = None
+    keep_yearly: int | None = None
+    keep_within: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        given = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) is not None}
+        if not given:
+            raise ValueError("a retention without a rule would remove everything: give at least one")
+        for name, value in given.items():
+            if name == "keep_within":
+                usable = isinstance(value, timedelta) and value >= timedelta(0)
+            else:
+                usable = type(value) is int and value >= 0
+            if not usable:
+                msg = (
+                    f"{name}={value!r} must not be negative, and a {'timedelta' if name == 'keep_within' else 'count'}"
+                )
+                raise ValueError(msg)
+
+
+@dataclass(frozen=True)
+class PrunePlan:
+    """What a retention keeps and removes; true where it removes anything.
+
+    Attributes:
+        keep: Snapshots that stay, newest first.
+        remove: Snapshots that go, newest first.
+        reasons: For each id why it stays: ``last``, ``hourly`` … ``yearly``, ``within``, ``newest``, ``latest`` (the
+            pointer names it), ``future`` (its time has not come; set apart, not counted), ``before-shrink`` (a
+            snapshot of less than half its size followed). A snapshot in ``remove`` with ``before-shrink`` is one that
+            a backup would keep and an explicit prune does not.
+        unread: Vault files of snapshots that cannot be read or trusted, neither counted nor removed.
+        orphans: Vault files that belong to no snapshot and are old enough to be swept.
+    """
+
+    keep: tuple[SnapshotInfo, ...]
+    remove: tuple[SnapshotInfo, ...]
+    reasons: Mapping[str, tuple[str, ...]]
+    unread: tuple[str, ...] = field(default=())
+    orphans: tuple[str, ...] = field(default=())
+
+    def __bool__(self) -> bool:
+        return bool(self.remove or self.orphans)
+
+
+def read_stamp(text: str) -> datetime | None:
+    """A time as manifests and pointers give it, ``YYYY-MM-DDThh:mm:ssZ``, or None for anything else."""
+    try:
+        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
+    except ValueError:
+        return None
+
+
+def created(info: SnapshotInfo) -> datetime:
+    """When the snapshot was made: ``created_at``, else the time in its id, else the beginning of time."""
+    moment = read_stamp(info.created_at) or id_time(info.snapshot_id)
+    return moment or datetime.min.replace(tzinfo=timezone.utc)
+
+
+def newest_first(infos: Iterable[SnapshotInfo]) -> list[SnapshotInfo]:
+    """Summaries in the order of their ids, newest first."""
+    return sorted(infos, key=lambda info: id_order(info.snapshot_id), reverse=True)
+
+
+def plan(
+    infos: Iterable[SnapshotInfo],
+    *,
+    retention: Retention,
+    now: datetime,
+    head: str | None = None,
+    shrunk: Mapping[str, datetime] | None = None,
+    keep_shrunk: bool = False,
+) -> PrunePlan:
+    """Decide what stays.
+
+    Args:
+        infos: Whole snapshots of one label.
+        retention: The policy.
+        now: The time, with a zone.
+        head: Id that the pointer names; it stays.
+        shrunk: What :func:`before_shrink` gave.
+        keep_shrunk: Keep those, as a backup does.
+    """
+    ordered = newest_first(infos)
+    reasons: dict[str, list[str]] = {info.snapshot_id: [] for info in ordered}
+    future = [info for info in ordered if created(info) > now + _CLOCK_SKEW]
+    for info in future:
+        reasons[info.snapshot_id].append("future")
+    counted = _distinct([info for info in ordered if info not in future])
+    for info in counted[: retention.keep_last or 0]:
+        reasons[info.snapshot_id].append("last")
+    for name, period in _PERIODS:
+        seen: set[object] = set()
+        for info in counted:
+            key = period(created(info))
+            if key not in seen and len(seen) < (getattr(retention, f"keep_{name}") or 0):
+                seen.add(key)
+                reasons[info.snapshot_id].append(name)
+    if retention.keep_within is not None:
+        for info in counted:
+            if now - created(info) <= retention.keep_within:
+                reasons[info.snapshot_id].append("within")
+    if ordered:
+        reasons[ordered[0].snapshot_id].append("newest")
+    if head in reasons:
+        reasons[head].append("latest")
+    stays = {snapshot_id for snapshot_id, why in reasons.items() if why}
+    for snapshot_id in shrunk or {}:
+        if snapshot_id in reasons:
+            reasons[snapshot_id].append("before-shrink")
+            stays |= {snapshot_id} if keep_shrunk else set()
+    return PrunePlan(
+        keep=tuple(info for info in ordered if info.snapshot_id in stays),
+        remove=tuple(info for info in ordered if info.snapshot_id not in stays),
+        reasons={snapshot_id: tuple(why) for snapshot_id, why in reasons.items()},
+    )
+
+
+def _distinct(ordered: Sequence[SnapshotInfo]) -> list[SnapshotInfo]:
+    """The newest of each run of neighbours with equal content and issuer."""
+    out: list[SnapshotInfo] = []
+    for info in ordered:
+        if not out or (info.plaintext_sha256, info.issuer) != (out[-1].plaintext_sha256, out[-1].issuer):
+            out.append(info)
+    return out
+
+
+def before_shrink(
+    infos: Iterable[SnapshotInfo], *, now: datetime, noted: Mapping[str, datetime] | None = None
+) -> dict[str, datetime]:
+    """The snapshots to keep because a much smaller one followed, with the time when it did.
+
+    An agent that started empty by mistake saves a small memory again and again. Of the snapshots that were followed by
+    one of less than half their size within :data:`SHRINK_GRACE`, the newest is kept, and the largest too, since a
+    small memory that goes up and down would otherwise take the place of the large one.
+
+    Args:
+        infos: Whole snapshots of one label.
+        now: The time, with a zone.
+        noted: Earlier findings by id, since the follower itself may be gone by now.
+    """
+    ordered, found = newest_first(infos), {}
+    for follower, info in pairwise(ordered):
+        since = (noted or {}).get(info.snapshot_id)
+        if since is None and follower.byte_size * 2 < info.byte_size:
+            since = created(follower)
+        if since is not None and now - since < SHRINK_GRACE:
+            found[info.snapshot_id] = (since, info.byte_size)
+    if not found:
+        return {}
+    newest = next(iter(found))
+    largest = max(found, key=lambda snapshot_id: found[snapshot_id][1])  # the first, so the newest, of equals
+    return {snapshot_id: found[snapshot_id][0] for snapshot_id in (newest, largest)}

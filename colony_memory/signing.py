@@ -1,0 +1,173 @@
+"""Pure: Ed25519 signatures of manifests, bound to a ``did:key``. Needs the extra ``sign``.
+
+This module computes; what a client accepts is decided in :mod:`colony_memory.trust`. The did:key form of an Ed25519
+public key is the multicodec prefix ``ed01`` and the 32 bytes, in base58btc after ``did:key:z``
+(https://w3c-ccg.github.io/did-key-spec/).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from typing import TYPE_CHECKING, Any, Protocol
+
+from colony_memory._json import canonical
+from colony_memory.exceptions import ColonyMemoryError, UntrustedSnapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_PREFIX = "did:key:z"
+_ED25519 = b"\xed\x01"
+_MISSING = "signatures need the extra 'sign': pip install 'colony-memory[sign]'"
+
+
+class Signer(Protocol):
+    """Anything that signs: :class:`Ed25519Signer`, or an object over a key that never leaves its hardware."""
+
+    @property
+    def did_key(self) -> str:
+        """The did:key of the Ed25519 public key."""
+
+    def sign(self, message: bytes) -> bytes:
+        """The 64-byte Ed25519 signature of the message."""
+
+
+class Ed25519Signer:
+    """Signs with a 32-byte seed; keep the seed to keep the identity.
+
+    >>> signer = Ed25519Signer(bytes(range(32)))
+    >>> signer.did_key
+    'did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd'
+    """
+
+    def __init__(self, seed: bytes) -> None:
+        """Make a signer of a seed.
+
+        Args:
+            seed: 32 bytes, secret.
+
+        Raises:
+            ValueError: The seed is not 32 bytes.
+            ColonyMemoryError: The extra ``sign`` is not installed.
+        """
+        if not isinstance(seed, bytes) or len(seed) != 32:
+            msg = "an Ed25519 seed is 32 bytes"
+            raise ValueError(msg)
+        try:
+            from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        except ImportError as error:
+            raise ColonyMemoryError(_MISSING) from error
+        self._seed = seed
+        self._key = Ed25519PrivateKey.from_private_bytes(seed)
+        self.did_key = encode_did_key(self._key.public_key().public_bytes_raw())
+
+    @classmethod
+    def generate(cls) -> Ed25519Signer:
+        """A signer with a fresh random seed."""
+        return cls(os.urandom(32))
+
+    @property
+    def seed(self) -> bytes:
+        """The 32 secret bytes."""
+        return self._seed
+
+    def sign(self, message: bytes) -> bytes:
+        """The 64-byte signature of the message."""
+        return self._key.sign(message)
+
+    def __repr__(self) -> str:
+        return f"Ed25519Signer({self.did_key!r})"
+
+
+def encode_did_key(public_key: bytes) -> str:
+    """The did:key of 32 bytes of Ed25519 public key."""
+    number = int.from_bytes(_ED25519 + public_key, "big")
+    digits = ""
+    while number:
+        number, digit = divmod(number, 58)
+        digits = _ALPHABET[digit] + digits
+    return _PREFIX + digits
+
+
+def decode_did_key(did_key: str) -> bytes:
+    """The 32 bytes of Ed25519 public key in a did:key.
+
+    Raises:
+        ValueError: It is not an Ed25519 did:key in its one canonical spelling.
+    """
+    digits = did_key[len(_PREFIX) :]
+    # An Ed25519 key has 48 digits; a bound keeps the arithmetic below small.
+    if not did_key.startswith(_PREFIX) or len(digits) > 64:
+        msg = f"{did_key[:80]!r} is not a did:key of an Ed25519 key"
+        raise ValueError(msg)
+    number = 0
+    for char in digits:
+        digit = _ALPHABET.find(char)
+        if digit < 0:
+            msg = f"{did_key!r}: {char!r} is not a base58 digit"
+            raise ValueError(msg)
+        number = number * 58 + digit
+    body = number.to_bytes((number.bit_length() + 7) // 8, "big")
+    if body[:2] != _ED25519 or len(body) != 34 or encode_did_key(body[2:]) != did_key:
+        msg = f"{did_key!r} is not a did:key of an Ed25519 key"
+        raise ValueError(msg)
+    return body[2:]
+
+
+def sign_manifest(manifest: Mapping[str, object], signer: Signer) -> dict[str, str]:
+    """The ``signature`` field for a manifest that has none yet."""
+    # 0.1.1 also took signers that call it key_id.
+    key_id = getattr(signer, "did_key", None) or getattr(signer, "key_id", None)
+    sig = base64.urlsafe_b64encode(signer.sign(canonical(manifest))).rstrip(b"=").decode("ascii")
+    return {"alg": "ed25519", "key_id": str(key_id), "sig": sig}
+
+
+def verify_manifest(manifest: Mapping[str, Any]) -> str:
+    """Check the signature that a manifest carries, and give the did:key that made it.
+
+    Raises:
+        UntrustedSnapshot: The signature is malformed or does not verify.
+        ColonyMemoryError: The extra ``sign`` is not installed, so it cannot be checked.
+    """
+    signature = manifest.get("signature")
+    if not isinstance(signature, dict):
+        raise UntrustedSnapshot("the signature is malformed")
+    if signature.get("alg") != "ed25519":
+        msg = f"unsupported signature alg: {str(signature.get('alg'))[:40]!r}"
+        raise UntrustedSnapshot(msg)
+    key_id, sig = signature.get("key_id"), signature.get("sig")
+    if not isinstance(key_id, str) or not isinstance(sig, str):
+        raise UntrustedSnapshot("the signature is malformed")
+    try:
+        public_key = decode_did_key(key_id)
+        raw = _decode_sig(sig)
+    except ValueError as error:
+        msg = f"the signature is malformed: {error}"
+        raise UntrustedSnapshot(msg) from error
+    try:
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    except ImportError as error:
+        msg = f"this snapshot is signed and the signature cannot be checked: {_MISSING}"
+        raise ColonyMemoryError(msg) from error
+    unsigned = {key: value for key, value in manifest.items() if key != "signature"}
+    try:
+        Ed25519PublicKey.from_public_bytes(public_key).verify(raw, canonical(unsigned))
+    except InvalidSignature as error:
+        raise UntrustedSnapshot("snapshot signature does not verify") from error
+    return key_id
+
+
+def _decode_sig(sig: str) -> bytes:
+    """64 bytes of unpadded base64url, in its one canonical spelling."""
+    try:
+        raw = base64.urlsafe_b64decode(sig.encode("ascii") + b"=" * (-len(sig) % 4))
+    except (binascii.Error, UnicodeEncodeError):
+        raw = b""
+    if len(raw) != 64 or base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii") != sig:
+        msg = "sig is not 64 bytes of base64url without padding"
+        raise ValueError(msg)
+    return raw

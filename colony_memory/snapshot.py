@@ -1,0 +1,400 @@
+"""Pure: the snapshot format ``colony-memory/1``; documents to vault files and back.
+
+SNAPSHOT-FORMAT.md is the law. A snapshot is a *manifest* and *parts*: the documents as canonical JSON, gzip, base64,
+cut into slices that a vault file holds. Ids and times are arguments; nothing here reads a clock or a vault.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._json import decode_documents, encode_documents, load_object, printable
+from colony_memory._names import (
+    is_cortex_file,
+    latest_filename,
+    manifest_filename,
+    new_id,
+    part_filename,
+    require_id,
+    require_label,
+    sanitize_label,
+)
+from colony_memory._payload import pack, sha256, unpack
+from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat
+from colony_memory.signing import sign_manifest
+from colony_memory.trust import judge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from colony_memory.signing import Signer
+
+__all__ = [
+    "FORMAT",
+    "LATEST_FORMAT",
+    "MAX_BYTES",
+    "MAX_FILE_BYTES",
+    "PART_CHARS",
+    "BuiltSnapshot",
+    "Manifest",
+    "SnapshotInfo",
+    "build",
+    "info_from_manifest",
+    "is_cortex_file",
+    "latest_filename",
+    "manifest_filename",
+    "new_id",
+    "parse",
+    "part_filename",
+    "read_manifest",
+    "require_id",
+    "require_label",
+    "sanitize_label",
+]
+
+FORMAT = "colony-memory/1"
+LATEST_FORMAT = "colony-memory/latest/1"
+
+#: Base64 characters in one part file.
+PART_CHARS = 700_000
+#: Bytes that a vault file may have.
+MAX_FILE_BYTES = 1_000_000
+#: Bytes of plain text that a snapshot may hold, unless the client says otherwise.
+MAX_BYTES = 256 * 2**20
+
+_CODEC = "gzip+base64"
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class SnapshotInfo:
+    """What is known of a stored snapshot without reading its documents.
+
+    Attributes:
+        snapshot_id: Id, unique and sortable by time.
+        label: Stream that it belongs to.
+        created_at: Time of the writer's clock, ``YYYY-MM-DDThh:mm:ssZ``.
+        doc_names: Names of the documents, sorted by code point, lone surrogates spelled as escapes.
+        part_count: Number of part files.
+        byte_size: Bytes of the documents as canonical JSON.
+        plaintext_sha256: ``sha256:`` and the hex digest of those bytes: equal memory has an equal digest.
+        signed: Whether it carries a signature (checked when it is restored or verified).
+        issuer: did:key that the signature names.
+        format: Wire format.
+        stored_bytes: Bytes that its files take in the vault; 0 where the vault does not tell.
+        parent_id: Id of the snapshot before it, as its writer saw it.
+        reused: ``backup`` found the memory unchanged and wrote nothing.
+        head: The pointer names it: it is what ``restore`` gives.
+        encrypted: Whether a key is needed to read it.
+        diverged_from: Id of another writer's snapshot that ``backup`` did not know of when it wrote this one.
+    """
+
+    snapshot_id: str
+    label: str
+    created_at: str
+    doc_names: list[str]
+    part_count: int
+    byte_size: int
+    plaintext_sha256: str
+    signed: bool = False
+    issuer: str | None = None
+    format: str = FORMAT
+    stored_bytes: int = 0
+    parent_id: str | None = None
+    reused: bool = False
+    head: bool = False
+    encrypted: bool = False
+    diverged_from: str | None = None
+
+
+@dataclass(frozen=True)
+class BuiltSnapshot:
+    """A snapshot as vault files, in the order in which they are to be written: parts, then the manifest."""
+
+    info: SnapshotInfo
+    manifest_file: str
+    files: dict[str, str] = field(default_factory=dict)
+    manifest_sha256: str = ""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A manifest whose every field was checked.
+
+    Attributes:
+        info: The summary.
+        raw: The JSON object as it was read, which is what a signature covers.
+        sha256: ``sha256:`` and the hex digest of the file's text.
+        part_files: Names of the parts, in order.
+        blob_chars: Base64 characters in all parts together.
+    """
+
+    info: SnapshotInfo
+    raw: Mapping[str, Any]
+    sha256: str
+    part_files: tuple[str, ...]
+    blob_chars: int
+
+
+def check_documents(documents: object) -> None:
+    """Raise a ValueError that names the document unless this is a non-empty mapping of strings to strings."""
+    if not isinstance(documents, dict) or not documents:
+        raise ValueError("documents must be a non-empty {name: text} mapping; there is nothing to back up")
+    for name, text in documents.items():
+        if not isinstance(name, str):
+            msg = f"document names must be strings, {name!r} is a {type(name).__name__}"
+            raise ValueError(msg)  # noqa: TRY004 - published behaviour
+        if not isinstance(text, str):
+            msg = f"document {name!r} must be a string, not {type(text).__name__}"
+            raise ValueError(msg)  # noqa: TRY004 - published behaviour
+
+
+def digest(documents: Mapping[str, str]) -> str:
+    """The ``plaintext_sha256`` of documents."""
+    hasher = hashlib.sha256()
+    for piece in encode_documents(documents):
+        hasher.update(piece)
+    return "sha256:" + hasher.hexdigest()
+
+
+def build(
+    documents: dict[str, str],
+    *,
+    label: str,
+    snapshot_id: str,
+    created_at: str,
+    signer: Signer | None = None,
+    previous: Mapping[str, str] | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> BuiltSnapshot:
+    """Serialise documents into vault files.
+
+    Args:
+        documents: ``{name: text}``, not empty.
+        label: Stream; folded with :func:`sanitize_label`.
+        snapshot_id: Id, from :func:`new_id`.
+        created_at: Time, ``YYYY-MM-DDThh:mm:ssZ``.
+        signer: Signs the manifest.
+        previous: ``{"snapshot_id", "manifest_sha256"}`` of the snapshot before this one.
+        max_bytes: Refuse more plain text than this, which could not be restored with the same setting.
+
+    Raises:
+        ValueError: Not a mapping of strings, empty, too large, or a bad id.
+    """
+    check_documents(documents)
+    label, snapshot_id = sanitize_label(label), require_id(snapshot_id)
+    packed = pack(encode_documents(documents))
+    if packed.size > max_bytes:
+        msg = f"the documents are {packed.size} bytes, more than max_bytes={max_bytes}"
+        raise ValueError(msg)
+    blob = packed.blob
+
+    files: dict[str, str] = {}
+    for seq, start in enumerate(range(0, len(blob), PART_CHARS)):
+        part = {"format": FORMAT, "snapshot_id": snapshot_id, "seq": seq, "b64": blob[start : start + PART_CHARS]}
+        files[part_filename(label, snapshot_id, seq)] = json.dumps(part)
+
+    raw: dict[str, Any] = {
+        "format": FORMAT,
+        "snapshot_id": snapshot_id,
+        "label": label,
+        "created_at": created_at,
+        "codec": _CODEC,
+        # For people and listings: the payload has the names as they are.
+        "doc_names": [printable(name) for name in sorted(documents)],
+        "plaintext_sha256": packed.sha256,
+        "part_count": len(files),
+        "part_files": list(files),
+        "byte_size": packed.size,
+        "blob_chars": len(blob),
+    }
+    if previous is not None:
+        raw["previous"] = dict(previous)
+    if signer is not None:
+        raw["signature"] = sign_manifest(raw, signer)
+    manifest_file, text = manifest_filename(label, snapshot_id), json.dumps(raw)
+    files[manifest_file] = text
+    info = _info(raw, stored_bytes=sum(map(len, files.values())))  # all of it is ASCII
+    return BuiltSnapshot(info, manifest_file, files, sha256(text.encode("utf-8", "surrogatepass")))
+
+
+def read_manifest(text: str, *, label: str, snapshot_id: str) -> Manifest:
+    """Read the text of a manifest file and bind it to the label and id in the file's name.
+
+    Raises:
+        UnsupportedFormat: Another format or codec.
+        SnapshotCorrupt: Anything that is not as the format says.
+    """
+    file = manifest_filename(label, snapshot_id)
+    try:
+        raw = load_object(text)
+    except ValueError as error:
+        msg = f"manifest {file} is not readable: {error}"
+        raise SnapshotCorrupt(msg, file=file) from error
+    return _manifest(raw, sha256(text.encode("utf-8", "surrogatepass")), label=label, snapshot_id=snapshot_id)
+
+
+def info_from_manifest(manifest: dict[str, Any]) -> SnapshotInfo:
+    """The summary of a manifest that was read from JSON.
+
+    Raises:
+        UnsupportedFormat: Another format or codec.
+        SnapshotCorrupt: A field is missing or wrong.
+    """
+    return _manifest(manifest, "").info
+
+
+def parse(
+    manifest: dict[str, Any],
+    parts: Mapping[str, str | None],
+    *,
+    verify_signature: bool = False,
+    label: str | None = None,
+    snapshot_id: str | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> dict[str, str]:
+    """The documents of a manifest and the texts of its part files.
+
+    Args:
+        manifest: The manifest, read from JSON.
+        parts: Text of each part file by name; missing, or None, where it is not there.
+        verify_signature: Check the signature if there is one.
+        label: Label that the manifest must be of.
+        snapshot_id: Id that the manifest must be of.
+        max_bytes: Bytes of plain text to accept at most.
+
+    Raises:
+        UnsupportedFormat: Another format or codec.
+        SnapshotCorrupt: Bytes are not what the manifest says; ``file`` names the one.
+        UntrustedSnapshot: The signature does not verify.
+    """
+    checked = _manifest(manifest, "", label=label, snapshot_id=snapshot_id)
+    judge(manifest, verify=verify_signature)
+    return read_documents(checked, parts, max_bytes=max_bytes)
+
+
+def read_documents(
+    manifest: Manifest, parts: Mapping[str, str | None], *, max_bytes: int = MAX_BYTES
+) -> dict[str, str]:
+    """The documents of a checked manifest. See :func:`parse`."""
+    info, file = manifest.info, manifest_filename(manifest.info.label, manifest.info.snapshot_id)
+    if info.byte_size > max_bytes:
+        msg = f"{file} says {info.byte_size} bytes, more than max_bytes={max_bytes}: raise it to read this snapshot"
+        raise SnapshotCorrupt(msg, file=file)
+    try:
+        plaintext = unpack(_chunks(manifest, parts), size=info.byte_size)
+    except ValueError as error:
+        if isinstance(error, SnapshotCorrupt):
+            raise
+        msg = f"the parts of {file} do not unpack: {error}"
+        raise SnapshotCorrupt(msg, file=file) from error
+    if sha256(plaintext) != info.plaintext_sha256:
+        msg = f"integrity check failed: the parts of {file} hold another text (plaintext sha256 mismatch)"
+        raise SnapshotCorrupt(msg, file=file)
+    try:
+        documents = decode_documents(plaintext)
+    except ValueError as error:
+        msg = f"the parts of {file} do not hold documents: {error}"
+        raise SnapshotCorrupt(msg, file=file) from error
+    if sorted(map(printable, documents)) != sorted(map(printable, info.doc_names)):
+        msg = f"{file} lists other documents than its parts hold"
+        raise SnapshotCorrupt(msg, file=file)
+    return documents
+
+
+def _chunks(manifest: Manifest, parts: Mapping[str, str | None]) -> Iterator[str]:
+    """The base64 of each part, checked to be that part of that snapshot."""
+    info, total = manifest.info, 0
+    for seq, file in enumerate(manifest.part_files):
+        text = parts.get(file)
+        if text is None:
+            msg = f"missing part file: {file}"
+            raise SnapshotCorrupt(msg, file=file)
+        try:
+            part = load_object(text)
+        except ValueError as error:
+            msg = f"part file {file} is damaged: {error}"
+            raise SnapshotCorrupt(msg, file=file) from error
+        chunk = part.get("b64")
+        place = (part.get("format"), part.get("snapshot_id"), part.get("seq"), type(part.get("seq")))
+        if place != (FORMAT, info.snapshot_id, seq, int) or not isinstance(chunk, str):
+            msg = f"part file {file} is not part {seq} of this snapshot"
+            raise SnapshotCorrupt(msg, file=file)
+        total += len(chunk)
+        yield chunk
+    if total != manifest.blob_chars:
+        msg = f"the parts hold {total} characters, not the {manifest.blob_chars} that the manifest says"
+        raise ValueError(msg)
+
+
+def _manifest(
+    raw: Mapping[str, Any], digest_of_file: str, *, label: str | None = None, snapshot_id: str | None = None
+) -> Manifest:
+    """Check every field of a manifest that came out of a vault."""
+    file = None if label is None or snapshot_id is None else manifest_filename(label, snapshot_id)
+    name = file or "the manifest"
+
+    def wrong(what: str) -> SnapshotCorrupt:
+        return SnapshotCorrupt(f"{name} is not a manifest of this snapshot: {what}", file=file)
+
+    def number(key: str) -> int:
+        value = raw.get(key)
+        if type(value) is not int or value < 0:
+            raise wrong(f"{key} should be a count")
+        return value
+
+    def text(key: str) -> str:
+        value = raw.get(key)
+        if not isinstance(value, str):
+            raise wrong(f"{key} should be a string")
+        return value
+
+    if text("format") != FORMAT:
+        msg = f"unsupported snapshot format: {raw['format'][:80]!r} in {name}; a newer colony-memory may read it"
+        raise UnsupportedFormat(msg, file=file)
+    if text("codec") != _CODEC:
+        msg = f"unsupported codec: {raw['codec'][:80]!r} in {name}; a newer colony-memory may read it"
+        raise UnsupportedFormat(msg, file=file)
+    own_id, own_label = text("snapshot_id"), text("label")
+    if own_id != (snapshot_id or own_id) or own_label != (label or own_label):
+        raise wrong(f"it is the one of label {own_label[:80]!r}, id {own_id[:80]!r}")
+    if not _DIGEST.fullmatch(text("plaintext_sha256")):
+        raise wrong("plaintext_sha256 should be 'sha256:' and 64 hex digits")
+    names = raw.get("doc_names")
+    if not isinstance(names, list) or not all(isinstance(doc, str) for doc in names):
+        raise wrong("doc_names should be a list of strings")
+    # Derived, not trusted: a manifest cannot send anyone to files that are not its own.
+    count, listed = number("part_count"), raw.get("part_files")
+    if not isinstance(listed, list) or len(listed) != count or not count:
+        raise wrong("part_files and part_count differ")
+    part_files = tuple(part_filename(own_label, own_id, seq) for seq in range(count))
+    if tuple(listed) != part_files:
+        raise wrong("part_files names files that are not its own")
+    number("byte_size")
+    text("created_at")
+    return Manifest(_info(raw), raw, digest_of_file, part_files, number("blob_chars"))
+
+
+def _info(raw: Mapping[str, Any], *, stored_bytes: int = 0) -> SnapshotInfo:
+    """The summary of a manifest whose fields were checked or just written."""
+    signature, previous = raw.get("signature"), raw.get("previous")
+    issuer = signature.get("key_id") if isinstance(signature, dict) else None
+    parent = previous.get("snapshot_id") if isinstance(previous, dict) else None
+    return SnapshotInfo(
+        snapshot_id=raw["snapshot_id"],
+        label=raw["label"],
+        created_at=raw["created_at"],
+        doc_names=list(raw["doc_names"]),
+        part_count=raw["part_count"],
+        byte_size=raw["byte_size"],
+        plaintext_sha256=raw["plaintext_sha256"],
+        signed=signature is not None,
+        issuer=issuer if isinstance(issuer, str) else None,
+        format=raw["format"],
+        stored_bytes=stored_bytes,
+        parent_id=parent if isinstance(parent, str) else None,
+    )

@@ -1,0 +1,131 @@
+"""What a vault is, in words and types, and the vaults that come with the package.
+
+A vault is a flat store of small text files. Any object with the five methods of
+``colony_sdk.ColonyClient`` is one. :func:`open_vault` makes one from a URL.
+
+**What a vault owes.** Names are plain strings, compared exactly. A file's text comes back as it went in, or
+not at all: an upload replaces the whole file or leaves the old one. What an upload has acknowledged, every
+later call sees. A file that is not there is reported by an exception whose ``status`` is 404, and by nothing
+else; every other failure raises something else. A listing names every file, or says that it is cut
+(``has_more`` true, a ``next_cursor``, or ``total`` above the number of items). Calls may come from several
+threads at once. :class:`colony_memory.testing.VaultBackendTests` tests all of it.
+
+**Replies** may be bare or wrapped as ``{"result": …}``:
+
+========================  =====================================================================
+``vault_status()``        ``{"quota_bytes", "used_bytes", "available_bytes", "file_count"}``
+``vault_list_files()``    ``{"items": [{"filename", "content_size", "updated_at"}], "total"}``;
+                          ``"files"`` in place of ``"items"``, a bare list, and bare names work too
+``vault_get_file(f)``     ``{"content"}``, optionally ``"etag"``
+``vault_upload_file()``   ``{"filename", "content_size"}``
+``vault_delete_file(f)``  anything
+========================  =====================================================================
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+__all__ = [
+    "AsyncVaultBackend",
+    "ConditionalUpload",
+    "OperationBudget",
+    "PrefixListing",
+    "VaultBackend",
+    "open_vault",
+]
+
+
+@runtime_checkable
+class VaultBackend(Protocol):
+    """The five methods of ``colony_sdk.ColonyClient`` that a snapshot needs."""
+
+    def vault_status(self) -> Any:
+        """Quota in bytes and number of files. All zero where nothing was ever written."""
+
+    def vault_list_files(self) -> Any:
+        """Every file's name and size, without content."""
+
+    def vault_get_file(self, filename: str) -> Any:
+        """One file with its content; an exception with ``status`` 404 where it is not there."""
+
+    def vault_upload_file(self, filename: str, content: str) -> Any:
+        """Create or replace one file, whole or not at all."""
+
+    def vault_delete_file(self, filename: str) -> Any:
+        """Remove one file; an exception with ``status`` 404 where it is not there."""
+
+
+@runtime_checkable
+class AsyncVaultBackend(Protocol):
+    """The same five methods as coroutines, as ``colony_sdk.AsyncColonyClient`` has them."""
+
+    def vault_status(self) -> Awaitable[Any]:
+        """See :meth:`VaultBackend.vault_status`."""
+
+    def vault_list_files(self) -> Awaitable[Any]:
+        """See :meth:`VaultBackend.vault_list_files`."""
+
+    def vault_get_file(self, filename: str) -> Awaitable[Any]:
+        """See :meth:`VaultBackend.vault_get_file`."""
+
+    def vault_upload_file(self, filename: str, content: str) -> Awaitable[Any]:
+        """See :meth:`VaultBackend.vault_upload_file`."""
+
+    def vault_delete_file(self, filename: str) -> Awaitable[Any]:
+        """See :meth:`VaultBackend.vault_delete_file`."""
+
+
+@runtime_checkable
+class ConditionalUpload(Protocol):
+    """Optional: an upload that happens only if the file is still the one that was read.
+
+    With it two writers cannot overwrite each other's pointer unseen.
+    """
+
+    def vault_upload_file_if(
+        self, filename: str, content: str, *, if_match: str | None = None, if_none_match: str | None = None
+    ) -> Any:
+        """Like ``vault_upload_file``; an exception with ``status`` 412, and nothing written, if the condition fails.
+
+        Args:
+            filename: Name of the file.
+            content: Its new text.
+            if_match: Write only if the file is there and has this ``etag`` (as ``vault_get_file`` gave it).
+            if_none_match: ``"*"``: write only if the file is not there.
+        """
+
+
+@runtime_checkable
+class PrefixListing(Protocol):
+    """Optional: a listing of only the files whose name starts so."""
+
+    def vault_list_prefix(self, prefix: str) -> Any:
+        """Like ``vault_list_files``, for names that start with the literal ``prefix``."""
+
+
+@runtime_checkable
+class OperationBudget(Protocol):
+    """Optional: a vault that counts uploads and deletes and says how many are left."""
+
+    def vault_operations_left(self) -> int | None:
+        """Uploads and deletes that the vault still accepts this hour, or None where it has not said."""
+
+
+def open_vault(url: str) -> VaultBackend:
+    """Open the vault that a URL names.
+
+    Args:
+        url: ``colony:`` (the hosted vault; key from ``COLONY_API_KEY``, address from ``COLONY_BASE_URL``),
+            ``file:///absolute/path`` or a plain path (a local directory), ``memory:`` (gone with the process).
+
+    Raises:
+        ValueError: The URL is of no known kind.
+        ColonyMemoryError: ``colony:`` without a key.
+    """
+    from colony_memory.vaults._open import open_url
+
+    return open_url(url)
