@@ -1,0 +1,44 @@
+"""What tests of code that keeps memory in a vault need; public, and used by this package's own tests.
+
+- :class:`FakeVault`: the hosted vault in memory, with its limits, replies and refusals.
+  :class:`AsyncFakeVault` puts any vault behind coroutines.
+- :class:`FaultyVault`: any vault, with faults that strike by method and by counting calls.
+- :class:`VaultServer`: the hosted vault over HTTP on loopback, for tests through the real ``ColonyClient``.
+- :class:`VaultBackendTests`: the conformance suite. A new vault's test is a subclass with a fixture ``vault``.
+
+Only :class:`VaultBackendTests` needs pytest, and only while it runs.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from colony_memory.testing.conformance import VaultBackendTests
+    from colony_memory.testing.fake import AsyncFakeVault, FakeVault
+    from colony_memory.testing.faults import FaultyVault
+    from colony_memory.testing.server import VaultServer
+
+__all__ = ["AsyncFakeVault", "FakeVault", "FaultyVault", "VaultBackendTests", "VaultServer"]
+
+_HOMES = {
+    "AsyncFakeVault": "fake",
+    "FakeVault": "fake",
+    "FaultyVault": "faults",
+    "VaultBackendTests": "conformance",
+    "VaultServer": "server",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

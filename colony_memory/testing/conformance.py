@@ -1,0 +1,299 @@
+"""The conformance suite: every obligation of a vault, as a test that a new vault inherits.
+
+::
+
+    class TestMyVault(VaultBackendTests):
+        @pytest.fixture
+        def vault(self, tmp_path):
+            return MyVault(tmp_path)
+
+A failed obligation is an :class:`AssertionError` with a message of its own, so that the suite also speaks outside
+pytest: ``VaultBackendTests().test_text_comes_back_exactly(vault)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from colony_memory.testing._checks import (
+    check,
+    check_listed,
+    check_state,
+    check_status,
+    check_text,
+    listed_names,
+    raise_first,
+    read_etag,
+    read_text,
+    run_in_threads,
+    skip_without,
+    unwrap,
+)
+from colony_memory.vaults import ConditionalUpload, PrefixListing, VaultBackend
+
+__all__ = ["VaultBackendTests"]
+
+_SNAPSHOT = "cmem.default.20260101T000000000000Z-abcdef"
+_TEXTS = {
+    "empty": "",
+    "a blank": " ",
+    "no newline at the end": "a\nb",
+    "newlines at the end": "a\n\n\n",
+    "CRLF and CR": "a\r\nb\rc\n",
+    "other line ends": "a\u2028b\u2029c\u0085d\x0be\x0cf",
+    "NUL": "a\x00b\x00",
+    "controls": "".join(map(chr, range(1, 32))) + "\x7f",
+    "a byte order mark": "\ufeffa",
+    "composed": "\u00e9",
+    "decomposed": "e\u0301",
+    "several scripts": "Grüße, 世界, привет, שלום, नमस्ते",
+    "beyond the BMP": "\U0001f9e0 \U0001f3f3\ufe0f\u200d\U0001f308 \U0001d518 \U0010ffff",
+    "noncharacters": "\ufffe\uffff\ufffd",
+    "JSON": '{"a": "\\u0000\\ud83e", "b": [1e999]}',
+    "percent and escapes": "%00 %2F \\n \\x00 &amp; ${HOME} %s {0}",
+}
+_NAMES = (
+    f"{_SNAPSHOT}.p0.json",
+    f"{_SNAPSHOT}.p10.json",
+    f"{_SNAPSHOT}.manifest.json",
+    "cmem.default.latest.json",
+    "cmem.a-b_c.latest.json",
+    "a b.json",
+    "a%20b.json",
+    "a%2Fb.json",
+    "a+b.json",
+    "a#b.json",
+    "a&b=c.json",
+    "'quoted'.json",
+    "mémoire.json",
+    "two..dots.json",
+    "n" * 195 + ".json",
+)
+
+
+class VaultBackendTests:
+    """What every vault owes; see :mod:`colony_memory.vaults`. A subclass gives the fixture ``vault``.
+
+    The fixture returns a new, empty vault with room for 4 MB, files of 1 MB and 300 uploads and deletes. Tests of
+    optional methods are skipped where the vault lacks them.
+    """
+
+    #: Threads in the tests of concurrent calls.
+    threads = 6
+
+    def test_has_the_five_methods(self, vault: Any) -> None:
+        """It is a :class:`colony_memory.vaults.VaultBackend`."""
+        check(isinstance(vault, VaultBackend), f"{type(vault).__name__} lacks one of the five methods")
+
+    def test_text_comes_back_exactly(self, vault: Any) -> None:
+        """Whatever the text, not one character of it changes."""
+        for number, text in enumerate(_TEXTS.values()):
+            vault.vault_upload_file(f"text{number}.md", text)
+        for number, (what, text) in enumerate(_TEXTS.items()):
+            check_text(vault, f"text{number}.md", text, what)
+
+    def test_large_text_comes_back_exactly(self, vault: Any) -> None:
+        """A file of 900 kB, in one-byte and in multi-byte characters."""
+        for what, text in (("ASCII", "0123456789" * 90_000), ("Unicode", "aé世🧠" * 90_000)):
+            vault.vault_upload_file("large.txt", text)
+            check_text(vault, "large.txt", text, f"900 kB of {what}")
+
+    def test_text_that_utf8_cannot_encode_is_exact_or_refused(self, vault: Any) -> None:
+        """A lone surrogate is refused as an error, leaving the old file, or comes back as it is."""
+        vault.vault_upload_file("surrogate.md", "old")
+        expected = "\ud800"
+        try:
+            vault.vault_upload_file("surrogate.md", expected)
+        except Exception:  # noqa: BLE001 - any exception is a refusal
+            expected = "old"
+        check_text(vault, "surrogate.md", expected, "a lone surrogate")
+
+    def test_upload_tells_the_size(self, vault: Any) -> None:
+        """A reply that has ``content_size`` gives the bytes in UTF-8; one with ``filename`` gives the name."""
+        reply = unwrap(vault.vault_upload_file("size.md", "é世🧠"))
+        check(isinstance(reply, Mapping), f"an upload is answered with a mapping, not {type(reply).__name__}")
+        check(reply.get("content_size", 9) == 9, f"content_size is {reply.get('content_size')}, not 9")
+        check(reply.get("filename", "size.md") == "size.md", f"filename is {reply.get('filename')!r}")
+
+    def test_replace_is_whole(self, vault: Any) -> None:
+        """A shorter text leaves nothing of a longer one, and the file is still one file."""
+        for text in ("long " * 1000, "short", "", "long again " * 100):
+            vault.vault_upload_file("replaced.md", text)
+            check_text(vault, "replaced.md", text, "the last upload")
+        check_listed(vault.vault_list_files(), {"replaced.md": len("long again " * 100)})
+
+    def test_missing_file_is_a_404(self, vault: Any) -> None:
+        """Reading or deleting what is not there raises an exception with ``status`` 404."""
+        vault.vault_upload_file("there.md", "x")
+        check_status(lambda: vault.vault_get_file("missing.md"), 404, "reading a missing file")
+        check_status(lambda: vault.vault_delete_file("missing.md"), 404, "deleting a missing file")
+        check_text(vault, "there.md", "x", "the other file")
+
+    def test_names_are_compared_exactly(self, vault: Any) -> None:
+        """A name that differs in case, a blank, an ending or composition names another file."""
+        vault.vault_upload_file("cmem.é.json", "x")
+        for other in ("cmem.É.json", "CMEM.é.json", "cmem.é.json.json", " cmem.é.json", "cmem.e\u0301.json"):
+            check_status(lambda other=other: vault.vault_get_file(other), 404, f"reading {other!r}")  # type: ignore[misc]
+
+    def test_odd_names(self, vault: Any) -> None:
+        """Names as snapshots have them, long ones, and ones that an address or a path could mistake."""
+        sizes = {name: len(name.encode()) for name in _NAMES}
+        for name in _NAMES:
+            vault.vault_upload_file(name, name)
+        for name in _NAMES:
+            check_text(vault, name, name, f"the file {name}")
+        check_listed(vault.vault_list_files(), sizes)
+        for name in _NAMES:
+            vault.vault_delete_file(name)
+        check_listed(vault.vault_list_files(), {})
+
+    def test_listing_names_every_file(self, vault: Any) -> None:
+        """Every file and no other, with its size in bytes; nothing in an empty vault."""
+        check_listed(vault.vault_list_files(), {})
+        sizes = {f"file{number:02}.json": 2 * number for number in range(40)}
+        for name, size in sizes.items():
+            vault.vault_upload_file(name, "é" * (size // 2))
+        check_listed(vault.vault_list_files(), sizes)
+
+    def test_listing_has_no_content(self, vault: Any) -> None:
+        """A listing is metadata: it does not carry the files."""
+        vault.vault_upload_file("listed.md", "not in the listing")
+        check("not in the listing" not in repr(vault.vault_list_files()), "the listing carries the content")
+
+    def test_delete_is_final(self, vault: Any) -> None:
+        """A deleted file is gone from reads, deletes and listings; its neighbours stay; its name is free."""
+        for name in ("a.md", "ab.md", "b.md"):
+            vault.vault_upload_file(name, name)
+        vault.vault_delete_file("a.md")
+        check_status(lambda: vault.vault_get_file("a.md"), 404, "reading a deleted file")
+        check_status(lambda: vault.vault_delete_file("a.md"), 404, "deleting twice")
+        check_listed(vault.vault_list_files(), {"ab.md": 5, "b.md": 4})
+        check_text(vault, "ab.md", "ab.md", "a neighbour of a deleted file")
+        vault.vault_upload_file("a.md", "new")
+        check_text(vault, "a.md", "new", "a file under a freed name")
+
+    def test_status(self, vault: Any) -> None:
+        """Four whole numbers that are not negative and follow what is stored."""
+        check_state(vault, files=0, size=0)
+        vault.vault_upload_file("a.md", "é" * 1000)
+        vault.vault_upload_file("b.md", "x")
+        check_state(vault, files=2, size=2001)
+        vault.vault_upload_file("a.md", "x")
+        vault.vault_delete_file("b.md")
+        check_state(vault, files=1, size=1)
+
+    def test_concurrent_calls(self, vault: Any) -> None:
+        """Several threads write, read, list and delete files of their own, and none disturbs another."""
+
+        def work(number: int) -> None:
+            for turn in range(4):
+                name, text = f"thread{number}.{turn}.json", f"{number} {turn} " * 200
+                vault.vault_upload_file(name, text)
+                check_text(vault, name, text, "a file that no other thread touches")
+                check(name in listed_names(vault.vault_list_files()), f"{name} was uploaded and is not listed")
+            vault.vault_delete_file(f"thread{number}.0.json")
+
+        raise_first(run_in_threads(self.threads, work))
+        left = {f"thread{number}.{turn}.json" for number in range(self.threads) for turn in range(1, 4)}
+        check(listed_names(vault.vault_list_files()) == left, "concurrent calls lost or left files")
+
+    def test_concurrent_reads(self, vault: Any) -> None:
+        """Each of several threads gets the file that it asked for."""
+        texts = {f"read{number}.md": str(number) * 5000 for number in range(4)}
+        for name, text in texts.items():
+            vault.vault_upload_file(name, text)
+
+        def work(number: int) -> None:
+            for turn in range(8):
+                name = f"read{(number + turn) % 4}.md"
+                check_text(vault, name, texts[name], "a file read by several threads")
+
+        raise_first(run_in_threads(self.threads, work))
+
+    def test_concurrent_writers_leave_one_text_whole(self, vault: Any) -> None:
+        """Writers to one name: whoever reads, then or later, gets one of the texts, never a mixture."""
+        texts = {str(number) * (20_000 + 7_000 * number) for number in range(self.threads)}
+        vault.vault_upload_file("contested.md", min(texts))
+
+        def work(number: int) -> None:
+            for _ in range(4):
+                if number % 2:
+                    vault.vault_upload_file("contested.md", str(number) * (20_000 + 7_000 * number))
+                content = unwrap(vault.vault_get_file("contested.md"))["content"]
+                check(content in texts, f"a reader got {len(content)} characters that nobody wrote")
+
+        raise_first(run_in_threads(self.threads, work))
+        check_listed(vault.vault_list_files(), {"contested.md": len(read_text(vault, "contested.md"))})
+
+    def test_conditional_upload_on_the_etag(self, vault: Any) -> None:
+        """``if_match`` writes over the file that was read, and over no other."""
+        skip_without(vault, ConditionalUpload)
+        vault.vault_upload_file("pointer.json", "one")
+        first = read_etag(vault, "pointer.json")
+        vault.vault_upload_file_if("pointer.json", "two", if_match=first)
+        check_text(vault, "pointer.json", "two", "a conditional upload that fits")
+        check(read_etag(vault, "pointer.json") != first, "the etag did not change with the text")
+        check_status(
+            lambda: vault.vault_upload_file_if("pointer.json", "three", if_match=first), 412, "a stale if_match"
+        )
+        check_text(vault, "pointer.json", "two", "the file after a refused upload")
+        check_status(lambda: vault.vault_upload_file_if("absent.json", "x", if_match=first), 412, "if_match on no file")
+        check(listed_names(vault.vault_list_files()) == {"pointer.json"}, "a refused upload made a file")
+
+    def test_conditional_upload_on_absence(self, vault: Any) -> None:
+        """``if_none_match="*"`` creates a file and never replaces one."""
+        skip_without(vault, ConditionalUpload)
+        vault.vault_upload_file_if("new.json", "one", if_none_match="*")
+        check_text(vault, "new.json", "one", "an upload of a file that was not there")
+        check_status(
+            lambda: vault.vault_upload_file_if("new.json", "two", if_none_match="*"),
+            412,
+            "if_none_match on a file that is there",
+        )
+        check_text(vault, "new.json", "one", "the file after a refused upload")
+        vault.vault_delete_file("new.json")
+        vault.vault_upload_file_if("new.json", "three", if_none_match="*")
+        check_text(vault, "new.json", "three", "an upload after a delete")
+
+    def test_conditional_upload_has_one_winner(self, vault: Any) -> None:
+        """Of several writers with the same condition exactly one writes; the others get a 412."""
+        skip_without(vault, ConditionalUpload)
+        for turn in range(4):
+            condition: dict[str, str] = {"if_none_match": "*"}
+            if turn:
+                condition = {"if_match": read_etag(vault, "race.json")}
+
+            def work(number: int, turn: int = turn, condition: dict[str, str] = condition) -> None:
+                vault.vault_upload_file_if("race.json", f"{turn} {number}", **condition)
+
+            outcomes = run_in_threads(self.threads, work)
+            winners = [number for number, error in enumerate(outcomes) if error is None]
+            check(len(winners) == 1, f"{len(winners)} of {self.threads} writers won with the same {condition}")
+            for error in outcomes:
+                if error is not None and getattr(error, "status", None) != 412:
+                    raise error
+            check_text(vault, "race.json", f"{turn} {winners[0]}", "the winner's text")
+
+    def test_prefix_listing(self, vault: Any) -> None:
+        """A prefix is literal, and may be empty or a whole name; the entries are those of the full listing."""
+        skip_without(vault, PrefixListing)
+        sizes = {"cmem.a.1.json": 1, "cmem.a.2.json": 2, "cmem.ab.1.json": 3, "cmem_a.1.json": 4, "x.cmem.a.json": 5}
+        for name, size in sizes.items():
+            vault.vault_upload_file(name, "x" * size)
+        prefixes = (
+            "cmem.a.",
+            "cmem.a",
+            "cmem.",
+            "cmem_a",
+            "cmem.a.1.json",
+            "cmem.*",
+            "cmem%",
+            "c?em",
+            "[c]",
+            "CMEM.",
+            "",
+        )
+        for prefix in prefixes:
+            expected = {name: size for name, size in sizes.items() if name.startswith(prefix)}
+            check_listed(vault.vault_list_prefix(prefix), expected)

@@ -1,0 +1,290 @@
+"""The hosted vault in memory: limits, replies and refusals of the real one, for anyone's tests."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from colony_memory.vaults import ConditionalUpload, OperationBudget, PrefixListing
+from colony_memory.vaults.memory import MemoryVault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from typing_extensions import Self
+
+    from colony_memory.vaults import VaultBackend
+
+__all__ = ["EXTENSIONS", "AsyncFakeVault", "FakeVault", "error_envelope", "extend_class"]
+
+#: The file extensions that the hosted vault takes.
+EXTENSIONS = (
+    ".md",
+    ".txt",
+    ".html",
+    ".json",
+    ".yaml",
+    ".yml",
+    ".toml",
+    ".xml",
+    ".csv",
+    ".cfg",
+    ".ini",
+    ".conf",
+    ".env",
+    ".log",
+)
+
+_MAX_BODY_CHARS = 1_100_000
+_MAX_NAME_CHARS = 255
+_HOUR = 3600.0
+_NOTHING = {"quota_bytes": 0, "used_bytes": 0, "available_bytes": 0, "file_count": 0}
+
+_T = TypeVar("_T")
+
+
+class FakeVault(MemoryVault):
+    """The hosted vault as ``colony_sdk.ColonyClient`` shows it, without network.
+
+    It refuses with the SDK's own exceptions, in this order: for a listing 422 (a prefix of more than
+    255 characters); for an upload 422 (more than 1,100,000 characters, a
+    name of more than 255, text that UTF-8 cannot encode), 403 KARMA_TOO_LOW, 400 INVALID_INPUT (extension),
+    400 QUOTA_EXCEEDED (the file, then the total, to which a replaced file does not count), 400 LIMIT_EXCEEDED
+    (number of files, where the upload makes a new one), 429, 412; for a delete, which needs no karma, 429, 404.
+
+    Uploads and deletes share one bucket an hour; the hour begins with the first of them. An operation that gets
+    as far as the bucket spends from it, even if a 404 or 412 follows; one refused earlier does not.
+
+    Status is all zeros until the first upload that succeeds, as the quota is provisioned then.
+
+    Args:
+        quota_bytes: Bytes that all files together may take.
+        max_file_bytes: Bytes that one file may take.
+        max_files: Number of files, or None for no limit.
+        karma_ok: Whether the account may upload.
+        operations_per_hour: Uploads and deletes an hour, or None for no limit.
+        clock: Seconds since the epoch, for times and for the hour.
+
+    Attributes:
+        files: Name to text; may be read and changed directly. Every argument above is an attribute too, and may
+            be changed at any time.
+        calls: ``(verb, filename)`` of every call, refused ones included. The verbs are ``"status"``, ``"list"``
+            (with the prefix as filename, or ``""``), ``"get"``, ``"upload"`` and ``"delete"``.
+    """
+
+    def __init__(
+        self,
+        *,
+        quota_bytes: int = 10_000_000,
+        max_file_bytes: int = 1_000_000,
+        max_files: int | None = None,
+        karma_ok: bool = True,
+        operations_per_hour: int | None = 60,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(quota_bytes=quota_bytes, max_file_bytes=max_file_bytes, clock=clock)
+        self.max_files = max_files
+        self.karma_ok = karma_ok
+        self.operations_per_hour = operations_per_hour
+        self.calls: list[tuple[str, str]] = []
+        self._provisioned = False
+        self._hour_began: float | None = None
+        self._spent = 0
+
+    def vault_operations_left(self) -> int | None:
+        """Uploads and deletes that this hour still has, or None where there is no limit."""
+        with self._lock:
+            if self.operations_per_hour is None:
+                return None
+            self._turn_hour()
+            return max(0, self.operations_per_hour - self._spent)
+
+    def seconds_to_reset(self) -> float:
+        """Seconds until the bucket is full again; a whole hour where nothing has been spent."""
+        with self._lock:
+            self._turn_hour()
+            return _HOUR if self._hour_began is None else self._hour_began + _HOUR - self.clock()
+
+    def _enter(self, verb: str, filename: str) -> None:
+        self.calls.append((verb, filename))
+
+    def _refusal(self, status: int, code: str | None, message: str, *, retry_after: int | None = None) -> Exception:
+        import colony_sdk
+
+        response = error_envelope(status, code, message)
+        if status == 429:
+            return colony_sdk.ColonyRateLimitError(message, status, response, code, retry_after)
+        kinds: dict[int, type[colony_sdk.ColonyAPIError]] = {
+            400: colony_sdk.ColonyValidationError,
+            403: colony_sdk.ColonyAuthError,
+            404: colony_sdk.ColonyNotFoundError,
+            422: colony_sdk.ColonyValidationError,
+        }
+        return kinds.get(status, colony_sdk.ColonyAPIError)(message, status, response, code)
+
+    def _encode(self, filename: str, content: str) -> bytes:
+        if len(content) > _MAX_BODY_CHARS:
+            message = f"{filename}: {len(content)} characters, at most {_MAX_BODY_CHARS} are allowed"
+            raise self._refusal(422, None, message)
+        if len(filename) > _MAX_NAME_CHARS:
+            raise self._refusal(422, None, f"a name of {len(filename)} characters, at most 255 are allowed")
+        return super()._encode(filename, content)
+
+    def _admit_upload(self, filename: str, size: int) -> None:
+        if not self.karma_ok:
+            raise self._refusal(403, "KARMA_TOO_LOW", "writing to the vault takes a karma of 10")
+        if not filename.endswith(EXTENSIONS):
+            raise self._refusal(400, "INVALID_INPUT", f"{filename}: the vault does not take this extension")
+        self._admit_file_size(filename, size)
+        self._admit_total(filename, size)
+        if self.max_files is not None and filename not in self.files and len(self.files) >= self.max_files:
+            raise self._refusal(400, "LIMIT_EXCEEDED", f"{filename}: the vault holds {self.max_files} files")
+        self._spend()
+
+    def _admit_delete(self, filename: str) -> None:  # noqa: ARG002
+        self._spend()
+
+    def _status(self) -> dict[str, Any]:
+        return super()._status() if self._provisioned or self.files else dict(_NOTHING)
+
+    def _upload(
+        self, filename: str, content: str, *, if_match: str | None = None, absent: bool = False
+    ) -> dict[str, Any]:
+        reply = super()._upload(filename, content, if_match=if_match, absent=absent)
+        self._provisioned = True
+        return reply
+
+    def _listing(self, prefix: str) -> dict[str, Any]:
+        if len(prefix) > _MAX_NAME_CHARS:
+            raise self._refusal(422, None, f"a prefix of {len(prefix)} characters, at most 255 are allowed")
+        return super()._listing(prefix)
+
+    def _turn_hour(self) -> None:
+        began = self._hour_began
+        # A clock that was set back begins a new hour too; otherwise it would wait for the old one to come round.
+        if began is not None and not began <= self.clock() < began + _HOUR:
+            self._hour_began, self._spent = None, 0
+
+    def _spend(self) -> None:
+        limit = self.operations_per_hour
+        if limit is None:
+            return
+        self._turn_hour()
+        if self._hour_began is None:
+            self._hour_began = self.clock()
+        if self._spent >= limit:
+            wait = max(1, math.ceil(self.seconds_to_reset()))
+            message = f"{limit} file operations an hour, the next in {wait} s"
+            raise self._refusal(429, "RATE_LIMIT", message, retry_after=wait)
+        self._spent += 1
+
+
+class AsyncFakeVault:
+    """Any vault behind coroutines, each of which really suspends before it calls the vault.
+
+    The optional methods (conditional upload, prefix listing, operations left) are there exactly when the vault
+    has them.
+
+    Args:
+        vault: What to call; a new :class:`FakeVault` where it is not given.
+        delay: Seconds that each call takes on top of one turn of the event loop.
+
+    Attributes:
+        vault: The vault behind it.
+        delay: As given; may be changed at any time.
+    """
+
+    def __new__(cls, vault: VaultBackend | None = None, *_: object, **__: object) -> Self:
+        """Choose the class that has the optional methods of this vault."""
+        return object.__new__(extend_class(cls, FakeVault if vault is None else vault, _EXTRAS))
+
+    def __init__(self, vault: VaultBackend | None = None, *, delay: float = 0.0) -> None:
+        self.vault: Any = FakeVault() if vault is None else vault
+        self.delay = delay
+
+    async def vault_status(self) -> Any:
+        """See :meth:`colony_memory.vaults.VaultBackend.vault_status`."""
+        await self._suspend()
+        return self.vault.vault_status()
+
+    async def vault_list_files(self) -> Any:
+        """See :meth:`colony_memory.vaults.VaultBackend.vault_list_files`."""
+        await self._suspend()
+        return self.vault.vault_list_files()
+
+    async def vault_get_file(self, filename: str) -> Any:
+        """See :meth:`colony_memory.vaults.VaultBackend.vault_get_file`."""
+        await self._suspend()
+        return self.vault.vault_get_file(filename)
+
+    async def vault_upload_file(self, filename: str, content: str) -> Any:
+        """See :meth:`colony_memory.vaults.VaultBackend.vault_upload_file`."""
+        await self._suspend()
+        return self.vault.vault_upload_file(filename, content)
+
+    async def vault_delete_file(self, filename: str) -> Any:
+        """See :meth:`colony_memory.vaults.VaultBackend.vault_delete_file`."""
+        await self._suspend()
+        return self.vault.vault_delete_file(filename)
+
+    async def _suspend(self) -> None:
+        await asyncio.sleep(0)
+        if self.delay > 0:
+            await asyncio.sleep(self.delay)
+
+
+class _AsyncConditional(AsyncFakeVault):
+    async def vault_upload_file_if(
+        self, filename: str, content: str, *, if_match: str | None = None, if_none_match: str | None = None
+    ) -> Any:
+        """See :meth:`colony_memory.vaults.ConditionalUpload.vault_upload_file_if`."""
+        await self._suspend()
+        return self.vault.vault_upload_file_if(filename, content, if_match=if_match, if_none_match=if_none_match)
+
+
+class _AsyncPrefix(AsyncFakeVault):
+    async def vault_list_prefix(self, prefix: str) -> Any:
+        """See :meth:`colony_memory.vaults.PrefixListing.vault_list_prefix`."""
+        await self._suspend()
+        return self.vault.vault_list_prefix(prefix)
+
+
+class _AsyncBudget(AsyncFakeVault):
+    async def vault_operations_left(self) -> int | None:
+        """See :meth:`colony_memory.vaults.OperationBudget.vault_operations_left`."""
+        await self._suspend()
+        left: int | None = self.vault.vault_operations_left()
+        return left
+
+
+def error_envelope(status: int, code: str | None, message: str) -> dict[str, Any]:
+    """The body of an error reply: a list in ``detail`` for 422, a message with a code for all others."""
+    if status == 422:
+        return {"detail": [{"type": "value_error", "loc": ["body"], "msg": message}]}
+    return {"detail": {"message": message, "code": code}}
+
+
+def extend_class(cls: type[_T], vault: object, extras: Iterable[tuple[type, type[Any]]]) -> type[_T]:
+    """``cls`` together with those subclasses in ``extras`` whose protocol ``vault`` keeps.
+
+    A wrapper that must show the methods of what it wraps needs them on its class: since Python 3.12 a check
+    against a runtime-checkable protocol does not see what ``__getattr__`` would give.
+    """
+    found = tuple(extra for protocol, extra in extras if isinstance(vault, protocol))
+    if not found:
+        return cls
+    bases = found if all(issubclass(extra, cls) for extra in found) else (cls, *found)
+    if bases not in _EXTENDED:
+        _EXTENDED[bases] = type(cls.__name__, bases, {"__module__": cls.__module__, "__doc__": cls.__doc__})
+    return _EXTENDED[bases]
+
+
+_EXTENDED: dict[tuple[type[Any], ...], type[Any]] = {}
+
+_EXTRAS: tuple[tuple[type, type[AsyncFakeVault]], ...] = (
+    (ConditionalUpload, _AsyncConditional),
+    (PrefixListing, _AsyncPrefix),
+    (OperationBudget, _AsyncBudget),
+)

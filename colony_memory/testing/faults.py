@@ -1,0 +1,288 @@
+"""Any vault, with faults that strike by method and by counting calls."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from colony_memory.testing.fake import extend_class
+from colony_memory.vaults import ConditionalUpload, OperationBudget, PrefixListing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+    from typing_extensions import Self
+
+    from colony_memory.vaults import VaultBackend
+
+    Match: TypeAlias = "str | Callable[[str], bool] | None"
+    Error: TypeAlias = "BaseException | type[BaseException] | Callable[[], BaseException]"
+
+__all__ = ["VERBS", "FaultyVault", "Injection", "ProcessDied"]
+
+#: What a call is counted as. A conditional upload is an ``"upload"``, a prefix listing a ``"list"``.
+VERBS = ("status", "list", "get", "upload", "delete")
+
+
+class ProcessDied(BaseException):
+    """The process ended here. No ``except Exception`` may survive it, as none survives a kill.
+
+    Attributes:
+        call: Number of the vault call, counted as in :attr:`FaultyVault.count`.
+    """
+
+    def __init__(self, call: int) -> None:
+        super().__init__(f"the process died at vault call {call}")
+        self.call = call
+
+
+@dataclass(eq=False)
+class Injection:
+    """One thing that was injected: on which calls, how often, and what.
+
+    Attributes:
+        verb: The calls that it strikes, ``"*"`` for every one.
+        match: A part of the filename or a predicate on it; None for every file.
+        times: How often it still may strike, or None for ever.
+        skip: How many fitting calls it still lets pass.
+        what: What happens.
+        fired: How often it has struck.
+    """
+
+    verb: str
+    match: Match
+    times: int | None
+    skip: int
+    what: Any
+    fired: int = 0
+
+    def __post_init__(self) -> None:
+        if self.times is not None and self.times < 1:
+            raise ValueError(f"times must be at least 1, not {self.times}")
+        if self.skip < 0:
+            raise ValueError(f"skip must not be negative, and is {self.skip}")
+
+    def strike(self, verb: str, filename: str) -> bool:
+        """Whether this call is hit; counts it if so."""
+        if self.verb not in ("*", verb) or not self._fits(filename) or self.times == 0:
+            return False
+        if self.skip:
+            self.skip -= 1
+            return False
+        if self.times is not None:
+            self.times -= 1
+        self.fired += 1
+        return True
+
+    def _fits(self, filename: str) -> bool:
+        if self.match is None:
+            return True
+        return self.match in filename if isinstance(self.match, str) else self.match(filename)
+
+
+class FaultyVault:
+    """A vault that does as the wrapped one does, except where it was told to fail, to lie or to die.
+
+    One call goes through: hooks, faults before it, the vault itself, faults after it, lies. The optional methods
+    (conditional upload, prefix listing, operations left) are there exactly when the wrapped vault has them; asking
+    for the operations left is no vault call and is not counted. May be used from several threads.
+
+    In every method below, ``verb`` is one of :data:`VERBS` or ``"*"``, and ``match`` a part of the filename or a
+    predicate on it (of a listing: the prefix, or ``""``; of status: ``""``).
+
+    Attributes:
+        vault: The wrapped vault.
+        calls: ``(verb, filename)`` of every call, including those that failed.
+    """
+
+    def __new__(cls, vault: VaultBackend, *_: object, **__: object) -> Self:
+        """Choose the class that has the optional methods of this vault."""
+        return object.__new__(extend_class(cls, vault, _EXTRAS))
+
+    def __init__(self, vault: VaultBackend) -> None:
+        self.vault: Any = vault
+        self.calls: list[tuple[str, str]] = []
+        self._count = 0
+        self._last_call: int | None = None
+        self._last_applied = False
+        self._before: list[Injection] = []
+        self._after: list[Injection] = []
+        self._hooks: list[Injection] = []
+        self._lies: list[Injection] = []
+        self._lock = threading.Lock()
+
+    @property
+    def count(self) -> int:
+        """Number of calls so far, each verb counted."""
+        return self._count
+
+    def fail(
+        self,
+        verb: str,
+        error: Error,
+        *,
+        match: Match = None,
+        times: int | None = None,
+        skip: int = 0,
+        after: bool = False,
+    ) -> Injection:
+        """Raise instead of answering. Where several faults fit a call, the first one injected strikes.
+
+        Args:
+            verb: Calls that fail.
+            error: An exception; a class of them, called with a message; or something without arguments that
+                returns an exception.
+            match: Files whose calls fail.
+            times: How often, or None until :meth:`heal`.
+            skip: Number of fitting calls that pass first.
+            after: True: the vault does what it was asked for, and then the call fails. Does not strike where the
+                vault itself refuses.
+
+        Raises:
+            ValueError: Unknown verb, or a count that makes no sense.
+        """
+        injection = Injection(verb, match, times, skip, lambda call: _make_error(error, call))
+        return self._add(self._after if after else self._before, injection)
+
+    def hook(
+        self, verb: str, callback: Callable[[], object], *, match: Match = None, times: int | None = 1
+    ) -> Injection:
+        """Run code before a call, such as another writer's turn. It may itself use this vault."""
+        return self._add(self._hooks, Injection(verb, match, times, 0, callback))
+
+    def lie(
+        self, verb: str, replace: Callable[[Any], Any], *, match: Match = None, times: int | None = None
+    ) -> Injection:
+        """Give the reply to ``replace`` and answer with what that returns."""
+        return self._add(self._lies, Injection(verb, match, times, 0, replace))
+
+    def stop_after(self, n: int, *, applied: bool) -> None:
+        """Die at the n-th call from now, and at every later one.
+
+        Args:
+            n: 1 for the very next call; each verb counts.
+            applied: Whether that call still reaches the vault. Later ones never do.
+
+        Raises:
+            ValueError: ``n`` is below 1.
+        """
+        if n < 1:
+            raise ValueError(f"calls are counted from 1, not {n}")
+        with self._lock:
+            self._last_call = self._count + n
+            self._last_applied = applied
+
+    def heal(self) -> None:
+        """Forget every fault, hook and lie, and live again. The log and the count go on."""
+        with self._lock:
+            for injections in (self._before, self._after, self._hooks, self._lies):
+                injections.clear()
+            self._last_call = None
+
+    def vault_status(self) -> Any:
+        """See :meth:`colony_memory.vaults.VaultBackend.vault_status`."""
+        return self._call("status", "", self.vault.vault_status)
+
+    def vault_list_files(self) -> Any:
+        """See :meth:`colony_memory.vaults.VaultBackend.vault_list_files`."""
+        return self._call("list", "", self.vault.vault_list_files)
+
+    def vault_get_file(self, filename: str) -> Any:
+        """See :meth:`colony_memory.vaults.VaultBackend.vault_get_file`."""
+        return self._call("get", filename, lambda: self.vault.vault_get_file(filename))
+
+    def vault_upload_file(self, filename: str, content: str) -> Any:
+        """See :meth:`colony_memory.vaults.VaultBackend.vault_upload_file`."""
+        return self._call("upload", filename, lambda: self.vault.vault_upload_file(filename, content))
+
+    def vault_delete_file(self, filename: str) -> Any:
+        """See :meth:`colony_memory.vaults.VaultBackend.vault_delete_file`."""
+        return self._call("delete", filename, lambda: self.vault.vault_delete_file(filename))
+
+    def _add(self, injections: list[Injection], injection: Injection) -> Injection:
+        if injection.verb not in (*VERBS, "*"):
+            raise ValueError(f"unknown verb {injection.verb!r}: one of {', '.join(VERBS)} or '*'")
+        with self._lock:
+            injections.append(injection)
+        return injection
+
+    def _call(self, verb: str, filename: str, apply: Callable[[], Any]) -> Any:
+        with self._lock:
+            self._count += 1
+            number = self._count
+            self.calls.append((verb, filename))
+            last, applied = self._last_call, self._last_applied
+        if last is not None and (number > last or (number == last and not applied)):
+            raise ProcessDied(number)
+        try:
+            return self._go_through(verb, filename, apply)
+        finally:
+            if number == last:
+                raise ProcessDied(number)
+
+    def _go_through(self, verb: str, filename: str, apply: Callable[[], Any]) -> Any:
+        for hook in self._struck(self._hooks, verb, filename):
+            hook.what()
+        for fault in self._struck(self._before, verb, filename, most=1):
+            raise fault.what(f"{verb} {filename}")
+        reply = apply()
+        for fault in self._struck(self._after, verb, filename, most=1):
+            raise fault.what(f"{verb} {filename}")
+        for lie in self._struck(self._lies, verb, filename):
+            reply = lie.what(reply)
+        return reply
+
+    def _struck(
+        self, injections: list[Injection], verb: str, filename: str, *, most: int | None = None
+    ) -> list[Injection]:
+        struck: list[Injection] = []
+        with self._lock:
+            for injection in injections:
+                if len(struck) == most:
+                    break
+                if injection.strike(verb, filename):
+                    struck.append(injection)
+        return struck
+
+
+class _FaultyConditional(FaultyVault):
+    def vault_upload_file_if(
+        self, filename: str, content: str, *, if_match: str | None = None, if_none_match: str | None = None
+    ) -> Any:
+        """See :meth:`colony_memory.vaults.ConditionalUpload.vault_upload_file_if`."""
+
+        def apply() -> Any:
+            return self.vault.vault_upload_file_if(filename, content, if_match=if_match, if_none_match=if_none_match)
+
+        return self._call("upload", filename, apply)
+
+
+class _FaultyPrefix(FaultyVault):
+    def vault_list_prefix(self, prefix: str) -> Any:
+        """See :meth:`colony_memory.vaults.PrefixListing.vault_list_prefix`."""
+        return self._call("list", prefix, lambda: self.vault.vault_list_prefix(prefix))
+
+
+class _FaultyBudget(FaultyVault):
+    def vault_operations_left(self) -> int | None:
+        """See :meth:`colony_memory.vaults.OperationBudget.vault_operations_left`."""
+        left: int | None = self.vault.vault_operations_left()
+        return left
+
+
+_EXTRAS: tuple[tuple[type, type[FaultyVault]], ...] = (
+    (ConditionalUpload, _FaultyConditional),
+    (PrefixListing, _FaultyPrefix),
+    (OperationBudget, _FaultyBudget),
+)
+
+
+def _make_error(error: Error, call: str) -> BaseException:
+    if isinstance(error, BaseException):
+        return error
+    made = error(f"injected fault: {call}") if isinstance(error, type) else error()
+    if not isinstance(made, BaseException):
+        raise TypeError(f"an exception was expected, not {type(made).__name__}")
+    return made

@@ -1,0 +1,315 @@
+"""The hosted vault over HTTP on loopback, for tests through the real ``ColonyClient``."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import secrets
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import parse_qs
+
+from colony_memory.testing._http import BASE, Listener, Reply, Request, encode, ok, refuse, refuse_method, tear
+from colony_memory.testing.fake import FakeVault
+from colony_memory.testing.faults import Injection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+__all__ = ["VaultServer"]
+
+_FILES = "/vault/files/"
+_TOKEN_SECONDS = 24 * 3600
+_METHODS = ("GET", "PUT", "DELETE", "POST", "*")
+_GARBAGE = b"<!doctype html><title>Please wait</title>"
+
+# The options of each kind of fault, with their defaults.
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "applied": {"then": "drop", "status": 503, "code": None, "retry_after": None},
+    "delay": {"seconds": 0.1},
+    "drop": {},
+    "expired": {},
+    "garbage": {"applied": False},
+    "status": {"status": 503, "code": None, "retry_after": None},
+    "torn": {"declared": "whole"},
+}
+
+
+@dataclass(frozen=True)
+class _Fault:
+    kind: str
+    options: Mapping[str, Any]
+
+
+class VaultServer:
+    """An HTTP server on 127.0.0.1 that keeps to the API of the hosted vault.
+
+    ::
+
+        with VaultServer() as server:
+            client = colony_sdk.ColonyClient("col_test", base_url=server.url)
+            server.fault("PUT", "applied", path="latest")
+
+    It knows ``POST /auth/token``, ``GET /vault/status``, ``GET /vault/files?prefix=``, ``GET``, ``PUT`` and
+    ``DELETE /vault/files/{path}`` and ``GET /me/capabilities``, with the API's envelopes, ``ETag`` and conditions.
+    ``X-RateLimit-*`` of the hourly bucket come with ``PUT`` and ``DELETE``; their ``Reset`` is in seconds since the
+    epoch. The overall limit of requests a minute is not enforced.
+
+    Set ``COLONY_SDK_NO_TOKEN_CACHE=1`` around the SDK, which otherwise keeps tokens on disk.
+
+    Args:
+        vault: What it serves; a new :class:`FakeVault` where it is not given.
+        api_key: The key that ``/auth/token`` takes; any other gets a 401.
+        clock: Seconds since the epoch, for the 24 hours of a token and for the vault made here.
+
+    Attributes:
+        vault: The vault that is served. It can be looked at and changed directly.
+        calls: ``(method, path)`` of every request, the path decoded and without ``/api/v1``.
+        KINDS: The kinds of fault, see :meth:`fault`.
+    """
+
+    KINDS: ClassVar[tuple[str, ...]] = ("applied", "delay", "drop", "expired", "garbage", "status", "torn")
+
+    def __init__(
+        self,
+        vault: FakeVault | None = None,
+        *,
+        api_key: str = "col_test",
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.vault = FakeVault(clock=clock) if vault is None else vault
+        self.api_key = api_key
+        self.clock = clock
+        self.calls: list[tuple[str, str]] = []
+        self._faults: list[Injection] = []
+        self._tokens: dict[str, float] = {}
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._listener: Listener | None = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def url(self) -> str:
+        """Base address for the SDK, ending in ``/api/v1``.
+
+        Raises:
+            RuntimeError: The server is not running.
+        """
+        if self._listener is None:
+            raise RuntimeError("the server is not running: use it in a with statement, or call start()")
+        return f"http://127.0.0.1:{self._listener.server_address[1]}{BASE}"
+
+    def start(self) -> None:
+        """Listen on a free port. A server may be started again after :meth:`close`, with the same vault.
+
+        Raises:
+            RuntimeError: It is running already.
+        """
+        if self._listener is not None:
+            raise RuntimeError("the server is running already")
+        self._closing.clear()
+        self._listener = Listener(self._respond)
+        self._thread = threading.Thread(
+            target=self._listener.serve_forever, kwargs={"poll_interval": 0.02}, name="vault-server"
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop, and wait for the requests under way. Does nothing where it is not running."""
+        if self._listener is None or self._thread is None:
+            return
+        self._closing.set()
+        self._listener.shutdown()
+        self._listener.server_close()
+        self._thread.join()
+        self._listener = self._thread = None
+
+    def expire_tokens(self) -> None:
+        """Make every token issued so far invalid; the next ``/auth/token`` gives one that is valid."""
+        with self._lock:
+            self._tokens.clear()
+
+    def fault(
+        self,
+        method: str,
+        kind: str,
+        *,
+        path: str | None = None,
+        times: int | None = 1,
+        skip: int = 0,
+        **options: Any,
+    ) -> Injection:
+        """Make requests fail. Where several faults fit a request, the first one given strikes.
+
+        ============  ====================================================================================
+        kind          what happens, and the options with their defaults
+        ============  ====================================================================================
+        ``applied``   The request is carried out, then the connection is closed without a reply
+                      (``then="drop"``) or an error is sent (``then="status"``, ``status=503``,
+                      ``code=None``, ``retry_after=None``).
+        ``delay``     The request waits for ``seconds=0.1`` and is then answered as ever.
+        ``drop``      The connection is closed without a reply, and nothing is carried out.
+        ``expired``   401 AUTH_INVALID_TOKEN, and the request's token is invalid from now on.
+        ``garbage``   200 with a page of HTML; carried out only with ``applied=True``.
+        ``status``    An error and nothing carried out: ``status=503``, ``code=None``, ``retry_after=None``.
+        ``torn``      Half of the body is sent, then the connection is closed. The length that was announced is
+                      that of the whole body (``declared="whole"``) or of the half (``declared="sent"``). The
+                      request is carried out. A reply without a body counts as ``{}``.
+        ============  ====================================================================================
+
+        Args:
+            method: ``"GET"``, ``"PUT"``, ``"DELETE"``, ``"POST"`` (only ``/auth/token``) or ``"*"``.
+            kind: One of :attr:`KINDS`.
+            path: A part of the decoded path, such as a filename. None: every path, ``/auth/token`` included.
+            times: How many requests it strikes, or None for all from now on.
+            skip: How many fitting requests pass first.
+            options: See above.
+
+        Raises:
+            ValueError: Unknown method, kind or option.
+        """
+        if method not in _METHODS:
+            raise ValueError(f"unknown method {method!r}: one of {', '.join(_METHODS)}")
+        if kind not in _OPTIONS:
+            raise ValueError(f"unknown kind {kind!r}: one of {', '.join(self.KINDS)}")
+        unknown = sorted(options.keys() - _OPTIONS[kind].keys())
+        if unknown:
+            raise ValueError(f"a fault of the kind {kind!r} has no option {', '.join(unknown)}")
+        chosen = {**_OPTIONS[kind], **options}
+        for option, values in (("then", ("drop", "status")), ("declared", ("whole", "sent"))):
+            if option in chosen and chosen[option] not in values:
+                raise ValueError(f"{option} must be one of {', '.join(values)}, not {chosen[option]!r}")
+        fault = Injection(method, path, times, skip, _Fault(kind, chosen))
+        with self._lock:
+            self._faults.append(fault)
+        return fault
+
+    def heal(self) -> None:
+        """Forget every fault."""
+        with self._lock:
+            self._faults.clear()
+
+    def _respond(self, request: Request) -> Reply | None:
+        """The reply to a request, or None where the connection is closed without one."""
+        with self._lock:
+            self.calls.append((request.method, request.path))
+            struck = next((f for f in self._faults if f.strike(request.method, request.path)), None)
+        if struck is None:
+            return self._answer(request)
+        fault: _Fault = struck.what
+        options = fault.options
+        if fault.kind == "expired":
+            with self._lock:
+                self._tokens.pop(request.bearer, None)
+            return _refuse_token()
+        if fault.kind == "delay":
+            self._closing.wait(options["seconds"])
+        if fault.kind in ("delay", "torn"):
+            answer = self._answer(request)
+            return answer if fault.kind == "delay" else tear(answer, whole=options["declared"] == "whole")
+        if options.get("applied") or fault.kind == "applied":
+            self._answer(request)
+        if fault.kind == "garbage":
+            return Reply(200, _GARBAGE, {"Content-Type": "text/html"})
+        if fault.kind == "drop" or options.get("then") == "drop":
+            return None
+        return refuse(options["status"], options["code"], "injected fault", retry_after=options["retry_after"])
+
+    def _answer(self, request: Request) -> Reply:
+        from colony_sdk import ColonyAPIError
+
+        if not request.path:
+            return refuse(404, "NOT_FOUND", f"there is nothing outside {BASE}")
+        if request.path == "/auth/token":
+            return self._issue_token(request) if request.method == "POST" else refuse_method()
+        if not self._is_authorized(request):
+            return _refuse_token()
+        try:
+            reply = self._route(request)
+        except ColonyAPIError as error:
+            wait = getattr(error, "retry_after", None)
+            headers = {} if wait is None else {"Retry-After": str(wait)}
+            reply = Reply(error.status, encode(error.response), headers)
+        if request.method in ("PUT", "DELETE") and request.path.startswith(_FILES):
+            return Reply(reply.status, reply.body, {**reply.headers, **self._rate_headers()})
+        return reply
+
+    def _route(self, request: Request) -> Reply:
+        path, method, vault = request.path, request.method, self.vault
+        if path.startswith(_FILES):
+            return self._handle_file(request, path[len(_FILES) :])
+        if path not in ("/vault/status", "/vault/files", "/me/capabilities"):
+            return refuse(404, "NOT_FOUND", "no such route")
+        if method != "GET":
+            return refuse_method()
+        if path == "/vault/status":
+            return ok(vault.vault_status())
+        if path == "/vault/files":
+            prefix = parse_qs(request.query, keep_blank_values=True).get("prefix")
+            return ok(vault.vault_list_prefix(prefix[0]) if prefix else vault.vault_list_files())
+        return ok({"capabilities": [{"name": "write_vault", "allowed": vault.karma_ok}]})
+
+    def _handle_file(self, request: Request, filename: str) -> Reply:
+        if request.method == "GET":
+            found = self.vault.vault_get_file(filename)
+            return ok(found, {"ETag": f'"{found["etag"]}"'})
+        if request.method == "DELETE":
+            self.vault.vault_delete_file(filename)
+            return Reply(204, None)
+        if request.method != "PUT":
+            return refuse_method()
+        content = request.fields.get("content")
+        if not isinstance(content, str):
+            return refuse(422, None, "content must be a string")
+        if_match, if_none_match = request.headers.get("If-Match"), request.headers.get("If-None-Match")
+        if if_none_match not in (None, "*"):
+            return refuse(400, "INVALID_INPUT", "If-None-Match takes only *")
+        if if_match is not None:
+            # An etag without its quotes is not one, and so fits no file.
+            quoted = len(if_match) > 1 and if_match[0] == if_match[-1] == '"'
+            if_match = if_match[1:-1] if quoted else ""
+        reply = self.vault.vault_upload_file_if(filename, content, if_match=if_match, if_none_match=if_none_match)
+        etag = hashlib.sha256(content.encode()).hexdigest()
+        return ok(reply, {"ETag": f'"{etag}"'})
+
+    def _issue_token(self, request: Request) -> Reply:
+        if request.fields.get("api_key") != self.api_key:
+            return refuse(401, "AUTH_INVALID_KEY", "unknown API key")
+        token = secrets.token_urlsafe(24)
+        with self._lock:
+            self._tokens[token] = self.clock()
+        return ok({"access_token": token, "token_type": "bearer"})
+
+    def _is_authorized(self, request: Request) -> bool:
+        with self._lock:
+            issued = self._tokens.get(request.bearer)
+        return issued is not None and self.clock() < issued + _TOKEN_SECONDS
+
+    def _rate_headers(self) -> dict[str, str]:
+        limit, left = self.vault.operations_per_hour, self.vault.vault_operations_left()
+        if limit is None:
+            return {}
+        reset = math.ceil(self.vault.clock() + self.vault.seconds_to_reset())
+        return {
+            "X-RateLimit-Limit": str(limit),
+            "X-RateLimit-Remaining": str(left),
+            "X-RateLimit-Reset": str(reset),
+        }
+
+
+def _refuse_token() -> Reply:
+    return refuse(401, "AUTH_INVALID_TOKEN", "the token is missing, unknown or expired")

@@ -1,0 +1,247 @@
+"""A vault in memory: the same contract as the others, gone with the process."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from colony_memory.exceptions import VaultError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["UNLIMITED_BYTES", "MemoryVault"]
+
+#: What a vault without a quota reports as its quota: 1 PiB, so that every sum on it still fits any integer.
+UNLIMITED_BYTES = 2**50
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """What is known of one file; times in seconds since the epoch."""
+
+    content: str
+    size: int
+    etag: str
+    created_at: float
+    updated_at: float
+
+
+class MemoryVault:
+    """A thread-safe vault that keeps its files in a dict.
+
+    Args:
+        quota_bytes: Bytes that all files together may take, in UTF-8. None: no limit, and
+            :data:`UNLIMITED_BYTES` is reported.
+        max_file_bytes: Bytes that one file may take, in UTF-8. None: no limit.
+        clock: Where ``created_at`` and ``updated_at`` come from, in seconds since the epoch.
+
+    Attributes:
+        files: Name to text. It may be read and changed directly, for instance to damage a file: sizes, etags
+            and ``updated_at`` follow on the next call that looks.
+        quota_bytes: As given; may be changed at any time, like the two below.
+        max_file_bytes: As given.
+        clock: As given.
+    """
+
+    def __init__(
+        self,
+        *,
+        quota_bytes: int | None = None,
+        max_file_bytes: int | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.files: dict[str, str] = {}
+        self.quota_bytes = quota_bytes
+        self.max_file_bytes = max_file_bytes
+        self.clock = clock
+        self._known: dict[str, _Entry] = {}
+        self._lock = threading.RLock()
+
+    def vault_status(self) -> dict[str, Any]:
+        """``quota_bytes``, ``used_bytes``, ``available_bytes`` (never below 0) and ``file_count``."""
+        with self._lock:
+            self._enter("status", "")
+            return self._status()
+
+    def vault_list_files(self) -> dict[str, Any]:
+        """Every file without content, sorted by name: ``{"items", "total", "has_more"}``."""
+        with self._lock:
+            self._enter("list", "")
+            return self._listing("")
+
+    def vault_list_prefix(self, prefix: str) -> dict[str, Any]:
+        """Like :meth:`vault_list_files`, for names that start with the literal ``prefix``."""
+        with self._lock:
+            self._enter("list", prefix)
+            return self._listing(prefix)
+
+    def vault_get_file(self, filename: str) -> dict[str, Any]:
+        """One file: its metadata, ``content`` and ``etag`` (hex SHA-256 of the text in UTF-8).
+
+        Raises:
+            VaultError: Status 404, code NOT_FOUND: there is no such file.
+        """
+        with self._lock:
+            self._enter("get", filename)
+            entry = self._find(filename)
+            return {**_describe(filename, entry), "content": entry.content, "etag": entry.etag}
+
+    def vault_upload_file(self, filename: str, content: str) -> dict[str, Any]:
+        """Create or replace a file. Returns its metadata, without content.
+
+        Raises:
+            VaultError: Status 400, code QUOTA_EXCEEDED: over a limit. Status 422: UTF-8 cannot encode the
+                text. Nothing is written then.
+        """
+        with self._lock:
+            self._enter("upload", filename)
+            return self._upload(filename, content)
+
+    def vault_upload_file_if(
+        self, filename: str, content: str, *, if_match: str | None = None, if_none_match: str | None = None
+    ) -> dict[str, Any]:
+        """Like :meth:`vault_upload_file`, if the file is still the one that was read.
+
+        Args:
+            filename: Name of the file.
+            content: Its new text.
+            if_match: Write only if the file is there and has this ``etag``.
+            if_none_match: ``"*"``: write only if the file is not there.
+
+        Raises:
+            VaultError: Status 412, code PRECONDITION_FAILED, and nothing written: the condition does not hold.
+            ValueError: ``if_none_match`` is something else than ``"*"``.
+        """
+        if if_none_match not in (None, "*"):
+            raise ValueError(f"if_none_match must be '*', not {if_none_match!r}")
+        with self._lock:
+            self._enter("upload", filename)
+            return self._upload(filename, content, if_match=if_match, absent=if_none_match == "*")
+
+    def vault_delete_file(self, filename: str) -> dict[str, Any]:
+        """Remove a file for good. Returns an empty dict.
+
+        Raises:
+            VaultError: Status 404, code NOT_FOUND: there is no such file.
+        """
+        with self._lock:
+            self._enter("delete", filename)
+            self._admit_delete(filename)
+            self._find(filename)
+            del self.files[filename], self._known[filename]
+            return {}
+
+    # What a subclass may change. All of it is called with the lock held.
+
+    def _enter(self, verb: str, filename: str) -> None:
+        """Called at the start of every call."""
+
+    def _refusal(self, status: int, code: str | None, message: str) -> Exception:
+        """The exception that says no."""
+        return VaultError(message, status=status, code=code)
+
+    def _encode(self, filename: str, content: str) -> bytes:
+        """The text as it counts, or a refusal of what is not text."""
+        try:
+            return content.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise self._refusal(422, None, f"{filename}: the content is not valid Unicode text") from error
+
+    def _admit_upload(self, filename: str, size: int) -> None:
+        """Refuse a file that does not fit."""
+        self._admit_file_size(filename, size)
+        self._admit_total(filename, size)
+
+    def _admit_delete(self, filename: str) -> None:
+        """Refuse to delete. This vault never does."""
+
+    def _status(self) -> dict[str, Any]:
+        quota = UNLIMITED_BYTES if self.quota_bytes is None else self.quota_bytes
+        used = self._used_bytes()
+        return {
+            "quota_bytes": quota,
+            "used_bytes": used,
+            "available_bytes": max(0, quota - used),
+            "file_count": len(self.files),
+        }
+
+    def _upload(
+        self, filename: str, content: str, *, if_match: str | None = None, absent: bool = False
+    ) -> dict[str, Any]:
+        data = self._encode(filename, content)
+        self._admit_upload(filename, len(data))
+        old = self._entry(filename)
+        if absent and old is not None:
+            raise self._refusal(412, "PRECONDITION_FAILED", f"{filename} exists")
+        if if_match is not None and (old is None or old.etag != if_match):
+            raise self._refusal(412, "PRECONDITION_FAILED", f"{filename} is not the file that was read")
+        now = self.clock()
+        created = now if old is None else old.created_at
+        entry = _Entry(content, len(data), hashlib.sha256(data).hexdigest(), created, now)
+        self.files[filename] = content
+        self._known[filename] = entry
+        return _describe(filename, entry)
+
+    # Shared with subclasses.
+
+    def _admit_file_size(self, filename: str, size: int) -> None:
+        limit = self.max_file_bytes
+        if limit is not None and size > limit:
+            raise self._refusal(400, "QUOTA_EXCEEDED", f"{filename}: {size} bytes, a file may have {limit}")
+
+    def _admit_total(self, filename: str, size: int) -> None:
+        if self.quota_bytes is None:
+            return
+        replaced = self._entry(filename)
+        free = self.quota_bytes - self._used_bytes() + (0 if replaced is None else replaced.size)
+        if size > free:
+            raise self._refusal(400, "QUOTA_EXCEEDED", f"{filename}: {size} bytes, {max(0, free)} are free")
+
+    def _used_bytes(self) -> int:
+        return sum(entry.size for name in self.files if (entry := self._entry(name)) is not None)
+
+    def _listing(self, prefix: str) -> dict[str, Any]:
+        names = sorted(name for name in self.files if name.startswith(prefix))
+        items = [_describe(name, self._find(name)) for name in names]
+        return {"items": items, "total": len(items), "has_more": False}
+
+    def _find(self, filename: str) -> _Entry:
+        entry = self._entry(filename)
+        if entry is None:
+            raise self._refusal(404, "NOT_FOUND", f"no such file: {filename}")
+        return entry
+
+    def _entry(self, filename: str) -> _Entry | None:
+        content = self.files.get(filename)
+        known = self._known.get(filename)
+        if content is None:
+            self._known.pop(filename, None)
+            return None
+        if known is not None and known.content is content:
+            return known
+        # Put into the dict from outside, where even text that UTF-8 cannot encode gets in.
+        data = content.encode("utf-8", "surrogatepass")
+        now = self.clock()
+        created = now if known is None else known.created_at
+        entry = _Entry(content, len(data), hashlib.sha256(data).hexdigest(), created, now)
+        self._known[filename] = entry
+        return entry
+
+
+def _describe(filename: str, entry: _Entry) -> dict[str, Any]:
+    return {
+        "filename": filename,
+        "content_size": entry.size,
+        "created_at": _timestamp(entry.created_at),
+        "updated_at": _timestamp(entry.updated_at),
+    }
+
+
+def _timestamp(seconds: float) -> str:
+    moment = datetime.fromtimestamp(seconds, timezone.utc)
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,0 +1,374 @@
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import pytest
+from colony_sdk import (
+    ColonyAPIError,
+    ColonyAuthError,
+    ColonyNotFoundError,
+    ColonyRateLimitError,
+    ColonyValidationError,
+)
+
+import colony_memory.testing as public
+from colony_memory.testing import AsyncFakeVault, FakeVault, FaultyVault
+from colony_memory.vaults import (
+    AsyncVaultBackend,
+    ConditionalUpload,
+    OperationBudget,
+    PrefixListing,
+    VaultBackend,
+)
+from colony_memory.vaults.memory import MemoryVault
+
+EMPTY = {"quota_bytes": 0, "used_bytes": 0, "available_bytes": 0, "file_count": 0}
+
+
+class Clock:
+    def __init__(self, now: float = 1_767_225_600.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def refusal(call: Any, *args: Any, **kwargs: Any) -> ColonyAPIError:
+    with pytest.raises(ColonyAPIError) as caught:
+        call(*args, **kwargs)
+    return caught.value
+
+
+def test_public_names() -> None:
+    assert public.__all__ == sorted(public.__all__)
+    assert public.__all__ == ["AsyncFakeVault", "FakeVault", "FaultyVault", "VaultBackendTests", "VaultServer"]
+    for name in public.__all__:
+        assert getattr(public, name).__name__ == name
+        assert name in dir(public)
+    with pytest.raises(AttributeError, match="NoSuchVault"):
+        public.NoSuchVault  # noqa: B018
+
+
+def test_imports_are_light() -> None:
+    code = (
+        "import sys, colony_memory.testing as t; t.FakeVault; t.FaultyVault; t.VaultServer; t.VaultBackendTests;"
+        "print(sorted({'pytest', 'colony_sdk', 'httpx', 'cryptography'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_capabilities() -> None:
+    vault = FakeVault()
+    for protocol in (VaultBackend, ConditionalUpload, PrefixListing, OperationBudget):
+        assert isinstance(vault, protocol)
+
+
+def test_quota_is_provisioned_by_the_first_upload_that_succeeds() -> None:
+    vault = FakeVault()
+    assert vault.vault_status() == EMPTY
+    refusal(vault.vault_upload_file, "a.exe", "x")
+    refusal(vault.vault_delete_file, "a.md")
+    assert vault.vault_status() == EMPTY
+    vault.vault_upload_file("a.md", "é")
+    assert vault.vault_status() == {
+        "quota_bytes": 10_000_000,
+        "used_bytes": 2,
+        "available_bytes": 9_999_998,
+        "file_count": 1,
+    }
+    vault.vault_delete_file("a.md")
+    assert vault.vault_status() == {**EMPTY, "quota_bytes": 10_000_000, "available_bytes": 10_000_000}
+
+
+def test_files_put_in_from_outside_count_as_provisioned() -> None:
+    vault = FakeVault()
+    vault.files["a.md"] = "abc"
+    assert vault.vault_status()["used_bytes"] == 3
+    vault.quota_bytes = 2
+    assert vault.vault_status()["available_bytes"] == 0
+
+
+def test_envelopes() -> None:
+    vault = FakeVault(clock=Clock())
+    metadata = {
+        "filename": "b.md",
+        "content_size": 3,
+        "created_at": "2026-01-01T00:00:00.000000Z",
+        "updated_at": "2026-01-01T00:00:00.000000Z",
+    }
+    assert vault.vault_upload_file("b.md", "abc") == metadata
+    etag = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert vault.vault_get_file("b.md") == {**metadata, "content": "abc", "etag": etag}
+    vault.vault_upload_file("a.md", "")
+    assert vault.vault_list_files() == {
+        "items": [{**metadata, "filename": "a.md", "content_size": 0}, metadata],
+        "total": 2,
+        "has_more": False,
+    }
+    assert vault.vault_list_prefix("b") == {"items": [metadata], "total": 1, "has_more": False}
+    assert vault.vault_delete_file("b.md") == {}
+
+
+def test_refusals_are_the_sdks_own() -> None:
+    vault = FakeVault(max_files=1)
+    missing = refusal(vault.vault_get_file, "a.md")
+    assert (type(missing), missing.status, missing.code) == (ColonyNotFoundError, 404, "NOT_FOUND")
+    assert missing.response["detail"]["code"] == "NOT_FOUND"
+    assert missing.response["detail"]["message"] == str(missing)
+    assert type(refusal(vault.vault_delete_file, "a.md")) is ColonyNotFoundError
+    extension = refusal(vault.vault_upload_file, "a.jsonl", "x")
+    assert (type(extension), extension.status, extension.code) == (ColonyValidationError, 400, "INVALID_INPUT")
+    vault.vault_upload_file("a.md", "x")
+    full = refusal(vault.vault_upload_file, "b.md", "x")
+    assert (type(full), full.status, full.code) == (ColonyValidationError, 400, "LIMIT_EXCEEDED")
+    changed = refusal(vault.vault_upload_file_if, "a.md", "x", if_match="0")
+    assert (type(changed), changed.status, changed.code) == (ColonyAPIError, 412, "PRECONDITION_FAILED")
+    vault.karma_ok = False
+    karma = refusal(vault.vault_upload_file, "a.md", "x")
+    assert (type(karma), karma.status, karma.code) == (ColonyAuthError, 403, "KARMA_TOO_LOW")
+    for bad in (("a.md", "x" * 1_100_001), ("a" * 253 + ".md", "x"), ("a.md", "\ud800")):
+        body = refusal(vault.vault_upload_file, *bad)
+        assert (type(body), body.status, body.code) == (ColonyValidationError, 422, None)
+        assert isinstance(body.response["detail"], list)
+    assert refusal(vault.vault_list_prefix, "x" * 256).status == 422
+    assert vault.files == {"a.md": "x"}
+
+
+def test_checks_come_in_the_documented_order() -> None:
+    """An upload that is wrong in every way is told one thing at a time."""
+    vault = FakeVault(karma_ok=False, quota_bytes=15, max_file_bytes=10, max_files=0, operations_per_hour=0)
+    vault.files["old.md"] = "0123456789"
+    name, text = "a.exe", "x" * 1_100_001
+    told: list[tuple[int, str | None]] = []
+
+    def attempt() -> None:
+        error = refusal(vault.vault_upload_file_if, name, text, if_match="stale")
+        told.append((error.status, error.code))
+
+    attempt()
+    text = "x" * 11
+    attempt()
+    vault.karma_ok = True
+    attempt()
+    name = "a.md"
+    attempt()
+    text = "x" * 6
+    attempt()
+    text = "x" * 5
+    attempt()
+    vault.max_files = 2
+    attempt()
+    vault.operations_per_hour = 60
+    attempt()
+    assert told == [
+        (422, None),
+        (403, "KARMA_TOO_LOW"),
+        (400, "INVALID_INPUT"),
+        (400, "QUOTA_EXCEEDED"),
+        (400, "QUOTA_EXCEEDED"),
+        (400, "LIMIT_EXCEEDED"),
+        (429, "RATE_LIMIT"),
+        (412, "PRECONDITION_FAILED"),
+    ]
+    assert vault.files == {"old.md": "0123456789"}
+    assert vault.vault_upload_file("a.md", "x" * 5)["content_size"] == 5
+
+
+def test_limits_to_the_byte() -> None:
+    vault = FakeVault(operations_per_hour=None)
+    for number in range(9):
+        vault.vault_upload_file(f"{number}.md", "x" * 1_000_000)
+    assert refusal(vault.vault_upload_file, "a.md", "é" * 500_001).code == "QUOTA_EXCEEDED"
+    vault.vault_upload_file("a.md", "é" * 500_000)
+    assert refusal(vault.vault_upload_file, "b.md", "x").code == "QUOTA_EXCEEDED"
+    vault.vault_upload_file("b.md", "")
+    vault.vault_upload_file("a.md", "y" * 1_000_000)  # the bytes that it replaces do not count
+    assert vault.vault_status()["available_bytes"] == 0
+
+
+def test_names_to_the_character() -> None:
+    vault = FakeVault()
+    vault.vault_upload_file("folder/" + "a" * 245 + ".md", "x")
+    assert vault.vault_list_prefix("folder/")["total"] == 1
+    assert vault.vault_list_prefix("x" * 255)["total"] == 0
+
+
+def test_replacing_is_not_bound_by_the_number_of_files() -> None:
+    vault = FakeVault(max_files=1)
+    vault.vault_upload_file("a.md", "1")
+    vault.vault_upload_file("a.md", "2")
+    assert vault.files == {"a.md": "2"}
+
+
+def test_deletes_need_no_karma() -> None:
+    vault = FakeVault(karma_ok=False)
+    vault.files["a.md"] = "x"
+    assert vault.vault_delete_file("a.md") == {}
+
+
+def test_one_bucket_for_uploads_and_deletes() -> None:
+    clock = Clock()
+    vault = FakeVault(clock=clock)
+    assert (vault.vault_operations_left(), vault.seconds_to_reset()) == (60, 3600)
+    for number in range(30):
+        vault.vault_upload_file("a.md", str(number))
+        clock.now += 1
+        vault.vault_delete_file("a.md")
+    assert vault.vault_operations_left() == 0
+    for call in (lambda: vault.vault_upload_file("a.md", "x"), lambda: vault.vault_delete_file("a.md")):
+        error = refusal(call)
+        assert isinstance(error, ColonyRateLimitError)
+        assert (error.status, error.code, error.retry_after) == (429, "RATE_LIMIT", 3570)
+    assert vault.vault_list_files()["total"] == 0  # reads are not counted
+    clock.now += 3568.5
+    assert refusal(vault.vault_upload_file, "a.md", "x").retry_after == 2  # never too short
+    clock.now += 1
+    assert refusal(vault.vault_upload_file, "a.md", "x").retry_after == 1
+    clock.now += 0.5
+    vault.vault_upload_file("a.md", "x")
+    assert (vault.vault_operations_left(), vault.seconds_to_reset()) == (59, 3600)
+
+
+def test_what_spends_an_operation() -> None:
+    vault = FakeVault(operations_per_hour=5)
+    refusal(vault.vault_upload_file, "a.exe", "x")
+    assert vault.vault_operations_left() == 5
+    vault.vault_upload_file("a.md", "x")
+    refusal(vault.vault_delete_file, "missing.md")
+    refusal(vault.vault_upload_file_if, "a.md", "x", if_none_match="*")
+    assert vault.vault_operations_left() == 2
+    vault.operations_per_hour = 2
+    assert vault.vault_operations_left() == 0
+    vault.operations_per_hour = None
+    assert vault.vault_operations_left() is None
+    vault.vault_upload_file("a.md", "y")
+
+
+def test_a_clock_set_back_begins_a_new_hour() -> None:
+    clock = Clock()
+    vault = FakeVault(operations_per_hour=1, clock=clock)
+    vault.vault_upload_file("a.md", "x")
+    clock.now -= 365 * 86400
+    vault.vault_upload_file("a.md", "y")
+    assert vault.vault_operations_left() == 0
+
+
+def test_calls_are_logged_refused_or_not() -> None:
+    vault = FakeVault()
+    vault.vault_status()
+    vault.vault_list_files()
+    vault.vault_list_prefix("cmem.")
+    refusal(vault.vault_get_file, "a.md")
+    vault.vault_upload_file("a.md", "x")
+    refusal(vault.vault_upload_file_if, "a.md", "x", if_none_match="*")
+    vault.vault_delete_file("a.md")
+    vault.vault_operations_left()
+    assert vault.calls == [
+        ("status", ""),
+        ("list", ""),
+        ("list", "cmem."),
+        ("get", "a.md"),
+        ("upload", "a.md"),
+        ("upload", "a.md"),
+        ("delete", "a.md"),
+    ]
+
+
+def test_the_bucket_is_exact_under_threads() -> None:
+    vault = FakeVault(operations_per_hour=25)
+    refused: list[int] = []
+
+    def work(number: int) -> None:
+        for turn in range(10):
+            try:
+                vault.vault_upload_file(f"{number}.{turn}.md", "x")
+            except ColonyRateLimitError as error:
+                refused.append(error.status)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(vault.files), len(refused), len(vault.calls)) == (25, 15, 40)
+
+
+async def _use_every_method(vault: Any) -> None:
+    await vault.vault_upload_file("a.md", "1")
+    etag = (await vault.vault_get_file("a.md"))["etag"]
+    await vault.vault_upload_file_if("a.md", "2", if_match=etag)
+    with pytest.raises(ColonyAPIError):
+        await vault.vault_upload_file_if("a.md", "3", if_none_match="*")
+    assert (await vault.vault_list_files())["total"] == (await vault.vault_list_prefix("a"))["total"] == 1
+    assert (await vault.vault_status())["file_count"] == 1
+    assert await vault.vault_operations_left() == 57
+    assert await vault.vault_delete_file("a.md") == {}
+
+
+def test_async_methods() -> None:
+    vault = AsyncFakeVault()
+    assert isinstance(vault, AsyncVaultBackend)
+    asyncio.run(_use_every_method(vault))
+    assert [verb for verb, _ in vault.vault.calls] == [
+        "upload",
+        "get",
+        "upload",
+        "upload",
+        "list",
+        "list",
+        "status",
+        "delete",
+    ]
+
+
+def test_async_has_the_optional_methods_of_its_vault() -> None:
+    class Five:
+        vault_status = MemoryVault.vault_status
+        vault_list_files = vault_get_file = vault_upload_file = vault_delete_file = vault_status
+
+    for inner in (FakeVault(), MemoryVault(), FaultyVault(MemoryVault()), Five()):
+        vault = AsyncFakeVault(inner)
+        assert type(vault).__name__ == "AsyncFakeVault"
+        for protocol in (ConditionalUpload, PrefixListing, OperationBudget):
+            assert isinstance(vault, protocol) == isinstance(inner, protocol)
+
+
+def test_async_calls_suspend_before_they_reach_the_vault() -> None:
+    vault = AsyncFakeVault(FakeVault())
+
+    async def scenario() -> None:
+        task = asyncio.ensure_future(vault.vault_upload_file("a.md", "x"))
+        await asyncio.sleep(0)
+        assert vault.vault.calls == []  # started, and still waiting
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert vault.vault.calls == []
+        order: list[int] = []
+
+        async def one(number: int) -> None:
+            for _ in range(2):
+                await vault.vault_status()
+                order.append(number)
+
+        await asyncio.gather(one(1), one(2))
+        assert order == [1, 2, 1, 2]
+
+    asyncio.run(scenario())
+
+
+def test_async_delay() -> None:
+    vault = AsyncFakeVault(delay=0.1)
+
+    async def scenario() -> float:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        await asyncio.gather(*(vault.vault_status() for _ in range(5)))
+        return loop.time() - began
+
+    assert 0.1 <= asyncio.run(scenario()) < 0.45  # together, not one after another

@@ -1,0 +1,344 @@
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from colony_memory.exceptions import VaultUnavailable
+from colony_memory.testing import FakeVault, FaultyVault
+from colony_memory.testing.faults import VERBS, ProcessDied
+from colony_memory.vaults import ConditionalUpload, OperationBudget, PrefixListing, VaultBackend
+from colony_memory.vaults.memory import MemoryVault
+
+
+class Five:
+    """The five methods and nothing else."""
+
+    def __init__(self) -> None:
+        self.inner = MemoryVault()
+
+    def vault_status(self) -> Any:
+        return self.inner.vault_status()
+
+    def vault_list_files(self) -> Any:
+        return self.inner.vault_list_files()
+
+    def vault_get_file(self, filename: str) -> Any:
+        return self.inner.vault_get_file(filename)
+
+    def vault_upload_file(self, filename: str, content: str) -> Any:
+        return self.inner.vault_upload_file(filename, content)
+
+    def vault_delete_file(self, filename: str) -> Any:
+        return self.inner.vault_delete_file(filename)
+
+
+def use(vault: Any, verb: str, filename: str = "a.md") -> Any:
+    if verb == "status":
+        return vault.vault_status()
+    if verb == "list":
+        return vault.vault_list_files()
+    if verb == "get":
+        return vault.vault_get_file(filename)
+    if verb == "upload":
+        return vault.vault_upload_file(filename, "new")
+    return vault.vault_delete_file(filename)
+
+
+@pytest.fixture
+def faulty() -> FaultyVault:
+    vault = FaultyVault(MemoryVault())
+    vault.vault.files["a.md"] = "old"
+    return vault
+
+
+def test_without_faults_it_is_the_wrapped_vault(faulty: FaultyVault) -> None:
+    assert faulty.vault_get_file("a.md")["content"] == "old"
+    assert faulty.vault_upload_file("a.md", "new")["content_size"] == 3
+    assert faulty.vault_list_files() == faulty.vault.vault_list_files()
+    assert faulty.vault_status() == faulty.vault.vault_status()
+    assert faulty.vault_delete_file("a.md") == {}
+    assert faulty.calls == [("get", "a.md"), ("upload", "a.md"), ("list", ""), ("status", ""), ("delete", "a.md")]
+    assert faulty.count == 5
+
+
+@pytest.mark.parametrize("inner", [Five(), MemoryVault(), FakeVault()], ids=lambda inner: type(inner).__name__)
+def test_optional_methods_are_there_exactly_when_the_vault_has_them(inner: Any) -> None:
+    faulty = FaultyVault(inner)
+    assert isinstance(faulty, FaultyVault)
+    assert isinstance(faulty, VaultBackend)
+    for protocol in (ConditionalUpload, PrefixListing, OperationBudget):
+        assert isinstance(faulty, protocol) == isinstance(inner, protocol)
+    for method in ("vault_upload_file_if", "vault_list_prefix", "vault_operations_left"):
+        assert hasattr(faulty, method) == hasattr(inner, method)
+
+
+def test_a_subclass_keeps_its_own_methods() -> None:
+    class Named(FaultyVault):
+        def __init__(self, vault: Any, *, name: str = "") -> None:
+            super().__init__(vault)
+            self.name = name
+
+        def vault_status(self) -> Any:
+            return "mine"
+
+    vault = Named(FakeVault(), name="a")
+    assert isinstance(vault, Named)
+    assert vault.name == "a"
+    assert isinstance(vault, ConditionalUpload)
+    assert vault.vault_status() == "mine"
+    assert type(Named(FakeVault())) is type(vault)
+    assert not isinstance(Named(Five()), ConditionalUpload)
+
+
+def test_optional_methods_count_as_upload_and_list() -> None:
+    faulty: Any = FaultyVault(FakeVault())
+    faulty.vault_upload_file_if("a.md", "1", if_none_match="*")
+    etag = faulty.vault_get_file("a.md")["etag"]
+    faulty.vault_upload_file_if("a.md", "2", if_match=etag)
+    assert faulty.vault_list_prefix("a")["total"] == 1
+    assert faulty.vault_operations_left() == 58
+    assert faulty.calls == [("upload", "a.md"), ("get", "a.md"), ("upload", "a.md"), ("list", "a")]
+    faulty.fail("upload", OSError)
+    faulty.fail("list", OSError, match=lambda prefix: prefix == "a")
+    for call in (lambda: faulty.vault_upload_file_if("a.md", "3"), lambda: faulty.vault_list_prefix("a")):
+        with pytest.raises(OSError, match="injected"):
+            call()
+    assert faulty.vault_list_files()["total"] == 1
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_fault_strikes_its_verb_and_no_other(faulty: FaultyVault, verb: str) -> None:
+    fault = faulty.fail(verb, TimeoutError)
+    for other in VERBS:
+        if other == verb:
+            with pytest.raises(TimeoutError):
+                use(faulty, other)
+            assert faulty.vault.files == {"a.md": "new" if VERBS.index(verb) > VERBS.index("upload") else "old"}
+        else:
+            use(faulty, other)
+    assert fault.fired == 1
+    assert faulty.calls[VERBS.index(verb)][0] == verb  # a call that failed is in the log
+
+
+def test_a_star_strikes_every_verb(faulty: FaultyVault) -> None:
+    faulty.fail("*", TimeoutError)
+    for verb in VERBS:
+        with pytest.raises(TimeoutError):
+            use(faulty, verb)
+    assert faulty.vault.files == {"a.md": "old"}
+
+
+def test_what_an_error_may_be(faulty: FaultyVault) -> None:
+    error = VaultUnavailable("down", status=503)
+    faulty.fail("get", error, times=1)
+    with pytest.raises(VaultUnavailable) as caught:
+        faulty.vault_get_file("a.md")
+    assert caught.value is error
+    faulty.fail("get", VaultUnavailable, times=1)
+    with pytest.raises(VaultUnavailable, match=r"get a\.md"):
+        faulty.vault_get_file("a.md")
+    made = iter([KeyError("1"), ValueError("2")])
+    faulty.fail("get", lambda: next(made), times=2)
+    with pytest.raises(KeyError, match="1"):
+        faulty.vault_get_file("a.md")
+    with pytest.raises(ValueError, match="2"):
+        faulty.vault_get_file("a.md")
+    faulty.fail("get", lambda: "no exception", times=1)  # type: ignore[arg-type, return-value]
+    with pytest.raises(TypeError, match="not str"):
+        faulty.vault_get_file("a.md")
+    faulty.fail("get", KeyboardInterrupt(), times=1)
+    with pytest.raises(KeyboardInterrupt):
+        faulty.vault_get_file("a.md")
+
+
+def outcomes(faulty: FaultyVault, names: str) -> str:
+    """One letter a read: ``x`` for a fault, ``.`` for none."""
+    seen = ""
+    for name in names:
+        try:
+            faulty.vault_get_file(name)
+            seen += "."
+        except OSError:
+            seen += "x"
+    return seen
+
+
+def test_match_skip_and_times() -> None:
+    faulty = FaultyVault(MemoryVault())
+    faulty.vault.files.update(dict.fromkeys("abc", ""))
+    first = faulty.fail("get", OSError, match="a", skip=1, times=2)
+    assert outcomes(faulty, "abacaba") == "..x.x.."
+    assert (first.fired, first.times) == (2, 0)
+    second = faulty.fail("get", OSError, match=lambda name: name in "bc", skip=2)
+    assert outcomes(faulty, "abcabcabc") == "....xx.xx"
+    assert second.fired == 4
+
+
+def test_where_two_faults_fit_the_first_strikes() -> None:
+    faulty = FaultyVault(MemoryVault())
+    faulty.fail("list", KeyError, times=1)
+    faulty.fail("list", IndexError, times=1)
+    for error in (KeyError, IndexError):
+        with pytest.raises(error):
+            faulty.vault_list_files()
+    faulty.vault_list_files()
+
+
+def test_after_applies_the_call_first(faulty: FaultyVault) -> None:
+    lost = faulty.fail("upload", TimeoutError, after=True, times=1)
+    with pytest.raises(TimeoutError):
+        faulty.vault_upload_file("a.md", "new")
+    assert faulty.vault.files == {"a.md": "new"}
+    faulty.vault_upload_file("a.md", "newer")
+    assert lost.fired == 1
+    gone = faulty.fail("delete", TimeoutError, after=True)
+    with pytest.raises(TimeoutError):
+        faulty.vault_delete_file("a.md")
+    assert faulty.vault.files == {}
+    with pytest.raises(Exception, match="no such file") as caught:
+        faulty.vault_delete_file("a.md")  # the vault's own refusal comes first
+    assert (caught.value.status, gone.fired) == (404, 1)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("applied", [False, True])
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_stop_after(n: int, applied: bool) -> None:
+    faulty = FaultyVault(MemoryVault())
+    faulty.vault_status()
+    faulty.stop_after(n, applied=applied)
+    for number in range(1, n):
+        faulty.vault_upload_file(f"{number}.md", "x")
+    with pytest.raises(ProcessDied) as caught:
+        faulty.vault_upload_file(f"{n}.md", "x")
+    assert caught.value.call == n + 1
+    for verb in VERBS:
+        with pytest.raises(ProcessDied):
+            use(faulty, verb, "later.md")
+    assert len(faulty.vault.files) == n - 1 + applied
+    assert faulty.count == len(faulty.calls) == 1 + n + len(VERBS)
+    faulty.heal()
+    assert faulty.vault_list_files()["total"] == n - 1 + applied
+
+
+def test_a_dead_process_does_not_survive_as_an_exception() -> None:
+    faulty = FaultyVault(MemoryVault())
+    faulty.stop_after(1, applied=False)
+    with pytest.raises(ProcessDied):
+        try:
+            faulty.vault_status()
+        except Exception:
+            pytest.fail("ProcessDied was caught as an Exception")
+
+
+def test_the_last_call_dies_even_if_the_vault_refuses_it() -> None:
+    faulty = FaultyVault(MemoryVault())
+    faulty.stop_after(1, applied=True)
+    with pytest.raises(ProcessDied) as caught:
+        faulty.vault_get_file("missing.md")
+    assert getattr(caught.value.__context__, "status", None) == 404
+
+
+def test_hooks_run_before_the_call_and_may_use_the_vault(faulty: FaultyVault) -> None:
+    def other_writer() -> None:
+        faulty.vault_upload_file("a.md", "theirs")
+
+    hook = faulty.hook("get", other_writer, match="a")
+    assert faulty.vault_get_file("a.md")["content"] == "theirs"
+    assert faulty.calls == [("get", "a.md"), ("upload", "a.md")]
+    faulty.vault_upload_file("a.md", "ours")
+    assert faulty.vault_get_file("a.md")["content"] == "ours"  # once is the default
+    assert hook.fired == 1
+    always = faulty.hook("*", lambda: None, times=None)
+    for verb in VERBS:
+        use(faulty, verb)
+    assert always.fired == 5
+
+
+def test_a_hook_may_raise_and_runs_before_a_fault(faulty: FaultyVault) -> None:
+    order: list[str] = []
+    faulty.hook("get", lambda: order.append("hook"))
+    faulty.fail("get", lambda: order.append("fault") or OSError("down"))
+    with pytest.raises(OSError, match="down"):
+        faulty.vault_get_file("a.md")
+    assert order == ["hook", "fault"]
+    faulty.hook("list", {}.popitem)
+    with pytest.raises(KeyError):
+        faulty.vault_list_files()
+
+
+def test_lies(faulty: FaultyVault) -> None:
+    faulty.lie("list", lambda reply: {**reply, "has_more": True}, times=1)
+    faulty.lie("get", lambda reply: {**reply, "content": reply["content"] + "!"}, match="a")
+    faulty.lie("get", lambda reply: {**reply, "content": reply["content"] + "?"})
+    assert faulty.vault_list_files()["has_more"] is True
+    assert faulty.vault_list_files()["has_more"] is False
+    assert faulty.vault_get_file("a.md")["content"] == "old!?"
+    assert faulty.vault.files == {"a.md": "old"}
+
+
+def test_heal_forgets_everything(faulty: FaultyVault) -> None:
+    faulty.fail("get", OSError)
+    faulty.fail("get", OSError, after=True)
+    faulty.hook("get", lambda: pytest.fail("a hook ran"))
+    faulty.lie("get", lambda reply: None)
+    faulty.stop_after(1, applied=True)
+    faulty.heal()
+    assert faulty.vault_get_file("a.md")["content"] == "old"
+    assert faulty.count == 1
+
+
+def test_what_makes_no_sense_is_refused(faulty: FaultyVault) -> None:
+    with pytest.raises(ValueError, match="read"):
+        faulty.fail("read", OSError)
+    with pytest.raises(ValueError, match="times"):
+        faulty.fail("get", OSError, times=0)
+    with pytest.raises(ValueError, match="skip"):
+        faulty.fail("get", OSError, skip=-1)
+    with pytest.raises(ValueError, match="counted from 1"):
+        faulty.stop_after(0, applied=False)
+    assert faulty.vault_get_file("a.md")["content"] == "old"
+
+
+def test_counts_hold_under_threads() -> None:
+    faulty = FaultyVault(MemoryVault())
+    faulty.vault.files["a.md"] = "x"
+    fault = faulty.fail("get", OSError, skip=50, times=30)
+    failed: list[str] = []
+
+    def work() -> None:
+        for _ in range(50):
+            try:
+                faulty.vault_get_file("a.md")
+            except OSError as error:
+                failed.append(str(error))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert faulty.count == len(faulty.calls) == 200
+    assert fault.fired == len(failed) == 30
+
+
+def test_only_one_thread_makes_the_last_call() -> None:
+    faulty = FaultyVault(MemoryVault())
+    faulty.stop_after(10, applied=True)
+    died: list[int] = []
+
+    def work(number: int) -> None:
+        for turn in range(10):
+            try:
+                faulty.vault_upload_file(f"{number}.{turn}.md", "x")
+            except ProcessDied as error:
+                died.append(error.call)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(faulty.vault.files) == 10
+    assert sorted(died) == list(range(10, 41))
