@@ -1,0 +1,116 @@
+"""The one document that says what text cannot: other bytes, empty directories, executable files.
+
+It is canonical JSON in the form::
+
+    {"empty_dirs": ["logs"], "executable": ["bin/run.sh"], "files": {"face.png": "<base64>"},
+     "format": "colony-memory/folder/1"}
+
+A reader that does not know it still gets every text file.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._json import canonical, load_object
+from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+METADATA_NAME = ".colony-memory/folder.json"
+FOLDER_FORMAT = "colony-memory/folder/1"
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """What a folder holds beside its text files."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    empty_dirs: tuple[str, ...] = ()
+    executable: frozenset[str] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.files or self.empty_dirs or self.executable)
+
+
+def dump_metadata(metadata: Metadata) -> str:
+    """Return the text of the document."""
+    document = {
+        "empty_dirs": sorted(metadata.empty_dirs),
+        "executable": sorted(metadata.executable),
+        "files": {name: base64.b64encode(data).decode("ascii") for name, data in metadata.files.items()},
+        "format": FOLDER_FORMAT,
+    }
+    return canonical(document).decode("utf-8", "surrogatepass")
+
+
+def load_metadata(text: str) -> Metadata:
+    """Read the document. Unknown fields are passed over.
+
+    Raises:
+        SnapshotCorrupt: It is not such a document; an unknown format is :class:`UnsupportedFormat`.
+    """
+    try:
+        parsed = load_object(text)
+    except ValueError as error:
+        raise _corrupt(f"is not readable: {error}") from error
+    if parsed.get("format") != FOLDER_FORMAT:
+        raise UnsupportedFormat(
+            f"document {METADATA_NAME!r} has the format {parsed.get('format')!r}, "
+            f"and this version reads {FOLDER_FORMAT!r}",
+            file=METADATA_NAME,
+        )
+    files = parsed.get("files", {})
+    if not isinstance(files, dict):
+        raise _corrupt("has something other than an object in 'files'")
+    metadata = Metadata(
+        files={name: _decode(name, data) for name, data in files.items()},
+        empty_dirs=tuple(dict.fromkeys(_names(parsed, "empty_dirs"))),
+        executable=frozenset(_names(parsed, "executable")),
+    )
+    for name in metadata.empty_dirs:
+        if name in metadata.files:
+            raise _corrupt(f"has {name!r} both as a file and as a directory")
+    return metadata
+
+
+def split_documents(documents: Mapping[str, str]) -> tuple[dict[str, str | bytes], Metadata]:
+    """Return every file with its content, and the metadata.
+
+    Raises:
+        SnapshotCorrupt: The metadata document is malformed, or contradicts the other documents.
+    """
+    texts = {name: text for name, text in documents.items() if name != METADATA_NAME}
+    if METADATA_NAME not in documents:
+        return dict(texts), Metadata()
+    metadata = load_metadata(documents[METADATA_NAME])
+    for name in [*metadata.files, *metadata.empty_dirs]:
+        if name in texts:
+            raise _corrupt(f"has {name!r}, which is a document of its own")
+    return {**texts, **metadata.files}, metadata
+
+
+def _corrupt(what: str) -> SnapshotCorrupt:
+    return SnapshotCorrupt(f"document {METADATA_NAME!r} {what}", file=METADATA_NAME)
+
+
+def _names(parsed: dict[str, Any], key: str) -> list[str]:
+    names = parsed.get(key, [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise _corrupt(f"has something other than a list of names in {key!r}")
+    return names
+
+
+def _decode(name: str, data: object) -> bytes:
+    if isinstance(data, str):
+        try:
+            decoded = base64.b64decode(data, validate=True)
+        except ValueError:
+            decoded = b""
+        # The comparison also refuses what decoders tolerate: bits beyond the end, padding inside.
+        if base64.b64encode(decoded).decode("ascii") == data:
+            return decoded
+    raise _corrupt(f"has no canonical base64 for {name!r}")

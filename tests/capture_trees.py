@@ -1,0 +1,80 @@
+"""Folders for the tests of ``colony_memory.capture``: made, looked at, made to fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+import pytest
+
+from colony_memory.capture._metadata import METADATA_NAME
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX files")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="needs a file system that takes any bytes for a name")
+PNG = b"\x89PNG\r\n\x1a\n\x00\xff"
+LONG_AGO = datetime(2020, 1, 1, tzinfo=timezone.utc)
+
+
+def make(root: Path, files: dict[str, bytes]) -> Path:
+    root.mkdir(parents=True, exist_ok=True)
+    for name, data in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return root
+
+
+def tree(root: Path) -> dict[str, tuple[int, bytes | str | None]]:
+    """Everything under ``root``: path to mode and content."""
+    found: dict[str, tuple[int, bytes | str | None]] = {}
+    for path in sorted(root.rglob("*")):
+        mode = path.lstat().st_mode
+        content: bytes | str | None = None
+        if stat.S_ISLNK(mode):
+            content = str(path.readlink())
+        elif stat.S_ISREG(mode):
+            content = path.read_bytes()
+        found[path.relative_to(root).as_posix()] = (mode, content)
+    return found
+
+
+def files(root: Path) -> dict[str, bytes | str | None]:
+    return {name: content for name, (mode, content) in tree(root).items() if not stat.S_ISDIR(mode)}
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def metadata(**fields: object) -> dict[str, str]:
+    return {METADATA_NAME: json.dumps({"format": "colony-memory/folder/1", **fields})}
+
+
+def fail_for(monkeypatch: pytest.MonkeyPatch, owner: object, function: str, part: str, error: OSError) -> None:
+    real = getattr(owner, function)
+
+    def failing(path: object, *args: object, **more: object) -> object:
+        if os.fspath(path).endswith(part):  # type: ignore[call-overload]
+            raise error
+        return real(path, *args, **more)
+
+    monkeypatch.setattr(owner, function, failing)
+
+
+def count_calls(monkeypatch: pytest.MonkeyPatch, owner: object, function: str) -> list[object]:
+    calls: list[object] = []
+    real = getattr(owner, function)
+
+    def counting(*args: object, **more: object) -> object:
+        calls.append(args)
+        return real(*args, **more)
+
+    monkeypatch.setattr(owner, function, counting)
+    return calls

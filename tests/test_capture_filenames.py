@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from capture_trees import files, linux, make, metadata, names, tree
+
+from colony_memory.capture import _filenames
+from colony_memory.capture.folder import write_folder
+from colony_memory.exceptions import ColonyMemoryError
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "/abs.md",
+        "../up.md",
+        "a/../../up.md",
+        "./a",
+        "a/.",
+        "a//b",
+        "",
+        "a\\b",
+        "..\\win.md",
+        "C:x",
+        "c:/x",
+        "a\0b",
+        "a/",
+    ],
+)
+@pytest.mark.parametrize("via", ["document", "file", "empty_dir"])
+def test_names_that_lead_elsewhere_are_refused(tmp_path: Path, name: str, via: str) -> None:
+    if via == "document":
+        documents = {"MEMORY.md": "fine", name: "evil"}
+    elif via == "file":
+        documents = {"MEMORY.md": "fine", **metadata(files={name: ""})}
+    else:
+        documents = {"MEMORY.md": "fine", **metadata(empty_dirs=[name])}
+    with pytest.raises(ColonyMemoryError, match="nothing was written") as caught:
+        write_folder(documents, tmp_path / "dst", force=True)
+    assert f"document {name!r}" in str(caught.value)
+    assert names(tmp_path) == []
+
+
+def test_a_colon_elsewhere_in_a_name_is_fine_where_files_may_have_one(tmp_path: Path) -> None:
+    if os.name == "nt":
+        pytest.skip("Windows has no colons in names")
+    write_folder({"2026-05-01T12:00.md": "x"}, tmp_path / "dst")
+    assert files(tmp_path / "dst") == {"2026-05-01T12:00.md": b"x"}
+
+
+def test_names_that_exclude_each_other_are_refused(tmp_path: Path) -> None:
+    for documents in (
+        {"a": "file", "a/b": "below"},
+        {"a/b/c": "below", "a": "file"},
+        {"a": "file", **metadata(empty_dirs=["a/b"])},
+        {"a/b": "below", **metadata(files={"a": ""})},
+        metadata(files={"a/b": ""}, empty_dirs=["a/b/c"]),
+    ):
+        with pytest.raises(ColonyMemoryError, match="nothing was written"):
+            write_folder(documents, tmp_path / "dst")
+    assert names(tmp_path) == []
+
+
+TWINS = [
+    ({"Memory.md": "1", "memory.md": "2"}, (True, True)),
+    ({"caf\u00e9.md": "1", "cafe\u0301.md": "2"}, (False, True)),
+    ({"STRASSE": "1", "stra\u00dfe/x": "2"}, (True, False)),
+]
+
+
+@pytest.mark.parametrize(("documents", "joins"), TWINS)
+def test_twins_are_refused_where_the_file_system_has_one_file_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, documents: dict[str, str], joins: tuple[bool, bool]
+) -> None:
+    monkeypatch.setattr(_filenames, "_joins_names", lambda directory: joins)
+    with pytest.raises(ColonyMemoryError, match="are one file on this file system; nothing was written"):
+        write_folder(documents, tmp_path / "dst")
+    assert names(tmp_path) == []
+
+
+@linux
+@pytest.mark.parametrize(("documents", "joins"), TWINS)
+def test_twins_are_written_where_they_are_two(
+    tmp_path: Path, documents: dict[str, str], joins: tuple[bool, bool]
+) -> None:
+    write_folder(documents, tmp_path / "dst")
+    assert files(tmp_path / "dst") == {name: text.encode() for name, text in documents.items()}
+    assert names(tmp_path) == ["dst"]
+
+
+def test_case_twins_are_tried_out_on_the_file_system_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.path.lexists
+
+    def insensitive(path: str | Path) -> bool:
+        siblings = {entry.name.casefold() for entry in Path(path).parent.iterdir()}
+        return real(path) or Path(path).name.casefold() in siblings
+
+    monkeypatch.setattr(os.path, "lexists", insensitive)
+    assert _filenames._joins_names(tmp_path)[0]
+    monkeypatch.setattr(
+        tempfile, "TemporaryDirectory", lambda **more: (_ for _ in ()).throw(PermissionError(errno.EACCES, "denied"))
+    )
+    with pytest.raises(ColonyMemoryError, match="cannot be written to"):
+        write_folder(TWINS[0][0], tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name", ["CON", "aux.md", "x/lpt9.txt", "com\u00b9", "a:b", "q?.md", "dot.", "blank /x", "a\x1f"]
+)
+def test_windows_refuses_what_it_cannot_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(_filenames, "_WINDOWS", True)
+    with pytest.raises(ColonyMemoryError, match="nothing was written") as caught:
+        write_folder({name: "x"}, tmp_path / "dst")
+    assert repr(name) in str(caught.value)
+    write_folder({"console.md": "x", "com10": "x", "auxiliary": "x"}, tmp_path / "dst")
+
+
+@pytest.mark.parametrize("counts_characters", [False, True])
+def test_overlong_names_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counts_characters: bool) -> None:
+    monkeypatch.setattr(_filenames, "_COUNTS_CHARACTERS", counts_characters)
+    dst = make(tmp_path / "dst", {"A.md": b"old A", "Z.md": b"old Z"})
+    for name in ("M" * 300 + ".md", "\u3042" * (256 if counts_characters else 86)):
+        for dry_run in (True, False):
+            with pytest.raises(ColonyMemoryError, match=r"longer than 255.*nothing was written") as caught:
+                write_folder({"A.md": "new", name: "long", "Z.md": "new"}, dst, force=True, dry_run=dry_run)
+            assert repr(name) in str(caught.value)
+    assert files(dst) == {"A.md": b"old A", "Z.md": b"old Z"}
+
+
+@linux
+def test_names_that_the_system_cannot_take_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ColonyMemoryError, match="cannot encode; nothing was written"):
+        write_folder({"half\ud83d.md": "x"}, tmp_path / "dst")
+    dst = make(tmp_path / "dst", {"a.md": b"old"})
+    deep = "/".join(["d" * 200] * 25)
+    with pytest.raises(ColonyMemoryError, match=r"ddd.*nothing was (changed|written)"):
+        write_folder({"a.md": "new", deep: "x"}, dst)
+    assert tree(tmp_path).keys() == {"dst", "dst/a.md"}
+    assert files(dst) == {"a.md": b"old"}

@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from capture_trees import count_calls, fail_for, files, make, metadata, names, posix, tree
+
+from colony_memory.capture import _swap, _undo
+from colony_memory.capture.folder import write_folder
+from colony_memory.exceptions import ColonyMemoryError
+
+
+def fail_at(
+    monkeypatch: pytest.MonkeyPatch, function: str, nth: int, error: BaseException, *, onwards: bool = False
+) -> None:
+    real, calls = getattr(os, function), []
+
+    def failing(*args: object, **more: object) -> object:
+        calls.append(args)
+        if len(calls) == nth or (onwards and len(calls) > nth):
+            raise error
+        return real(*args, **more)
+
+    monkeypatch.setattr(os, function, failing)
+
+
+OLD = {"a.md": b"old a", "b.sh": b"old b", "mine/c.md": b"old c", "mine/keep.md": b"keep"}
+NEW = {"a.md": "new a", "b.sh": "new b", "mine/c.md": "new c", "mine/x/d.md": "new d", "e/f/g.md": "new g"}
+NEW_WITH_METADATA = {**NEW, **metadata(executable=["b.sh"], empty_dirs=["h/i"], files={"j.png": "iVBO/w=="})}
+
+
+def no_links(*args: object, **more: object) -> None:
+    raise PermissionError(errno.EPERM, "Operation not permitted")
+
+
+@pytest.mark.parametrize("links", [True, False])
+@pytest.mark.parametrize("target", ["full", "empty", "absent"])
+@pytest.mark.parametrize("function", ["replace", "fsync"])
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), KeyboardInterrupt()])
+def test_a_failure_at_any_step_leaves_everything_as_it_was(
+    tmp_path: Path, function: str, target: str, links: bool, error: BaseException
+) -> None:
+    def prepare(where: Path) -> None:
+        if target == "full":
+            make(where / "dst", OLD)
+            if os.name != "nt":
+                (where / "dst/a.md").chmod(0o640)
+        elif target == "empty":
+            (where / "dst").mkdir(parents=True, mode=0o750)
+        else:
+            where.mkdir()
+
+    with pytest.MonkeyPatch.context() as patch:
+        if not links:
+            patch.setattr(os, "link", no_links)
+        prepare(tmp_path / "0")
+        calls = count_calls(patch, os, function)
+        write_folder(NEW_WITH_METADATA, tmp_path / "0/dst")
+    assert len(calls) >= 1
+    if target == "full" and function == "replace":
+        assert len(calls) == (6 if links else 9)
+    for nth in range(1, len(calls) + 1):
+        where = tmp_path / str(nth)
+        prepare(where)
+        before = tree(where)
+        with pytest.MonkeyPatch.context() as patch:
+            if not links:
+                patch.setattr(os, "link", no_links)
+            fail_at(patch, function, nth, error)
+            if target != "full" and function == "fsync" and nth == len(calls):
+                # The rename is done: only its own durability is in doubt, and that is logged.
+                if isinstance(error, OSError):
+                    write_folder(NEW_WITH_METADATA, where / "dst")
+                    assert files(where / "dst") == files(tmp_path / "0/dst")
+                continue
+            with pytest.raises(
+                KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else ColonyMemoryError
+            ) as caught:
+                write_folder(NEW_WITH_METADATA, where / "dst")
+        assert tree(where) == before, nth
+        if isinstance(caught.value, ColonyMemoryError):
+            assert "nothing was changed" in str(caught.value)
+            assert isinstance(caught.value.__cause__, OSError)
+        write_folder(NEW_WITH_METADATA, where / "dst")
+        assert files(where / "dst") == files(tmp_path / "0/dst")
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_what_cannot_be_put_back_is_kept_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    dst = make(tmp_path / "dst", OLD)
+    if not links:
+        monkeypatch.setattr(os, "link", no_links)
+    nth = 2 if links else 3
+    fail_at(monkeypatch, "replace", nth, OSError(errno.EIO, "Input/output error"), onwards=True)
+    with pytest.raises(ColonyMemoryError, match=r"putting back .*'a\.md'.*the originals are in") as caught:
+        write_folder(NEW, dst)
+    monkeypatch.undo()
+    (staging,) = set(tmp_path.iterdir()) - {dst}
+    assert str(staging / "kept") in str(caught.value)
+    assert (staging / "kept/a.md").read_bytes() == b"old a"
+    assert {name: content for name, content in files(dst).items() if name != "a.md"} == {
+        name: content for name, content in OLD.items() if name != "a.md"
+    }
+    assert "could not be put back" in caplog.text
+
+
+def test_a_mount_between_target_and_parent_is_got_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dst = make(tmp_path / "dst", OLD)
+    real = os.replace
+
+    def replace(source: Path, path: Path) -> None:
+        if (dst in Path(source).parents) != (dst in Path(path).parents):
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        real(source, path)
+
+    monkeypatch.setattr(os, "replace", replace)
+    monkeypatch.setattr(os, "link", no_links)
+    write_folder(NEW, dst)
+    assert files(dst) == {name: text.encode() for name, text in NEW.items()} | {"mine/keep.md": b"keep"}
+    assert names(tmp_path) == ["dst"]
+
+
+@pytest.mark.parametrize("empty", [True, False])
+def test_a_parent_that_is_not_ours_is_got_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty: bool) -> None:
+    dst = make(tmp_path / "dst", {} if empty else OLD)
+    real = tempfile.mkdtemp
+
+    def mkdtemp(*, prefix: str, dir: Path) -> str:  # noqa: A002
+        if dir == tmp_path:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real(prefix=prefix, dir=dir)
+
+    monkeypatch.setattr(tempfile, "mkdtemp", mkdtemp)
+    write_folder({"a.md": "new a"}, dst)
+    assert (dst / "a.md").read_bytes() == b"new a"
+    assert not [path for path in dst.iterdir() if path.name.startswith(".")]
+    with pytest.raises(ColonyMemoryError, match=r"directory .* cannot be written"):
+        write_folder({"a.md": "a"}, tmp_path / "absent")
+
+
+def test_a_directory_that_cannot_be_listed_counts_as_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dst = make(tmp_path / "dst", {})
+    fail_for(monkeypatch, os, "scandir", "dst", PermissionError(errno.EACCES, "Permission denied"))
+    assert not _swap._is_empty(dst)
+
+
+def change(path: Path) -> None:
+    path.write_bytes(b"changed by another")
+
+
+def make_link(path: Path) -> None:
+    path.symlink_to("mine")
+
+
+@posix
+@pytest.mark.parametrize(
+    ("name", "act"), [("a.md", change), ("mine/x", make_link), ("e/f/g.md", change), ("mine/x/d.md", Path.mkdir)]
+)
+@pytest.mark.parametrize("links", [True, False])
+def test_what_another_changes_in_the_meantime_stops_the_restore(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, act: object, links: bool
+) -> None:
+    dst = make(tmp_path / "dst", OLD)
+    if not links:
+        monkeypatch.setattr(os, "link", no_links)
+    real = _swap._move_each
+
+    def late(*args: object) -> None:
+        (dst / name).parent.mkdir(parents=True, exist_ok=True)
+        act(dst / name)  # type: ignore[operator]
+        expected.update(tree(dst))
+        real(*args)  # type: ignore[arg-type]
+
+    expected: dict[str, object] = {}
+    monkeypatch.setattr(_swap, "_move_each", late)
+    with pytest.raises(ColonyMemoryError, match=r"in the meantime|has become a symbolic link"):
+        write_folder(NEW, dst)
+    assert tree(dst) == expected
+    assert names(tmp_path) == ["dst"]
+
+
+def test_a_directory_that_cannot_be_synced_or_removed_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    fail_for(monkeypatch, os, "open", "new", OSError(errno.EINVAL, "Invalid argument"))
+    write_folder({"a.md": "a"}, tmp_path / "dst")
+    assert "cannot be synced" in caplog.text
+
+    def busy(path: Path) -> None:
+        raise OSError(errno.EBUSY, "Device or resource busy")
+
+    monkeypatch.setattr(_swap.shutil, "rmtree", busy)
+    write_folder({"a.md": "a"}, tmp_path / "dst2")
+    assert "could not be removed" in caplog.text
+
+
+def test_a_file_made_below_a_new_directory_survives_the_undoing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dst = make(tmp_path / "dst", OLD)
+    real = _undo.replace
+
+    def replace(source: Path, path: Path) -> None:
+        make(dst, {"e/f/foreign.md": b"foreign"})
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(_undo, "replace", replace)
+    with pytest.raises(ColonyMemoryError, match=r"putting back 'e/'|putting back 'e/f/'"):
+        write_folder(NEW, dst)
+    monkeypatch.setattr(_undo, "replace", real)
+    assert files(dst) == {**OLD, "e/f/foreign.md": b"foreign"}

@@ -1,0 +1,262 @@
+from __future__ import annotations
+
+import errno
+import os
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from capture_trees import LONG_AGO, count_calls, fail_for, files, make, metadata, names, posix, tree
+
+from colony_memory.capture._metadata import METADATA_NAME
+from colony_memory.capture.folder import write_folder
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, SnapshotCorrupt, UnsupportedFormat
+
+
+def test_a_new_directory_appears_with_those_above_it(tmp_path: Path) -> None:
+    target = tmp_path / "a/b/dst"
+    documents = {"z.md": "\ufeffz\r\n", "notes/a.md": "a"}
+    plan = write_folder(documents, target, dry_run=True)
+    assert not (tmp_path / "a").exists()
+    done = write_folder(documents, str(target))
+    assert done == plan
+    assert done.created == ("notes/a.md", "z.md")
+    assert done.replaced == done.unchanged == done.directories == ()
+    assert files(target) == {"notes/a.md": b"a", "z.md": b"\xef\xbb\xbfz\r\n"}
+    assert names(tmp_path) == ["a"]
+    assert names(tmp_path / "a/b") == ["dst"]
+
+
+@posix
+def test_what_is_made_belongs_to_the_owner_and_what_is_replaced_keeps_its_permissions(tmp_path: Path) -> None:
+    umask = os.umask(0o022)
+    try:
+        documents = {"new.md": "n", "sub/run.sh": "r", **metadata(executable=["sub/run.sh", "b.sh", "absent"])}
+        write_folder(documents, tmp_path / "fresh")
+        assert {name: oct(mode & 0o777) for name, (mode, _) in tree(tmp_path / "fresh").items()} == {
+            "new.md": "0o600",
+            "sub": "0o700",
+            "sub/run.sh": "0o700",
+        }
+        there = make(tmp_path / "there", {"a.md": b"old", "b.sh": b"same", "c.sh": b"old"})
+        for name, mode in {"a.md": 0o644, "b.sh": 0o640, "c.sh": 0o755}.items():
+            (there / name).chmod(mode)
+        done = write_folder({**documents, "a.md": "new", "b.sh": "same", "c.sh": "new"}, there)
+        assert done.replaced == ("a.md", "b.sh", "c.sh")
+        modes = {name: oct(mode & 0o777) for name, (mode, _) in tree(there).items()}
+        assert (modes["a.md"], modes["b.sh"], modes["c.sh"]) == ("0o644", "0o750", "0o755")
+        again = write_folder({**documents, "a.md": "new", "b.sh": "same", "c.sh": "new"}, there, newer_than=LONG_AGO)
+        assert len(again.unchanged) == 5
+    finally:
+        os.umask(umask)
+
+
+@posix
+@pytest.mark.parametrize("user", [0, 1000])
+def test_root_leaves_files_to_those_who_own_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: int) -> None:
+    dst = make(tmp_path / "dst", {"a.md": b"old"})
+    owner = (dst / "a.md").stat()
+    chowned: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(os, "chown", lambda path, uid, gid: chowned.append((uid, gid)))
+    write_folder({"a.md": "new", "b.md": "new"}, dst)
+    assert chowned == ([] if user else [(owner.st_uid, owner.st_gid)])
+
+
+def test_an_existing_directory_gains_and_keeps(tmp_path: Path) -> None:
+    dst = make(tmp_path / "dst", {"same.md": b"same", "old.md": b"old", "mine/keep.md": b"keep"})
+    inode = (dst / "same.md").stat().st_ino
+    done = write_folder({"same.md": "same", "old.md": "new", "mine/x/y.md": "y", **metadata(empty_dirs=["e/f"])}, dst)
+    assert (done.created, done.replaced, done.unchanged) == (("mine/x/y.md",), ("old.md",), ("same.md",))
+    assert done.directories == ("e/f",)
+    assert files(dst) == {"same.md": b"same", "old.md": b"new", "mine/keep.md": b"keep", "mine/x/y.md": b"y"}
+    assert (dst / "e/f").is_dir()
+    assert (dst / "same.md").stat().st_ino == inode
+    assert names(tmp_path) == ["dst"]
+    again = write_folder({"same.md": "same", **metadata(empty_dirs=["e/f"])}, dst)
+    assert (again.created, again.replaced, again.unchanged, again.directories) == ((), (), ("same.md",), ())
+
+
+def test_an_empty_directory_is_filled_by_one_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dst = tmp_path / "dst"
+    dst.mkdir()
+    dst.chmod(0o750)
+    moves = count_calls(monkeypatch, os, "replace")
+    write_folder({"a.md": "a", "b.md": "b"}, dst)
+    if os.name != "nt":
+        assert len(moves) == 1
+        assert dst.stat().st_mode & 0o777 == 0o750
+    assert files(dst) == {"a.md": b"a", "b.md": b"b"}
+    assert names(tmp_path) == ["dst"]
+
+
+def test_the_current_directory_stays_the_same_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dst = tmp_path / "dst"
+    dst.mkdir()
+    monkeypatch.chdir(dst)
+    write_folder({"a.md": "a", "b/c.md": "b"}, ".")
+    assert names(Path()) == ["a.md", "b"]
+    assert names(tmp_path) == ["dst"]
+
+
+@posix
+def test_a_current_directory_that_is_gone_is_no_hindrance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "dst").mkdir()
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    write_folder({"a.md": "a"}, tmp_path / "dst")
+    assert files(tmp_path / "dst") == {"a.md": b"a"}
+
+
+@posix
+def test_the_target_may_be_a_link_and_nothing_under_it(tmp_path: Path) -> None:
+    outside = make(tmp_path / "outside", {"a.md": b"outside"})
+    real = make(tmp_path / "real", {"x.md": b"x"})
+    (tmp_path / "dst").symlink_to("real")
+    write_folder({"y.md": "y"}, tmp_path / "dst")
+    assert (tmp_path / "dst").is_symlink()
+    assert files(real) == {"x.md": b"x", "y.md": b"y"}
+    (tmp_path / "later").symlink_to("not-yet")
+    write_folder({"y.md": "y"}, tmp_path / "later")
+    assert files(tmp_path / "not-yet") == {"y.md": b"y"}
+
+    (real / "dir").symlink_to(outside)
+    (real / "file.md").symlink_to(outside / "a.md")
+    (real / "dangling.md").symlink_to(outside / "new.md")
+    before = tree(tmp_path)
+    for documents in (
+        {"y.md": "changed", "dir/a.md": "evil"},
+        {"file.md": "evil"},
+        {"dangling.md": "evil"},
+        metadata(empty_dirs=["dir/sub"]),
+        metadata(empty_dirs=["dir"]),
+    ):
+        for force in (False, True):
+            with pytest.raises(ColonyMemoryError, match=r"symbolic link.*nothing was written"):
+                write_folder(documents, tmp_path / "dst", force=force)
+    assert tree(tmp_path) == before
+
+
+def test_half_an_emoji_is_written_and_said(tmp_path: Path) -> None:
+    with pytest.warns(ColonyMemoryWarning, match=r"'t\.jsonl' has half of a surrogate pair"):
+        write_folder({"t.jsonl": '{"out": "cut \ud83d"}', "a.md": "a"}, tmp_path / "dst")
+    assert (tmp_path / "dst/t.jsonl").read_bytes() == b'{"out": "cut \xed\xa0\xbd"}'
+    assert write_folder({"t.jsonl": '{"out": "cut \ud83d"}'}, tmp_path / "dst").unchanged == ("t.jsonl",)
+
+
+def test_bad_arguments_are_named(tmp_path: Path) -> None:
+    make(tmp_path, {"file": b"x"})
+    for target in (tmp_path / "file", tmp_path / "file/below", "a\0b"):
+        with pytest.raises(ValueError, match="directory"):
+            write_folder({"a": "a"}, target)
+    with pytest.raises(ValueError, match="no documents"):
+        write_folder({}, tmp_path / "dst")
+    with pytest.raises(ValueError, match=r"'a\.md' is not text"):
+        write_folder({"a.md": b"bytes"}, tmp_path / "dst")  # type: ignore[dict-item]
+    with pytest.raises(ValueError, match="time zone"):
+        write_folder({"a.md": "a"}, tmp_path / "dst", newer_than=datetime(2026, 1, 1))  # noqa: DTZ001
+    assert names(tmp_path) == ["file"]
+
+
+MALFORMED = {
+    "not JSON": "{",
+    "not an object": "[]",
+    "no format": "{}",
+    "another format": '{"format": "colony-memory/folder/2"}',
+    "a key twice": '{"format": "colony-memory/folder/1", "format": "colony-memory/folder/1"}',
+    "a file twice": '{"format": "colony-memory/folder/1", "files": {"a": "", "a": ""}}',
+    "too deep": "[" * 100_000,
+    "a long number": '{"format": ' + "9" * 5000 + "}",
+    **{
+        what: metadata(**fields)[METADATA_NAME]
+        for what, fields in {
+            "files not an object": {"files": []},
+            "base64 not text": {"files": {"a": 1}},
+            "base64 alphabet": {"files": {"a": "a-b_"}},
+            "base64 not ASCII": {"files": {"a": "\u00e9\u00e9\u00e9\u00e9"}},
+            "base64 loose bits": {"files": {"a": "QR=="}},
+            "base64 padding": {"files": {"a": "QQ"}},
+            "base64 blanks": {"files": {"a": "QQ==\n"}},
+            "empty_dirs not a list": {"empty_dirs": {}},
+            "empty_dirs not names": {"empty_dirs": [1]},
+            "executable not a list": {"executable": "MEMORY.md"},
+            "executable not names": {"executable": [None]},
+            "a file that is a document": {"files": {"MEMORY.md": ""}},
+            "a directory that is a document": {"empty_dirs": ["MEMORY.md"]},
+            "a directory that is a file": {"files": {"x": ""}, "empty_dirs": ["x"]},
+        }.items()
+    },
+}
+
+
+@pytest.mark.parametrize("what", MALFORMED)
+def test_a_malformed_metadata_document_is_corrupt(tmp_path: Path, what: str) -> None:
+    with pytest.raises(SnapshotCorrupt) as caught:
+        write_folder({"MEMORY.md": "m", METADATA_NAME: MALFORMED[what]}, tmp_path / "dst")
+    assert METADATA_NAME in str(caught.value)
+    assert caught.value.file == METADATA_NAME
+    assert isinstance(caught.value, UnsupportedFormat) == ("format" in what)
+    assert names(tmp_path) == []
+
+
+def test_metadata_of_later_kinds_is_passed_over(tmp_path: Path) -> None:
+    done = write_folder(metadata(files={"a": "QQ=="}, later={"x": 1}, empty_dirs=["d", "d"]), tmp_path / "dst")
+    assert (done.created, done.directories) == (("a",), ("d",))
+    assert write_folder(metadata(), tmp_path / "other").created == ()
+    assert names(tmp_path) == ["dst"]
+
+
+def test_newer_local_text_is_not_replaced_unless_forced(tmp_path: Path) -> None:
+    moment = datetime(2026, 6, 1, 12, 0, 0, 250000, tzinfo=timezone(timedelta(hours=2)))
+    dst = make(tmp_path / "dst", {f"n{i}.md": b"local" for i in range(7)} | {"same.md": b"same", "older.md": b"x"})
+    at = int(moment.timestamp() * 1_000_000) * 1000
+    for path in dst.iterdir():
+        os.utime(path, ns=(at, at + 1000))
+    os.utime(dst / "older.md", ns=(at, at))
+    documents = dict.fromkeys(files(dst), "snapshot") | {"same.md": "same"}
+    before = tree(dst)
+    for dry_run in (False, True):
+        with pytest.raises(ColonyMemoryError) as caught:
+            write_folder(documents, dst, newer_than=moment, dry_run=dry_run)
+        message = str(caught.value)
+        assert "'n0.md', 'n1.md', 'n2.md', 'n3.md', 'n4.md' and 2 more;" in message
+        assert "older.md" not in message
+        assert "force" in message
+    assert tree(dst) == before
+    two = {"n0.md": "snapshot", "n1.md": "snapshot", "new.md": "n"}
+    with pytest.raises(ColonyMemoryError, match=r"'n0\.md', 'n1\.md';"):
+        write_folder(two, dst, newer_than=moment)
+    assert write_folder(two, dst, newer_than=moment + timedelta(microseconds=1), dry_run=True).replaced
+    assert tree(dst) == before
+    assert write_folder(documents, dst, newer_than=moment, force=True).unchanged == ("same.md",)
+    assert (dst / "n6.md").read_bytes() == b"snapshot"
+
+
+def test_files_and_directories_do_not_replace_each_other(tmp_path: Path) -> None:
+    dst = make(tmp_path / "dst", {"dir/x.md": b"x", "file": b"f"})
+    before = tree(dst)
+    for documents, named in (
+        ({"dir": "text"}, "dir"),
+        ({"file/below.md": "text"}, "file/below.md"),
+        (metadata(empty_dirs=["file"]), "file"),
+        (metadata(empty_dirs=["file/d"]), "file/d"),
+    ):
+        for force in (False, True):
+            with pytest.raises(ColonyMemoryError, match=f"document '{named}'.*director.*nothing was written"):
+                write_folder({"a.md": "a", **documents}, dst, force=force)
+    assert tree(dst) == before
+    if os.name != "nt":
+        os.mkfifo(dst / "pipe")
+        with pytest.raises(ColonyMemoryError, match=r"'pipe'.*is a device, pipe or socket"):
+            write_folder({"pipe": "text"}, dst, force=True)
+
+
+def test_a_target_that_cannot_be_looked_at_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dst = make(tmp_path / "dst", {"a.md": b"old", "b.md": b"old"})
+    fail_for(monkeypatch, Path, "read_bytes", "a.md", PermissionError(errno.EACCES, "Permission denied"))
+    with pytest.raises(ColonyMemoryError, match=r"'a\.md'.*cannot be read \(Permission denied\); nothing was written"):
+        write_folder({"a.md": "new"}, dst)
+    fail_for(monkeypatch, Path, "lstat", "b.md", OSError(errno.EIO, "Input/output error"))
+    with pytest.raises(ColonyMemoryError, match=r"'b\.md'.*cannot be looked at \(Input/output error\)"):
+        write_folder({"b.md": "new"}, dst)
