@@ -95,15 +95,22 @@ async def backup(
         planned = plan_for(session, _infos(known, built), policy, known.entries)
         remove = {info.snapshot_id for info in planned.plan.remove}
         entries = planned.note(entry for entry in entries if entry.info.snapshot_id not in remove)
-    at, gone = await _ensure_fits(session, known, built, policy)
+    moved = _moved(session, known.at, built, entries)
+    grows = len(write_pointer(moved)) - len(known.at.text or "")
+    at, gone = await _ensure_fits(session, known, built, policy, need=built.info.stored_bytes + max(0, grows))
     await _write_files(session, label, built)
-    pointer = at.pointer or Pointer(label, built.info.snapshot_id, "")
-    moved = pointer.moved(built.info.snapshot_id, updated_at=session.stamp(), entries=entries)
+    if at is not known.at:
+        moved = _moved(session, at, built, entries)
     info = await _advance(session, at, moved, built, on_conflict)
     session.good.add(info.snapshot_id)
     if known.survey is not None and policy is not None and info.head:
         await _apply_retention(session, known.survey, remove - gone, cost=len(built.files) + 1)
     return info
+
+
+def _moved(session: Session, at: PointerRead, built: BuiltSnapshot, entries: list[Entry]) -> Pointer:
+    pointer = at.pointer or Pointer(built.info.label, built.info.snapshot_id, "")
+    return pointer.moved(built.info.snapshot_id, updated_at=session.stamp(), entries=entries)
 
 
 def policy_of(keep: int | None, retention: Retention | None) -> Retention | None:
@@ -189,7 +196,7 @@ def _infos(known: _Known, built: BuiltSnapshot) -> list[SnapshotInfo]:
 
 
 async def _ensure_fits(
-    session: Session, known: _Known, built: BuiltSnapshot, policy: Retention | None
+    session: Session, known: _Known, built: BuiltSnapshot, policy: Retention | None, *, need: int
 ) -> tuple[PointerRead, set[str]]:
     """Refuse before the first write what cannot fit; with a retention, let what it removes anyway go first.
 
@@ -203,7 +210,6 @@ async def _ensure_fits(
                 f"{what}: save fewer documents, or spread them over several labels"
             )
             raise QuotaExceeded(msg, needed=len(text), available=MAX_FILE_BYTES)
-    need = built.info.stored_bytes + 512 + (0 if known.at.text else 1024)  # the pointer grows with its catalogue
     available = await _available(session)
     if available is None or need <= available:
         return known.at, set()

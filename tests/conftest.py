@@ -1,0 +1,51 @@
+"""Fixtures of the whole suite."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from counts import TRIED
+from faces import FACES, PlainVault
+
+from colony_memory import snapshot
+from colony_memory.testing import FakeVault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No test sees the keys, vaults or cached tokens of whoever runs it."""
+    for name in ("COLONY_API_KEY", "COLONY_BASE_URL", "COLONY_MEMORY_VAULT", "COLONY_MEMORY_LABEL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLONY_SDK_NO_TOKEN_CACHE", "1")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@pytest.fixture(params=sorted(FACES))
+def open_memory(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Opens a memory over a plain vault, once for each face."""
+    return FACES[request.param]
+
+
+@pytest.fixture(params=["full", "plain"])
+def vault(request: pytest.FixtureRequest) -> Any:
+    """A faithful vault, once with and once without the optional methods."""
+    fake = FakeVault(operations_per_hour=None)
+    return fake if request.param == "full" else PlainVault(fake)
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Snapshots of many parts without megabytes of text."""
+    monkeypatch.setattr(snapshot, "PART_CHARS", 64)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Tell how many fault schedules were tried: a number that falls is a test that was lost."""
+    if TRIED:
+        terminalreporter.section("fault schedules tried")
+        for what, number in sorted(TRIED.items()):
+            terminalreporter.write_line(f"{number:7} {what}")

@@ -1,0 +1,81 @@
+"""Both facades behind one synchronous surface, so that one list of tests runs over both."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from colony_memory import AsyncColonyMemory, ColonyMemory
+from colony_memory.testing import AsyncFakeVault
+
+
+class Awaited:
+    """An :class:`AsyncColonyMemory` whose verbs are awaited to the end."""
+
+    def __init__(self, memory: AsyncColonyMemory) -> None:
+        self.memory = memory
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self.memory, name)
+        if not asyncio.iscoroutinefunction(attribute):
+            return attribute
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return asyncio.run(attribute(*args, **kwargs))
+
+        return call
+
+
+class InsideLoop:
+    """A :class:`ColonyMemory` that is called from inside a running event loop."""
+
+    def __init__(self, memory: ColonyMemory) -> None:
+        self.memory = memory
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self.memory, name)
+        if not callable(attribute):
+            return attribute
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            async def inside() -> Any:
+                return attribute(*args, **kwargs)
+
+            return asyncio.run(inside())
+
+        return call
+
+
+#: How to open a memory over a plain vault, by the name of the face.
+FACES = {
+    "sync": lambda vault, **options: ColonyMemory(backend=vault, **options),
+    "sync-in-loop": lambda vault, **options: InsideLoop(ColonyMemory(backend=vault, **options)),
+    "async": lambda vault, **options: Awaited(AsyncColonyMemory(backend=AsyncFakeVault(vault), **options)),
+    "async-plain-vault": lambda vault, **options: Awaited(AsyncColonyMemory(backend=vault, **options)),
+}
+
+
+class PlainVault:
+    """The five methods and nothing more, as any user's own vault has them."""
+
+    def __init__(self, vault: Any) -> None:
+        self.vault = vault
+
+    @property
+    def files(self) -> dict[str, str]:
+        return self.vault.files
+
+    def vault_status(self) -> Any:
+        return self.vault.vault_status()
+
+    def vault_list_files(self) -> Any:
+        return self.vault.vault_list_files()
+
+    def vault_get_file(self, filename: str) -> Any:
+        return self.vault.vault_get_file(filename)
+
+    def vault_upload_file(self, filename: str, content: str) -> Any:
+        return self.vault.vault_upload_file(filename, content)
+
+    def vault_delete_file(self, filename: str) -> Any:
+        return self.vault.vault_delete_file(filename)

@@ -1,0 +1,760 @@
+"""The verbs, one list of tests over both facades, each over a vault with and one without the optional methods."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import warnings
+
+import pytest
+from faces import PlainVault
+
+import colony_memory
+from colony_memory import (
+    AsyncColonyMemory,
+    ColonyMemory,
+    ColonyMemoryError,
+    ColonyMemoryWarning,
+    ConflictDetected,
+    PruneIncomplete,
+    QuotaExceeded,
+    Retention,
+    SnapshotCorrupt,
+    SnapshotNotFound,
+    UnsupportedFormat,
+    UntrustedSnapshot,
+    VaultDenied,
+    VaultError,
+    VaultUnavailable,
+)
+from colony_memory.testing import AsyncFakeVault, FakeVault, FaultyVault
+
+DOCS = {"MEMORY.md": "two years of notes\n", "notes/ß.md": "NUL \0, CRLF \r\n, half \ud83d", "empty": ""}
+
+
+def files_of(vault, snapshot_id):
+    return sorted(name for name in vault.files if f".{snapshot_id}." in name)
+
+
+def pointer_of(vault, label="default"):
+    return json.loads(vault.files[f"cmem.{label}.latest.json"])
+
+
+def test_backup_then_restore(open_memory, vault):
+    mem = open_memory(vault)
+    info = mem.backup(DOCS)
+    assert mem.restore() == DOCS
+    assert open_memory(vault).restore() == DOCS
+    assert mem.latest() == mem.list_snapshots()[0]
+    assert info.head
+    assert not info.reused
+    assert info.stored_bytes == sum(len(text) for name, text in vault.files.items() if info.snapshot_id in name)
+
+
+def test_restore_takes_globs(open_memory, vault):
+    mem = open_memory(vault)
+    mem.backup(DOCS)
+    assert set(mem.restore(names="notes/*")) == {"notes/ß.md"}
+    assert set(mem.restore(names=["*.md", "empty"])) == set(DOCS)
+    assert mem.restore(names=["nothing"]) == {}
+
+
+def test_unchanged_memory_writes_nothing(open_memory, vault):
+    mem = open_memory(vault)
+    first = mem.backup(DOCS)
+    before = dict(vault.files)
+    again = mem.backup(dict(reversed(DOCS.items())))
+    assert again.reused
+    assert again.snapshot_id == first.snapshot_id
+    assert vault.files == before
+    assert not mem.backup(DOCS, skip_unchanged=False).reused
+    assert len(mem.list_snapshots()) == 2
+
+
+def test_unchanged_memory_is_saved_again_if_the_saved_one_is_broken(open_memory, vault):
+    mem = open_memory(vault)
+    first = mem.backup(DOCS)
+    del vault.files[f"cmem.default.{first.snapshot_id}.p0.json"]
+    assert not mem.backup(DOCS).reused
+    assert mem.restore() == DOCS
+
+
+def test_a_chain_of_parents(open_memory, vault):
+    mem = open_memory(vault)
+    infos = [mem.backup({"n": str(n)}) for n in range(3)]
+    assert [info.parent_id for info in infos] == [None, infos[0].snapshot_id, infos[1].snapshot_id]
+    assert [info.snapshot_id for info in mem.list_snapshots()] == [info.snapshot_id for info in reversed(infos)]
+    assert [info.head for info in mem.list_snapshots()] == [True, False, False]
+    assert mem.restore(snapshot_id=infos[0].snapshot_id) == {"n": "0"}
+
+
+def test_labels_are_separate_streams(open_memory, vault):
+    mem = open_memory(vault)
+    mem.backup({"a": "1"}, label="work")
+    mem.backup({"a": "2"}, label=" Work-2 ")
+    assert mem.restore(label="WORK") == {"a": "1"}
+    assert mem.restore(label="work-2") == {"a": "2"}
+    assert [info.label for info in mem.list_snapshots()] == ["work-2", "work"]
+    assert len(mem.list_snapshots(label="work")) == 1
+
+
+@pytest.mark.parametrize("label", ["", "a b", "work/acme", "../x", "项目甲", "x" * 300, None, 3])
+def test_unusable_labels_are_refused(open_memory, vault, label):
+    mem = open_memory(vault)
+    calls = [
+        lambda: mem.backup(DOCS, label=label),
+        lambda: mem.restore(label=label, default={}),
+        lambda: mem.latest(label=label),
+        lambda: mem.prune(label=label),
+        lambda: mem.plan_prune(label=label),
+        lambda: mem.delete_snapshot(label=label, snapshot_id="x"),
+        lambda: mem.verify(label=label),
+        lambda: mem.diff(DOCS, label=label),
+    ]
+    for call in calls if label is None else [*calls, lambda: mem.list_snapshots(label=label)]:
+        with pytest.raises(ValueError, match="label"):
+            call()
+    assert not vault.files
+
+
+@pytest.mark.parametrize("snapshot_id", ["", "../x", "a.b", "a/b", 7, "x" * 65])
+def test_unusable_ids_are_refused(open_memory, vault, snapshot_id):
+    mem = open_memory(vault)
+    for call in (
+        lambda: mem.restore(snapshot_id=snapshot_id, default={}),
+        lambda: mem.delete_snapshot(label="default", snapshot_id=snapshot_id),
+        lambda: mem.verify(snapshot_id=snapshot_id),
+    ):
+        with pytest.raises(ValueError, match="snapshot id"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("documents", "named"),
+    [({}, "nothing"), (None, "mapping"), ([("a", "b")], "mapping"), ({"a.md": 1}, "a.md"), ({3: "x"}, "3"),
+     ({"b.md": b"x"}, "b.md")],
+)  # fmt: skip
+def test_unusable_documents_are_refused_by_name(open_memory, vault, documents, named):
+    with pytest.raises(ValueError, match=named):
+        open_memory(vault).backup(documents)
+    assert not vault.files
+
+
+def test_unusable_options_are_refused(open_memory, vault):
+    mem = open_memory(vault)
+    for options in (
+        {"on_conflict": "merge"},
+        {"prune_keep": -1},
+        {"prune_keep": True},
+        {"retention": 3},
+        {"prune_keep": 1, "retention": Retention(keep_last=1)},
+    ):
+        with pytest.raises(ValueError, match=r"must|not both"):
+            mem.backup(DOCS, **options)
+    with pytest.raises(ValueError, match="count"):
+        mem.prune(label="default", keep=-1)
+    with pytest.raises(ValueError, match="count"):
+        mem.prune(label="default", keep=None)
+    assert not vault.files
+
+
+def test_too_many_bytes_are_refused(open_memory, vault):
+    with pytest.raises(ValueError, match="max_bytes=10"):
+        open_memory(vault, max_bytes=10).backup(DOCS)
+    assert not vault.files
+    open_memory(vault).backup(DOCS)
+    with pytest.raises(SnapshotCorrupt, match="max_bytes=10"):
+        open_memory(vault, max_bytes=10).restore()
+
+
+def test_a_manifest_over_the_cap_is_refused_before_the_first_write(open_memory, vault):
+    with pytest.raises(QuotaExceeded, match="document names") as caught:
+        open_memory(vault).backup({f"{n:05}" + "n" * 100: "" for n in range(10_000)})
+    assert caught.value.needed > caught.value.available == 1_000_000
+    assert not vault.files
+
+
+def test_a_part_over_the_cap_is_refused_before_the_first_write(open_memory, vault, monkeypatch):
+    monkeypatch.setattr(colony_memory.snapshot, "PART_CHARS", 2_000_000)
+    noise = "".join(chr(0x4E00 + (n * n * 7919 + n) % 20000) for n in range(700_000))
+    with pytest.raises(QuotaExceeded, match="part"):
+        open_memory(vault).backup({"noise": noise})
+    assert not vault.files
+
+
+def test_nothing_saved_yet_is_proven(open_memory, vault):
+    mem = open_memory(vault)
+    with pytest.raises(SnapshotNotFound):
+        mem.restore()
+    assert mem.restore(default=None) is None
+    assert mem.restore(default={"fresh": "start"}) == {"fresh": "start"}
+    assert mem.latest() is None
+    assert mem.list_snapshots() == []
+    assert mem.verify().snapshots == ()
+    assert not mem.verify()
+    assert mem.inspect().labels == ()
+    mem.backup(DOCS, label="other")
+    assert mem.restore(default=None) is None
+    with pytest.raises(SnapshotNotFound, match="20200101T000000000000Z-abcdef"):
+        mem.restore(label="other", snapshot_id="20200101T000000000000Z-abcdef")
+
+
+def test_a_fault_is_never_the_default(open_memory, vault):
+    open_memory(vault).backup(DOCS)
+    faulty = FaultyVault(vault)
+    for verb in ("get", "*"):
+        for error in (VaultUnavailable("down"), VaultDenied("no", status=401), TimeoutError("slow"), RuntimeError("?")):
+            faulty.fail(verb, error)
+            with pytest.raises(VaultError):
+                open_memory(faulty).restore(default={})
+            faulty.heal()
+
+
+@pytest.mark.parametrize("damage", ["missing", "garbled", "dangling"])
+def test_a_useless_pointer_leads_to_the_newest_whole_snapshot(open_memory, vault, damage):
+    mem = open_memory(vault)
+    mem.backup({"n": "1"})
+    newest = mem.backup({"n": "2"})
+    name = "cmem.default.latest.json"
+    if damage == "missing":
+        del vault.files[name]
+    elif damage == "garbled":
+        vault.files[name] = vault.files[name][:20]
+    else:
+        vault.files[name] = vault.files[name].replace(newest.snapshot_id, "20990101T000000000000Z-abcdef")
+    other = open_memory(vault)
+    with pytest.warns(ColonyMemoryWarning, match=newest.snapshot_id):
+        assert other.restore() == {"n": "2"}
+    with pytest.warns(ColonyMemoryWarning, match=newest.snapshot_id):
+        assert other.latest().snapshot_id == newest.snapshot_id
+    assert [info.byte_size for info in other.list_snapshots()] == [9, 9]
+    # The next backup mends it.
+    other.backup({"n": "3"})
+    assert open_memory(vault).restore() == {"n": "3"}
+
+
+def test_a_pointer_to_nothing_at_all_is_not_an_empty_vault(open_memory, vault):
+    mem = open_memory(vault)
+    info = mem.backup(DOCS)
+    for name in files_of(vault, info.snapshot_id):
+        del vault.files[name]
+    other = open_memory(vault)
+    with pytest.raises(SnapshotCorrupt, match=info.snapshot_id):
+        other.restore(default={})
+    with pytest.raises(SnapshotCorrupt, match=info.snapshot_id):
+        other.latest()
+    assert not other.verify()
+    other.backup({"n": "again"})
+    assert other.restore() == {"n": "again"}
+
+
+def test_only_broken_snapshots_is_not_an_empty_vault(open_memory, vault):
+    mem = open_memory(vault)
+    info = mem.backup(DOCS)
+    del vault.files["cmem.default.latest.json"]
+    vault.files[f"cmem.default.{info.snapshot_id}.manifest.json"] = "{"
+    for call in (lambda: open_memory(vault).restore(default={}), lambda: open_memory(vault).latest()):
+        with pytest.raises(SnapshotCorrupt):
+            call()
+
+
+def test_one_bad_manifest_is_named_and_stops_no_listing(open_memory, vault):
+    mem = open_memory(vault)
+    bad = mem.backup({"n": "1"})
+    good = mem.backup({"n": "2"})
+    vault.files[f"cmem.default.{bad.snapshot_id}.manifest.json"] = "{"
+    # As 0.1.1 leaves it: without the catalogue.
+    pointer = pointer_of(vault)
+    del pointer["catalog"], pointer["generation"]
+    vault.files["cmem.default.latest.json"] = json.dumps(pointer)
+    with pytest.warns(ColonyMemoryWarning, match=bad.snapshot_id):
+        assert [info.snapshot_id for info in open_memory(vault).list_snapshots()] == [good.snapshot_id]
+
+
+def test_a_damaged_part_is_named_and_fallback_walks_back(open_memory, vault):
+    mem = open_memory(vault)
+    mem.backup({"n": "1"})
+    bad = mem.backup({"n": "2"})
+    part = f"cmem.default.{bad.snapshot_id}.p0.json"
+    vault.files[part] = vault.files[part].replace("H4sI", "H4sJ")
+    with pytest.raises(SnapshotCorrupt):
+        open_memory(vault).restore()
+    with pytest.warns(ColonyMemoryWarning, match=bad.snapshot_id):
+        assert open_memory(vault).restore(fallback=True) == {"n": "1"}
+    with pytest.warns(ColonyMemoryWarning):
+        assert open_memory(vault).restore(fallback=True, snapshot_id=bad.snapshot_id) == {"n": "1"}
+    del vault.files[part]
+    with pytest.raises(SnapshotCorrupt, match="missing part file") as caught:
+        open_memory(vault).restore()
+    assert caught.value.file == part
+
+
+def test_fallback_with_nothing_to_fall_back_to_raises_the_first_error(open_memory, vault):
+    mem = open_memory(vault)
+    info = mem.backup({"n": "1"})
+    del vault.files[f"cmem.default.{info.snapshot_id}.p0.json"]
+    with pytest.raises(SnapshotCorrupt, match="missing part file"):
+        open_memory(vault).restore(fallback=True)
+
+
+def test_a_newer_format_is_not_passed_over_in_silence(open_memory, vault):
+    mem = open_memory(vault)
+    mem.backup({"n": "1"})
+    newest = mem.backup({"n": "2"})
+    name = f"cmem.default.{newest.snapshot_id}.manifest.json"
+    vault.files[name] = vault.files[name].replace("colony-memory/1", "colony-memory/7")
+    del vault.files["cmem.default.latest.json"]
+    with pytest.raises(UnsupportedFormat):
+        open_memory(vault).restore()
+    with pytest.warns(ColonyMemoryWarning):
+        assert open_memory(vault).restore(fallback=True) == {"n": "1"}
+
+
+def test_a_snapshot_that_is_deleted_while_it_is_read(open_memory, vault):
+    faulty = FaultyVault(vault)
+    other = ColonyMemory(backend=vault)
+    other.backup({"n": "1"})
+
+    def replace():
+        old = other.latest()
+        other.backup({"n": "2"})
+        other.delete_snapshot(label="default", snapshot_id=old.snapshot_id)
+
+    faulty.hook("get", replace, match=".p0.")
+    assert open_memory(faulty).restore() == {"n": "2"}
+    faulty.hook("get", replace, match=".manifest.")
+    other.backup({"n": "3"})
+    assert open_memory(faulty).restore() == {"n": "2"}
+
+
+def test_prune_keeps_the_newest(open_memory, vault):
+    mem = open_memory(vault)
+    infos = [mem.backup({"n": str(n)}) for n in range(5)]
+    plan = mem.plan_prune(label="default", keep=2)
+    assert plan
+    assert [info.snapshot_id for info in plan.keep] == [info.snapshot_id for info in reversed(infos[3:])]
+    assert plan.reasons[infos[4].snapshot_id] == ("last", "newest", "latest")
+    assert len(mem.list_snapshots()) == 5
+    assert mem.prune(label="default", keep=2) == 3
+    assert {info.snapshot_id for info in mem.list_snapshots()} == {info.snapshot_id for info in infos[3:]}
+    assert not any(files_of(vault, info.snapshot_id) for info in infos[:3])
+    assert mem.prune(label="default", keep=0) == 1
+    assert mem.restore() == {"n": "4"}
+    assert not mem.plan_prune(label="default", keep=0)
+
+
+def test_prune_never_counts_what_does_not_restore(open_memory, vault):
+    mem = open_memory(vault)
+    good = mem.backup({"n": "good"})
+    for damage in ("part lost", "part altered", "manifest altered"):
+        bad = mem.backup({"n": damage})
+        part, manifest = (f"cmem.default.{bad.snapshot_id}.{kind}.json" for kind in ("p0", "manifest"))
+        if damage == "part lost":
+            del vault.files[part]
+        elif damage == "part altered":
+            vault.files[part] = vault.files[part].replace("H4sI", "H4sJ")
+        else:
+            vault.files[manifest] = vault.files[manifest].replace('"gzip', '"zip', 1)
+    other = open_memory(vault)
+    assert other.prune(label="default", keep=1) == 0
+    assert other.restore(snapshot_id=good.snapshot_id) == {"n": "good"}
+    assert len(other.plan_prune(label="default", keep=1).unread) == 3
+
+
+def test_backup_with_retention(open_memory, vault):
+    mem = open_memory(vault)
+    for n in range(6):
+        mem.backup({"n": str(n)}, retention=Retention(keep_last=2))
+        assert mem.restore() == {"n": str(n)}
+    assert len(mem.list_snapshots()) == 2
+    assert len(vault.files) == 5
+    mem.backup({"n": "last"}, prune_keep=1)
+    assert len(vault.files) == 3
+
+
+def test_a_backup_keeps_what_came_before_a_shrink_and_an_explicit_prune_does_not(open_memory, vault):
+    mem = open_memory(vault)
+    big = mem.backup({"MEMORY.md": "two years of notes " * 500})
+    for n in range(8):
+        mem.backup({"MEMORY.md": f"hello {n}" + "x" * (n % 3 * 40)}, prune_keep=2)
+    assert big.snapshot_id in {info.snapshot_id for info in mem.list_snapshots()}
+    plan = mem.plan_prune(label="default", keep=2)
+    assert "before-shrink" in plan.reasons[big.snapshot_id]
+    assert big.snapshot_id in {info.snapshot_id for info in plan.remove}
+    mem.prune(label="default", keep=2)
+    assert big.snapshot_id not in {info.snapshot_id for info in mem.list_snapshots()}
+
+
+def test_delete_snapshot(open_memory, vault):
+    mem = open_memory(vault)
+    infos = [mem.backup({"n": str(n)}) for n in range(3)]
+    mem.delete_snapshot(label="default", snapshot_id=infos[1].snapshot_id)
+    assert [info.byte_size for info in mem.list_snapshots()] == [9, 9]
+    mem.delete_snapshot(label="default", snapshot_id=infos[2].snapshot_id)
+    assert mem.restore() == {"n": "0"}
+    assert mem.latest().snapshot_id == infos[0].snapshot_id
+    mem.delete_snapshot(label="default", snapshot_id=infos[0].snapshot_id)
+    assert not vault.files
+    assert mem.restore(default=None) is None
+    with pytest.raises(SnapshotNotFound):
+        mem.delete_snapshot(label="default", snapshot_id=infos[0].snapshot_id)
+
+
+def test_delete_removes_what_cannot_be_read(open_memory, vault):
+    mem = open_memory(vault)
+    bad = mem.backup({"n": "1"})
+    mem.backup({"n": "2"})
+    vault.files[f"cmem.default.{bad.snapshot_id}.manifest.json"] = "{"
+    mem.delete_snapshot(label="default", snapshot_id=bad.snapshot_id)
+    assert not files_of(vault, bad.snapshot_id)
+    assert mem.restore() == {"n": "2"}
+
+
+def test_delete_mends_a_dangling_pointer(open_memory, vault):
+    mem = open_memory(vault)
+    mem.backup({"n": "1"})
+    gone = mem.backup({"n": "2"})
+    for name in files_of(vault, gone.snapshot_id):
+        del vault.files[name]
+    mem.delete_snapshot(label="default", snapshot_id=gone.snapshot_id)
+    assert mem.restore() == {"n": "1"}
+
+
+def test_prune_mends_a_dangling_pointer(open_memory, vault):
+    mem = open_memory(vault)
+    mem.backup({"n": "1"})
+    gone = mem.backup({"n": "2"})
+    for name in files_of(vault, gone.snapshot_id):
+        del vault.files[name]
+    with pytest.warns(ColonyMemoryWarning, match="named no snapshot"):
+        assert open_memory(vault).prune(label="default", keep=3) == 0
+    assert open_memory(vault).restore() == {"n": "1"}
+
+
+def test_prune_says_what_was_not_deleted(open_memory, vault):
+    faulty = FaultyVault(vault)
+    mem = open_memory(faulty)
+    infos = [mem.backup({"n": str(n)}) for n in range(4)]
+    stuck = f"cmem.default.{infos[1].snapshot_id}.manifest.json"
+    faulty.fail("delete", VaultUnavailable("down", status=500), match=stuck)
+    with pytest.raises(PruneIncomplete) as caught:
+        mem.prune(label="default", keep=1)
+    assert caught.value.deleted == 2
+    assert caught.value.failed == (stuck, stuck.replace("manifest", "p0"))
+    assert mem.restore(snapshot_id=infos[1].snapshot_id) == {"n": "1"}
+    faulty.heal()
+    assert mem.prune(label="default", keep=1) == 1
+
+
+def test_a_cut_listing_prunes_nothing(open_memory, vault):
+    faulty = FaultyVault(vault)
+    mem = open_memory(faulty)
+    infos = [mem.backup({"n": str(n)}) for n in range(3)]
+    before = dict(vault.files)
+    faulty.lie("list", lambda reply: {**reply, "has_more": True})
+    for call in (
+        lambda: mem.prune(label="default", keep=1),
+        lambda: mem.delete_snapshot(label="default", snapshot_id=infos[2].snapshot_id),
+        mem.verify,
+    ):
+        with pytest.raises(VaultError, match="cut"):
+            call()
+    assert vault.files == before
+    with pytest.warns(ColonyMemoryWarning, match="cut"):
+        mem.list_snapshots()
+    with pytest.warns(ColonyMemoryWarning, match="nothing is removed"):
+        mem.backup({"n": "new"}, prune_keep=1)
+    del vault.files["cmem.default.latest.json"]
+    with pytest.raises(VaultError, match="cut"):
+        open_memory(faulty).restore(default={})
+    faulty.heal()
+    assert len(mem.list_snapshots()) == 4
+
+
+def test_a_full_vault_rotates(open_memory):
+    vault = FakeVault(operations_per_hour=None, quota_bytes=6_500)
+    mem = open_memory(vault)
+    noise = ["".join(chr(0x4E00 + (n * n * 7919 + n * seed) % 20000) for n in range(300)) for seed in range(1, 9)]
+    for text in noise:
+        mem.backup({"m": text}, prune_keep=3)
+        assert mem.restore() == {"m": text}
+    assert vault.vault_status()["used_bytes"] > 5_000
+    assert len(mem.list_snapshots()) == 3
+    big = {"m": "".join(noise)}
+    with pytest.raises(QuotaExceeded, match="free"):
+        mem.backup(big, prune_keep=3)
+    assert set(mem.restore().values()) == {noise[-1]}
+    before = dict(vault.files)
+    with pytest.raises(QuotaExceeded, match="retention") as caught:
+        mem.backup(big)
+    assert caught.value.needed > caught.value.available
+    assert vault.files == before
+
+
+def test_another_writer_in_between_is_told(open_memory, vault):
+    faulty = FaultyVault(vault)
+    mem, other = open_memory(faulty), ColonyMemory(backend=vault)
+    mem.backup({"n": "0"})
+    # After this client's id is made, so that theirs is the newer one.
+    faulty.hook("upload", lambda: other.backup({"n": "theirs"}), match=".manifest.")
+    with pytest.raises(ConflictDetected) as caught:
+        mem.backup({"n": "mine"})
+    assert other.restore() == {"n": "theirs"}
+    assert other.latest().snapshot_id == caught.value.theirs
+    assert other.restore(snapshot_id=caught.value.snapshot_id) == {"n": "mine"}
+    assert len(other.list_snapshots()) == 3
+    faulty.hook("upload", lambda: other.backup({"n": "theirs again"}), match=".manifest.")
+    info = mem.backup({"n": "mine again"}, on_conflict="continue")
+    assert info.diverged_from == other.latest().snapshot_id
+    assert not info.head
+
+
+def test_a_backup_over_an_older_snapshot_of_another_writer(open_memory, vault):
+    """A writer whose clock is behind moved the pointer in between: ours is the newer one, and is told of theirs."""
+    faulty = FaultyVault(vault)
+    mem = open_memory(faulty)
+    mem.backup({"n": "0"})
+
+    def slow_clock():
+        built = colony_memory.snapshot.build(
+            {"n": "theirs"}, label="default", snapshot_id="20200101T000000000000Z-abcdef", created_at="t"
+        )
+        vault.files.update(built.files)
+        pointer = pointer_of(vault)
+        pointer.update(snapshot_id="20200101T000000000000Z-abcdef", manifest_file=built.manifest_file)
+        vault.files["cmem.default.latest.json"] = json.dumps(pointer)
+
+    faulty.hook("upload", slow_clock, match=".manifest.")
+    info = mem.backup({"n": "mine"}, on_conflict="continue")
+    assert info.head
+    assert info.diverged_from == "20200101T000000000000Z-abcdef"
+    assert mem.restore() == {"n": "mine"}
+
+
+def test_a_prune_in_between_is_no_conflict(open_memory, vault):
+    faulty = FaultyVault(vault)
+    mem, other = open_memory(faulty), ColonyMemory(backend=vault)
+    for n in range(3):
+        mem.backup({"n": str(n)})
+    faulty.hook("upload", lambda: other.prune(label="default", keep=1), match=".manifest.")
+    assert mem.backup({"n": "mine"}).head
+    assert mem.restore() == {"n": "mine"}
+
+
+def test_a_signed_memory():
+    pytest.importorskip("cryptography")
+    from colony_memory import Ed25519Signer
+
+    vault = FakeVault(operations_per_hour=None)
+    signer = Ed25519Signer(bytes(range(32)))
+    mem = ColonyMemory(backend=vault, signer=signer)
+    info = mem.backup(DOCS)
+    assert info.issuer == signer.did_key
+    assert mem.backup(DOCS).reused
+    assert ColonyMemory(backend=vault, signer=signer).backup(DOCS).reused
+    assert not ColonyMemory(backend=vault).backup(DOCS).reused  # another trust
+    assert not mem.backup(DOCS, signer=Ed25519Signer.generate()).reused
+    mem.signer = None
+    assert mem.signer is None
+    name = f"cmem.default.{info.snapshot_id}.manifest.json"
+    vault.files[name] = vault.files[name].replace("2026-", "2025-", 1)
+    other = ColonyMemory(backend=vault)
+    with pytest.raises(UntrustedSnapshot, match="does not verify"):
+        other.restore(snapshot_id=info.snapshot_id)
+    assert other.restore(snapshot_id=info.snapshot_id, verify=False) == DOCS
+    check = other.verify(snapshot_id=info.snapshot_id).snapshots[0]
+    assert (check.digest, check.signature) == ("ok", "bad")
+    assert not check
+
+
+def test_a_signing_client_does_not_reuse_what_only_claims_its_signature():
+    pytest.importorskip("cryptography")
+    from colony_memory import Ed25519Signer
+
+    vault = FakeVault(operations_per_hour=None)
+    signer = Ed25519Signer(bytes(range(32)))
+    info = ColonyMemory(backend=vault, signer=signer).backup(DOCS)
+    name = f"cmem.default.{info.snapshot_id}.manifest.json"
+    manifest = json.loads(vault.files[name])
+    manifest["signature"]["sig"] = manifest["signature"]["sig"][::-1]
+    vault.files[name] = json.dumps(manifest)
+    assert not ColonyMemory(backend=vault, signer=signer).backup(DOCS).reused
+
+
+def test_verify_tells_facts_apart(open_memory, vault, small_parts):
+    mem = open_memory(vault)
+    good, lost, altered, garbled, swapped = (
+        mem.backup({"n": "long enough for some parts" * 9 + str(n)}) for n in range(5)
+    )
+    assert mem.verify()
+    assert mem.verify().head == swapped.snapshot_id
+    name = "cmem.default.{}.{}.json".format
+    del vault.files[name(lost.snapshot_id, "p1")]
+    part = vault.files[name(altered.snapshot_id, "p0")]
+    vault.files[name(altered.snapshot_id, "p0")] = part[:-3] + ("A" if part[-3] != "A" else "B") + part[-2:]
+    vault.files[name(garbled.snapshot_id, "manifest")] = "[]"
+    vault.files[name(swapped.snapshot_id, "p0")] = vault.files[name(swapped.snapshot_id, "p1")]
+    report = open_memory(vault).verify()
+    facts = {
+        check.snapshot_id: (check.manifest, check.parts, check.digest, check.signature) for check in report.snapshots
+    }
+    assert facts == {
+        good.snapshot_id: ("ok", "ok", "ok", "missing"),
+        lost.snapshot_id: ("ok", "missing", "unchecked", "missing"),
+        altered.snapshot_id: ("ok", "ok", "bad", "missing"),
+        garbled.snapshot_id: ("bad", "unchecked", "unchecked", "unchecked"),
+        swapped.snapshot_id: ("ok", "bad", "unchecked", "missing"),
+    }
+    assert [bool(check) for check in report.snapshots] == [False, False, False, False, True]
+    assert not report
+    assert all(check.problem for check in report.snapshots if not check)
+    with pytest.raises(SnapshotNotFound):
+        mem.verify(snapshot_id="20200101T000000000000Z-abcdef")
+
+
+def test_verify_names_a_dangling_pointer(open_memory, vault):
+    mem = open_memory(vault)
+    mem.backup({"n": "1"})
+    gone = mem.backup({"n": "2"})
+    for name in files_of(vault, gone.snapshot_id):
+        del vault.files[name]
+    report = mem.verify()
+    assert all(report.snapshots)
+    assert gone.snapshot_id in report.problem
+    assert not report
+
+
+def test_inspect_maps_the_vault(open_memory, vault):
+    mem = open_memory(vault)
+    assert mem.inspect().available_bytes is None
+    for n in range(2):
+        mem.backup({"n": str(n)}, label="work")
+    last = mem.backup({"n": "home"}, label="home")
+    vault.files["diary.md"] = "mine"
+    vault.files["cmem.work.20200101T000000000000Z-abcdef.p0.json"] = "left over"
+    found = mem.inspect()
+    assert found
+    assert [(each.label, each.snapshots, len(each.orphans)) for each in found.labels] == [
+        ("home", 1, 0),
+        ("work", 2, 1),
+    ]
+    assert found.foreign_files == 1
+    assert found.files == len(vault.files)
+    assert found.used_bytes + found.available_bytes == found.quota_bytes
+    home = found.labels[0]
+    assert home.newest.snapshot_id == home.oldest.snapshot_id == home.head == last.snapshot_id
+    assert home.stored_bytes == home.next_bytes == last.stored_bytes
+    assert home.next_operations == 3
+    del vault.files["cmem.home.latest.json"]
+    assert not mem.inspect()
+    assert mem.inspect().labels[0].dangling
+
+
+def test_diff(open_memory, vault):
+    mem = open_memory(vault)
+    first = mem.backup({"a": "1\n2\n3\n", "b": "same", "c": "gone"})
+    mem.backup({"a": "1\ntwo\n3\n4\n", "b": "same", "d": "new"})
+    found = mem.diff(first.snapshot_id)
+    assert (found.added, found.removed, found.unchanged) == (("d",), ("c",), 1)
+    assert (found.changed["a"].added, found.changed["a"].removed) == (2, 1)
+    assert found
+    assert not mem.diff(mem.restore())
+    assert mem.diff({"x": "y"}, {"x": "z"}).changed
+    with pytest.raises(SnapshotNotFound):
+        mem.diff("20200101T000000000000Z-abcdef")
+    with pytest.raises(ValueError, match="mapping"):
+        mem.diff({}, {"x": "y"})
+
+
+def test_status_and_progenly(open_memory, vault):
+    mem = open_memory(vault)
+    assert mem.status() == {"quota_bytes": 0, "used_bytes": 0, "available_bytes": 0, "file_count": 0}
+    mem.backup(DOCS)
+    assert mem.status()["file_count"] == 3
+    assert mem.to_progenly_export(DOCS) == {"memory": DOCS, "memory_format": colony_memory.FORMAT}
+    with pytest.raises(ValueError, match="mapping"):
+        mem.to_progenly_export({})
+
+
+def test_no_vault_names_the_choices():
+    for make in (ColonyMemory, AsyncColonyMemory):
+        with pytest.raises(ColonyMemoryError, match=r"api_key=.*COLONY_API_KEY.*backend="):
+            make()
+        with pytest.raises(ValueError, match="vault_status"):
+            make(backend=object())
+    with pytest.raises(ValueError, match="AsyncColonyMemory"):
+        ColonyMemory(backend=AsyncFakeVault(FakeVault()))
+
+
+def test_the_async_client_closes_only_what_it_opened(monkeypatch):
+    pytest.importorskip("httpx")
+    monkeypatch.setenv("COLONY_API_KEY", "col_test")
+
+    async def use() -> None:
+        async with AsyncColonyMemory() as mem:
+            assert isinstance(mem, AsyncColonyMemory)
+        async with AsyncColonyMemory(backend=AsyncFakeVault(FakeVault())) as mem:
+            await mem.backup(DOCS)
+
+    asyncio.run(use())
+
+
+def test_a_cancelled_backup_leaves_what_a_crash_leaves(small_parts):
+    async def cancelled_after(turns: int) -> tuple[bool, FakeVault]:
+        vault = FakeVault(operations_per_hour=None)
+        mem = AsyncColonyMemory(backend=AsyncFakeVault(vault))
+        await mem.backup({"n": "before"})
+        task = asyncio.ensure_future(mem.backup({"n": "after " * 50}))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError:
+            return True, vault
+        return False, vault
+
+    turns, cancelled = 0, True
+    while cancelled:
+        cancelled, vault = asyncio.run(cancelled_after(turns))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ColonyMemoryWarning)
+            mem = ColonyMemory(backend=vault)
+            assert mem.restore() in ({"n": "before"}, {"n": "after " * 50})
+            assert all(mem.restore(snapshot_id=info.snapshot_id) for info in mem.list_snapshots())
+            mem.backup({"n": "next"})
+            assert mem.restore() == {"n": "next"}
+        turns += 1
+    assert turns > 6
+
+
+def test_many_reads_wait_together():
+    """Over a vault where every call takes a while, parts are read at the same time."""
+    import time
+
+    import colony_memory.snapshot as snap
+
+    vault = FakeVault(operations_per_hour=None)
+    mem = ColonyMemory(backend=vault)
+    mem.backup({"n": "1"})
+
+    class Slow(PlainVault):
+        busy = peak = 0
+
+        def vault_get_file(self, filename):
+            type(self).busy += 1
+            type(self).peak = max(self.peak, self.busy)
+            time.sleep(0.01)
+            type(self).busy -= 1
+            return super().vault_get_file(filename)
+
+    built = snap.build({"n": "2" * 9}, label="default", snapshot_id="x", created_at="t")
+    assert built.info.part_count == 1
+    snap_chars, snap.PART_CHARS = snap.PART_CHARS, 16
+    try:
+        info = mem.backup({"n": "many parts " * 20})
+    finally:
+        snap.PART_CHARS = snap_chars
+    assert info.part_count >= 4
+    assert ColonyMemory(backend=Slow(vault)).restore() == {"n": "many parts " * 20}
+    assert Slow.peak > 1

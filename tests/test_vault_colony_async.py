@@ -1,0 +1,223 @@
+"""The asynchronous hosted vault: the same scenarios and the same conformance suite, on an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+
+import pytest
+
+pytest.importorskip("httpx")
+
+import colony_sdk
+import httpx
+from test_vault_colony import ETAG, NO_RETRY, HostedVaultScenarios, answering, environment, server, with_token
+
+from colony_memory.exceptions import ColonyMemoryError, VaultError, VaultUnavailable
+from colony_memory.testing import VaultBackendTests
+from colony_memory.testing._http import Reply
+from colony_memory.vaults import ConditionalUpload, OperationBudget, PrefixListing, VaultBackend
+from colony_memory.vaults.colony import AsyncColonyVault
+
+__all__ = ["environment", "server"]
+
+
+class Bridge:
+    """Coroutines as plain methods, all on one loop in a thread of its own."""
+
+    def __init__(self, loop, vault):
+        self._loop = loop
+        self._vault = vault
+
+    def __repr__(self):
+        return repr(self._vault)
+
+    def _run(self, coroutine):
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(30)
+
+    def vault_status(self):
+        return self._run(self._vault.vault_status())
+
+    def vault_list_files(self):
+        return self._run(self._vault.vault_list_files())
+
+    def vault_get_file(self, filename):
+        return self._run(self._vault.vault_get_file(filename))
+
+    def vault_upload_file(self, filename, content):
+        return self._run(self._vault.vault_upload_file(filename, content))
+
+    def vault_delete_file(self, filename):
+        return self._run(self._vault.vault_delete_file(filename))
+
+    def vault_upload_file_if(self, filename, content, *, if_match=None, if_none_match=None):
+        call = self._vault.vault_upload_file_if(filename, content, if_match=if_match, if_none_match=if_none_match)
+        return self._run(call)
+
+    def vault_list_prefix(self, prefix):
+        return self._run(self._vault.vault_list_prefix(prefix))
+
+    def vault_operations_left(self):
+        return self._run(self._vault.vault_operations_left())
+
+    def close(self):
+        self._run(self._vault.aclose())
+
+
+@pytest.fixture
+def loop():
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    yield loop
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+class TestScenarios(HostedVaultScenarios):
+    @pytest.fixture
+    def connect(self, loop):
+        opened = []
+
+        def connect(base_url, *, api_key="col_test", timeout=5):
+            pool = httpx.AsyncClient(timeout=timeout, verify=False)  # loading certificates takes longer than a test
+            client = colony_sdk.AsyncColonyClient(
+                api_key, base_url=base_url, timeout=timeout, client=pool, retry=NO_RETRY
+            )
+            vault = Bridge(loop, AsyncColonyVault(client=client))
+            opened.append((pool, vault))
+            return vault
+
+        yield connect
+        for pool, vault in opened:
+            vault.close()
+            vault._run(pool.aclose())
+
+
+class TestConformance(VaultBackendTests):
+    @pytest.fixture
+    def vault(self, server, loop):
+        vault = Bridge(loop, AsyncColonyVault("col_test", base_url=server.url))
+        yield vault
+        vault.close()
+
+
+def test_has_the_optional_methods():
+    vault = AsyncColonyVault("col_test")
+    for protocol in (VaultBackend, ConditionalUpload, PrefixListing, OperationBudget):
+        assert isinstance(vault, protocol)
+
+
+def test_many_calls_at_once_with_an_expired_token(server):
+    async def run():
+        async with AsyncColonyVault("col_test", base_url=server.url) as vault:
+            await asyncio.gather(*(vault.vault_upload_file(f"{n}.json", str(n)) for n in range(8)))
+            server.expire_tokens()
+            found = await asyncio.gather(*(vault.vault_get_file(f"{n}.json") for n in range(8)))
+            assert [file["content"] for file in found] == list("01234567")
+            server.expire_tokens()
+            found = await asyncio.gather(*(vault.vault_list_prefix(f"{n}.") for n in range(8)))
+            assert [listing["total"] for listing in found] == [1] * 8
+            writes = (vault.vault_upload_file_if("0.json", "new", if_match=ETAG[:-1] + str(n)) for n in range(4))
+            refused = await asyncio.gather(*writes, return_exceptions=True)
+            assert [error.status for error in refused] == [412] * 4
+
+    asyncio.run(run())
+
+
+def test_a_cancelled_call_is_cancelled(server):
+    async def run():
+        async with AsyncColonyVault("col_test", base_url=server.url) as vault:
+            await vault.vault_status()
+            server.fault("GET", "delay", path="/vault/files", seconds=5, times=None)
+            for call in (vault.vault_list_files, lambda: vault.vault_list_prefix("x")):
+                with pytest.raises(asyncio.TimeoutError):
+                    await asyncio.wait_for(call(), 0.1)
+            server.heal()
+            assert (await vault.vault_list_prefix("x"))["total"] == 0
+
+    asyncio.run(run())
+
+
+def test_it_closes_what_it_opened_and_opens_it_again(server):
+    async def run():
+        vault = AsyncColonyVault("col_test", base_url=server.url)
+        await vault.aclose()
+        await vault.vault_upload_file("x.json", "x")
+        await vault.vault_list_prefix("x")
+        pool = vault._http
+        assert pool is vault._calls._client()._client
+        await vault.aclose()
+        assert pool.is_closed
+        assert (await vault.vault_get_file("x.json"))["content"] == "x"
+        assert vault._http is not pool
+        await vault.aclose()
+
+    asyncio.run(run())
+
+
+def test_a_given_client_stays_open(server):
+    async def run():
+        async with httpx.AsyncClient() as pool:
+            client = colony_sdk.AsyncColonyClient("col_test", base_url=server.url, client=pool)
+            async with AsyncColonyVault(client=client) as vault:
+                await vault.vault_upload_file("x.json", "x")
+                await vault.vault_list_prefix("x")
+                own = vault._http
+            assert own.is_closed
+            assert not pool.is_closed
+            assert (await client.vault_get_file("x.json"))["content"] == "x"
+
+    asyncio.run(run())
+
+
+def test_an_address_that_httpx_does_not_take():
+    async def run():
+        client = colony_sdk.AsyncColonyClient("col_test", base_url="http://127.0.0.1:99999/api/v1", retry=NO_RETRY)
+        async with AsyncColonyVault(client=client) as vault, client:
+            with pytest.raises(VaultError):
+                await vault.vault_list_prefix("x")
+
+    asyncio.run(run())
+
+
+def test_a_torn_listing_is_not_an_empty_vault(server):
+    """The SDK's asynchronous client turns a body that is no JSON into an empty dict."""
+
+    async def run():
+        client = colony_sdk.AsyncColonyClient("col_test", base_url=server.url, retry=NO_RETRY)
+        async with AsyncColonyVault(client=client) as vault, client:
+            server.fault("GET", "garbage", path="/vault/files", times=None)
+            assert await client.vault_list_files() == {}
+            with pytest.raises(VaultUnavailable):
+                await vault.vault_list_files()
+
+    asyncio.run(run())
+
+
+def test_a_compressed_reply_that_is_damaged(loop):
+    reply = Reply(200, b"not gzip at all", {"Content-Encoding": "gzip"})
+    with answering(with_token(lambda request: reply)) as url:
+        vault = Bridge(loop, AsyncColonyVault("col_test", base_url=url))
+        for call in (lambda: vault.vault_list_prefix("x"), vault.vault_list_files):
+            with pytest.raises(VaultUnavailable):
+                call()
+        vault.close()
+
+
+def test_without_a_key_the_choices_are_named():
+    with pytest.raises(ColonyMemoryError, match="COLONY_API_KEY"):
+        AsyncColonyVault()
+
+
+def test_without_httpx_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    with pytest.raises(ColonyMemoryError, match=r"colony-memory\[async\]"):
+        AsyncColonyVault("col_test")
+
+
+def test_the_repr(server):
+    assert repr(AsyncColonyVault("col_secret", base_url=server.url)) == f"AsyncColonyVault(base_url={server.url!r})"
+    assert repr(AsyncColonyVault("col_secret")) == "AsyncColonyVault()"

@@ -1,0 +1,701 @@
+"""The directory vault: the conformance suite, and what only a disk can do wrong."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from colony_memory.exceptions import QuotaExceeded, VaultDenied, VaultError, VaultUnavailable
+from colony_memory.testing import VaultBackendTests
+from colony_memory.vaults import ConditionalUpload, OperationBudget, PrefixListing, VaultBackend
+from colony_memory.vaults import local as local_module
+from colony_memory.vaults.local import LocalVault
+
+on_posix = pytest.mark.skipif(os.name == "nt", reason="POSIX permissions, links and signals")
+
+# Two processes write to one file, each time over what it has just read; "lost" are the writes that were refused.
+RACER = """
+import sys
+from colony_memory.exceptions import VaultError
+from colony_memory.vaults.local import LocalVault
+
+vault, me = LocalVault(sys.argv[1]), sys.argv[2]
+print("ready", flush=True)
+for line in sys.stdin:
+    turn, etag = line.split()
+    condition = {"if_none_match": "*"} if etag == "-" else {"if_match": etag}
+    try:
+        vault.vault_upload_file_if("pointer.json", f"{turn} {me}", **condition)
+    except VaultError as error:
+        print("lost" if error.status == 412 else repr(error), flush=True)
+    else:
+        print("won", flush=True)
+"""
+
+# Uploads texts that name their own length and digest until it is killed.
+WRITER = """
+import hashlib, itertools, sys
+from colony_memory.vaults.local import LocalVault
+
+vault = LocalVault(sys.argv[1])
+for turn in itertools.count():
+    text = f"{turn} " * (20_000 + turn % 7 * 5_000)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    vault.vault_upload_file(f"file{turn % 5}.json", f"{digest} {text}")
+    if turn == 0:
+        print("ready", flush=True)
+"""
+
+
+@pytest.fixture
+def vault(tmp_path):
+    return LocalVault(tmp_path / "vault")
+
+
+class TestConformance(VaultBackendTests):
+    @pytest.fixture
+    def vault(self, tmp_path):
+        return LocalVault(tmp_path / "vault")
+
+
+class TestConformanceWithLimits(VaultBackendTests):
+    @pytest.fixture
+    def vault(self, tmp_path):
+        return LocalVault(tmp_path / "vault", quota_bytes=4_000_000, max_file_bytes=1_000_000)
+
+
+def names(vault):
+    return [item["filename"] for item in vault.vault_list_files()["items"]]
+
+
+def refusal(call, *args, **kwargs):
+    with pytest.raises(VaultError) as caught:
+        call(*args, **kwargs)
+    return caught.value
+
+
+def test_has_the_optional_methods(vault):
+    assert isinstance(vault, VaultBackend)
+    assert isinstance(vault, ConditionalUpload)
+    assert isinstance(vault, PrefixListing)
+    assert not isinstance(vault, OperationBudget)
+
+
+# --- the directory
+
+
+def test_a_directory_that_is_not_there_is_an_empty_vault_and_stays_unmade(tmp_path):
+    vault = LocalVault(tmp_path / "a" / "b")
+    assert vault.vault_list_files() == {"items": [], "total": 0, "has_more": False}
+    status = vault.vault_status()
+    assert (status["used_bytes"], status["file_count"]) == (0, 0)
+    assert status["quota_bytes"] == status["available_bytes"] > 0
+    assert refusal(vault.vault_get_file, "x.json").status == 404
+    assert refusal(vault.vault_delete_file, "x.json").status == 404
+    assert list(tmp_path.iterdir()) == []
+
+
+@on_posix
+def test_the_first_upload_makes_a_private_directory(tmp_path):
+    vault = LocalVault(tmp_path / "a" / "b")
+    vault.vault_upload_file("x.json", "x")
+    assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o700
+    assert stat.S_IMODE((tmp_path / "a" / "b" / "x.json").stat().st_mode) == 0o600
+    vault.vault_upload_file("x.json", "y")
+    assert stat.S_IMODE((tmp_path / "a" / "b" / "x.json").stat().st_mode) == 0o600
+
+
+def test_a_path_that_is_a_file_is_refused_by_name(tmp_path):
+    (tmp_path / "file").write_text("x")
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(ValueError, match="is not a directory") as caught:
+            LocalVault(path)
+        assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("path", ["", "a\0b"])
+def test_a_path_that_is_none(path):
+    with pytest.raises(ValueError, match="not a path"):
+        LocalVault(path)
+
+
+@pytest.mark.parametrize("limit", ["quota_bytes", "max_file_bytes"])
+def test_a_limit_below_one(tmp_path, limit):
+    with pytest.raises(ValueError, match=limit):
+        LocalVault(tmp_path, **{limit: 0})
+
+
+def test_the_vault_stays_where_it_was_when_the_working_directory_changes(tmp_path, monkeypatch):
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path)
+    vault = LocalVault("vault")
+    monkeypatch.chdir(tmp_path / "other")
+    vault.vault_upload_file("x.json", "x")
+    assert (tmp_path / "vault" / "x.json").read_text() == "x"
+    assert repr(vault) == f"LocalVault({str(tmp_path / 'vault')!r})"
+
+
+def test_two_vaults_on_one_directory_are_one(tmp_path):
+    first, second = LocalVault(tmp_path), LocalVault(tmp_path)
+    first.vault_upload_file("x.json", "one")
+    second.vault_upload_file("x.json", "two")
+    assert first.vault_get_file("x.json")["content"] == "two"
+
+
+# --- what belongs to it
+
+
+def test_hidden_files_and_directories_are_not_part_of_it(vault):
+    vault.vault_upload_file("x.json", "x")
+    (vault.path / "sub").mkdir()
+    (vault.path / "sub" / "y.json").write_text("y")
+    (vault.path / ".hidden.json").write_text("h")
+    (vault.path / ".tmp-0123").write_text("t")
+    assert names(vault) == ["x.json"]
+    assert vault.vault_status()["file_count"] == 1
+    assert vault.vault_status()["used_bytes"] == 1
+
+
+@on_posix
+def test_what_is_there_and_no_plain_file_is_not_reported_as_absent(vault):
+    vault.vault_upload_file("x.json", "x")
+    (vault.path / "directory.json").mkdir()
+    (vault.path / "dangling.json").symlink_to(vault.path / "nowhere")
+    os.mkfifo(vault.path / "pipe.json")
+    for name in ("directory.json", "dangling.json", "pipe.json"):
+        error = refusal(vault.vault_get_file, name)
+        assert isinstance(error, VaultUnavailable)
+        assert error.status is None
+        assert name in str(error)
+    assert names(vault) == ["x.json"]
+
+
+@on_posix
+def test_a_link_to_a_file_is_that_file_until_it_is_replaced(vault, tmp_path):
+    (tmp_path / "target").write_text("linked")
+    vault.vault_upload_file("x.json", "x")
+    (vault.path / "link.json").symlink_to(tmp_path / "target")
+    assert vault.vault_get_file("link.json")["content"] == "linked"
+    assert names(vault) == ["link.json", "x.json"]
+    vault.vault_upload_file("link.json", "new")
+    assert vault.vault_get_file("link.json")["content"] == "new"
+    assert (tmp_path / "target").read_text() == "linked"
+
+
+def test_a_file_deleted_while_the_directory_is_read_is_left_out(vault, monkeypatch):
+    for name in ("a.json", "b.json"):
+        vault.vault_upload_file(name, "x")
+    scan = os.scandir
+
+    class Scan:
+        def __init__(self, path):
+            self.entries = list(scan(path))
+            (vault.path / "b.json").unlink()
+
+        def __enter__(self):
+            return self
+
+        def __iter__(self):
+            return iter(self.entries)
+
+        def __exit__(self, *exc_info):
+            pass
+
+    monkeypatch.setattr(os, "scandir", Scan)
+    assert names(vault) == ["a.json"]
+
+
+NO_NAMES = ["", ".", "..", "../x.json", "a/b.json", "/x.json", "a\\b.json", "a\0b.json", ".hidden", ".lock"]
+NO_NAMES += ["n" * 256, "é" * 128, "\ud800.json"]
+
+
+@pytest.mark.parametrize("name", NO_NAMES)
+def test_names_that_are_no_plain_names_are_refused(vault, tmp_path, name):
+    (tmp_path / "x.json").write_text("outside")
+    for call in (
+        lambda: vault.vault_get_file(name),
+        lambda: vault.vault_delete_file(name),
+        lambda: vault.vault_upload_file(name, "x"),
+        lambda: vault.vault_upload_file_if(name, "x", if_none_match="*"),
+    ):
+        error = refusal(call)
+        assert (error.status, error.code) == (400, "INVALID_INPUT")
+    assert [path.name for path in tmp_path.iterdir()] == ["x.json"]
+    assert (tmp_path / "x.json").read_text() == "outside"
+
+
+def test_the_longest_name(vault):
+    name = "n" * 250 + ".json"
+    vault.vault_upload_file(name, "x")
+    assert vault.vault_get_file(name)["content"] == "x"
+
+
+# --- content
+
+
+def test_bytes_on_disk_are_the_utf8_of_the_text(vault):
+    text = "\ufeffa\r\nb\rc\né\x00\U0001f9e0"
+    reply = vault.vault_upload_file("x.md", text)
+    data = text.encode("utf-8")
+    assert (vault.path / "x.md").read_bytes() == data
+    assert reply["content_size"] == len(data)
+    assert reply["etag"] == vault.vault_get_file("x.md")["etag"] == hashlib.sha256(data).hexdigest()
+
+
+def test_half_a_surrogate_pair_is_refused_and_nothing_written(vault):
+    error = refusal(vault.vault_upload_file, "x.md", "a\ud800")
+    assert (error.status, error.code) == (400, "INVALID_INPUT")
+    assert "x.md" in str(error)
+    assert not vault.path.exists()
+
+
+def test_a_damaged_file_is_seen_as_damaged_and_not_as_an_outage(vault):
+    vault.vault_upload_file("x.json", '{"b64": "AAAA"}')
+    damaged = b'{"b64": "A\xff\xfeA"}'
+    (vault.path / "x.json").write_bytes(damaged)
+    found = vault.vault_get_file("x.json")
+    assert found["content"] == '{"b64": "A\ufffd\ufffdA"}'
+    assert found["etag"] == hashlib.sha256(damaged).hexdigest()
+    vault.vault_upload_file_if("x.json", "mended", if_match=found["etag"])
+    assert vault.vault_get_file("x.json")["content"] == "mended"
+
+
+def test_times_are_utc(vault):
+    vault.vault_upload_file("x.json", "x")
+    os.utime(vault.path / "x.json", (0, 1_700_000_000.25))
+    assert vault.vault_list_files()["items"][0]["updated_at"] == "2023-11-14T22:13:20.250000Z"
+
+
+def test_a_time_that_no_calendar_has_does_not_hide_the_file(vault, monkeypatch):
+    vault.vault_upload_file("x.json", "x")
+    monkeypatch.setattr(local_module.LocalVault, "_scan", lambda self: {"x.json": (1, 1e20)})
+    assert vault.vault_list_files()["items"] == [{"filename": "x.json", "content_size": 1, "updated_at": None}]
+
+
+# --- limits
+
+
+def test_a_file_over_the_cap(tmp_path):
+    vault = LocalVault(tmp_path / "v", max_file_bytes=4)
+    vault.vault_upload_file("x.json", "éé")
+    error = refusal(vault.vault_upload_file, "x.json", "ééé")
+    assert (error.status, error.code) == (400, "QUOTA_EXCEEDED")
+    assert "x.json" in str(error)
+    assert vault.vault_get_file("x.json")["content"] == "éé"
+
+
+def test_a_full_quota_does_not_count_what_is_replaced(tmp_path):
+    vault = LocalVault(tmp_path / "v", quota_bytes=10)
+    vault.vault_upload_file("a.json", "123456")
+    vault.vault_upload_file("b.json", "1234")
+    assert vault.vault_status() == {"quota_bytes": 10, "used_bytes": 10, "available_bytes": 0, "file_count": 2}
+    vault.vault_upload_file("a.json", "abcdef")
+    error = refusal(vault.vault_upload_file, "b.json", "12345")
+    assert (error.status, error.code) == (400, "QUOTA_EXCEEDED")
+    assert "4 of 10" in str(error)
+    assert vault.vault_get_file("b.json")["content"] == "1234"
+    vault.vault_delete_file("b.json")
+    assert vault.vault_status()["available_bytes"] == 4
+
+
+def test_more_stored_than_the_quota_leaves_nothing_available(tmp_path):
+    LocalVault(tmp_path).vault_upload_file("a.json", "123456")
+    status = LocalVault(tmp_path, quota_bytes=3).vault_status()
+    assert (status["available_bytes"], status["used_bytes"]) == (0, 6)
+
+
+def test_without_a_quota_the_disk_is_the_limit(vault, monkeypatch):
+    vault.vault_upload_file("a.json", "123456")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
+    assert vault.vault_status() == {"quota_bytes": 1006, "used_bytes": 6, "available_bytes": 1000, "file_count": 1}
+
+
+# --- conditions
+
+
+def test_a_condition_says_what_failed(vault):
+    vault.vault_upload_file("x.json", "x")
+    etag = vault.vault_get_file("x.json")["etag"]
+    for name, condition, words in (
+        ("x.json", {"if_none_match": "*"}, "is there"),
+        ("x.json", {"if_match": "0" * 64}, "has changed"),
+        ("y.json", {"if_match": etag}, "is not there"),
+        ("x.json", {"if_match": etag, "if_none_match": "*"}, "is there"),
+        ("y.json", {"if_match": etag, "if_none_match": "*"}, "is not there"),
+    ):
+        error = refusal(vault.vault_upload_file_if, name, "new", **condition)
+        assert (error.status, error.code) == (412, "PRECONDITION_FAILED")
+        assert words in str(error)
+    assert names(vault) == ["x.json"]
+    assert vault.vault_get_file("x.json")["content"] == "x"
+
+
+def test_without_a_condition_it_is_an_upload(vault):
+    vault.vault_upload_file_if("x.json", "one")
+    vault.vault_upload_file_if("x.json", "two")
+    assert vault.vault_get_file("x.json")["content"] == "two"
+
+
+def test_an_unknown_condition_is_refused(vault):
+    with pytest.raises(ValueError, match="if_none_match"):
+        vault.vault_upload_file_if("x.json", "x", if_none_match="etag")
+
+
+def test_two_processes_have_one_winner_a_round(tmp_path):
+    vault = LocalVault(tmp_path / "vault")
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", RACER, str(vault.path), name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in "ab"
+    ]
+    wins = {"a": 0, "b": 0}
+    try:
+        assert [racer.stdout.readline() for racer in racers] == ["ready\n"] * 2
+        etag = "-"
+        for turn in range(60):
+            for racer in racers if turn % 2 else racers[::-1]:
+                racer.stdin.write(f"{turn} {etag}\n")
+                racer.stdin.flush()
+            outcomes = [racer.stdout.readline().strip() for racer in racers]
+            assert sorted(outcomes) == ["lost", "won"], f"round {turn}: {outcomes}"
+            winner = "ab"[outcomes.index("won")]
+            wins[winner] += 1
+            found = vault.vault_get_file("pointer.json")
+            assert found["content"] == f"{turn} {winner}"
+            etag = found["etag"]
+    finally:
+        for racer in racers:
+            racer.stdin.close()
+            racer.wait(10)
+            racer.stdout.close()
+    assert sum(wins.values()) == 60
+
+
+def test_plain_uploads_and_deletes_do_not_slip_in_between(vault, monkeypatch):
+    vault.vault_upload_file("x.json", "old")
+    etag = vault.vault_get_file("x.json")["etag"]
+    looked, go_on = threading.Event(), threading.Event()
+    require = local_module._require
+
+    def require_and_wait(*args, **kwargs):
+        require(*args, **kwargs)
+        looked.set()
+        assert go_on.wait(5)
+
+    monkeypatch.setattr(local_module, "_require", require_and_wait)
+    order = []
+
+    def run(what, call, *args, **kwargs):
+        call(*args, **kwargs)
+        order.append(what)
+
+    conditional = threading.Thread(
+        target=run, args=("conditional", vault.vault_upload_file_if, "x.json", "mine"), kwargs={"if_match": etag}
+    )
+    conditional.start()
+    assert looked.wait(5)
+    others = [
+        threading.Thread(target=run, args=("upload", LocalVault(vault.path).vault_upload_file, "x.json", "theirs")),
+        threading.Thread(target=run, args=("delete", LocalVault(vault.path).vault_delete_file, "x.json")),
+    ]
+    for thread in others:
+        thread.start()
+    time.sleep(0.05)
+    assert order == []
+    assert vault.vault_get_file("x.json")["content"] == "old"
+    go_on.set()
+    for thread in (conditional, *others):
+        thread.join(5)
+    assert order[0] == "conditional"
+    assert sorted(order) == ["conditional", "delete", "upload"]
+
+
+def test_a_lock_that_is_held_for_ever_is_told(vault, monkeypatch):
+    vault.vault_upload_file("x.json", "x")
+    monkeypatch.setattr(local_module, "_LOCK_PATIENCE", 0.02)
+    with vault._locked():
+        for call in (lambda: vault.vault_upload_file("x.json", "y"), lambda: vault.vault_delete_file("x.json")):
+            error = refusal(call)
+            assert isinstance(error, VaultUnavailable)
+            assert str(vault.path) in str(error)
+        assert vault.vault_get_file("x.json")["content"] == "x"
+    vault.vault_upload_file("x.json", "y")
+
+
+# --- crashes
+
+
+@on_posix
+def test_a_killed_writer_leaves_whole_files_and_no_lock(tmp_path):
+    vault = LocalVault(tmp_path / "vault")
+    turns = 12
+    for turn in range(turns):
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(vault.path)], stdout=subprocess.PIPE, text=True)
+        assert writer.stdout.readline() == "ready\n"
+        time.sleep(0.01 + 0.007 * turn)
+        writer.send_signal(signal.SIGKILL)
+        assert writer.wait(10) == -signal.SIGKILL
+        writer.stdout.close()
+        listed = vault.vault_list_files()["items"]
+        assert 0 < len(listed) <= 5
+        for item in listed:
+            content = vault.vault_get_file(item["filename"])["content"]
+            digest, _, text = content.partition(" ")
+            assert hashlib.sha256(text.encode()).hexdigest() == digest
+            assert item["content_size"] == len(content)
+        vault.vault_upload_file("after.json", "the lock went with the process")
+        vault.vault_delete_file("after.json")
+
+
+def test_leftovers_of_a_crash_are_cleared_when_they_are_old(vault):
+    vault.vault_upload_file("x.json", "x")
+    for name, age in (("old", 3700), ("young", 3500)):
+        leftover = vault.path / f".tmp-{name}"
+        leftover.write_text("half a file")
+        os.utime(leftover, (time.time() - age,) * 2)
+    (vault.path / ".other").write_text("not ours")
+    os.utime(vault.path / ".other", (0, 0))
+    assert names(vault) == ["x.json"]
+    assert vault.vault_get_file("x.json")["content"] == "x"
+    vault.vault_delete_file("x.json")
+    assert (vault.path / ".tmp-old").exists()
+    vault.vault_upload_file("x.json", "y")
+    assert sorted(path.name for path in vault.path.iterdir()) == [".lock", ".other", ".tmp-young", "x.json"]
+
+
+@on_posix
+def test_what_is_synced_when(vault, monkeypatch):
+    events = []
+    sync, rename, unlink = os.fsync, os.replace, os.unlink
+
+    def describe(descriptor):
+        return "directory" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file"
+
+    def synced(descriptor):
+        kind = describe(descriptor)
+        if kind == "file":
+            events.append(f"sync file of {os.fstat(descriptor).st_size}")
+        else:
+            events.append(f"sync {os.path.basename(os.readlink(f'/proc/self/fd/{descriptor}'))}")  # noqa: PTH115, PTH119
+        sync(descriptor)
+
+    def renamed(source, target):
+        events.append(f"rename to {os.path.basename(target)}")  # noqa: PTH119
+        rename(source, target)
+
+    def unlinked(path, **kwargs):
+        events.append(f"unlink {os.path.basename(path)}")  # noqa: PTH119
+        unlink(path, **kwargs)
+
+    if not os.path.isdir("/proc/self/fd"):  # noqa: PTH112
+        pytest.skip("needs /proc to name a descriptor")
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", renamed)
+    monkeypatch.setattr(os, "unlink", unlinked)
+    above = vault.path.parent.name
+    vault.vault_upload_file("x.json", "12345")
+    assert events == [f"sync {above}", "sync file of 5", "rename to x.json", "sync vault"]
+    events.clear()
+    vault.vault_upload_file("x.json", "1")
+    assert events == ["sync file of 1", "rename to x.json", "sync vault"]
+    events.clear()
+    vault.vault_delete_file("x.json")
+    assert events == ["unlink x.json", "sync vault"]
+    events.clear()
+    LocalVault(vault.path / "deep" / "er").vault_upload_file("y.json", "1")
+    assert events[:2] == ["sync deep", "sync vault"]
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (errno.ENOSPC, QuotaExceeded),
+        (errno.EDQUOT, QuotaExceeded),
+        (errno.EROFS, VaultDenied),
+        (errno.EPERM, VaultDenied),
+        (errno.EIO, VaultUnavailable),
+        (errno.ESTALE, VaultUnavailable),
+    ],
+)
+def test_a_disk_that_refuses_a_write_leaves_the_old_file_alone(vault, monkeypatch, step, number, kind):
+    vault.vault_upload_file("x.json", "old")
+    before = sorted(path.name for path in vault.path.iterdir())
+
+    def refuse(*args, **kwargs):
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch, pytest.raises(kind) as caught:
+        patch.setattr(os, step, refuse)
+        vault.vault_upload_file("x.json", "new text")
+    assert str(vault.path / "x.json") in str(caught.value)
+    assert os.strerror(number) in str(caught.value)
+    assert isinstance(caught.value.__cause__, OSError)
+    if kind is QuotaExceeded:
+        assert caught.value.needed == 8
+    else:
+        assert caught.value.status == (403 if kind is VaultDenied else None)
+    assert sorted(path.name for path in vault.path.iterdir()) == before
+    assert vault.vault_get_file("x.json")["content"] == "old"
+    vault.vault_upload_file("x.json", "new text")
+    assert vault.vault_get_file("x.json")["content"] == "new text"
+
+
+def test_a_full_disk_while_the_bytes_are_written(vault, monkeypatch):
+    vault.vault_upload_file("x.json", "old")
+    real = os.fdopen
+
+    def cramped(descriptor, mode, **kwargs):
+        stream = real(descriptor, mode, **kwargs)
+        if "w" in mode:
+            stream.close()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return stream
+
+    with monkeypatch.context() as patch, pytest.raises(QuotaExceeded):
+        patch.setattr(os, "fdopen", cramped)
+        vault.vault_upload_file("x.json", "new")
+    assert sorted(path.name for path in vault.path.iterdir()) == [".lock", "x.json"]
+    assert vault.vault_get_file("x.json")["content"] == "old"
+
+
+@on_posix
+@pytest.mark.parametrize(("number", "matters"), [(errno.EINVAL, False), (errno.ENOTSUP, False), (errno.EIO, True)])
+def test_a_directory_that_cannot_be_synced(vault, monkeypatch, number, matters):
+    vault.vault_upload_file("x.json", "old")
+    sync = os.fsync
+
+    def refuse(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(number, os.strerror(number))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    if matters:
+        assert isinstance(refusal(vault.vault_upload_file, "x.json", "new"), VaultUnavailable)
+    else:
+        vault.vault_upload_file("x.json", "new")
+    # Either way the rename happened, and reading back tells so.
+    assert vault.vault_get_file("x.json")["content"] == "new"
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "status"),
+    [(errno.EACCES, VaultDenied, 403), (errno.EIO, VaultUnavailable, None), (errno.ENOTDIR, VaultUnavailable, None)],
+)
+def test_a_directory_that_cannot_be_read_is_not_an_empty_one(vault, monkeypatch, number, kind, status):
+    vault.vault_upload_file("x.json", "x")
+
+    def refuse(path, *args, **kwargs):
+        raise OSError(number, os.strerror(number), os.fspath(path))
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    monkeypatch.setattr(os, "open", refuse)
+    for call in (
+        vault.vault_status,
+        vault.vault_list_files,
+        lambda: vault.vault_list_prefix("x"),
+        lambda: vault.vault_get_file("x.json"),
+        lambda: vault.vault_upload_file("x.json", "y"),
+        lambda: vault.vault_delete_file("x.json"),
+    ):
+        error = refusal(call)
+        assert type(error) is kind
+        assert error.status == status
+        assert str(vault.path) in str(error)
+
+
+@on_posix
+def test_permissions_for_real():
+    """As a user whom permissions bind: the directory, its files, and the place where it would be made."""
+    script = """
+import json, os, sys
+from colony_memory.vaults.local import LocalVault
+if os.geteuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+found = []
+vault = LocalVault(sys.argv[1] + "/closed/vault")
+below = LocalVault(sys.argv[1] + "/readonly/vault")
+for call in (
+    vault.vault_status,
+    vault.vault_list_files,
+    lambda: vault.vault_get_file("x.json"),
+    lambda: vault.vault_upload_file("x.json", "y"),
+    lambda: vault.vault_delete_file("x.json"),
+    lambda: below.vault_upload_file("x.json", "y"),
+):
+    try:
+        call()
+        found.append("nothing")
+    except Exception as error:
+        found.append([type(error).__name__, error.status, sys.argv[1] in str(error)])
+print(json.dumps(found))
+"""
+    place = Path(tempfile.mkdtemp())  # not below tmp_path, which its owner alone may enter
+    try:
+        (place / "closed" / "vault").mkdir(parents=True)
+        (place / "readonly").mkdir()
+        vault = LocalVault(place / "closed" / "vault")
+        vault.vault_upload_file("x.json", "x")
+        place.chmod(0o755)
+        (place / "closed").chmod(0o000)
+        (place / "readonly").chmod(0o555)
+        command = [sys.executable, "-c", script, str(place)]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        (place / "closed").chmod(0o700)
+        assert run.returncode == 0, run.stderr
+        assert json.loads(run.stdout) == [["VaultDenied", 403, True]] * 6
+        assert vault.vault_get_file("x.json")["content"] == "x"
+    finally:
+        for directory in place.iterdir():
+            directory.chmod(0o700)
+        shutil.rmtree(place)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_forked_meanwhile_does_not_keep_the_lock(vault):
+    vault.vault_upload_file("x.json", "x")
+    reader, writer = os.pipe()
+    with vault._locked():
+        pid = _fork_and_wait(reader, writer)
+    os.close(reader)
+    try:
+        started = time.monotonic()
+        vault.vault_upload_file("x.json", "y")
+        assert time.monotonic() - started < 5
+    finally:
+        os.close(writer)
+        os.waitpid(pid, 0)
+
+
+def _fork_and_wait(reader, writer):
+    """A child that does nothing until the pipe is closed."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid == 0:
+        os.close(writer)
+        os.read(reader, 1)
+        os._exit(0)
+    return pid

@@ -1,0 +1,151 @@
+"""Which vault a URL names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from colony_memory.exceptions import ColonyMemoryError
+from colony_memory.vaults import _open as open_module
+from colony_memory.vaults import open_vault
+from colony_memory.vaults.colony import ColonyVault
+from colony_memory.vaults.local import LocalVault
+from colony_memory.vaults.memory import MemoryVault
+
+on_posix = pytest.mark.skipif(os.name == "nt", reason="POSIX paths")
+
+
+@pytest.fixture(autouse=True)
+def environment(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("COLONY_API_KEY", raising=False)
+    monkeypatch.delenv("COLONY_BASE_URL", raising=False)
+
+
+@on_posix
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("file:///srv/vault", "/srv/vault"),
+        ("FILE:///srv/vault", "/srv/vault"),
+        ("file:/srv/vault", "/srv/vault"),
+        ("file://localhost/srv/vault", "/srv/vault"),
+        ("file:///srv/a%20b%2Fc%25/%C3%A9%3F%23", "/srv/a b/c%/é?#"),
+        ("file:///srv/a+b", "/srv/a+b"),
+        ("file:///srv/%ff", "/srv/\udcff"),
+        ("/srv/vault", "/srv/vault"),
+        ("/srv/a%20b:c", "/srv/a%20b:c"),
+    ],
+)
+def test_absolute_directories(url, path):
+    vault = open_vault(url)
+    assert isinstance(vault, LocalVault)
+    assert str(vault.path) == path
+
+
+@on_posix
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("vault", "vault"),
+        ("vault/sub:dir", "vault/sub:dir"),
+        ("./s3:vault", "s3:vault"),
+        ("../vault", "../vault"),
+        (".vault", ".vault"),
+        ("a b", "a b"),
+        ("~/vault", "home/vault"),
+        ("~", "home"),
+        ("./~/vault", "~/vault"),
+        ("C:\\vault", "C:\\vault"),
+        ("c:/vault", "c:/vault"),
+        ("2024:vault", "2024:vault"),
+    ],
+)
+def test_paths(url, path, tmp_path):
+    vault = open_vault(url)
+    assert isinstance(vault, LocalVault)
+    assert str(vault.path) == os.path.normpath(tmp_path / path)
+
+
+def test_a_directory_that_is_opened_works_and_is_not_made_by_it(tmp_path):
+    vault = open_vault((tmp_path / "a b").as_uri())
+    assert not (tmp_path / "a b").exists()
+    vault.vault_upload_file("x.json", "x")
+    assert (tmp_path / "a b" / "x.json").read_text() == "x"
+
+
+@on_posix
+def test_a_path_that_is_a_file(tmp_path):
+    (tmp_path / "file").write_text("x")
+    for url in ("file", f"file://{tmp_path}/file"):
+        with pytest.raises(ValueError, match="is not a directory"):
+            open_vault(url)
+
+
+@pytest.mark.parametrize("url", ["memory:", "MEMORY:", "memory://"])
+def test_memory(url):
+    first, second = open_vault(url), open_vault(url)
+    assert isinstance(first, MemoryVault)
+    first.vault_upload_file("x.json", "x")
+    assert second.vault_list_files()["items"] == []
+
+
+@pytest.mark.parametrize("url", ["colony:", "Colony:", "colony://"])
+def test_the_hosted_vault_with_key_and_address_from_the_environment(url, monkeypatch):
+    monkeypatch.setenv("COLONY_API_KEY", "col_test")
+    monkeypatch.setenv("COLONY_BASE_URL", "http://127.0.0.1:9/api/v1")
+    vault = open_vault(url)
+    assert isinstance(vault, ColonyVault)
+    assert repr(vault) == "ColonyVault(base_url='http://127.0.0.1:9/api/v1')"
+
+
+def test_the_hosted_vault_without_a_key():
+    with pytest.raises(ColonyMemoryError, match="COLONY_API_KEY"):
+        open_vault("colony:")
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("", "empty"),
+        ("file:", "absolute path"),
+        ("file:relative", "absolute path"),
+        ("file:./relative", "absolute path"),
+        ("file://", "absolute path"),
+        ("file://relative/path", "file:///relative/path"),
+        ("file:///srv/vault?x=1", "%3F"),
+        ("file:///srv/vault#x", "%23"),
+        ("file:///srv/%00", "not a path"),
+        ("colony:col_secret", "nothing after the colon"),
+        ("colony:https://thecolony.ai", "nothing after the colon"),
+        ("memory:name", "nothing after the colon"),
+        ("s3://bucket/prefix", "object stores are not in this version"),
+        ("gs://bucket", "object stores are not in this version"),
+        ("AZ://container", "object stores are not in this version"),
+        ("https://me:col_secret@thecolony.ai", "https: is no kind of vault"),
+        ("backup:today", "./backup:"),
+        ("~nobody-of-this-name/vault", "no home directory"),
+    ],
+)
+def test_what_is_refused(url, words):
+    with pytest.raises(ValueError) as caught:
+        open_vault(url)
+    assert words in str(caught.value)
+    assert "secret" not in str(caught.value)
+    assert list(Path.cwd().iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["colony:", "file:///", "memory:", "a path"])
+@pytest.mark.parametrize("url", ["", "ftp://host", "s3://bucket"])
+def test_the_known_kinds_are_named(url, kind):
+    with pytest.raises(ValueError) as caught:
+        open_vault(url)
+    assert kind in str(caught.value)
+
+
+def test_a_drive_in_a_file_url_on_windows(monkeypatch):
+    monkeypatch.setattr(open_module.os, "name", "nt")
+    assert open_module._read_file_url("///C:/Users/me/vault") == "C:/Users/me/vault"
