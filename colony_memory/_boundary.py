@@ -39,7 +39,7 @@ def translate(error: Exception, doing: str) -> ColonyMemoryError:
         error: What the backend raised. It is told by ``status``, ``code`` and ``retry_after`` where it has them.
         doing: What was being done, for the message, such as ``"reading x.json"``.
     """
-    if isinstance(error, ColonyMemoryError):
+    if isinstance(error, ColonyMemoryError) and getattr(error, "code", None) not in _FULL_CODES:
         return error
     status = getattr(error, "status", getattr(error, "status_code", None))
     status = status if type(status) is int and status > 0 else None

@@ -95,17 +95,17 @@ class Vault:
     async def get(self, name: str) -> StoredFile | None:
         """A file, or None where the vault has proven that it is not there.
 
-        Absence is a 404, or for a backend that knows no status a complete listing without the name. Everything else
-        raises.
+        Absence is a 404 with a code, or a complete listing without the name. Everything else raises.
         """
         doing = f"reading {name}"
         try:
             reply = await self._ask(doing, "vault_get_file", name)
         except VaultError as error:
-            if error.status == 404:
+            if error.status == 404 and error.code is not None:
                 return None
-            if error.status is not None or isinstance(error, (VaultUnavailable, VaultDenied, RateLimited)):
+            if error.status not in (None, 404) or isinstance(error, (VaultUnavailable, VaultDenied, RateLimited)):
                 raise
+            # No word of the vault's own: a wrong address answers 404 too, and some backends know no status.
             listing = await self.list(name)
             if name in listing.files or not listing.complete:
                 raise

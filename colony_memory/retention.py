@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from colony_memory._names import id_order, id_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from colony_memory.snapshot import SnapshotInfo
 
@@ -81,9 +81,11 @@ class PrunePlan:
         keep: Snapshots that stay, newest first.
         remove: Snapshots that go, newest first.
         reasons: For each id why it stays: ``last``, ``hourly`` … ``yearly``, ``within``, ``newest``, ``latest`` (the
-            pointer names it), ``future`` (its time has not come; set apart, not counted), ``before-shrink`` (a
-            snapshot of less than half its size followed). A snapshot in ``remove`` with ``before-shrink`` is one that
-            a backup would keep and an explicit prune does not.
+            pointer names it), ``future`` (its time has not come), ``in-flight`` (the pointer does not know of it and
+            it is less than an hour old: a backup that may not be done yet), ``before-shrink`` (a snapshot of less than
+            half its size followed). Those in the future and in flight are set apart: not counted, not removed. A
+            snapshot in ``remove`` with ``before-shrink`` is one that a backup would keep and an explicit prune does
+            not.
         unread: Vault files of snapshots that cannot be read or trusted, neither counted nor removed.
         orphans: Vault files that belong to no snapshot and are old enough to be swept.
     """
@@ -123,6 +125,7 @@ def plan(
     retention: Retention,
     now: datetime,
     head: str | None = None,
+    in_flight: Collection[str] = (),
     shrunk: Mapping[str, datetime] | None = None,
     keep_shrunk: bool = False,
 ) -> PrunePlan:
@@ -133,28 +136,19 @@ def plan(
         retention: The policy.
         now: The time, with a zone.
         head: Id that the pointer names; it stays.
+        in_flight: Ids that another client may be about to point to; they stay.
         shrunk: What :func:`before_shrink` gave.
         keep_shrunk: Keep those, as a backup does.
     """
     ordered = newest_first(infos)
     reasons: dict[str, list[str]] = {info.snapshot_id: [] for info in ordered}
-    future = [info for info in ordered if created(info) > now + _CLOCK_SKEW]
-    for info in future:
-        reasons[info.snapshot_id].append("future")
-    counted = _distinct([info for info in ordered if info not in future])
-    for info in counted[: retention.keep_last or 0]:
-        reasons[info.snapshot_id].append("last")
-    for name, period in _PERIODS:
-        seen: set[object] = set()
-        for info in counted:
-            key = period(created(info))
-            if key not in seen and len(seen) < (getattr(retention, f"keep_{name}") or 0):
-                seen.add(key)
-                reasons[info.snapshot_id].append(name)
-    if retention.keep_within is not None:
-        for info in counted:
-            if now - created(info) <= retention.keep_within:
-                reasons[info.snapshot_id].append("within")
+    for info in ordered:
+        if created(info) > now + _CLOCK_SKEW:
+            reasons[info.snapshot_id].append("future")
+        if info.snapshot_id in in_flight:
+            reasons[info.snapshot_id].append("in-flight")
+    counted = _distinct([info for info in ordered if not reasons[info.snapshot_id]])
+    _apply_rules(counted, retention, now, reasons)
     if ordered:
         reasons[ordered[0].snapshot_id].append("newest")
     if head in reasons:
@@ -169,6 +163,24 @@ def plan(
         remove=tuple(info for info in ordered if info.snapshot_id not in stays),
         reasons={snapshot_id: tuple(why) for snapshot_id, why in reasons.items()},
     )
+
+
+def _apply_rules(
+    counted: Sequence[SnapshotInfo], retention: Retention, now: datetime, reasons: Mapping[str, list[str]]
+) -> None:
+    for info in counted[: retention.keep_last or 0]:
+        reasons[info.snapshot_id].append("last")
+    for name, period in _PERIODS:
+        seen: set[object] = set()
+        for info in counted:
+            key = period(created(info))
+            if key not in seen and len(seen) < (getattr(retention, f"keep_{name}") or 0):
+                seen.add(key)
+                reasons[info.snapshot_id].append(name)
+    if retention.keep_within is not None:
+        for info in counted:
+            if now - created(info) <= retention.keep_within:
+                reasons[info.snapshot_id].append("within")
 
 
 def _distinct(ordered: Sequence[SnapshotInfo]) -> list[SnapshotInfo]:

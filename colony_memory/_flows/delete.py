@@ -65,20 +65,41 @@ class Planned:
 
 def plan_for(
     session: Session,
-    infos: Iterable[SnapshotInfo],
+    found: Survey,
     policy: Retention,
-    entries: Iterable[Entry],
+    at: PointerRead,
     *,
-    head: str | None = None,
-    keep_shrunk: bool = True,
+    new: SnapshotInfo | None = None,
 ) -> Planned:
-    """Apply a retention to what is there."""
-    now, infos = session.now(), list(infos)
+    """Apply a retention to what is there, as a backup does where ``new`` is the snapshot that it is about to write."""
+    now, named = session.now(), at.pointer.snapshot_id if at.pointer else None
+    infos = [*(replace(info, head=False) for info in found.whole), *([new] if new else [])]
+    entries = found.whole_entries
     stamps = {entry.info.snapshot_id: rules.read_stamp(entry.shrunk_at or "") for entry in entries}
     noted = {snapshot_id: since for snapshot_id, since in stamps.items() if since is not None}
     shrunk = rules.before_shrink(infos, now=now, noted=noted)
-    plan = rules.plan(infos, retention=policy, now=now, head=head, shrunk=shrunk, keep_shrunk=keep_shrunk)
+    plan = rules.plan(
+        infos,
+        retention=policy,
+        now=now,
+        head=new.snapshot_id if new else named,
+        in_flight=_in_flight(session, found, at.pointer),
+        shrunk=shrunk,
+        keep_shrunk=new is not None,
+    )
     return Planned(plan, shrunk)
+
+
+def _in_flight(session: Session, found: Survey, pointer: Pointer | None) -> set[str]:
+    """Young snapshots that the pointer does not know of: another client may be about to point to them."""
+
+    def unknown(snapshot_id: str) -> bool:
+        if pointer is None or id_order(snapshot_id) > id_order(pointer.snapshot_id):
+            return True
+        return pointer.entries is not None and pointer.entry(snapshot_id) is None
+
+    strange = [info.snapshot_id for info in found.whole if unknown(info.snapshot_id)]
+    return {each for each in strange if not _is_old(session, found, each, found.part_files(each))}
 
 
 async def plan_prune(session: Session, *, label: str, policy: Retention) -> PrunePlan:
@@ -86,8 +107,7 @@ async def plan_prune(session: Session, *, label: str, policy: Retention) -> Prun
     label = require_label(label)
     at = await find_pointer(session, label)
     found = await _prove(session, await survey(session, label, at.pointer, prove=True))
-    head = at.pointer.snapshot_id if at.pointer else None
-    planned = plan_for(session, found.whole, policy, found.entries, head=head, keep_shrunk=False)
+    planned = plan_for(session, found, policy, at)
     aged = _aged_orphans(session, found) if found.listing.complete else {}
     orphans = tuple(name for names in aged.values() for name in names)
     return replace(planned.plan, unread=tuple(sorted(found.broken)), orphans=orphans)
@@ -101,8 +121,7 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
         found = await survey(session, label, at.pointer, prove=True)
         found.listing.need_complete("pruning")
         found = await _prove(session, found)
-        head = at.pointer.snapshot_id if at.pointer else None
-        plan = plan_for(session, found.whole, policy, found.entries, head=head, keep_shrunk=False).plan
+        plan = plan_for(session, found, policy, at).plan
         try:
             await _write_catalogue(session, at, found, {info.snapshot_id for info in plan.remove})
         except Changed:
@@ -201,27 +220,25 @@ def _hopeless(error: ColonyMemoryError) -> bool:
 
 
 def _aged_orphans(session: Session, found: Survey) -> dict[str, list[str]]:
-    """Parts that no manifest stands beside and that no backup under way can still need, by id.
+    """Parts that no manifest stands beside and that no backup under way can still need, by id."""
+    return {each: sorted(names) for each, names in found.orphans.items() if _is_old(session, found, each, names)}
+
+
+def _is_old(session: Session, found: Survey, snapshot_id: str, names: Iterable[str]) -> bool:
+    """Whether these files of a snapshot were written longer ago than the grace period.
 
     Age is measured against the newest time that the vault shows, and never beyond this host's clock: a clock that is
     ahead must not make an upload of this minute look old. Where the vault tells no times, ids do.
     """
-    now = session.now()
-    times = [file.updated for file in found.listing.files.values() if file.updated is not None]
-    id_times = [time for time in map(id_time, found.ids) if time is not None]
-    latest_write, latest_id = min(now, max(times, default=now)), min(now, max(id_times, default=now))
-    out: dict[str, list[str]] = {}
-    for snapshot_id, names in found.orphans.items():
-        written = [found.listing.files[name].updated for name in names]
-        known = [time for time in written if time is not None]
-        since = id_time(snapshot_id)
-        if len(known) == len(names):
-            old = latest_write - max(known) > ORPHAN_GRACE
-        else:
-            old = since is not None and latest_id - since > ORPHAN_GRACE
-        if old:
-            out[snapshot_id] = sorted(names)
-    return out
+    now, files = session.now(), found.listing.files
+    written = [files[name].updated for name in names]
+    known = [moment for moment in written if moment is not None]
+    if known and len(known) == len(written):
+        newest = max(file.updated for file in files.values() if file.updated is not None)
+        return min(now, newest) - max(known) > ORPHAN_GRACE
+    since = id_time(snapshot_id)
+    times = [moment for moment in map(id_time, found.ids) if moment is not None]
+    return since is not None and min(now, max(times)) - since > ORPHAN_GRACE
 
 
 async def sweep(session: Session, found: Survey, *, deleted: int = 0, spare: int | None = None) -> None:
@@ -252,8 +269,7 @@ async def make_room(
         return at, set()
     found = await _prove(session, found)
     head = at.pointer.snapshot_id if at.pointer else None
-    infos = [*(replace(info, head=False) for info in found.whole), new]
-    plan = plan_for(session, infos, policy, found.entries, head=head).plan
+    plan = plan_for(session, found, policy, at, new=new).plan
     safe = {head, found.whole[0].snapshot_id if found.whole else None}
     victims: list[str] = []
     for info in reversed(plan.remove):

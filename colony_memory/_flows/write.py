@@ -92,7 +92,7 @@ async def backup(
     entries = [*known.entries, Entry(built.info, built.manifest_sha256)]
     remove: set[str] = set()
     if policy is not None and known.survey is not None:
-        planned = plan_for(session, _infos(known, built), policy, known.entries)
+        planned = plan_for(session, known.survey, policy, known.at, new=built.info)
         remove = {info.snapshot_id for info in planned.plan.remove}
         entries = planned.note(entry for entry in entries if entry.info.snapshot_id not in remove)
     moved = _moved(session, known.at, built, entries)
@@ -188,11 +188,6 @@ def _build(
     )
     session.newest[label] = built.info.snapshot_id
     return built
-
-
-def _infos(known: _Known, built: BuiltSnapshot) -> list[SnapshotInfo]:
-    whole = known.survey.whole if known.survey else ()
-    return [*(replace(info, head=False) for info in whole), replace(built.info, head=True)]
 
 
 async def _ensure_fits(

@@ -1,0 +1,33 @@
+"""``python -m colony_memory`` and the script ``colony-memory``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from colony_memory.cli.errors import report_failure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        argv: Arguments without the program's name, by default those of the process.
+
+    Returns:
+        The exit code: 0 done, 1 failed, 2 usage, 3 nothing saved yet, 4 corrupt or untrusted, 5 vault unreachable,
+        refused or rate-limited, 130 interrupted.
+    """
+    try:
+        from colony_memory.cli.app import run
+
+        return run(sys.argv[1:] if argv is None else argv)
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - one line and a code, whatever it was
+        return report_failure(error)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
