@@ -600,6 +600,25 @@ def test_several_threads_renew_an_expired_token(server):
         assert found == [1] * 6
 
 
+def test_a_token_that_another_thread_renewed_is_not_given_up(server, monkeypatch):
+    client = colony_sdk.ColonyClient("col_test", base_url=server.url)
+    vault = ColonyVault(client=client)
+    transmit = vault._calls._transmit
+
+    def transmit_and_renew(*args):
+        reply = transmit(*args)
+        if reply.status == 401:
+            client.refresh_token()
+            client.get_auth_token()
+        return reply
+
+    monkeypatch.setattr(vault._calls, "_transmit", transmit_and_renew)
+    vault.vault_status()
+    server.expire_tokens()
+    assert vault.vault_list_prefix("x")["total"] == 0
+    assert [method for method, _ in server.calls] == ["POST", "GET", "GET", "POST", "GET"]
+
+
 def test_a_token_given_up_by_another_thread_is_asked_for_again(server, monkeypatch):
     client = colony_sdk.ColonyClient("col_test", base_url=server.url)
     ask, asked = client.get_auth_token, []

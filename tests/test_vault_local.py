@@ -481,35 +481,28 @@ def test_leftovers_of_a_crash_are_cleared_when_they_are_old(vault):
     assert sorted(path.name for path in vault.path.iterdir()) == [".lock", ".other", ".tmp-young", "x.json"]
 
 
-@on_posix
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc to name a descriptor")
 def test_what_is_synced_when(vault, monkeypatch):
     events = []
-    sync, rename, unlink = os.fsync, os.replace, os.unlink
-
-    def describe(descriptor):
-        return "directory" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file"
+    sync, rename, unlink = os.fsync, Path.replace, Path.unlink
 
     def synced(descriptor):
-        kind = describe(descriptor)
-        if kind == "file":
-            events.append(f"sync file of {os.fstat(descriptor).st_size}")
-        else:
-            events.append(f"sync {os.path.basename(os.readlink(f'/proc/self/fd/{descriptor}'))}")  # noqa: PTH115, PTH119
+        facts = os.fstat(descriptor)
+        place = Path(f"/proc/self/fd/{descriptor}").readlink().name
+        events.append(f"sync {place}" if stat.S_ISDIR(facts.st_mode) else f"sync file of {facts.st_size}")
         sync(descriptor)
 
-    def renamed(source, target):
-        events.append(f"rename to {os.path.basename(target)}")  # noqa: PTH119
-        rename(source, target)
+    def renamed(self, target):
+        events.append(f"rename to {target.name}")
+        return rename(self, target)
 
-    def unlinked(path, **kwargs):
-        events.append(f"unlink {os.path.basename(path)}")  # noqa: PTH119
-        unlink(path, **kwargs)
+    def unlinked(self, **options):
+        events.append(f"unlink {self.name}")
+        unlink(self, **options)
 
-    if not os.path.isdir("/proc/self/fd"):  # noqa: PTH112
-        pytest.skip("needs /proc to name a descriptor")
     monkeypatch.setattr(os, "fsync", synced)
-    monkeypatch.setattr(os, "replace", renamed)
-    monkeypatch.setattr(os, "unlink", unlinked)
+    monkeypatch.setattr(Path, "replace", renamed)
+    monkeypatch.setattr(Path, "unlink", unlinked)
     above = vault.path.parent.name
     vault.vault_upload_file("x.json", "12345")
     assert events == [f"sync {above}", "sync file of 5", "rename to x.json", "sync vault"]
@@ -524,7 +517,7 @@ def test_what_is_synced_when(vault, monkeypatch):
     assert events[:2] == ["sync deep", "sync vault"]
 
 
-@pytest.mark.parametrize("step", ["fsync", "replace"])
+@pytest.mark.parametrize(("place", "step"), [(os, "fsync"), (Path, "replace")])
 @pytest.mark.parametrize(
     ("number", "kind"),
     [
@@ -536,7 +529,7 @@ def test_what_is_synced_when(vault, monkeypatch):
         (errno.ESTALE, VaultUnavailable),
     ],
 )
-def test_a_disk_that_refuses_a_write_leaves_the_old_file_alone(vault, monkeypatch, step, number, kind):
+def test_a_disk_that_refuses_a_write_leaves_the_old_file_alone(vault, monkeypatch, place, step, number, kind):
     vault.vault_upload_file("x.json", "old")
     before = sorted(path.name for path in vault.path.iterdir())
 
@@ -544,7 +537,7 @@ def test_a_disk_that_refuses_a_write_leaves_the_old_file_alone(vault, monkeypatc
         raise OSError(number, os.strerror(number))
 
     with monkeypatch.context() as patch, pytest.raises(kind) as caught:
-        patch.setattr(os, step, refuse)
+        patch.setattr(place, step, refuse)
         vault.vault_upload_file("x.json", "new text")
     assert str(vault.path / "x.json") in str(caught.value)
     assert os.strerror(number) in str(caught.value)

@@ -83,15 +83,18 @@ def plan_for(
         retention=policy,
         now=now,
         head=new.snapshot_id if new else named,
-        in_flight=_in_flight(session, found, at.pointer),
+        in_flight=in_flight(session, found, at.pointer),
         shrunk=shrunk,
         keep_shrunk=new is not None,
     )
     return Planned(plan, shrunk)
 
 
-def _in_flight(session: Session, found: Survey, pointer: Pointer | None) -> set[str]:
-    """Young snapshots that the pointer does not know of: another client may be about to point to them."""
+def in_flight(session: Session, found: Survey, pointer: Pointer | None) -> set[str]:
+    """Young snapshots that the pointer does not know of: another client may be about to point to them.
+
+    They are neither counted nor removed, nor put into a catalogue, from where they would be known.
+    """
 
     def unknown(snapshot_id: str) -> bool:
         if pointer is None or id_order(snapshot_id) > id_order(pointer.snapshot_id):
@@ -163,7 +166,8 @@ async def _write_catalogue(session: Session, at: PointerRead, found: Survey, rem
         return
     head = found.whole[0].snapshot_id if dangling else named
     pointer = at.pointer or Pointer(found.label, "", "")
-    entries = [entry for entry in found.whole_entries if entry.info.snapshot_id not in remove]
+    left_out = remove | in_flight(session, found, at.pointer)
+    entries = [entry for entry in found.whole_entries if entry.info.snapshot_id not in left_out]
     moved = pointer.moved(head or "", updated_at=session.stamp(), entries=entries)
     await session.vault.put(latest_filename(found.label), write_pointer(moved), match=at.match)
     if dangling:

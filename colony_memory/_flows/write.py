@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from colony_memory._flows.delete import delete_files, make_room, plan_for, sweep
+from colony_memory._flows.delete import delete_files, in_flight, make_room, plan_for, sweep
 from colony_memory._flows.label import ORPHAN_GRACE, PointerRead, Survey, find_pointer, survey
 from colony_memory._flows.read import load
 from colony_memory._flows.session import log, warn
@@ -56,8 +56,9 @@ class _Known:
     def head(self) -> Entry | None:
         """The snapshot that the pointer names, else the newest there is."""
         named = self.at.pointer.snapshot_id if self.at.pointer else None
-        newest = self.entries[0] if self.entries else None
-        return next((entry for entry in self.entries if entry.info.snapshot_id == named), newest)
+        entries = self.survey.whole_entries if self.survey else self.entries
+        newest = entries[0] if entries else None
+        return next((entry for entry in entries if entry.info.snapshot_id == named), newest)
 
 
 async def backup(
@@ -142,7 +143,9 @@ async def _look(session: Session, label: str, *, survey_all: bool) -> _Known:
         if at.pointer.entry(at.pointer.snapshot_id) and not survey_all:
             return _Known(at, entries, None, ids)
     found = await survey(session, label, at.pointer)
-    return _Known(at, found.whole_entries, found, ids | found.ids)
+    left_out = in_flight(session, found, at.pointer)
+    known = tuple(entry for entry in found.whole_entries if entry.info.snapshot_id not in left_out)
+    return _Known(at, known, found, ids | found.ids)
 
 
 async def _unchanged(
