@@ -49,15 +49,16 @@ def translate(error: Exception, doing: str) -> ColonyMemoryError:
     if status in (401, 403) or (status is None and isinstance(error, PermissionError)):
         hint = _DENIED.get(code or "", "check the API key" if status == 401 else "this account may not do that")
         return VaultDenied(f"{text}; {hint}", status=status, code=code)
+    wait = getattr(error, "retry_after", None)
+    wait = float(wait) if isinstance(wait, (int, float)) and not isinstance(wait, bool) and wait >= 0 else None
     if status == 429:
-        wait = getattr(error, "retry_after", None)
-        wait = float(wait) if isinstance(wait, (int, float)) and not isinstance(wait, bool) and wait >= 0 else None
         when = "try again later" if wait is None else f"try again in {wait:.0f} s"
         return RateLimited(f"{text}; {when}", status=status, code=code, retry_after=wait)
     if (code in _FULL_CODES and status is not None) or (isinstance(error, OSError) and error.errno in _FULL):
         return QuotaExceeded(f"{text}; the vault is full or the file too large: prune() makes room, status() tells")
     if (status is not None and status >= 500) or (status is None and _unanswered(error)):
-        return VaultUnavailable(f"{text}; nothing can be said of what is stored, try again", status=status, code=code)
+        text += "; nothing can be said of what is stored, try again"
+        return VaultUnavailable(text, status=status, code=code, retry_after=wait)
     return VaultError(text, status=status, code=code)
 
 

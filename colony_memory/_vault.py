@@ -133,7 +133,7 @@ class Vault:
                 this is not looked at.
 
         Raises:
-            Unanswered: It cannot be told whether the write happened.
+            Unanswered: It cannot be told whether the write happened, or will.
             Changed: The condition does not hold; nothing was written.
             ColonyMemoryError: It did not happen.
         """
@@ -169,6 +169,10 @@ class Vault:
             return None
         if error.status == 412:
             raise Changed(str(error), status=412, code=error.code) from error
+        if error.status is None:
+            # No reply at all: the request may still be on its way, and arrive after it was looked for.
+            msg = f"{error}; it was not there yet when it was read back"
+            raise Unanswered(msg, code=error.code) from error
         raise error
 
     async def delete(self, name: str) -> None:
@@ -176,9 +180,9 @@ class Vault:
         try:
             await self._ask(f"deleting {name}", "vault_delete_file", name)
         except VaultError as error:
-            if error.status == 404:
+            if error.status == 404 and error.code is not None:
                 return
-            if error.status is not None and error.status < 500:
+            if error.status not in (None, 404) and error.status < 500:
                 raise
             if await self.get(name) is not None:
                 raise
@@ -233,10 +237,15 @@ class SyncVault(Vault):
         return out + self._read_at_once(left) if left else out
 
     def _read_at_once(self, names: list[str]) -> list[StoredFile | None]:
-        from concurrent.futures import ThreadPoolExecutor
+        try:
+            from concurrent.futures import ThreadPoolExecutor
 
-        with ThreadPoolExecutor(min(_READERS, len(names)), "colony-memory-read") as pool:
+            pool = ThreadPoolExecutor(min(_READERS, len(names)), "colony-memory-read")
             futures = [pool.submit(lambda name: drive(self.get(name)), name) for name in names]
+        except RuntimeError:
+            # At the interpreter's exit no thread starts any more, and a last backup still has to read.
+            return [drive(self.get(name)) for name in names]
+        with pool:
             try:
                 return [future.result() for future in futures]
             except BaseException:

@@ -13,8 +13,9 @@ from colony_memory.snapshot import FORMAT, MAX_BYTES, SnapshotInfo, check_docume
 from colony_memory.vaults import AsyncVaultBackend, VaultBackend
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable
+    from collections.abc import Callable, Coroutine, Iterable
 
+    from colony_memory.autobackup import Autobackup
     from colony_memory.reports import SnapshotDiff, VaultMap, VerifyReport
     from colony_memory.retention import PrunePlan, Retention
     from colony_memory.signing import Signer
@@ -247,6 +248,32 @@ class ColonyMemory(_Facade):
     def inspect(self) -> VaultMap:
         """Everything in the vault: labels, snapshots, sizes, leftovers, quota, and what the next backup costs."""
         return self._run(_flows.inspect.inspect(self._session))
+
+    def autobackup(
+        self,
+        collect: Callable[[], dict[str, str]],
+        *,
+        every: float = 900.0,
+        label: str = "default",
+        final_timeout: float = 10.0,
+        **backup_options: Any,
+    ) -> Autobackup:
+        """Save what ``collect()`` returns every ``every`` seconds, and once more when the block is left.
+
+        ``with mem.autobackup(collect, every=900):`` also saves at the interpreter's exit and on SIGTERM, never raises
+        into the agent, and tells of itself in ``last_success`` and ``last_error``. See
+        :class:`colony_memory.autobackup.Autobackup`.
+
+        Args:
+            collect: Returns the documents; called in a thread of its own.
+            every: Seconds between backups.
+            label: Stream to save to.
+            final_timeout: Seconds that the last backup may take.
+            backup_options: Further arguments of :meth:`backup`.
+        """
+        from colony_memory.autobackup import Autobackup
+
+        return Autobackup(self, collect, every=every, label=label, final_timeout=final_timeout, **backup_options)
 
     def status(self) -> dict[str, Any]:
         """The vault's quota: ``{quota_bytes, used_bytes, available_bytes, file_count}``, 0 before the first write."""

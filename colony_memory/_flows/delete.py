@@ -33,6 +33,7 @@ from colony_memory.exceptions import (
     SnapshotNotFound,
     UntrustedSnapshot,
     VaultDenied,
+    VaultError,
     VaultUnavailable,
 )
 
@@ -191,7 +192,8 @@ async def _delete_groups(
 ) -> tuple[int, list[str], ColonyMemoryError | None]:
     """Delete groups of files, the first of each first and the rest only then; how many firsts are gone, what is not.
 
-    It stops at the first sign that all others would fail too.
+    The parts of a snapshot whose manifest is still there must stay, so that it is looked for before they go. It stops
+    at the first sign that all others would fail too.
     """
     deleted, failed, cause = 0, list[str](), None
     for files in groups:
@@ -201,6 +203,9 @@ async def _delete_groups(
                 continue
             try:
                 await session.vault.delete(name)
+                if place == 0 and len(files) > 1 and await session.vault.get(name) is not None:
+                    msg = f"the vault said that it deleted {name}, and it is still there"
+                    raise VaultError(msg)
             except ColonyMemoryError as error:
                 cause = error
                 failed.append(name)

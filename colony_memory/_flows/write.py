@@ -301,6 +301,9 @@ async def _advance(
         except VaultError as error:
             msg = f"{error}; snapshot {mine} is stored and listed, only the pointer {file} was not moved to it"
             raise type(error)(msg, status=error.status, code=error.code, retry_after=error.retry_after) from error
+        except QuotaExceeded as error:
+            await _remove_leftovers(session, list(built.files), error)
+            raise
         else:
             return replace(built.info, head=True, diverged_from=diverged)
         theirs = at.pointer.snapshot_id if at.pointer else None

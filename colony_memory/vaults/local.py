@@ -376,7 +376,7 @@ def _told(place: Path, *, needed: int | None = None) -> Iterator[None]:
 
 
 def _sync_directory(place: Path) -> None:
-    if sys.platform != "win32":  # where a directory cannot be opened
+    if sys.platform != "win32":  # pragma: no branch - there a directory cannot be opened
         descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)

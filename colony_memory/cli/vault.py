@@ -1,0 +1,100 @@
+"""Which vault: the option, the environment, else a place on this host."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from colony_memory.cli.errors import NOTHING_SAVED, Failure
+from colony_memory.exceptions import SnapshotNotFound
+from colony_memory.vaults import open_vault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from colony_memory.cli.output import Output
+    from colony_memory.vaults import VaultBackend
+
+_ANOTHER = "set COLONY_API_KEY or --vault for another"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A vault that was chosen.
+
+    Attributes:
+        url: What names it.
+        backend: The vault.
+        chosen: False where nobody chose, and it is the local one.
+    """
+
+    url: str
+    backend: VaultBackend
+    chosen: bool = True
+
+    @property
+    def title(self) -> str:
+        """The vault in a sentence."""
+        if _kind(self.url) == "colony:":
+            return "the hosted vault"
+        return f"the {'' if self.chosen else 'local '}vault {self.url}"
+
+
+def choose_vault(url: str | None) -> Place:
+    """Open the vault of the option (or of COLONY_MEMORY_VAULT), the hosted one where there is a key, else a local one.
+
+    Raises:
+        ValueError: The URL is of no known kind, or cannot be opened as things are.
+    """
+    chosen = True
+    if url is None and os.environ.get("COLONY_API_KEY"):
+        url = "colony:"
+    elif url is None:
+        from platformdirs import user_data_path
+
+        url, chosen = str(user_data_path("colony-memory") / "vault"), False
+    elif _kind(url) == "memory:":
+        raise ValueError("a vault memory: would be gone when this command ends: give a directory")
+    elif _kind(url) == "colony:" and not os.environ.get("COLONY_API_KEY"):
+        raise ValueError("the hosted vault needs a key: set COLONY_API_KEY")
+    return Place(url, open_vault(url), chosen)
+
+
+def _kind(url: str) -> str:
+    return url.lower().rstrip("/")
+
+
+@contextmanager
+def at_vault(url: str | None, output: Output) -> Iterator[Place]:
+    """The chosen vault; where nobody chose, say so at the end, or where nothing is found in it."""
+    place = choose_vault(url)
+    if place.chosen:
+        yield place
+        return
+    try:
+        yield place
+    except SnapshotNotFound as error:
+        raise Failure(f"{error}, in {place.title}; {_ANOTHER}", code=NOTHING_SAVED) from error
+    output.note(f"using {place.title}; {_ANOTHER}")
+
+
+def refuse_vault_inside(place: Place, paths: Iterable[str]) -> None:
+    """Refuse to back up the vault itself: every snapshot would hold all the ones before.
+
+    Raises:
+        ValueError: The vault is a directory in one of the paths.
+    """
+    from colony_memory.vaults.local import LocalVault
+
+    if not isinstance(place.backend, LocalVault):
+        return
+    vault = place.backend.path.resolve()
+    for path in paths:
+        if vault.is_relative_to(Path(path).resolve()):
+            raise ValueError(
+                f"the vault {str(vault)!r} is inside {path!r}: each backup would hold all the ones before; "
+                "keep the vault elsewhere, or name what to back up"
+            )

@@ -1,0 +1,122 @@
+"""Ways to run the command line, for its tests. A test module takes the fixtures that it needs by assignment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import datetime, timezone
+
+import pytest
+
+pytest.importorskip("typer")
+
+from colony_memory import ColonyMemory
+from colony_memory.__main__ import main
+from colony_memory.testing import FakeVault, VaultServer
+from colony_memory.vaults.local import LocalVault
+
+NOON = datetime(2026, 11, 1, 12, 0, 0, 300_000, tzinfo=timezone.utc)
+POSIX = pytest.mark.skipif(os.name == "nt", reason="POSIX")
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch, tmp_path):
+    """No account, no vault and a home of its own."""
+    for name in list(os.environ):
+        if name.startswith("COLONY_") or name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("COLONY_SDK_NO_TOKEN_CACHE", "1")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = tmp_path / "memory"
+    (path / "notes").mkdir(parents=True)
+    (path / "logs").mkdir()
+    (path / "MEMORY.md").write_bytes(b"two years\r\n")
+    (path / "notes" / "caf\u00e9.md").write_bytes(b"caf\xe9\n")
+    return path
+
+
+@pytest.fixture
+def vault(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLONY_MEMORY_VAULT", str(tmp_path / "vault"))
+    return LocalVault(tmp_path / "vault")
+
+
+@pytest.fixture
+def server(monkeypatch):
+    with VaultServer(FakeVault()) as server:
+        monkeypatch.setenv("COLONY_API_KEY", "col_test")
+        monkeypatch.setenv("COLONY_BASE_URL", server.url)
+        yield server
+
+
+def process(*args, **options):
+    """The command line as a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "colony_memory", *map(str, args)],
+        stdin=subprocess.DEVNULL,
+        stdout=options.pop("stdout", subprocess.PIPE),
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+        **options,
+    )
+
+
+def fails(done, code):
+    """One line on stderr, nothing on stdout, and this code; returns the line."""
+    assert done.returncode == code, done.stderr
+    assert not done.stdout
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    return line
+
+
+@pytest.fixture
+def cli(capsys):
+    """The command line in this process: ``cli(*args)`` gives code, stdout and stderr."""
+
+    def run(*args):
+        code = main([str(arg) for arg in args])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def refused(cli):
+    """Run what must fail: returns the one line of the error."""
+
+    def run(code, *args):
+        got, out, err = cli(*args)
+        assert (got, out) == (code, ""), (out, err)
+        (line,) = err.splitlines()
+        assert line.startswith("error: ")
+        return line
+
+    return run
+
+
+def save(vault, documents, *, at=None, label="default", **options):
+    memory = ColonyMemory(backend=vault)
+    if at is not None:
+        memory._session.now = lambda: at
+    return memory.backup(documents, label=label, **options)
+
+
+def damage(vault, info):
+    """Spoil the content of a snapshot; its size stays."""
+    path = vault.path / f"cmem.{info.label}.{info.snapshot_id}.p0.json"
+    path.write_text(path.read_text().replace("H4sI", "AAAA"))
+
+
+def tree(path):
+    return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}

@@ -1,0 +1,447 @@
+"""The command line as a process, and what holds for every verb."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("typer")
+
+import cli_runs
+from cli_runs import POSIX, damage, fails, process, save, tree
+
+from colony_memory import ColonyMemory, __version__
+from colony_memory.__main__ import main
+from colony_memory.cli import errors
+from colony_memory.exceptions import (
+    BackupUncertain,
+    ColonyMemoryError,
+    ColonyMemoryWarning,
+    ConflictDetected,
+    PruneIncomplete,
+    QuotaExceeded,
+    RateLimited,
+    RollbackDetected,
+    SnapshotCorrupt,
+    SnapshotNotFound,
+    UnsupportedFormat,
+    UntrustedSnapshot,
+    VaultDenied,
+    VaultError,
+    VaultUnavailable,
+)
+
+environment, folder, vault, server, cli, refused = (
+    cli_runs.environment,
+    cli_runs.folder,
+    cli_runs.vault,
+    cli_runs.server,
+    cli_runs.cli,
+    cli_runs.refused,
+)
+
+
+# --- as processes
+
+
+def test_a_folder_comes_back_byte_for_byte(folder, vault, tmp_path):
+    done = process("backup", folder)
+    (info,) = ColonyMemory(backend=vault).list_snapshots()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[0] == f"saved snapshot {info.snapshot_id} of label default"
+    assert done.stdout.splitlines()[1].startswith("2 documents, ")
+    done = process("restore", tmp_path / "out")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[:3] == ["created  MEMORY.md", "created  notes/caf\u00e9.md", "created  logs/"]
+    assert tree(tmp_path / "out") == tree(folder)
+    assert (tmp_path / "out" / "logs").is_dir()
+
+
+def test_over_http_a_folder_comes_back_byte_for_byte(folder, server, tmp_path):
+    assert process("backup", folder).returncode == 0
+    server.expire_tokens()
+    assert process("restore", tmp_path / "out").returncode == 0
+    assert tree(tmp_path / "out") == tree(folder)
+    done = process("list", "--json")
+    assert [each["head"] for each in json.loads(done.stdout)["snapshots"]] == [True]
+    done = process("status")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "of 10.0 MB (0 %), 10.0 MB free" in done.stdout
+
+
+def test_the_script_is_the_same_program():
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; from colony_memory.__main__ import main; sys.exit(main())", "--version"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, f"colony-memory {__version__}\n")
+
+
+def test_the_module_is_the_same_program(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["x", "--version"])
+    with pytest.raises(SystemExit) as stop:
+        runpy.run_path(sys.modules[main.__module__].__file__, run_name="__main__")
+    assert (stop.value.code, capsys.readouterr().out) == (0, f"colony-memory {__version__}\n")
+
+
+def test_an_empty_vault_is_code_3(server, tmp_path):
+    line = fails(process("restore", tmp_path / "out"), 3)
+    assert line == "error: nothing is saved yet under label 'default'"
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_outage_at_boot_is_code_5_and_writes_nothing(folder, server, tmp_path):
+    assert process("backup", folder).returncode == 0
+    server.fault("*", "status", status=500, times=None)
+    fails(process("restore", tmp_path / "out"), 5)
+    fails(process("restore", "--fallback", tmp_path / "out"), 5)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_dropped_connection_is_code_5(server, tmp_path):
+    server.fault("GET", "drop", times=None)
+    fails(process("list"), 5)
+
+
+def test_nobody_listening_is_code_5(folder, server):
+    url = server.url
+    server.close()
+    fails(process("backup", folder, env={**os.environ, "COLONY_BASE_URL": url}), 5)
+
+
+def test_a_dead_key_is_code_5(folder, server, monkeypatch):
+    monkeypatch.setenv("COLONY_API_KEY", "col_revoked")
+    line = fails(process("backup", folder, "--json"), 5)
+    assert "check the API key" in line
+    assert "col_revoked" not in line
+
+
+def test_a_key_that_expires_meanwhile_is_code_5(folder, server):
+    server.fault("GET", "expired", times=None)
+    fails(process("backup", folder), 5)
+
+
+def test_too_little_karma_is_code_5(folder, server):
+    server.vault.karma_ok = False
+    assert "karma" in fails(process("backup", folder), 5)
+
+
+def test_too_many_operations_is_code_5_and_says_when(folder, server):
+    server.fault("*", "status", status=429, code="RATE_LIMITED", retry_after=0, times=None)
+    assert "try again" in fails(process("backup", folder), 5)
+
+
+def test_a_backup_that_may_be_live_is_code_5(folder, server):
+    server.fault("PUT", "applied", path="latest")
+    server.fault("GET", "status", status=500, path="latest", skip=1, times=None)
+    assert "it cannot be told" in fails(process("backup", folder), 5)
+
+
+def test_a_full_vault_is_code_1(folder, server):
+    server.vault.quota_bytes = 300
+    fails(process("backup", folder), 1)
+    assert server.vault.files == {}
+
+
+def test_a_damaged_snapshot_is_code_4(folder, vault, tmp_path):
+    damage(vault, save(vault, {"a.md": "x"}))
+    assert "H4sI" not in fails(process("restore", tmp_path / "out"), 4)
+
+
+def test_a_stranger_s_signature_is_code_4(vault, tmp_path):
+    pytest.importorskip("cryptography")
+    from colony_memory import Ed25519Signer
+
+    info = save(vault, {"a.md": "x"}, signer=Ed25519Signer(bytes(range(32))))
+    path = vault.path / f"cmem.default.{info.snapshot_id}.manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["created_at"] = "2020-01-01T00:00:00Z"
+    path.write_text(json.dumps(manifest))
+    assert "signature" in fails(process("restore", tmp_path / "out"), 4)
+
+
+def test_a_bad_label_is_code_2_and_says_the_spelling(folder, vault):
+    assert "'a-b'" in fails(process("backup", folder, "--label", "a b"), 2)
+
+
+@POSIX
+def test_an_interrupt_is_code_130_and_one_line(folder, server):
+    server.fault("*", "delay", seconds=20.0, times=None)
+    running = subprocess.Popen(
+        [sys.executable, "-m", "colony_memory", "backup", str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for _ in range(1000):
+        if server.calls:
+            break
+        time.sleep(0.01)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=30)
+    assert (running.returncode, out, err) == (130, "", "error: interrupted\n")
+
+
+@POSIX
+def test_a_reader_that_went_away_is_one_line(vault):
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = process("list", stdout=writing)
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (1, "error: the output was closed before it was written\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_an_output_that_takes_nothing_is_one_line(vault):
+    with Path("/dev/full").open("w") as full:
+        done = process("list", stdout=full)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "error: the output could not be written: No space left on device\n",
+    )
+
+
+@POSIX
+@pytest.mark.parametrize("redirect", [">&-", "2>&-", "2>/dev/full"])
+def test_without_a_place_to_write_to_the_code_is_still_right(vault, redirect):
+    if "/dev/full" in redirect and not Path("/dev/full").exists():
+        pytest.skip("needs /dev/full")
+    script = f'"$0" -m colony_memory restore out {redirect}'
+    done = subprocess.run(
+        ["/bin/sh", "-c", script, sys.executable], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
+
+
+HOSTILE = {
+    "[bold]b[bold] :smile:.md": "x",
+    "esc\x1b[31mred.md": "x",
+    "line\nbreak.md": "x",
+    "half\ud83d.md": "x",
+    "\u202egpj.md": "x",
+    "\u65e5\u672c.md": "x",
+}
+SHOWN = [
+    "created  [bold]b[bold] :smile:.md",
+    r"created  esc\x1b[31mred.md",
+    r"created  line\nbreak.md",
+]
+
+
+@POSIX
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_hostile_names_do_no_harm_in_any_encoding(vault, tmp_path, encoding):
+    documents = {name: value for name, value in HOSTILE.items() if "\ud83d" not in name}
+    save(vault, documents)
+    env = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "1"}
+    done = process("restore", tmp_path / "out", env=env)
+    assert (done.returncode, done.stderr) == (0, "")
+    japanese = "\u65e5\u672c.md" if encoding == "utf-8" else r"\u65e5\u672c.md"
+    assert done.stdout.splitlines()[:5] == [*SHOWN, r"created  \u202egpj.md", f"created  {japanese}"]
+    save(vault, HOSTILE)
+    for verb in (["list"], ["status"], ["restore", "--only", "*b*", tmp_path / "other"]):
+        done = process(*verb, env=env)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "\x1b" not in done.stdout
+    names = json.loads(process("list", "--json", env=env).stdout)["snapshots"][0]["doc_names"]
+    assert len(names) == len(HOSTILE)
+
+
+@POSIX
+def test_a_file_name_that_is_not_text_is_shown_escaped(vault, folder, tmp_path):
+    try:
+        (folder / os.fsdecode(b"bad\xff.md")).write_bytes(b"x")
+    except OSError:
+        pytest.skip("this file system takes no such name")
+    assert process("backup", folder).returncode == 0
+    done = process("restore", tmp_path / "out")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert r"created  bad\udcff.md" in done.stdout.splitlines()
+
+
+# --- which vault
+
+
+def test_without_a_key_the_local_vault_is_used_and_named(cli, refused, folder, tmp_path):
+    place = tmp_path / "data" / "colony-memory" / "vault"
+    another = "set COLONY_API_KEY or --vault for another"
+    line = refused(3, "restore", tmp_path / "out")
+    assert line == f"error: nothing is saved yet under label 'default', in the local vault {place}; {another}"
+    code, out, err = cli("backup", folder)
+    assert (code, err) == (0, f"using the local vault {place}; {another}\n")
+    assert out.startswith("saved ")
+    assert place.is_dir()
+    assert cli("list", "--quiet")[2] == ""
+    assert cli("list", "--json")[2] == ""
+
+
+def test_the_option_wins_over_the_environment_and_that_over_the_key(cli, server, folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLONY_MEMORY_VAULT", str(tmp_path / "one"))
+    assert cli("backup", folder)[0] == 0
+    assert (tmp_path / "one").is_dir()
+    assert cli("backup", folder, "--vault", f"file://{tmp_path}/two")[0] == 0
+    assert (tmp_path / "two").is_dir()
+    assert server.calls == []
+    monkeypatch.setenv("COLONY_MEMORY_VAULT", "")
+    assert cli("backup", folder)[0] == 0
+    assert len(server.vault.files) == 3
+
+
+# --- the rest of the interface
+
+
+def test_no_arguments_give_the_help_and_code_2(cli):
+    code, out, err = cli()
+    assert code == 2
+    assert out.startswith("Usage: colony-memory ")
+    assert err == "error: Missing command; see 'colony-memory --help'\n"
+
+
+@pytest.mark.parametrize("verb", [[], ["backup"], ["restore"], ["list"], ["status"]])
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_is_plain_text_with_an_example(cli, verb, flag):
+    code, out, err = cli(*verb, flag)
+    assert (code, err) == (0, "")
+    assert out.startswith(" ".join(["Usage: colony-memory", *verb]))
+    assert out.isascii()
+    assert ("Example" in out) == bool(verb)
+    assert max(map(len, out.splitlines())) <= 100
+
+
+def test_version(cli):
+    assert cli("--version") == (0, f"colony-memory {__version__}\n", "")
+
+
+def test_the_process_s_arguments_are_the_default(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["colony-memory", "--version"])
+    assert main() == 0
+    assert capsys.readouterr().out == f"colony-memory {__version__}\n"
+
+
+CODES = [
+    (SnapshotNotFound("m"), 3),
+    (SnapshotCorrupt("m"), 4),
+    (UnsupportedFormat("m"), 4),
+    (UntrustedSnapshot("m"), 4),
+    (RollbackDetected("m"), 4),
+    (VaultError("m"), 5),
+    (VaultUnavailable("m"), 5),
+    (VaultDenied("m"), 5),
+    (RateLimited("m"), 5),
+    (BackupUncertain("m", snapshot_id="x"), 5),
+    (QuotaExceeded("m"), 1),
+    (ConflictDetected("m", theirs="x"), 1),
+    (PruneIncomplete("m", deleted=0, failed=[]), 1),
+    (ColonyMemoryError("m"), 1),
+    (ValueError("m"), 2),
+]
+
+
+@pytest.mark.parametrize(("error", "code"), CODES, ids=lambda value: type(value).__name__)
+def test_each_error_has_its_code_and_line(refused, vault, monkeypatch, error, code):
+    def fail(self, **_):
+        raise error
+
+    monkeypatch.setattr(ColonyMemory, "list_snapshots", fail)
+    assert refused(code, "list") == "error: m"
+
+
+@pytest.mark.parametrize(
+    ("error", "line", "code"),
+    [
+        (KeyboardInterrupt(), "error: interrupted", 130),
+        (OSError(5, "Input/output error", "x"), "error: OSError: [Errno 5] Input/output error: 'x'", 1),
+        (AssertionError(), "error: AssertionError", 1),
+        (ValueError(), "error: ValueError", 2),
+        (RecursionError("too\ndeep\x1b[0m"), r"error: RecursionError: too\ndeep\x1b[0m", 1),
+    ],
+)
+def test_what_nobody_foresaw_is_one_line_too(refused, vault, monkeypatch, error, line, code):
+    def fail(self, **_):
+        raise error
+
+    monkeypatch.setattr(ColonyMemory, "list_snapshots", fail)
+    assert refused(code, "list") == line
+
+
+def test_warnings_of_any_kind_are_one_line_each_and_said_once(cli, vault, monkeypatch):
+    def warn_twice(self, **_):
+        for _ in range(2):
+            warnings.warn("over\ntwo lines\x1b[0m", ColonyMemoryWarning, stacklevel=1)
+        return []
+
+    monkeypatch.setattr(ColonyMemory, "list_snapshots", warn_twice)
+    before = warnings.showwarning
+    assert cli("list")[2] == "warning: over\\ntwo lines\\x1b[0m\n"
+    assert warnings.showwarning is before
+
+
+def test_what_libraries_log_is_not_on_stderr(server, tmp_path):
+    """The SDK logs each refusal as a warning, which Python prints where nobody has set up logging."""
+    server.fault("*", "status", status=500, times=None)
+    assert "HTTP 500" not in fails(process("status"), 5)
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (BrokenPipeError(32, "Broken pipe"), "the output was closed before it was written"),
+        (OSError(28, "No space left on device"), "the output could not be written: No space left on device"),
+    ],
+)
+def test_an_output_that_fails_takes_nothing_more(vault, tmp_path, monkeypatch, capsys, error, line):
+    class Failing(io.TextIOWrapper):
+        def write(self, text):
+            super().write(text)
+            raise error
+
+    with (tmp_path / "written").open("wb") as file, Failing(file, encoding="utf-8") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        assert main(["list"]) == 1
+    assert capsys.readouterr().err == f"error: {line}\n"
+    assert (tmp_path / "written").read_bytes() == b""
+
+
+@pytest.mark.parametrize(("module", "says"), [("rich.table", "needs the extra 'cli'"), ("os.x", "error: ModuleNot")])
+def test_what_is_missing_from_the_extra_is_told_from_what_else_is(cli, vault, monkeypatch, module, says):
+    def fail(self, **_):
+        raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+
+    monkeypatch.setattr(ColonyMemory, "list_snapshots", fail)
+    code, out, err = cli("list")
+    assert (code, out, len(err.splitlines())) == (1, "", 1)
+    assert says in err
+
+
+def test_a_stream_that_is_closed_takes_nothing():
+    errors.write(None, "x")
+
+
+def test_a_stream_without_a_descriptor_may_fail_too():
+    class Broken:
+        encoding = None
+
+        def write(self, _):
+            raise OSError(28, "full")
+
+        def fileno(self):
+            raise ValueError("none")
+
+    with pytest.raises(OSError, match="full"):
+        errors.write(Broken(), "x")

@@ -1,0 +1,62 @@
+"""The command line where its extra is not installed: these run without it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+LINE = "the command line needs the extra 'cli': pip install 'colony-memory[cli]'"
+
+
+def run_with(stub, module, code, *args):
+    """Run the command line with a module of this name in front of the real one."""
+    (stub / f"{module}.py").write_text(code)
+    env = {name: value for name, value in os.environ.items() if not name.startswith("COLONY_")}
+    env.update(PYTHONPATH=str(stub), HOME=str(stub), XDG_DATA_HOME=str(stub / "data"))
+    return subprocess.run(
+        [sys.executable, "-m", "colony_memory", *args],
+        env=env,
+        cwd=stub,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def missing(name):
+    return f"raise ModuleNotFoundError(\"No module named '{name}'\", name={name!r})\n"
+
+
+def test_without_typer_one_line_says_what_to_install(tmp_path):
+    done = run_with(tmp_path, "typer", missing("typer"), "status")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", LINE + "\n")
+
+
+def test_a_part_of_the_extra_that_is_missing_deep_inside_says_the_same(tmp_path):
+    done = run_with(tmp_path, "typer", missing("rich.console"), "status")
+    assert (done.returncode, done.stderr) == (1, LINE + "\n")
+
+
+def test_without_platformdirs_it_says_the_same_when_it_is_needed(tmp_path):
+    pytest.importorskip("typer")
+    done = run_with(tmp_path, "platformdirs", missing("platformdirs"), "list")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", LINE + "\n")
+    done = run_with(tmp_path, "platformdirs", missing("platformdirs"), "list", "--vault", "./vault")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "no snapshots\n", "")
+
+
+def test_any_other_missing_module_is_named(tmp_path):
+    done = run_with(tmp_path, "typer", "import typer_needs_this\n", "status")
+    assert done.returncode == 1
+    assert done.stderr == "error: ModuleNotFoundError: No module named 'typer_needs_this'\n"
+
+
+def test_an_extra_that_is_broken_is_not_called_missing(tmp_path):
+    done = run_with(tmp_path, "typer", "from os import nothing_of_this_name\n", "status")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ImportError: cannot import name 'nothing_of_this_name'")
+    assert len(done.stderr.splitlines()) == 1

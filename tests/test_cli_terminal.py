@@ -1,0 +1,202 @@
+"""The command line as a terminal shows it."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import struct
+import subprocess
+import sys
+import threading
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+pytest.importorskip("typer")
+
+from colony_memory import ColonyMemory, SnapshotInfo
+from colony_memory.cli import tables
+from colony_memory.cli.output import Output
+from colony_memory.testing import FakeVault, VaultServer
+from colony_memory.vaults.local import LocalVault
+
+fcntl = pytest.importorskip("fcntl")
+pty = pytest.importorskip("pty")
+termios = pytest.importorskip("termios")
+
+KEY = "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd"
+CONTROL = re.compile(r"\x1b\[[?0-9;]*[A-Za-z]")
+HIDE_CURSOR = "\x1b[?25l"
+SHOW_CURSOR = "\x1b[?25h"
+
+
+@pytest.fixture
+def environment(tmp_path):
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("COLONY_")
+        and not name.lower().endswith("_proxy")
+        and name not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
+    }
+    kept.update(
+        HOME=str(tmp_path), XDG_DATA_HOME=str(tmp_path / "data"), TERM="xterm-256color", COLONY_SDK_NO_TOKEN_CACHE="1"
+    )
+    return {**kept, "PYTHONIOENCODING": "utf-8"}
+
+
+def on_terminal(*args, env, columns=80):
+    """Run with stdout and stderr on a terminal of this width; returns the code and all that it was sent."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    running = subprocess.Popen(
+        [sys.executable, "-m", "colony_memory", *map(str, args)],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=env,
+    )
+    os.close(theirs)
+    got = []
+
+    def read():
+        while True:
+            try:
+                data = os.read(ours, 65536)
+            except OSError:  # how Linux tells that the other end is closed
+                return
+            if not data:
+                return
+            got.append(data)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    code = running.wait(timeout=60)
+    reader.join(timeout=10)
+    os.close(ours)
+    return code, b"".join(got).decode().replace("\r\n", "\n")
+
+
+def plain(sent):
+    return CONTROL.sub("", sent)
+
+
+@pytest.fixture
+def vault(tmp_path):
+    vault = LocalVault(tmp_path / "vault")
+    now = datetime.now(timezone.utc)
+    for days, label in ((500, "default"), (3, "research-notes"), (0.5, "default")):
+        memory = ColonyMemory(backend=vault)
+        memory._session.now = lambda days=days: now - timedelta(days=days, minutes=5)
+        memory.backup({"a.md": f"{days}" * 3000, "b.md": label}, label=label)
+    return vault
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_list_fits_and_gives_ages(environment, vault, columns):
+    code, sent = on_terminal("list", "--vault", vault.path, "--label", "default", env=environment, columns=columns)
+    table = plain(sent[sent.index("  id") :]).splitlines()
+    assert code == 0
+    assert max(map(len, table)) <= columns
+    assert [line.split()[3:5] for line in table[1:-1] if line[0] == "*"] == [["12h", "ago"]]
+    assert table[2].split()[1:4] == ["default", "1y", "ago"]
+    assert table[-1] == "2 snapshots; * is the latest, which restore gives"
+
+
+def test_a_long_label_is_folded_and_nothing_is_cut(environment, vault):
+    _, sent = on_terminal("list", "--vault", vault.path, env=environment)
+    table = plain(sent[sent.index("  id") :]).splitlines()
+    assert max(map(len, table)) <= 80
+    at = next(number for number, line in enumerate(table) if "research" in line)
+    assert table[at].split()[2] + table[at + 1].strip() == "research-notes"
+    infos = ColonyMemory(backend=vault).list_snapshots()
+    assert all(info.snapshot_id in plain(sent) for info in infos)
+
+
+def test_a_narrow_terminal_is_left_to_wrap_the_lines(environment, vault):
+    _, sent = on_terminal("status", "--vault", vault.path, env=environment, columns=40)
+    assert re.search(r"research-notes +1  3d ago   3d ago .* none found", plain(sent))
+
+
+def test_colour_is_not_sent_where_it_is_not_wanted(environment, vault):
+    _, sent = on_terminal("list", "--vault", vault.path, env=environment)
+    assert "\x1b[1m" in sent
+    _, sent = on_terminal("list", "--vault", vault.path, env={**environment, "NO_COLOR": "1"})
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]", sent)
+    _, sent = on_terminal("list", "--vault", vault.path, env={**environment, "TERM": "dumb"})
+    assert "\x1b[1m" not in sent
+    assert HIDE_CURSOR not in sent
+
+
+@pytest.fixture
+def server(environment):
+    with VaultServer(FakeVault()) as server:
+        environment.update(COLONY_API_KEY="col_test", COLONY_BASE_URL=server.url)
+        yield server
+
+
+def test_work_under_way_is_shown_and_cleared(environment, server, tmp_path):
+    (tmp_path / "MEMORY.md").write_text("x")
+    server.fault("GET", "delay", seconds=0.3)
+    code, sent = on_terminal("backup", tmp_path / "MEMORY.md", env=environment)
+    assert code == 0
+    assert "Saving to the hosted vault" in sent
+    assert "\u2819" in sent or "\u280b" in sent
+    shown, _, rest = sent.rpartition(SHOW_CURSOR)
+    assert HIDE_CURSOR in shown
+    assert plain(rest).splitlines()[-2].startswith("saved snapshot ")
+    ascii_only = {**environment, "PYTHONIOENCODING": "ascii"}
+    code, sent = on_terminal("restore", tmp_path / "out", env=ascii_only)
+    assert "Restoring from the hosted vault" in sent
+    assert sent.isascii()
+
+
+@pytest.mark.parametrize("flag", ["--json", "--quiet"])
+def test_nothing_moves_for_programs(environment, server, flag):
+    _, sent = on_terminal("list", flag, env=environment)
+    assert "\x1b" not in sent
+
+
+def test_an_error_and_a_warning_end_the_show(environment, server, tmp_path):
+    memory = ColonyMemory(backend=server.vault)
+    memory.backup({"a.md": "x"})
+    del server.vault.files["cmem.default.latest.json"]
+    code, sent = on_terminal("restore", tmp_path / "out", env=environment)
+    assert code == 0
+    assert "warning: the newest whole snapshot of label 'default' is" in plain(sent)
+    server.fault("*", "status", status=500, times=None)
+    code, sent = on_terminal("list", env=environment)
+    assert code == 5
+    assert plain(sent[sent.rindex(SHOW_CURSOR) :]).count("error: ") == 1
+
+
+class Terminal(io.StringIO):
+    encoding = "ascii"
+
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_in_this_process(monkeypatch):
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv("COLUMNS", "80")
+    with Output().working("Reading [bold]\x1b[31m"):
+        pass
+    assert r"Reading [bold]\x1b[31m" in plain(screen.getvalue())
+    info = SnapshotInfo(
+        "20261101T120000300000Z-abcdef", "default", "2026-11-01T12:00:00Z", ["a"] * 1000, 1, 99_900, "", True, KEY
+    )
+    drawn = plain(tables.snapshot_table([info], now=datetime(2026, 11, 1, 12, 59, tzinfo=timezone.utc)))
+    assert drawn.splitlines()[1] == "  20261101T120000300000Z-abcdef default 58m ago 1000 99.9 kB      - z6MkehRgf7"
+
+
+def test_without_a_stderr_nothing_is_shown(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    with Output().working("Reading"):
+        Output().note("unseen")
+    monkeypatch.setattr(sys, "stdout", None)
+    assert tables.snapshot_table([], now=datetime.now(timezone.utc)) == "no snapshots"
+    Output().answer("unseen")

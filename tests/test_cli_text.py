@@ -1,0 +1,146 @@
+"""Sizes, times, lines and tables of the command line."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+pytest.importorskip("typer")
+
+from cli_runs import NOON
+
+from colony_memory import SnapshotInfo
+from colony_memory.capture import Written
+from colony_memory.cli import app, summary, tables, text
+from colony_memory.reports import LabelMap, VaultMap
+
+
+def snapshot(**changes):
+    fields = {
+        "snapshot_id": "20261101T120000300000Z-abcdef",
+        "label": "default",
+        "created_at": "2026-11-01T12:00:00Z",
+        "doc_names": ["a.md"],
+        "part_count": 1,
+        "byte_size": 10,
+        "plaintext_sha256": "sha256:" + "0" * 64,
+    }
+    return SnapshotInfo(**{**fields, **changes})
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (99_949, "99.9 kB"),
+        (99_950, "100 kB"),
+        (999_499, "999 kB"),
+        (999_500, "1.0 MB"),
+        (10_000_000, "10.0 MB"),
+        (84 * 10**9, "84.0 GB"),
+        (5 * 10**12, "5.0 TB"),
+        (5 * 10**15, "5000 TB"),
+    ],
+)
+def test_sizes(count, said):
+    assert text.size(count) == said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0, "just now"),
+        (0.9, "just now"),
+        (1, "1s ago"),
+        (59, "59s ago"),
+        (61, "1m ago"),
+        (7200, "2h ago"),
+        (3 * 86400, "3d ago"),
+        (800 * 86400, "2y ago"),
+        (-7300, "in 2h"),
+    ],
+)
+def test_ages(seconds, said):
+    assert text.age(NOON, NOON + timedelta(seconds=seconds)) == said
+
+
+def test_ages_of_the_first_and_the_last_moment():
+    assert text.age(datetime.min.replace(tzinfo=timezone.utc), NOON).endswith("y ago")
+    assert text.age(datetime.max.replace(tzinfo=timezone.utc), NOON).startswith("in ")
+
+
+@pytest.mark.parametrize(
+    ("changes", "moment"),
+    [
+        ({}, NOON),
+        ({"snapshot_id": "handmade"}, NOON.replace(microsecond=0)),
+        ({"created_at": "2026-11-01T11:59:00Z"}, datetime(2026, 11, 1, 11, 59, tzinfo=timezone.utc)),
+        ({"created_at": "9999-12-31T23:59:59Z"}, NOON),
+        ({"created_at": "?"}, NOON),
+        ({"created_at": "?", "snapshot_id": "x"}, datetime.min.replace(tzinfo=timezone.utc)),
+    ],
+)
+def test_when_a_snapshot_was_made(changes, moment):
+    assert text.made_at(snapshot(**changes)) == moment
+
+
+def test_signers_are_told_apart_by_the_beginning_of_their_key():
+    key = "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd"
+    assert text.signer(snapshot()) == "-"
+    assert text.signer(snapshot(signed=True, issuer=key)) == "z6MkehRgf7"
+    assert text.signer(snapshot(signed=True)) == "?"
+    assert text.signer(snapshot(signed=True, issuer="\x1b[31m")) == r"\x1b[31m"
+
+
+def test_a_table_in_a_file_is_never_cut():
+    label = "l" * 150
+    row = tables.snapshot_table([snapshot(label=label)], now=NOON).splitlines()[1]
+    assert label in row
+    assert row.endswith(" -")
+
+
+def test_a_summary_counts_what_there_is():
+    written = Written(created=(), replaced=("a",), unchanged=("b", "c"), directories=("x", "y"))
+    lines = summary.restore_lines(snapshot(), written, directory="out", dry_run=False, now=NOON)
+    assert lines[-1] == "out: 0 created, 2 empty folders, 1 replaced, 2 unchanged"
+    lines = summary.backup_lines(snapshot(stored_bytes=0), left_out=0, now=NOON)
+    assert lines[1] == "1 document, 10 B, stored as -"
+
+
+def vault_map(**changes):
+    label = LabelMap("default", 0, None, None, 0, 0, None, dangling=True, orphans=("x",))
+    fields = {
+        "labels": (label,),
+        "files": 1,
+        "foreign_files": 0,
+        "complete": False,
+        "quota_bytes": 1000,
+        "used_bytes": 250,
+        "available_bytes": None,
+        "operations_left": 59,
+    }
+    return VaultMap(**{**fields, **changes})
+
+
+def test_status_says_what_little_is_known():
+    lines = tables.status_table(vault_map(), url="x\x1by", now=NOON).splitlines()
+    assert lines[:4] == [
+        r"vault  x\x1by",
+        "used   250 B of 1.0 kB (25 %)",
+        "files  1",
+        "left   59 uploads and deletes this hour",
+    ]
+    assert lines[-1].endswith("no usable pointer; 1 leftover file")
+    assert summary.warning_lines(vault_map()) == ["warning: the vault did not list all of its files: there may be more"]
+
+
+def test_the_verbs_are_these():
+    assert [command.name or command.callback.__name__ for command in app.app.registered_commands] == [
+        "backup",
+        "restore",
+        "list",
+        "status",
+    ]

@@ -1,0 +1,212 @@
+"""backup, list and status on the command line."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+
+pytest.importorskip("typer")
+
+import cli_runs
+from cli_runs import NOON, save
+
+from colony_memory import ColonyMemory
+from colony_memory.capture import LeftOut, read_folder
+from colony_memory.cli import text
+
+environment, folder, vault, server, cli, refused = (
+    cli_runs.environment,
+    cli_runs.folder,
+    cli_runs.vault,
+    cli_runs.server,
+    cli_runs.cli,
+    cli_runs.refused,
+)
+
+
+# --- backup
+
+
+def test_backup_says_what_was_left_out_and_is_code_1(cli, vault, folder):
+    (folder / "link").symlink_to("MEMORY.md")
+    code, out, err = cli("backup", folder)
+    assert code == 1
+    assert out.splitlines()[1].startswith("2 documents, 1 left out, ")
+    assert err == "left out: link: symbolic link, not followed\n"
+    assert ColonyMemory(backend=vault).latest() is not None
+    code, out, err = cli("backup", folder, "--json")
+    assert (code, err) == (1, "left out: link: symbolic link, not followed\n")
+    answer = json.loads(out)
+    assert answer["left_out"] == [{"name": "link", "reason": "symbolic link, not followed"}]
+    assert answer["snapshot"]["reused"] is True
+    code, out, err = cli("backup", folder, "--quiet")
+    assert (code, out, err) == (1, "", "left out: link: symbolic link, not followed\n")
+
+
+def test_what_was_left_out_is_shown_escaped(cli, vault, folder, monkeypatch):
+    name = "bad\x1b[2J\udcff"
+    left = (LeftOut(name, "it\nvanished"),)
+    capture = read_folder(folder)
+    monkeypatch.setattr("colony_memory.capture.read_paths", lambda _: type(capture)(capture.documents, left))
+    assert cli("backup", folder)[2] == "left out: bad\\x1b[2J\\udcff: it\\nvanished\n"
+
+
+def test_backup_of_what_is_saved_already_writes_nothing(cli, vault, folder):
+    cli("backup", folder)
+    before = vault.vault_list_files()
+    code, out, err = cli("backup", folder)
+    assert (code, err) == (0, "")
+    first, second, third = out.splitlines()
+    assert first.startswith("unchanged since 20")
+    assert first.endswith("; nothing written")
+    assert second.startswith("latest is snapshot ")
+    assert third.startswith("2 documents, ")
+    assert vault.vault_list_files() == before
+
+
+def test_backup_takes_files_and_folders_and_keeps_so_many(cli, vault, folder):
+    for round_ in range(3):
+        (folder / "MEMORY.md").write_text(f"round {round_} " * 20)
+        assert cli("backup", "--label", "Research ", "--keep", "2", folder / "MEMORY.md", folder / "notes")[0] == 0
+    infos = ColonyMemory(backend=vault).list_snapshots()
+    assert [info.label for info in infos] == ["research", "research"]
+    assert "MEMORY.md" in infos[0].doc_names
+
+
+def test_quiet_says_nothing_of_what_went_well(cli, folder, tmp_path):
+    assert cli("backup", "--quiet", folder) == (0, "", "")
+    assert cli("restore", "-q", tmp_path / "out") == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["backup"], "Missing argument 'PATH'; see 'colony-memory backup --help'"),
+        (["backup", "nowhere"], "'nowhere': no such file or directory"),
+        (["backup", ""], "an empty path"),
+        (["backup", "empty"], "nothing to back up"),
+        (["backup", "--frob", "memory"], "--frob"),
+        (["backup", "--keep", "0", "memory"], "see 'colony-memory backup --help'"),
+        (["backup", "--keep", "many", "memory"], "see 'colony-memory backup --help'"),
+        (["backup", "--label"], "--label"),
+        (["restore"], "Missing argument 'DIR'; see 'colony-memory restore --help'"),
+        (["restore", ""], "an empty path"),
+        (["restore", "memory/MEMORY.md"], "is not a directory"),
+        (["restore", "out", "--only", "*.png"], "nothing in the snapshot matches '*.png'"),
+        (["restore", "out", "--snapshot", "../x"], "is not a snapshot id"),
+        (["restore", "out", "again"], "again"),
+        (["list", "--label", "\u00e9"], "give the label a name"),
+        (["status", "--label", "a b"], "use 'a-b'"),
+        (["list", "--vault", ""], "empty vault URL"),
+        (["list", "--vault", "memory:"], "would be gone"),
+        (["list", "--vault", "colony:"], "set COLONY_API_KEY"),
+        (["list", "--vault", "COLONY://"], "set COLONY_API_KEY"),
+        (["list", "--vault", "gopher://x"], "gopher: is no kind of vault"),
+        (["list", "--vault", "memory/MEMORY.md"], "is not a directory"),
+        (["frob"], "frob"),
+        (["--frob"], "see 'colony-memory --help'"),
+        (["list", "--a\x1b[31m\nb"], "see 'colony-memory list --help'"),
+    ],
+)
+def test_usage_errors_are_one_line_and_code_2(refused, vault, folder, arguments, says):
+    (folder.parent / "empty").mkdir()
+    save(vault, {"a.md": "x"})
+    line = refused(2, *arguments)
+    assert says in line
+    assert "\x1b" not in line
+    assert not (folder.parent / "out").exists()
+
+
+def test_a_vault_inside_what_is_saved_is_refused(refused, cli, folder, tmp_path):
+    inside = folder / "vault"
+    assert "each backup would hold all the ones before" in refused(2, "backup", folder, "--vault", inside)
+    assert "keep the vault elsewhere" in refused(2, "backup", folder, "--vault", folder)
+    assert not inside.exists()
+    assert cli("backup", folder / "notes", "--vault", inside)[0] == 0
+
+
+# --- list and status
+
+
+def test_an_empty_vault_lists_as_such(cli, vault):
+    assert cli("list") == (0, "no snapshots\n", "")
+    assert cli("list", "--label", "other", "--quiet") == (0, "no snapshots\n", "")
+    assert cli("list", "--json") == (0, '{\n  "snapshots": []\n}\n', "")
+    code, out, err = cli("status")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[-1] == "no snapshots"
+
+
+def test_list_shows_the_newest_first_and_marks_the_latest(cli, vault):
+    first = save(vault, {"a.md": "x" * 5000}, at=NOON)
+    second = save(vault, {"a.md": "y", "b.md": "z"}, at=NOON + timedelta(days=1))
+    other = save(vault, {"a.md": "x"}, at=NOON + timedelta(days=2), label="other")
+    code, out, err = cli("list")
+    assert (code, err) == (0, "")
+    heads, *rows, foot = out.splitlines()
+    assert heads.split() == ["id", "label", "created", "docs", "size", "stored", "signed", "by"]
+    assert [row[:31] for row in rows] == [
+        f"* {other.snapshot_id}",
+        f"* {second.snapshot_id}",
+        f"  {first.snapshot_id}",
+    ]
+    assert rows[2].split()[1:] == [
+        *("default", "2026-11-01", "12:00", "UTC", "1", "5.0", "kB"),
+        *text.size(first.stored_bytes).split(),
+        "-",
+    ]
+    assert foot == "3 snapshots; * is the latest, which restore gives"
+    assert len(cli("list", "--label", "other")[1].splitlines()) == 3
+    listed = json.loads(cli("list", "--json", "--label", "default")[1])["snapshots"]
+    assert [each["snapshot_id"] for each in listed] == [second.snapshot_id, first.snapshot_id]
+
+
+def test_list_names_the_label_of_the_environment(cli, vault, monkeypatch):
+    save(vault, {"a.md": "x"})
+    save(vault, {"a.md": "x"}, label="other")
+    monkeypatch.setenv("COLONY_MEMORY_LABEL", "other")
+    assert cli("list")[1].splitlines()[-1].startswith("1 snapshot;")
+    monkeypatch.setenv("COLONY_MEMORY_LABEL", "")
+    assert cli("list")[1].splitlines()[-1].startswith("2 snapshots;")
+
+
+def test_list_warns_of_what_it_leaves_out(cli, vault):
+    info = save(vault, {"a.md": "x"})
+    (vault.path / f"cmem.default.{info.snapshot_id}.p0.json").unlink()
+    code, out, err = cli("list", "--json")
+    assert (code, json.loads(out)) == (0, {"snapshots": []})
+    (line,) = err.splitlines()
+    assert line.startswith("warning: a snapshot of label 'default' is left out of the list: ")
+
+
+def test_status_shows_quota_labels_and_what_is_wrong(cli, vault):
+    save(vault, {"a.md": "x" * 3000}, at=NOON)
+    lost = save(vault, {"a.md": "x"}, label="other")
+    (vault.path / f"cmem.other.{lost.snapshot_id}.manifest.json").write_text("{")
+    code, out, err = cli("status")
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[0] == f"vault  {vault.path}"
+    assert lines[1].startswith("used   ")
+    assert lines[2] == "files  6"
+    assert lines[4].split() == ["label", "snapshots", "newest", "oldest", "size", "stored", "problems"]
+    assert lines[5].split()[:5] == ["default", "1", "2026-11-01", "12:00", "UTC"]
+    assert lines[5].endswith("  none found")
+    assert lines[6].split()[:4] == ["other", "0", "-", "-"]
+    assert "1 broken" in lines[6]
+    (line,) = err.splitlines()
+    assert line.startswith("warning: label other: ")
+    code, out, err = cli("status", "--label", "Default", "--json")
+    answer = json.loads(out)
+    assert (code, err) == (0, "")
+    assert [each["label"] for each in answer["labels"]] == ["default"]
+    assert answer["vault"] == str(vault.path)
+    assert answer["files"] == 6
+
+
+def test_status_of_a_hosted_vault_before_the_first_backup(cli, server):
+    code, out, err = cli("status")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[:2] == ["vault  colony:", "used   0 B; the vault gives room with the first backup"]
