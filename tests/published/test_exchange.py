@@ -1,0 +1,342 @@
+"""What either of the two packages writes, the other restores, verifies, lists and prunes."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import warnings
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from colony_memory import ColonyMemory, ColonyMemoryWarning, SnapshotInfo, UntrustedSnapshot, snapshot
+from published.peer_client import PeerError, PublishedPeer
+from published.strict_vault import StrictVault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytest.importorskip("cryptography")
+pytestmark = pytest.mark.network
+
+SEED = bytes(range(32))
+DID_KEY = "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd"
+SMALL_PART = 64
+SHARED_FIELDS = [
+    "snapshot_id",
+    "label",
+    "created_at",
+    "doc_names",
+    "part_count",
+    "byte_size",
+    "plaintext_sha256",
+    "signed",
+    "issuer",
+]
+DOCUMENTS = {
+    "MEMORY.md": "# Ich bin Ada\nline 2\r\nline 3\n" + "".join(f"fact {n}: {n * n}\n" for n in range(200)),
+    "日記/十一月.md": "今日は晴れ。🌤 e\u0301 is not é\n",
+    "e\u0301.md": "decomposed name",
+    "é.md": "composed name",
+    "заметки.txt": "ёлка\u2028линия\x00NUL \ufeffBOM",
+    "empty.json": "",
+}
+
+both_signatures = pytest.mark.parametrize("seed", [None, SEED], ids=["unsigned", "signed"])
+both_sizes = pytest.mark.parametrize("part_chars", [None, SMALL_PART], ids=["one-part", "many-parts"])
+
+
+@contextmanager
+def warnings_allowed() -> Iterator[None]:
+    """A client may warn of what an older one left out; other warnings stay errors."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)
+        yield
+
+
+def our_client(files: dict[str, str], seed: bytes | None = None) -> tuple[ColonyMemory, StrictVault]:
+    """Our client over these files; with a seed, one that signs and lives with an older client beside it."""
+    vault = StrictVault(files)
+    options: dict[str, Any] = {}
+    if seed is not None:
+        from colony_memory import Ed25519Signer
+
+        options["signer"] = Ed25519Signer(seed)
+        if "accept_legacy_pointer" in inspect.signature(ColonyMemory.__init__).parameters:
+            options["accept_legacy_pointer"] = True
+    return ColonyMemory(backend=vault, **options), vault
+
+
+def published_fields(info: SnapshotInfo | None) -> dict[str, Any]:
+    return {name: getattr(info, name) for name in SHARED_FIELDS}
+
+
+def with_part_chars(monkeypatch: pytest.MonkeyPatch, part_chars: int | None) -> None:
+    if part_chars is not None:
+        monkeypatch.setattr(snapshot, "PART_CHARS", part_chars)
+
+
+def names_of(files: dict[str, str], snapshot_id: str) -> set[str]:
+    return {name for name in files if snapshot_id in name}
+
+
+def test_peer_is_the_published_release(peer: PublishedPeer) -> None:
+    import colony_memory
+
+    hello = peer.hello()
+    assert hello["version"] == "0.1.1"
+    assert hello["module"] != colony_memory.__file__
+    assert ".cache" in hello["module"]
+
+
+@both_signatures
+@both_sizes
+def test_ours_reads_theirs(peer: PublishedPeer, seed: bytes | None, part_chars: int | None) -> None:
+    written = peer.call("backup", {}, documents=DOCUMENTS, label="home", signer_seed=seed, part_chars=part_chars)
+    ours, vault = our_client(written.files)
+    assert ours.restore(label="home") == DOCUMENTS
+    assert ours.restore(label="home", snapshot_id=written.result["snapshot_id"]) == DOCUMENTS
+    [listed] = ours.list_snapshots(label="home")
+    assert published_fields(listed) == written.result
+    assert published_fields(ours.latest(label="home")) == written.result
+    report = ours.verify(label="home")
+    assert report, report
+    assert [check.signature for check in report.snapshots] == ["ok" if seed else "missing"]
+    assert written.result["issuer"] == (DID_KEY if seed else None)
+    assert (written.result["part_count"] > 10) is (part_chars is not None)
+    assert vault.files == written.files
+
+
+@both_signatures
+@both_sizes
+def test_theirs_reads_ours(
+    peer: PublishedPeer, seed: bytes | None, part_chars: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_part_chars(monkeypatch, part_chars)
+    ours, vault = our_client({}, seed)
+    ours.backup({"MEMORY.md": "first"}, label="home")
+    info = ours.backup(DOCUMENTS, label="home")
+    assert peer.call("restore", vault.files, label="home").result == DOCUMENTS
+    by_id = peer.call("restore", vault.files, label="home", snapshot_id=info.snapshot_id)
+    assert by_id.result == DOCUMENTS
+    listed = peer.call("list", vault.files, label="home").result
+    assert [entry["snapshot_id"] for entry in listed] == [s.snapshot_id for s in ours.list_snapshots()]
+    assert listed[0] == published_fields(info)
+    assert peer.call("latest", vault.files, label="home").result == published_fields(info)
+    assert info.issuer == (DID_KEY if seed else None)
+    assert (info.part_count > 10) is (part_chars is not None)
+
+
+@both_signatures
+def test_what_ours_adds_does_not_disturb_theirs(
+    peer: PublishedPeer, seed: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Our files have every published field, of the same type, and more; theirs reads them all the same."""
+    theirs = peer.call("backup", {}, documents={"a": "1"}, label="home", signer_seed=seed).files
+    ours, vault = our_client({}, seed)
+    first = ours.backup({"a": "1"}, label="home")
+    second = ours.backup({"a": "2"}, label="home")
+
+    def fields(files: dict[str, str], suffix: str) -> dict[str, type]:
+        [content] = [text for name, text in files.items() if name.endswith(suffix)]
+        return {key: type(value) for key, value in json.loads(content).items()}
+
+    newest = {name: vault.files[name] for name in names_of(vault.files, second.snapshot_id)}
+    for suffix in (".manifest.json", ".p0.json"):
+        expected = fields(theirs, suffix)
+        assert {key: fields(newest, suffix)[key] for key in expected} == expected
+    pointer = fields(vault.files, "latest.json")
+    assert {key: pointer[key] for key in fields(theirs, "latest.json")} == fields(theirs, "latest.json")
+    manifest = json.loads(vault.files[snapshot.manifest_filename("home", second.snapshot_id)])
+    assert manifest["previous"]["snapshot_id"] == first.snapshot_id
+    assert len(pointer) > len(fields(theirs, "latest.json"))
+    assert peer.call("restore", vault.files, label="home").result == {"a": "2"}
+    older = peer.call("restore", vault.files, label="home", snapshot_id=first.snapshot_id)
+    assert older.result == {"a": "1"}
+
+
+def test_theirs_reads_a_lone_surrogate_that_only_ours_can_write(peer: PublishedPeer) -> None:
+    documents = {"log.txt": "cut in half: \ud83d"}
+    with pytest.raises(PeerError, match="UnicodeEncodeError"):
+        peer.call("backup", {}, documents=documents)
+    ours, vault = our_client({})
+    ours.backup(documents)
+    assert peer.call("restore", vault.files).result == documents
+
+
+@both_signatures
+@both_sizes
+def test_ours_prunes_theirs(peer: PublishedPeer, seed: bytes | None, part_chars: int | None) -> None:
+    files: dict[str, str] = {}
+    ids = []
+    for number in range(4):
+        documents = {**DOCUMENTS, "n": str(number)}
+        reply = peer.call("backup", files, documents=documents, label="home", signer_seed=seed, part_chars=part_chars)
+        files = reply.files
+        ids.append(reply.result["snapshot_id"])
+    ours, vault = our_client(files)
+    assert ours.prune(label="home", keep=2) == 2
+    for removed in ids[:2]:
+        assert names_of(vault.files, removed) == set()
+    left = peer.call("list", vault.files, label="home").result
+    assert [entry["snapshot_id"] for entry in left] == [ids[3], ids[2]]
+    assert peer.call("restore", vault.files, label="home").result["n"] == "3"
+    assert peer.call("restore", vault.files, label="home", snapshot_id=ids[2]).result["n"] == "2"
+
+
+@both_signatures
+@both_sizes
+def test_theirs_prunes_ours(
+    peer: PublishedPeer, seed: bytes | None, part_chars: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_part_chars(monkeypatch, part_chars)
+    ours, vault = our_client({}, seed)
+    ids = [ours.backup({**DOCUMENTS, "n": str(n)}, label="home").snapshot_id for n in range(4)]
+    reply = peer.call("prune", vault.files, label="home", keep=2)
+    assert reply.result == 2
+    for removed in ids[:2]:
+        assert names_of(reply.files, removed) == set()
+    after, vault = our_client(reply.files, seed)
+    with warnings_allowed():
+        assert [info.snapshot_id for info in after.list_snapshots(label="home")] == [ids[3], ids[2]]
+        assert after.restore(label="home")["n"] == "3"
+        assert after.restore(label="home", snapshot_id=ids[2])["n"] == "2"
+        assert after.backup({**DOCUMENTS, "n": "4"}, label="home").snapshot_id > ids[3]
+    assert peer.call("restore", vault.files, label="home").result["n"] == "4"
+
+
+@both_signatures
+def test_deleting_what_the_other_wrote(peer: PublishedPeer, seed: bytes | None) -> None:
+    first = peer.call("backup", {}, documents={"n": "1"}, signer_seed=seed)
+    second = peer.call("backup", first.files, documents={"n": "2"}, signer_seed=seed)
+    ours, vault = our_client(second.files, seed)
+    with warnings_allowed():
+        ours.delete_snapshot(label="default", snapshot_id=second.result["snapshot_id"])
+    assert names_of(vault.files, second.result["snapshot_id"]) == set()
+    assert peer.call("restore", vault.files).result == {"n": "1"}
+
+    with warnings_allowed():
+        third = ours.backup({"n": "3"})
+    reply = peer.call("delete", vault.files, label="default", snapshot_id=first.result["snapshot_id"])
+    after, _ = our_client(reply.files, seed)
+    with warnings_allowed():
+        assert [info.snapshot_id for info in after.list_snapshots()] == [third.snapshot_id]
+        assert after.restore() == {"n": "3"}
+
+
+@both_signatures
+def test_labels_stay_apart(peer: PublishedPeer, seed: bytes | None) -> None:
+    files: dict[str, str] = {}
+    expected: dict[str, dict[str, str]] = {}
+    for round_number in range(2):
+        for label in ("default", "home", "home-2", "work_log"):
+            for writer in ("theirs", "ours"):
+                documents = {"MEMORY.md": f"{label} {writer} {round_number}"}
+                if writer == "theirs":
+                    reply = peer.call("backup", files, documents=documents, label=label, signer_seed=seed)
+                    files = reply.files
+                else:
+                    ours, vault = our_client(files, seed)
+                    with warnings_allowed():
+                        ours.backup(documents, label=label)
+                    files = vault.files
+                expected[label] = documents
+    ours, vault = our_client(files, seed)
+    with warnings_allowed():
+        assert ours.prune(label="home", keep=1) == 3
+    files = peer.call("prune", vault.files, label="work_log", keep=1).files
+    ours, _ = our_client(files, seed)
+    for label, documents in expected.items():
+        count = 1 if label in ("home", "work_log") else 4
+        assert len(peer.call("list", files, label=label).result) == count
+        assert peer.call("restore", files, label=label).result == documents
+        with warnings_allowed():
+            assert len(ours.list_snapshots(label=label)) == count
+            assert ours.restore(label=label) == documents
+    with warnings_allowed():
+        assert len(ours.list_snapshots()) == len(peer.call("list", files).result) == 10
+
+
+def test_label_that_both_fold(peer: PublishedPeer) -> None:
+    files = peer.call("backup", {}, documents={"n": "1"}, label=" Home ").files
+    ours, vault = our_client(files)
+    assert ours.restore(label=" HOME") == {"n": "1"}
+    ours.backup({"n": "2"}, label="hOME ")
+    assert peer.call("restore", vault.files, label="home").result == {"n": "2"}
+
+
+@both_signatures
+def test_ten_rounds_of_alternating_writers(peer: PublishedPeer, seed: bytes | None) -> None:
+    files: dict[str, str] = {}
+    written: list[tuple[str, dict[str, str]]] = []
+    for number in range(10):
+        documents = {**DOCUMENTS, "n": str(number)}
+        if number % 2:
+            ours, vault = our_client(files, seed)
+            with warnings_allowed():
+                info = ours.backup(documents, label="home", prune_keep=3)
+            files, snapshot_id = vault.files, info.snapshot_id
+        else:
+            reply = peer.call("backup", files, documents=documents, label="home", prune_keep=3, signer_seed=seed)
+            files, snapshot_id = reply.files, reply.result["snapshot_id"]
+        written.append((snapshot_id, documents))
+        kept = dict(written[-3:])
+        assert list(kept) == sorted(kept)
+        ours, _ = our_client(files, seed)
+        with warnings_allowed():
+            assert ours.restore(label="home") == documents
+            assert [info.snapshot_id for info in ours.list_snapshots()] == sorted(kept, reverse=True)
+        assert peer.call("restore", files, label="home").result == documents
+        listed = peer.call("list", files, label="home").result
+        assert [entry["snapshot_id"] for entry in listed] == sorted(kept, reverse=True)
+        for each, content in kept.items():
+            assert peer.call("restore", files, label="home", snapshot_id=each).result == content
+            with warnings_allowed():
+                assert ours.restore(label="home", snapshot_id=each) == content
+
+
+def test_a_signature_covers_what_either_wrote(peer: PublishedPeer) -> None:
+    def alter(files: dict[str, str]) -> dict[str, str]:
+        [name] = [name for name in files if name.endswith(".manifest.json")]
+        manifest = json.loads(files[name])
+        manifest["created_at"] = "2020-01-01T00:00:00Z"
+        return {**files, name: json.dumps(manifest)}
+
+    theirs = peer.call("backup", {}, documents=DOCUMENTS, signer_seed=SEED).files
+    with pytest.raises(UntrustedSnapshot):
+        our_client(alter(theirs))[0].restore()
+    ours, vault = our_client({}, SEED)
+    ours.backup(DOCUMENTS)
+    with pytest.raises(PeerError, match="signature does not verify"):
+        peer.call("restore", alter(vault.files))
+
+
+def test_pinning_client_takes_what_its_key_signed_in_theirs(peer: PublishedPeer) -> None:
+    files = peer.call("backup", {}, documents=DOCUMENTS, signer_seed=SEED).files
+    ours, _ = our_client(files, SEED)
+    with warnings_allowed():
+        assert ours.restore() == DOCUMENTS
+
+
+def test_peer_lives_at_the_time_it_is_told(peer: PublishedPeer) -> None:
+    moment = datetime(2030, 1, 2, 3, 4, 5, 678901, tzinfo=timezone.utc)
+    reply = peer.call("backup", {}, documents={"n": "1"}, now=moment)
+    assert reply.result["created_at"] == "2030-01-02T03:04:05Z"
+    assert reply.result["snapshot_id"].startswith("20300102T030405678901Z-")
+    again = peer.call("backup", {}, documents={"n": "1"})
+    assert not again.result["snapshot_id"].startswith("2030")
+
+
+@pytest.mark.parametrize("applied", [False, True])
+def test_peer_loses_its_vault_when_told(peer: PublishedPeer, applied: bool) -> None:
+    """A backup that dies in its manifest upload, the third call; ours finds nothing or reads it back."""
+    with pytest.raises(PeerError, match="does not answer") as died:
+        peer.call("backup", {}, documents={"n": "1"}, stop_at=2, applied=applied)
+    assert died.value.kind == "ConnectionError"
+    assert [call[0] for call in died.value.calls] == ["status", "put", "put"]
+    assert len(died.value.files) == 1 + applied
+    ours, _ = our_client(died.value.files)
+    with warnings_allowed():
+        assert len(ours.list_snapshots()) == applied

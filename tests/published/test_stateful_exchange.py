@@ -1,0 +1,66 @@
+"""The same state machine with the published client as one of the writers, in its own environment."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+from memory_machine import DOCUMENTS, JUMPS, START, MemoryMachine
+
+from published.peer_client import PublishedPeer
+
+pytestmark = pytest.mark.network
+
+
+class ExchangeMachine(MemoryMachine):
+    """0.1.1 saves and prunes in the same vault, by a clock of its own."""
+
+    peer: PublishedPeer
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.peer_skew = START - START
+
+    def ask(self, verb, **arguments):
+        self.now = self.now.replace(microsecond=(self.now.microsecond + 1) % 1_000_000)
+        reply = self.peer.call(verb, dict(self.fake.files), now=self.now + self.peer_skew, **arguments)
+        for name in set(self.fake.files) - set(reply.files):
+            self.fake.vault_delete_file(name)
+        for name, text in reply.files.items():
+            if self.fake.files.get(name) != text:
+                self.fake.vault_upload_file(name, text)
+        return reply.result
+
+    @rule(documents=DOCUMENTS, keep=st.sampled_from([None, None, 2]))
+    def the_published_client_backs_up(self, documents, keep):
+        result = self.ask("backup", documents=documents, prune_keep=keep)
+        self.known[result["snapshot_id"]] = documents
+        self.heads = [documents]
+        assert self.client(0).restore() == documents
+
+    @rule(keep=st.integers(1, 3))
+    def the_published_client_prunes(self, keep):
+        self.ask("prune", label="default", keep=keep)
+
+    @rule()
+    def the_published_client_restores(self):
+        if any(name.endswith("latest.json") for name in self.fake.files):
+            assert self.ask("restore") in self.heads
+
+    @rule(jump=JUMPS)
+    def its_clock_jumps(self, jump):
+        self.peer_skew = jump
+
+
+def test_a_vault_shared_with_the_published_client():
+    with PublishedPeer.start() as peer:
+        ExchangeMachine.peer = peer
+        case = ExchangeMachine.TestCase
+        case.settings = settings(
+            max_examples=120,
+            stateful_step_count=20,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        )
+        case("runTest").runTest()
