@@ -1,0 +1,303 @@
+"""What the documents say is true: every snippet and command in them runs, and every name in them is there."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import json
+import re
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from documentation_pages import (
+    BUILDING,
+    CHANGELOG,
+    PAGES,
+    README,
+    ROOT,
+    Block,
+    Stage,
+    fits,
+    is_installation,
+    need_extras,
+    open_stage,
+    read,
+    read_blocks,
+)
+
+import colony_memory
+from colony_memory import ColonyMemory, exceptions
+
+__all__ = ["open_stage"]
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BLOCKS = [block for page in PAGES for block in read_blocks(page)]
+RUNNING = [block for block in BLOCKS if block.runs]
+DOCUMENTS = [*PAGES, CHANGELOG]
+DOCTESTED = ("colony_memory", "colony_memory.client", "colony_memory.signing")
+NEEDS = {"colony_memory.signing": "cryptography"}
+
+
+def without_fences(text: str) -> str:
+    return re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+# Snippets and commands
+
+
+@pytest.mark.parametrize("block", RUNNING, ids=str)
+def test_block_runs(open_stage: Callable[[Path], Stage], block: Block) -> None:
+    need_extras(block)
+    open_stage(block.page).run(block)
+
+
+def test_every_block_is_of_a_kind_that_is_looked_at() -> None:
+    kinds = {"python", "sh", "console", "crontab", "json", "text"}
+    assert [str(block) for block in BLOCKS if block.language not in kinds] == []
+    assert len(RUNNING) > 50
+
+
+def test_json_is_json() -> None:
+    for block in BLOCKS:
+        if block.language == "json":
+            assert isinstance(json.loads(block.text), dict), block
+
+
+@pytest.mark.parametrize("heading", BUILDING)
+def test_readme_has_one_line_for_a_newcomer(heading: str) -> None:
+    blocks = [block for block in read_blocks(README) if block.heading == heading]
+    assert [block.language for block in blocks] == ["sh"]
+    assert len(blocks[0].text.splitlines()) == 1
+
+
+def test_the_tests_are_run_by_the_line_of_the_readme() -> None:
+    (block,) = (block for block in read_blocks(README) if block.heading == "Test it")
+    assert block.text.strip() == (
+        "python3 -m venv .venv && .venv/bin/python -m pip install -q -U pip && "
+        ".venv/bin/python -m pip install -q -e '.[all]' --group dev && .venv/bin/python -m pytest"
+    )
+
+
+def test_the_line_to_try_it_shows_that_nothing_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("typer")
+    (block,) = (block for block in read_blocks(README) if block.heading == "Try it")
+    steps = block.text.strip().split(" && ")
+    building, using = steps[:3], steps[3:]
+    assert [re.search("venv|pip", step) is not None for step in building] == [True] * 3
+    assert not any("pip" in step for step in using)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    here = " && ".join(using).replace(".venv/bin", str(Path(sys.executable).parent))
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", here], cwd=ROOT, capture_output=True, encoding="utf-8", check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "nothing differs"
+    assert done.stderr == ""
+    assert [path.parent.name for path in tmp_path.glob("*/restored")] == [path.name for path in tmp_path.iterdir()]
+
+
+def test_what_is_installed_has_the_extras_that_it_names() -> None:
+    extras = set(
+        re.findall(r"^(\w+) = \[", read(ROOT / "pyproject.toml").split("[dependency-groups]")[0], re.MULTILINE)
+    )
+    commands = [block for block in BLOCKS if is_installation(block)]
+    assert commands
+    for block in [*commands, *(block for block in read_blocks(README) if block.heading in BUILDING)]:
+        for named in re.findall(r"(?:colony-memory|\.)\[([\w,]+)\]", block.text):
+            assert set(named.split(",")) <= extras, block
+    for block in commands:
+        for line in block.text.splitlines():
+            command = line.partition("#")[0].strip()
+            assert re.fullmatch(r"pip install (-U )?(colony-memory|'colony-memory\[[\w,]+\]')", command), block
+
+
+@pytest.mark.parametrize("name", DOCTESTED)
+def test_doctests(name: str) -> None:
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
+    outcome = doctest.testmod(importlib.import_module(name))
+    assert outcome.attempted > 0
+    assert outcome.failed == 0
+
+
+def test_the_vault_of_the_docs_does_what_a_vault_owes(tmp_path: Path) -> None:
+    snippets = [block for block in read_blocks(ROOT / "docs" / "vaults.md") if block.heading == "Write your own"]
+    python = [block.text for block in snippets if block.language == "python"]
+    assert len(python) == 2
+    test = tmp_path / "test_it.py"
+    test.write_text("\n".join(["from colony_memory import ColonyMemory", *python]), encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:cov", str(test)],
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"\d\d passed", done.stdout), done.stdout
+
+
+# Names
+
+
+def test_every_public_name_is_in_the_api_page() -> None:
+    text = read(ROOT / "docs" / "api.md")
+    assert [name for name in colony_memory.__all__ if not re.search(rf"\b{name}\b", text)] == []
+
+
+def test_every_verb_is_in_the_api_page_as_it_is_called() -> None:
+    text = read(ROOT / "docs" / "api.md")
+    verbs = [name for name in dir(ColonyMemory) if not name.startswith("_") and name != "signer"]
+    for name in verbs:
+        row = re.search(rf"^\| `{name}\((.*?)\)` \|", text, re.MULTILINE)
+        assert row, name
+        parameters = [each for each in inspect.signature(getattr(ColonyMemory, name)).parameters if each != "self"]
+        assert re.findall(r"(?:^|, )\**(\w+)", row[1]) == parameters, name
+    assert len(verbs) > 12
+
+
+def test_fields_are_in_the_api_page() -> None:
+    text = read(ROOT / "docs" / "api.md")
+    for name in ("SnapshotInfo", "VerifyReport", "SnapshotDiff", "VaultMap", "PrunePlan", "Retention"):
+        if name == "SnapshotInfo":
+            told = text.partition("## SnapshotInfo")[2].partition("\n## ")[0]
+        else:
+            told = text.partition(f"\n| `{name}` |")[2].partition("\n")[0]
+        assert [each.name for each in fields(getattr(colony_memory, name)) if f"`{each.name}`" not in told] == []
+
+
+def errors_of_the_package() -> list[str]:
+    return [
+        name
+        for name, value in vars(exceptions).items()
+        if isinstance(value, type) and issubclass(value, (exceptions.ColonyMemoryError, exceptions.ColonyMemoryWarning))
+    ]
+
+
+def test_every_error_is_in_the_errors_page_with_what_to_do() -> None:
+    text = read(ROOT / "docs" / "errors.md")
+    names = errors_of_the_package()
+    assert len(names) > 14
+    for name in names:
+        assert f"`{name}`" in text, name
+        if name != "ColonyMemoryWarning":
+            assert re.search(rf"^\| `{name}` \|[^|]+\|[^|]+\|$", text, re.MULTILINE), name
+
+
+def test_the_tree_of_errors_is_the_tree() -> None:
+    (drawn,) = (block.text for block in read_blocks(ROOT / "docs" / "errors.md") if "├──" in block.text)
+    parents: list[str] = []
+    for line in drawn.splitlines():
+        depth, name = len(re.match(r"[│├└─ ]*", line)[0]) // 4, re.search(r"\w+", line)[0]  # type: ignore[index]
+        error = getattr(exceptions, name)
+        parents[depth:] = [name]
+        if depth:
+            assert error.__bases__[0].__name__ == parents[depth - 1]
+        assert (ValueError in error.__bases__) == ("…, ValueError" in line), name
+    assert set(re.findall(r"\b[A-Z]\w+", drawn)) - {"RuntimeError", "ValueError"} == set(errors_of_the_package()) - {
+        "ColonyMemoryWarning"
+    }
+
+
+def help_of(verb: str) -> str:
+    command = [sys.executable, "-m", "colony_memory", *([verb] if verb else []), "--help"]
+    return subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
+
+
+def test_options_and_exit_codes_are_those_of_the_command() -> None:
+    pytest.importorskip("typer")
+    told = help_of("")
+    verbs = re.findall(r"^  (\w+)  ", told.split("Commands:")[1], re.MULTILINE)
+    helps = {verb: help_of(verb) for verb in verbs}
+    page = read(ROOT / "docs" / "command-line.md")
+    for verb in verbs:
+        assert f"`{verb}`" in page, verb
+    options = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]*)", "".join(helps.values()) + told))
+    assert [option for option in sorted(options - {"--version"}) if option not in page] == []
+    for document in DOCUMENTS:
+        for verb, rest in re.findall(r"colony-memory (backup|restore|list|status)\b([^`|\n]*)", read(document)):
+            for option in re.findall(r"(?<![\w-])(--[a-z][a-z-]*)", rest.partition("&&")[0]):
+                assert option in helps[verb], f"{document.name}: {verb} {option}"
+        for option in re.findall(r"`(--[a-z][a-z-]*)[^`]*`", read(document)):
+            assert option in options, f"{document.name}: {option}"
+    for code in re.findall(
+        r"\b(\d) [a-z]", " ".join(told[told.index("Exit codes:") :].split("Environment")[0].split())
+    ):
+        for document in (page, read(README)):
+            assert re.search(rf"^\| {code} \|", document, re.MULTILINE), code
+
+
+# Links and versions
+
+
+def anchors_of(page: Path) -> set[str]:
+    heads = re.findall(r"^#+ +(.*?) *$", without_fences(read(page)), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", without_fences(read(page))):
+        if re.match(r"https?://", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.is_file(), link
+        assert not anchor or anchor in anchors_of(target), link
+
+
+def test_the_version_is_in_the_changelog_and_nowhere_else() -> None:
+    assert re.search(rf"^## {re.escape(colony_memory.__version__)} - \d{{4}}-\d\d-\d\d$", read(CHANGELOG), re.MULTILINE)
+    assert [page.name for page in PAGES if colony_memory.__version__ in read(page)] == []
+
+
+def test_no_page_leads_to_a_machine_or_an_index() -> None:
+    for page in DOCUMENTS:
+        assert not re.search(r"pypi|pythonhosted|/work/|/root/|/tmp/", read(page), re.IGNORECASE), page.name
+
+
+# The site
+
+
+def test_the_menu_has_every_page() -> None:
+    menu = re.findall(r"^ +- [^:\n]+: ([\w-]+\.md)$", read(ROOT / "mkdocs.yml").split("\nnav:")[1], re.MULTILINE)
+    menu += re.findall(r"^  - [^:\n]+: ([\w-]+\.md)$", read(ROOT / "mkdocs.yml").split("\nnav:")[1], re.MULTILINE)
+    added = {"snapshot-format.md", "changelog.md", "skill.md"}
+    assert set(menu) == {page.name for page in (ROOT / "docs").glob("*.md")} | added
+
+
+def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs")
+    site = tmp_path / "site"
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "-q", "--strict", "--site-dir", str(site)],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    pages = sorted(site.glob("*.html"))
+    assert len(pages) > 12
+    for page in pages:
+        for tag in re.findall(r"<(?:script|img|iframe|link)\b[^>]*>", read(page)):
+            assert not re.search(r"(?:src|href)=.?(?:https?:)?//", tag), f"{page.name}: {tag}"
+
+
+def test_the_matcher_of_shown_output_can_fail() -> None:
+    assert fits("a … c\n…", "a b c\nd")
+    assert fits("a   b", "a b")
+    assert fits("20261127T081500000000Z-0a1b2c, 12 kB (3s ago)", "20270101T000000000000Z-ffffff, 999 B (now)")
+    assert not fits("snapshot 20261127T081500000000Z-0a1b2c", "snapshot none")
+    assert not fits("a … c", "a b d")
+    assert not fits("a.c", "abc")
+    assert not fits("", "x")
