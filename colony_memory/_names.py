@@ -102,8 +102,8 @@ def new_id(now: datetime, token: str, seen: Iterable[str]) -> str:
         time = id_time(snapshot_id)
         if time is not None and moment <= time < datetime.max.replace(tzinfo=timezone.utc):
             moment = time + _TICK
-    # Not strftime: it drops the leading zeros of a year before 1000 on some platforms.
-    return f"{moment:%Y%m%dT%H%M%S}{moment.microsecond:06d}Z-{token}"
+    # %Y drops the leading zeros of a year before 1000 on some platforms.
+    return f"{moment.year:04d}{moment:%m%dT%H%M%S}{moment.microsecond:06d}Z-{token}"
 
 
 def manifest_filename(label: str, snapshot_id: str) -> str:

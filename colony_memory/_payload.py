@@ -16,6 +16,8 @@ _LEVEL = 6
 _GZIP = 16 + zlib.MAX_WBITS
 # Honest writers emit one; a bound keeps a stream of empty members from eating the processor.
 _MAX_MEMBERS = 1000
+# Bytes to decompress at once at most; zlib takes no larger number than a C long.
+_PIECE = 2**30
 
 
 class Packed(NamedTuple):
@@ -62,7 +64,7 @@ def unpack(chunks: Iterable[str], *, size: int) -> bytes:
                     unpacker, members = zlib.decompressobj(_GZIP), members + 1
                     if members > _MAX_MEMBERS:
                         raise ValueError("too many gzip members")
-                out += unpacker.decompress(data, size - len(out) + 1)
+                out += unpacker.decompress(data, min(size - len(out) + 1, _PIECE))
                 if len(out) > size:
                     msg = f"there is more than the {size} bytes that the manifest says"
                     raise ValueError(msg)
@@ -94,6 +96,6 @@ def _decode(chunks: Iterable[str]) -> Iterator[bytes]:
         except binascii.Error as error:
             msg = f"the base64 is damaged: {error}"
             raise ValueError(msg) from error
-        ended = whole.endswith("=")
+        ended = ended or whole.endswith("=")
     if carry:
         raise ValueError("the base64 is cut short")

@@ -103,7 +103,7 @@ class Vault:
         except VaultError as error:
             if error.status == 404 and error.code is not None:
                 return None
-            if error.status not in (None, 404) or isinstance(error, (VaultUnavailable, VaultDenied, RateLimited)):
+            if error.status not in (None, 404) or _is_an_answer_or_outage(error):
                 raise
             # No word of the vault's own: a wrong address answers 404 too, and some backends know no status.
             listing = await self.list(name)
@@ -146,7 +146,7 @@ class Vault:
                 reply = await self._ask(doing, "vault_upload_file_if", name, content, **condition)
         except VaultError as error:
             # A refusal that was read is final. 412 is not: a client that retried by itself meets its own write.
-            if error.status is not None and error.status < 500 and error.status != 412:
+            if isinstance(error, VaultDenied) or (error.status not in (None, 412) and error.status < 500):
                 raise
             return await self._settle(name, content, error)
         reply = _unwrap(reply)
@@ -222,9 +222,14 @@ class SyncVault(Vault):
     async def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         begin = time.perf_counter()
         try:
-            return getattr(self.backend, method)(*args, **kwargs)
+            reply = getattr(self.backend, method)(*args, **kwargs)
         finally:
             self._pace = time.perf_counter() - begin
+        if hasattr(reply, "__await__"):
+            if hasattr(reply, "close"):
+                reply.close()
+            raise VaultUnavailable("this backend is asynchronous: use AsyncColonyMemory")
+        return reply
 
     async def compute(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
         return function(*args, **kwargs)
@@ -256,15 +261,22 @@ class SyncVault(Vault):
 class AsyncVault(Vault):
     """Over a backend of coroutines, or of plain methods, which then run in threads."""
 
-    async def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        import asyncio
+    def __init__(self, backend: Any) -> None:
+        super().__init__(backend)
         import inspect
 
+        methods = (inspect.unwrap(getattr(backend, name)) for name in dir(backend) if name.startswith("vault_"))
+        self._threads = not any(inspect.iscoroutinefunction(method) for method in methods)
+
+    async def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         bound = getattr(self.backend, method)
-        if inspect.iscoroutinefunction(bound):
-            return await bound(*args, **kwargs)
-        reply = await asyncio.to_thread(bound, *args, **kwargs)
-        return await reply if inspect.isawaitable(reply) else reply
+        if self._threads:
+            import asyncio
+
+            reply = await asyncio.to_thread(_outside_loop, bound, args, kwargs)
+        else:
+            reply = bound(*args, **kwargs)
+        return await reply if hasattr(reply, "__await__") else reply
 
     async def compute(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
         import asyncio
@@ -287,6 +299,24 @@ class AsyncVault(Vault):
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _outside_loop(bound: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    try:
+        return bound(*args, **kwargs)
+    except StopIteration as error:
+        # It cannot pass through a future: whoever waits for that would wait for ever.
+        msg = f"StopIteration: {error}"
+        raise RuntimeError(msg) from error
+
+
+def _is_an_answer_or_outage(error: VaultError) -> bool:
+    """Whether a failed read leaves nothing to ask a listing for."""
+    if isinstance(error, (VaultDenied, RateLimited)):
+        return True
+    # A plain OSError may be a missing file, or an HTTP library's own way of telling of a 404.
+    vague = isinstance(error.__cause__, OSError) and not isinstance(error.__cause__, (ConnectionError, TimeoutError))
+    return isinstance(error, VaultUnavailable) and not vague
 
 
 def drive(verb: Coroutine[Any, Any, _T]) -> _T:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._json import canonical, load_object
 from colony_memory._names import id_order, latest_filename, manifest_filename, require_id
-from colony_memory._payload import pack, unpack
+from colony_memory._payload import Packed, pack, unpack
 from colony_memory.exceptions import SnapshotCorrupt
 from colony_memory.snapshot import LATEST_FORMAT, SnapshotInfo
 
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 #: Characters that the catalogue may take in the pointer; the oldest entries are left out beyond it.
 MAX_CATALOG_CHARS = 400_000
 _MAX_CATALOG_BYTES = 16 * 2**20
+# What a JSON reader of any language holds exactly.
+_MAX_COUNT = 2**53
+# File names hold six digits.
+_MAX_PARTS = 1_000_000
 _CATALOG_FORMAT = "colony-memory/catalog/1"
 _ROW = (
     ("snapshot_id", str),
@@ -116,7 +120,7 @@ def read_pointer(text: str, *, label: str) -> Pointer:
         label=label,
         snapshot_id=named,
         updated_at=updated_at if isinstance(updated_at, str) else "",
-        generation=generation if type(generation) is int and generation > 0 else 0,
+        generation=generation if type(generation) is int and 0 < generation < _MAX_COUNT else 0,
         entries=_read_catalog(catalog, label) if isinstance(catalog, str) else None,
     )
 
@@ -133,14 +137,14 @@ def write_pointer(pointer: Pointer) -> str:
     }
     entries = list(pointer.entries or ())
     catalog = _write_catalog(entries)
-    while len(catalog) > MAX_CATALOG_CHARS:
+    while catalog.size > _MAX_CATALOG_BYTES or len(catalog.blob) > MAX_CATALOG_CHARS:
         # Newest first: the oldest half goes, and is read from the manifests where someone asks.
         entries = entries[: len(entries) // 2]
         catalog = _write_catalog(entries)
-    return json.dumps({**raw, "catalog": catalog})
+    return json.dumps({**raw, "catalog": f"{catalog.size}:{catalog.blob}"})
 
 
-def _write_catalog(entries: Collection[Entry]) -> str:
+def _write_catalog(entries: Collection[Entry]) -> Packed:
     names: list[list[str]] = []
     rows = []
     for entry in entries:
@@ -150,8 +154,7 @@ def _write_catalog(entries: Collection[Entry]) -> str:
         known = {"manifest_sha256": entry.manifest_sha256, "shrunk_at": entry.shrunk_at}
         row = [known[key] if key in known else getattr(entry.info, key) for key, _ in _ROW]
         rows.append([len(names) - 1, *row])
-    packed = pack([canonical({"format": _CATALOG_FORMAT, "names": names, "snapshots": rows})])
-    return f"{packed.size}:{packed.blob}"
+    return pack([canonical({"format": _CATALOG_FORMAT, "names": names, "snapshots": rows})])
 
 
 def _read_catalog(text: str, label: str) -> tuple[Entry, ...] | None:
@@ -159,7 +162,7 @@ def _read_catalog(text: str, label: str) -> tuple[Entry, ...] | None:
         size, _, blob = text.partition(":")
         if not size.isdecimal() or len(size) > 8 or int(size) > _MAX_CATALOG_BYTES:
             return None
-        raw = load_object(unpack([blob], size=int(size)).decode("utf-8"))
+        raw = load_object(unpack([blob], size=int(size)).decode("utf-8", "surrogatepass"))
         if raw.get("format") != _CATALOG_FORMAT:
             return None
         names = raw["names"]
@@ -171,11 +174,15 @@ def _read_catalog(text: str, label: str) -> tuple[Entry, ...] | None:
 def _read_row(row: list[Any], names: list[Any], label: str) -> Entry:
     values = {}
     for (key, kind), value in zip(_ROW, row[1:], strict=True):
-        if not isinstance(value, kind) or (kind is int and type(value) is not int):  # type: ignore[arg-type]
+        if not isinstance(value, kind) or (kind is int and (type(value) is not int or not 0 <= value < _MAX_COUNT)):  # type: ignore[arg-type]
             msg = f"{key} is wrong"
             raise TypeError(msg)
         values[key] = value
-    doc_names = list(names[row[0]])
+    require_id(values["snapshot_id"])
+    place = row[0]
+    if type(place) is not int or place < 0 or not 1 <= values["part_count"] <= _MAX_PARTS:
+        raise ValueError("a count is wrong")
+    doc_names = list(names[place])
     if not all(isinstance(name, str) for name in doc_names):
         raise TypeError("doc_names is wrong")
     digest, shrunk_at = values.pop("manifest_sha256"), values.pop("shrunk_at")

@@ -22,7 +22,7 @@ A bad argument is a plain :class:`ValueError`, a missing extra a plain :class:`C
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +30,16 @@ if TYPE_CHECKING:
 
 class ColonyMemoryError(RuntimeError):
     """Base class of every error of this package."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Attributes are keyword-only, which the way exceptions are pickled and copied by default does not know.
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+def _rebuild(kind: type[ColonyMemoryError], args: tuple[Any, ...], state: dict[str, Any]) -> ColonyMemoryError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 class ColonyMemoryWarning(UserWarning):

@@ -153,8 +153,16 @@ class VaultMap:
         return self.complete and all(self.labels)
 
 
+# Lines on both sides up to which their order is looked at.
+_COMPARE_LINES = 1500
+
+
 def compare(before: Mapping[str, str], after: Mapping[str, str]) -> SnapshotDiff:
-    """What changed from one memory to another. Lines end at a line feed."""
+    """What changed from one memory to another.
+
+    Lines end at a line feed. Where very much of a large document changed, lines are counted without regard to their
+    order, which takes no time.
+    """
     both = [name for name in sorted(before) if name in after]
     changed = {name: _count_lines(before[name], after[name]) for name in both if before[name] != after[name]}
     return SnapshotDiff(
@@ -166,7 +174,7 @@ def compare(before: Mapping[str, str], after: Mapping[str, str]) -> SnapshotDiff
 
 
 def _count_lines(before: str, after: str) -> DocumentChange:
-    old, new = before.split("\n"), after.split("\n")
+    old, new = _lines(before), _lines(after)
     start = 0
     while start < min(len(old), len(new)) and old[start] == new[start]:
         start += 1
@@ -175,9 +183,18 @@ def _count_lines(before: str, after: str) -> DocumentChange:
         end += 1
     old, new = old[start : len(old) - end], new[start : len(new) - end]
     same = 0
-    if old and new:
+    if len(old) * len(new) > _COMPARE_LINES**2:
+        from collections import Counter
+
+        same = (Counter(old) & Counter(new)).total()
+    elif old and new:
         import difflib
 
-        matcher = difflib.SequenceMatcher(None, old, new, autojunk=True)
+        matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
         same = sum(block.size for block in matcher.get_matching_blocks())
     return DocumentChange(added=len(new) - same, removed=len(old) - same)
+
+
+def _lines(text: str) -> list[str]:
+    *whole, last = text.split("\n")
+    return [line + "\n" for line in whole] + ([last] if last else [])

@@ -149,8 +149,9 @@ def plan(
             reasons[info.snapshot_id].append("in-flight")
     counted = _distinct([info for info in ordered if not reasons[info.snapshot_id]])
     _apply_rules(counted, retention, now, reasons)
-    if ordered:
-        reasons[ordered[0].snapshot_id].append("newest")
+    # One that is set apart stays anyway, and must not cost the newest real one.
+    for info in counted[:1]:
+        reasons[info.snapshot_id].append("newest")
     if head in reasons:
         reasons[head].append("latest")
     stays = {snapshot_id for snapshot_id, why in reasons.items() if why}
@@ -198,8 +199,9 @@ def before_shrink(
     """The snapshots to keep because a much smaller one followed, with the time when it did.
 
     An agent that started empty by mistake saves a small memory again and again. Of the snapshots that were followed by
-    one of less than half their size within :data:`SHRINK_GRACE`, the newest is kept, and the largest too, since a
-    small memory that goes up and down would otherwise take the place of the large one.
+    one of less than half their size within :data:`SHRINK_GRACE`, the newest is kept. A small memory that goes up and
+    down must not take the place of the large one: going back from there, each that is at least twice as large as
+    those kept so far stays too, which is never many.
 
     Args:
         infos: Whole snapshots of one label.
@@ -210,11 +212,13 @@ def before_shrink(
     for follower, info in pairwise(ordered):
         since = (noted or {}).get(info.snapshot_id)
         if since is None and follower.byte_size * 2 < info.byte_size:
-            since = created(follower)
+            # A follower from before what it follows is from a clock that was reset.
+            since = created(follower) if created(follower) >= created(info) else now
         if since is not None and now - since < SHRINK_GRACE:
             found[info.snapshot_id] = (since, info.byte_size)
-    if not found:
-        return {}
-    newest = next(iter(found))
-    largest = max(found, key=lambda snapshot_id: found[snapshot_id][1])  # the first, so the newest, of equals
-    return {snapshot_id: found[snapshot_id][0] for snapshot_id in (newest, largest)}
+    kept: dict[str, datetime] = {}
+    size = 0
+    for snapshot_id, (since, byte_size) in found.items():
+        if not kept or byte_size >= 2 * size:
+            kept[snapshot_id], size = since, byte_size
+    return kept

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 _ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _PREFIX = "did:key:z"
 _ED25519 = b"\xed\x01"
+# Encodings, without the sign bit, of the points whose order divides 8: the points (x, y) of edwards25519 (RFC 8032,
+# section 5.1) with y in {0, 1, -1} and the two y of order 8, and what equals them modulo p.
+_P = 2**255 - 19
+_Y8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+_SMALL_ORDER = frozenset({0, 1, _P - 1, _P, _P + 1, _Y8, _P - _Y8})
 _MISSING = "signatures need the extra 'sign': pip install 'colony-memory[sign]'"
 
 
@@ -118,11 +123,19 @@ def decode_did_key(did_key: str) -> bytes:
 
 
 def sign_manifest(manifest: Mapping[str, object], signer: Signer) -> dict[str, str]:
-    """The ``signature`` field for a manifest that has none yet."""
+    """The ``signature`` field for a manifest that has none yet.
+
+    Raises:
+        ValueError: The signer has no did:key, or gave something else than a signature.
+    """
     # 0.1.1 also took signers that call it key_id.
     key_id = getattr(signer, "did_key", None) or getattr(signer, "key_id", None)
-    sig = base64.urlsafe_b64encode(signer.sign(canonical(manifest))).rstrip(b"=").decode("ascii")
-    return {"alg": "ed25519", "key_id": str(key_id), "sig": sig}
+    if not isinstance(key_id, str):
+        raise ValueError("the signer has no did_key")  # noqa: TRY004 - one type for every bad argument
+    raw = signer.sign(canonical(manifest))
+    if not isinstance(raw, bytes) or len(raw) != 64:
+        raise ValueError("the signer did not give the 64 bytes of an Ed25519 signature")
+    return {"alg": "ed25519", "key_id": key_id, "sig": base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")}
 
 
 def verify_manifest(manifest: Mapping[str, Any]) -> str:
@@ -143,6 +156,8 @@ def verify_manifest(manifest: Mapping[str, Any]) -> str:
         raise UntrustedSnapshot("the signature is malformed")
     try:
         public_key = decode_did_key(key_id)
+        if int.from_bytes(public_key, "little") % 2**255 in _SMALL_ORDER:
+            raise ValueError("a key of small order signs everything")
         raw = _decode_sig(sig)
     except ValueError as error:
         msg = f"the signature is malformed: {error}"
@@ -155,9 +170,12 @@ def verify_manifest(manifest: Mapping[str, Any]) -> str:
         raise ColonyMemoryError(msg) from error
     unsigned = {key: value for key, value in manifest.items() if key != "signature"}
     try:
-        Ed25519PublicKey.from_public_bytes(public_key).verify(raw, canonical(unsigned))
+        message = canonical(unsigned)
+        Ed25519PublicKey.from_public_bytes(public_key).verify(raw, message)
     except InvalidSignature as error:
         raise UntrustedSnapshot("snapshot signature does not verify") from error
+    except RecursionError as error:
+        raise UntrustedSnapshot("the signature cannot be checked: the manifest is nested too deeply") from error
     return key_id
 
 

@@ -360,7 +360,8 @@ def _manifest(
         msg = f"unsupported codec: {raw['codec'][:80]!r} in {name}; a newer colony-memory may read it"
         raise UnsupportedFormat(msg, file=file)
     own_id, own_label = text("snapshot_id"), text("label")
-    if own_id != (snapshot_id or own_id) or own_label != (label or own_label):
+    asked = (own_id if snapshot_id is None else snapshot_id, own_label if label is None else label)
+    if (own_id, own_label) != asked:
         raise wrong(f"it is the one of label {own_label[:80]!r}, id {own_id[:80]!r}")
     if not _DIGEST.fullmatch(text("plaintext_sha256")):
         raise wrong("plaintext_sha256 should be 'sha256:' and 64 hex digits")
@@ -388,7 +389,7 @@ def _info(raw: Mapping[str, Any], *, stored_bytes: int = 0) -> SnapshotInfo:
         snapshot_id=raw["snapshot_id"],
         label=raw["label"],
         created_at=raw["created_at"],
-        doc_names=list(raw["doc_names"]),
+        doc_names=[printable(name) for name in raw["doc_names"]],
         part_count=raw["part_count"],
         byte_size=raw["byte_size"],
         plaintext_sha256=raw["plaintext_sha256"],

@@ -5,8 +5,9 @@ A vault is a flat store of small text files. Any object with the five methods of
 
 **What a vault owes.** Names are plain strings, compared exactly. A file's text comes back as it went in, or
 not at all: an upload replaces the whole file or leaves the old one. What an upload has acknowledged, every
-later call sees. A file that is not there is reported by an exception whose ``status`` is 404, and by nothing
-else; every other failure raises something else. A listing names every file, or says that it is cut
+later call sees. A file that is not there is reported by an exception whose ``status`` is 404 and whose ``code`` is a
+string such as ``"NOT_FOUND"``, and by nothing else; every other failure raises something else. (Without a code it is
+looked for in a listing, since a wrong address answers 404 too.) A listing names every file, or says that it is cut
 (``has_more`` true, a ``next_cursor``, or ``total`` above the number of items). Calls may come from several
 threads at once. :class:`colony_memory.testing.VaultBackendTests` tests all of it.
 
