@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
+import json
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from colony_sdk import ColonyAPIError
+from colony_sdk import ColonyAPIError, ColonyNetworkError
 from small_vaults import BARE_404, BUSY, GONE, NAME, Dictionary, view
 
 from colony_memory import _vault
@@ -177,7 +179,23 @@ def test_absence_is_said_by_the_vault() -> None:
     assert backend.calls == ["get"]
 
 
-@pytest.mark.parametrize("error", [KeyError(NAME), RuntimeError("not found"), LookupError(), BARE_404])
+class HttpError(OSError):
+    """As the one of ``requests``: an OSError without status."""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyError(NAME),
+        RuntimeError("not found"),
+        LookupError(),
+        StopIteration(),
+        BARE_404,
+        FileNotFoundError(2, "no such file"),
+        HttpError("404 Client Error"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
 def test_absence_is_proven_by_a_listing(error: Exception) -> None:
     vault, backend = view({"other": ""}, get=error)
     assert drive(vault.get(NAME)) is None
@@ -212,6 +230,11 @@ def test_without_a_listing_nothing_is_proven(listing: Any) -> None:
     [
         (BUSY, VaultUnavailable),
         (TimeoutError(), VaultUnavailable),
+        (ConnectionResetError(), VaultUnavailable),
+        (http.client.RemoteDisconnected("closed"), VaultUnavailable),
+        (http.client.IncompleteRead(b""), VaultUnavailable),
+        (json.JSONDecodeError("torn", "<", 0), VaultUnavailable),
+        (ColonyNetworkError("refused", 0), VaultUnavailable),
         (ColonyAPIError("odd", 410), VaultError),
         (ColonyAPIError("no", 401), VaultDenied),
         (ColonyAPIError("no", 403, {}, "NOT_FOUND"), VaultDenied),
@@ -265,3 +288,28 @@ def test_what_waits_can_not_be_driven() -> None:
     with pytest.raises(RuntimeError, match="use AsyncColonyMemory"):
         drive(verb())
     assert closed == [True]
+
+
+class Wrapped(Dictionary):
+    """Plain methods that give something to await."""
+
+    def vault_get_file(self, filename: str) -> Any:
+        async def later() -> Any:
+            raise AssertionError
+
+        return later()
+
+    def vault_list_files(self) -> Any:
+        class Reply:
+            def __await__(self) -> Any:
+                raise AssertionError
+
+        return Reply()
+
+
+def test_a_backend_that_gives_something_to_await_is_told_from_a_torn_one() -> None:
+    vault = SyncVault(Wrapped())
+    with pytest.raises(VaultUnavailable, match="use AsyncColonyMemory"):
+        drive(vault.get(NAME))
+    with pytest.raises(VaultUnavailable, match="use AsyncColonyMemory"):
+        drive(vault.list(""))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from typing import Any
 
 import pytest
 from small_vaults import BUSY, FILES, NAME, Coroutines, Decorated, Dictionary, view
@@ -146,6 +147,35 @@ def test_any_backend_works_asynchronously(kind: type[Dictionary]) -> None:
             await vault.get("x")
 
     asyncio.run(main(), debug=True)
+
+
+class Searching(Dictionary):
+    """Raises StopIteration where a file is not there."""
+
+    def vault_get_file(self, filename: str) -> Any:
+        return {"content": next(text for name, text in self.files.items() if name == filename)}
+
+
+def test_a_plain_method_that_raises_stop_iteration_does_not_hang_the_loop() -> None:
+    async def main() -> dict[str, StoredFile | None]:
+        return await asyncio.wait_for(AsyncVault(Searching(FILES)).get_many(["file 07", NAME]), 5)
+
+    assert asyncio.run(main()) == {"file 07": StoredFile("7", None), NAME: None}
+
+
+def test_threads_that_can_not_be_started_are_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the interpreter's exit no thread starts any more, and a last backup still has to read."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    monkeypatch.setattr(_vault, "time", Clock(1.0))
+    monkeypatch.setattr("concurrent.futures.ThreadPoolExecutor.submit", refuse)
+    vault, backend = view(FILES)
+    drive(vault.list(""))
+    found = drive(vault.get_many(FILES))
+    assert {name: file.content for name, file in found.items() if file} == FILES
+    assert backend.threads == {threading.current_thread().name}
 
 
 def test_plain_methods_do_not_hold_up_the_loop() -> None:

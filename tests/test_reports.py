@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import time
+from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
+from itertools import product
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colony_memory import reports
+from colony_memory.reports import (
+    DocumentChange,
+    LabelMap,
+    SnapshotCheck,
+    SnapshotDiff,
+    VaultMap,
+    VerifyReport,
+    compare,
+)
+
+# A busy machine is no failure.
+unhurried = settings(deadline=None)
+
+GOOD = SnapshotCheck("id", "ok", "ok", "ok", "ok", "did:key:z")
+LABEL = LabelMap("work", 1, None, None, 10, 20, "id", dangling=False)
+VAULT = VaultMap((LABEL,), 3, 0, complete=True, quota_bytes=10, used_bytes=1, available_bytes=9)
+
+
+# --- a report is true where there is something good to say ---
+
+
+def test_a_check_is_true_only_where_everything_was_read_and_holds() -> None:
+    facts = get_args(reports.Fact)
+    assert facts == ("ok", "bad", "missing", "unchecked")
+    for manifest, parts, digest, signature in product(facts, repeat=4):
+        check = SnapshotCheck("id", manifest, parts, digest, signature)
+        assert bool(check) == (manifest == parts == digest == "ok" and signature != "bad")
+
+
+def test_what_was_not_looked_at_is_unchecked() -> None:
+    check = SnapshotCheck("id", "ok")
+    assert (check.parts, check.digest, check.signature) == ("unchecked",) * 3
+    assert not check
+
+
+def test_a_verify_report_is_true_where_all_of_at_least_one_restore() -> None:
+    assert VerifyReport("work", (GOOD, GOOD), head="id")
+    assert not VerifyReport("work", ())
+    assert not VerifyReport("work", (GOOD, replace(GOOD, digest="bad")))
+    assert not VerifyReport("work", (replace(GOOD, signature="bad"), GOOD))
+    assert not VerifyReport("work", (GOOD,), problem="the pointer is garbled")
+    assert VerifyReport("work", (replace(GOOD, signature="missing"),))
+
+
+def test_a_label_is_true_where_nothing_is_broken_or_dangling() -> None:
+    assert LABEL
+    assert replace(LABEL, snapshots=0, orphans=("cmem.work.x.p0.json",))
+    assert not replace(LABEL, dangling=True)
+    assert not replace(LABEL, broken={"cmem.work.x.manifest.json": "garbled"})
+
+
+def test_a_vault_is_true_where_every_label_is_and_the_list_is_whole() -> None:
+    assert VAULT
+    assert replace(VAULT, labels=())
+    assert not replace(VAULT, complete=False)
+    assert not replace(VAULT, labels=(LABEL, replace(LABEL, dangling=True)))
+
+
+def test_a_difference_is_true_where_anything_differs() -> None:
+    assert not SnapshotDiff((), (), {}, 5)
+    assert SnapshotDiff(("a",), (), {}, 0)
+    assert SnapshotDiff((), ("a",), {}, 0)
+    assert SnapshotDiff((), (), {"a": DocumentChange(0, 0)}, 0)
+
+
+@pytest.mark.parametrize("report", [GOOD, VerifyReport("w", ()), LABEL, VAULT, DocumentChange(1, 1), compare({}, {})])
+def test_reports_are_frozen(report: Any) -> None:
+    assert is_dataclass(report)
+    with pytest.raises(FrozenInstanceError):
+        setattr(report, fields(report)[0].name, None)
+
+
+# --- what changed ---
+
+
+def change(before: str, after: str) -> tuple[int, int]:
+    """Lines added and removed."""
+    found = compare({"a": before}, {"a": after})
+    assert (found.added, found.removed, found.unchanged) == ((), (), 0)
+    return found.changed["a"].added, found.changed["a"].removed
+
+
+def test_documents_are_told_apart_by_name() -> None:
+    before = {"same": "x\n", "gone": "1", "changed": "a\nb\nc\n", "Zoned": "1", "é": "1"}
+    after = {"same": "x\n", "new": "2", "changed": "a\nB\nc\nd\n", "new 2": ""}
+    assert compare(before, after) == SnapshotDiff(
+        added=("new", "new 2"),
+        removed=("Zoned", "gone", "é"),
+        changed={"changed": DocumentChange(added=2, removed=1)},
+        unchanged=1,
+    )
+    assert compare({}, {}) == SnapshotDiff((), (), {}, 0)
+    assert compare(before, before).unchanged == 5
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "added", "removed"),
+    [
+        ("a\nb\n", "a\nb\nc\n", 1, 0),
+        ("a\nb\n", "b\n", 0, 1),
+        ("a\n", "b\n", 1, 1),
+        ("a\nb\nc\n", "c\nb\na\n", 2, 2),
+        ("a\na\na\n", "a\na\n", 0, 1),
+        ("a\n", "a\na\na\n", 2, 0),
+        ("a\nb\nc\nd\n", "a\nX\nc\nY\n", 2, 2),
+        ("a\nb\n", "a\r\nb\n", 1, 1),
+        ("a\rb", "a\rc", 1, 1),
+        ("a\u2028b", "a\u2028c", 1, 1),
+        ("a\x0cb", "a\x0cc", 1, 1),
+        ("x\ny", "x\nz", 1, 1),
+        ("", "a\n", 1, 0),
+        ("", "a", 1, 0),
+        ("a", "", 0, 1),
+        ("a", "a\n", 1, 1),
+        ("a\nb", "a\nb\nc", 2, 1),
+        ("a\nb\n", "", 0, 2),
+        ("\n\n", "\n", 0, 1),
+        ("e\u0301", "\u00e9", 1, 1),
+    ],
+)
+def test_lines_are_counted(before: str, after: str, added: int, removed: int) -> None:
+    assert change(before, after) == (added, removed)
+
+
+LINES = st.lists(st.sampled_from(["", "a", "b", "c", "d"]), max_size=12).map("\n".join)
+
+
+@unhurried
+@given(LINES, LINES)
+def test_line_counts_are_those_of_some_edit(before: str, after: str) -> None:
+    if before == after:
+        assert not compare({"a": before}, {"a": after})
+        return
+    added, removed = change(before, after)
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    assert added - removed == len(new) - len(old)
+    assert 0 <= removed <= len(old)
+    assert added + removed > 0
+    kept = sum(min(old.count(line), new.count(line)) for line in {*old, *new})
+    assert len(old) - removed <= kept
+
+
+@unhurried
+@given(st.dictionaries(st.text(max_size=2), LINES, max_size=4), st.dictionaries(st.text(max_size=2), LINES, max_size=4))
+def test_a_difference_accounts_for_every_name(before: dict[str, str], after: dict[str, str]) -> None:
+    found = compare(before, after)
+    assert set(found.added) == set(after) - set(before)
+    assert set(found.removed) == set(before) - set(after)
+    assert set(found.changed) == {name for name in before if name in after and before[name] != after[name]}
+    assert found.unchanged == sum(before[name] == after.get(name) for name in before)
+    assert [*found.added] == sorted(found.added)
+    assert [*found.removed] == sorted(found.removed)
+    assert [*found.changed] == sorted(found.changed)
+    assert bool(found) == (before != after)
+
+
+def test_a_line_in_a_long_transcript_is_found_quickly() -> None:
+    lines = [f'{{"turn": {number}}}' for number in range(100_000)]
+    changed = [*lines[:50_000], "one more", *lines[50_001:], "and a last one"]
+    begin = time.process_time()
+    assert change("\n".join(lines) + "\n", "\n".join(changed) + "\n") == (2, 1)
+    assert time.process_time() - begin < 5
+
+
+def test_a_log_that_repeats_itself_is_compared_in_time() -> None:
+    lines = [f"line {number}" for number in range(120)]
+    before = "\n".join(lines[number % 120] for number in range(12_000))
+    after = "\n".join(lines[(number * 7 + number // 120) % 120] for number in range(12_000))
+    begin = time.process_time()
+    added, removed = change(before, after)
+    assert time.process_time() - begin < 3
+    assert added == removed
+
+
+def test_lines_of_what_changed_very_much_are_counted_without_their_order() -> None:
+    lines = [f"{number}\n" for number in range(4000)]
+    assert change("".join(lines), "".join(reversed(lines))) == (0, 0)
+    assert change("".join(lines), "".join([*reversed(lines), "more\n"])) == (1, 0)
+    assert change("".join(lines[:20]), "".join(reversed(lines[:20]))) == (19, 19)

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import importlib.util
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from snapshot_files import (
+    CAN_SIGN,
+    CREATED,
+    DOCUMENTS,
+    ENCODABLE,
+    ID,
+    LABEL,
+    MANIFEST,
+    MEMORY,
+    built,
+    fields,
+    restored,
+    unhurried,
+)
+
+from colony_memory import snapshot
+from colony_memory.signing import Ed25519Signer
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+
+PUBLISHED_SITE = os.environ.get("COLONY_MEMORY_PUBLISHED_SITE")
+
+
+@pytest.fixture(scope="module")
+def published() -> ModuleType:
+    if not PUBLISHED_SITE:
+        pytest.skip("COLONY_MEMORY_PUBLISHED_SITE does not name a site-packages with 0.1.1 in it")
+    path = Path(PUBLISHED_SITE) / "colony_memory" / "snapshot.py"
+    spec = importlib.util.spec_from_file_location("published_snapshot", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["published_snapshot"] = module  # its dataclasses look themselves up
+    spec.loader.exec_module(module)
+    assert not hasattr(module, "read_manifest"), "this is not 0.1.1"
+    return module
+
+
+@unhurried
+@given(DOCUMENTS, st.integers(1, 80))
+def test_any_documents_come_back_exactly(documents: dict[str, str], part_chars: int) -> None:
+    made = built(documents, part_chars=part_chars)
+    assert snapshot.parse(fields(made), made.files) == documents
+    assert restored(made.files) == documents
+
+
+@unhurried
+@given(documents=DOCUMENTS)
+def test_0_1_1_reads_what_is_written_here(published: ModuleType, documents: dict[str, str]) -> None:
+    made = built(documents, part_chars=32)
+    assert published.parse(fields(made), made.files) == documents
+
+
+@unhurried
+@given(documents=st.dictionaries(ENCODABLE, ENCODABLE, min_size=1, max_size=5))
+def test_what_0_1_1_writes_is_read_here(published: ModuleType, documents: dict[str, str]) -> None:
+    theirs = published.build(documents, label=LABEL, snapshot_id=ID, created_at=CREATED)
+    ours = built(documents)
+    assert restored(theirs.files) == documents
+    assert vars(theirs.info).items() <= vars(ours.info).items()
+    assert snapshot.digest(documents) == theirs.info.plaintext_sha256
+
+
+@pytest.mark.skipif(not CAN_SIGN, reason="needs the sign extra")
+def test_0_1_1_verifies_what_is_signed_here_and_the_other_way_round(published: ModuleType) -> None:
+    signer = Ed25519Signer(bytes(range(32)))
+    made = built(MEMORY, signer=signer, previous={"snapshot_id": "before", "manifest_sha256": "sha256:" + "0" * 64})
+    assert published.parse(fields(made), made.files, verify_signature=True) == MEMORY
+    plain = {"MEMORY.md": "two years of notes"}
+    theirs = published.build(plain, label=LABEL, snapshot_id=ID, created_at=CREATED, signer=signer)
+    assert restored(theirs.files) == plain
+    assert snapshot.read_manifest(theirs.files[MANIFEST], label=LABEL, snapshot_id=ID).info.issuer == signer.did_key
+
+
+# --- what is written ---
+
+
+@unhurried
+@given(DOCUMENTS, st.integers(1, 80))
+def test_what_is_written_keeps_to_the_format(documents: dict[str, str], part_chars: int) -> None:
+    made = built(documents, part_chars=part_chars)
+    assert list(made.files)[-1] == made.manifest_file == MANIFEST
+    assert all(text.isascii() for text in made.files.values())
+    raw = fields(made)
+    parts = [json.loads(made.files[name]) for name in raw["part_files"]]
+    blob = "".join(part["b64"] for part in parts)
+    assert all(0 < len(part["b64"]) <= part_chars for part in parts)
+    assert [set(part) for part in parts] == [{"format", "snapshot_id", "seq", "b64"}] * len(parts)
+    plain = gzip.decompress(base64.b64decode(blob, validate=True))
+    assert raw == {
+        "format": "colony-memory/1",
+        "snapshot_id": ID,
+        "label": LABEL,
+        "created_at": CREATED,
+        "codec": "gzip+base64",
+        "doc_names": [name.encode("utf-8", "backslashreplace").decode() for name in sorted(documents)],
+        "plaintext_sha256": "sha256:" + hashlib.sha256(plain).hexdigest(),
+        "part_count": len(parts),
+        "part_files": [f"cmem.{LABEL}.{ID}.p{seq}.json" for seq in range(len(parts))],
+        "byte_size": len(plain),
+        "blob_chars": len(blob),
+    }
+    assert raw["plaintext_sha256"] == snapshot.digest(documents)
+
+
+@unhurried
+@given(DOCUMENTS)
+def test_the_summary_is_the_same_from_both_sides(documents: dict[str, str]) -> None:
+    previous = {"snapshot_id": "before", "manifest_sha256": "sha256:" + "0" * 64}
+    made = built(documents, part_chars=32, previous=previous)
+    manifest = snapshot.read_manifest(made.files[MANIFEST], label=LABEL, snapshot_id=ID)
+    assert manifest.info == snapshot.info_from_manifest(fields(made)) == replace(made.info, stored_bytes=0)
+    assert manifest.sha256 == made.manifest_sha256
+    assert manifest.part_files == tuple(made.files)[:-1]
+    assert made.info.stored_bytes == sum(len(text.encode()) for text in made.files.values())
+    assert (made.info.parent_id, made.info.signed, made.info.issuer) == ("before", False, None)
+    assert (made.info.reused, made.info.head, made.info.encrypted) == (False, False, False)
+
+
+def test_large_memory_is_cut_into_parts_that_a_vault_takes() -> None:
+    noise = "".join(f"{n * 2654435761 % 2**32:08x}" for n in range(400_000))
+    made = built({"noise": noise})
+    assert made.info.part_count == len(made.files) - 1 > 1
+    assert all(len(text) <= snapshot.MAX_FILE_BYTES for text in made.files.values())
+    assert snapshot.parse(fields(made), made.files) == {"noise": noise}
+
+
+def test_the_label_is_folded_as_0_1_1_does() -> None:
+    made = snapshot.build({"a": "b"}, label=" Work/Acme ", snapshot_id="i", created_at=CREATED)
+    assert made.info.label == fields(made)["label"] == "work-acme"
+    assert list(made.files) == ["cmem.work-acme.i.p0.json", "cmem.work-acme.i.manifest.json"]
+
+
+def test_building_takes_as_much_as_max_bytes_and_no_more() -> None:
+    size = built({"a": "bcd"}).info.byte_size
+    assert built({"a": "bcd"}, max_bytes=size).info.byte_size == size == len('{"a":"bcd"}')
+    with pytest.raises(ValueError, match=f"the documents are {size} bytes, more than max_bytes={size - 1}"):
+        built({"a": "bcd"}, max_bytes=size - 1)
+
+
+@pytest.mark.parametrize(
+    ("documents", "what"),
+    [
+        ({}, "non-empty"),
+        (None, "non-empty"),
+        ([], "non-empty"),
+        ([("a", "b")], "non-empty"),
+        ("a", "non-empty"),
+        ({1: "x"}, "document names must be strings, 1 is a int"),
+        ({None: "x"}, "document names must be strings, None is a NoneType"),
+        ({"fine": "x", "MEMORY.md": None}, "document 'MEMORY.md' must be a string, not NoneType"),
+        ({"MEMORY.md": b"x"}, "document 'MEMORY.md' must be a string, not bytes"),
+        ({"MEMORY.md": ["x"]}, "document 'MEMORY.md' must be a string, not list"),
+    ],
+)
+def test_what_is_no_mapping_of_texts_is_refused_by_name(documents: Any, what: str) -> None:
+    with pytest.raises(ValueError, match=what):
+        built(documents)
+    with pytest.raises(ValueError, match=what):
+        snapshot.check_documents(documents)
+
+
+def test_an_id_with_a_path_in_it_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"'\.\./x' is not a snapshot id"):
+        snapshot.build({"a": "b"}, label=LABEL, snapshot_id="../x", created_at=CREATED)
+
+
+def test_the_module_offers_what_it_names() -> None:
+    assert all(hasattr(snapshot, name) for name in snapshot.__all__)
+    # Names of 0.1.1 that the published plugin and tests take from here.
+    assert snapshot.is_cortex_file("cmem.x.latest.json")
+    assert snapshot.latest_filename("x") == "cmem.x.latest.json"
+    assert snapshot.LATEST_FORMAT == "colony-memory/latest/1"
+    assert snapshot.PART_CHARS == 700_000

@@ -1,0 +1,312 @@
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from snapshot_files import ID, LABEL, MANIFEST, MEMORY, built, fields, restored
+
+from colony_memory import snapshot
+from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat, UntrustedSnapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def manifest_with(**changed: Any) -> str:
+    return json.dumps({**fields(built(MEMORY, part_chars=64)), **changed})
+
+
+P0, P1 = f"cmem.{LABEL}.{ID}.p0.json", f"cmem.{LABEL}.{ID}.p1.json"
+COUNT = len(built(MEMORY, part_chars=64).files) - 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({"format": None}, "format should be a string"),
+        ({"codec": 1}, "codec should be a string"),
+        ({"snapshot_id": "other"}, "it is the one of label 'work', id 'other'"),
+        ({"snapshot_id": None}, "snapshot_id should be a string"),
+        ({"label": "other"}, "it is the one of label 'other'"),
+        ({"label": "Work"}, "it is the one of label 'Work'"),
+        ({"label": ["work"]}, "label should be a string"),
+        ({"created_at": 7}, "created_at should be a string"),
+        ({"plaintext_sha256": "sha256:" + "0" * 63}, "plaintext_sha256 should be"),
+        ({"plaintext_sha256": "sha256:" + "A" * 64}, "plaintext_sha256 should be"),
+        ({"plaintext_sha256": "sha256:" + "0" * 64 + "\n"}, "plaintext_sha256 should be"),
+        ({"plaintext_sha256": "0" * 64}, "plaintext_sha256 should be"),
+        ({"plaintext_sha256": None}, "plaintext_sha256 should be a string"),
+        ({"doc_names": "MEMORY.md"}, "doc_names should be a list of strings"),
+        ({"doc_names": {"MEMORY.md": 1}}, "doc_names should be a list of strings"),
+        ({"doc_names": ["MEMORY.md", 1]}, "doc_names should be a list of strings"),
+        ({"byte_size": -1}, "byte_size should be a count"),
+        ({"byte_size": 1.0}, "byte_size should be a count"),
+        ({"byte_size": True}, "byte_size should be a count"),
+        ({"byte_size": "9"}, "byte_size should be a count"),
+        ({"blob_chars": None}, "blob_chars should be a count"),
+        ({"blob_chars": False}, "blob_chars should be a count"),
+        ({"part_count": COUNT + 1}, "part_files and part_count differ"),
+        ({"part_count": float(COUNT)}, "part_count should be a count"),
+        ({"part_count": True}, "part_count should be a count"),
+        ({"part_count": 10**30}, "part_files and part_count differ"),
+        ({"part_count": 0, "part_files": []}, "part_files and part_count differ"),
+        ({"part_files": None}, "part_files and part_count differ"),
+        ({"part_files": {P0: 1}}, "part_files and part_count differ"),
+        ({"part_files": [P0]}, "part_files and part_count differ"),
+        ({"part_count": 1, "part_files": ["MEMORY.md"]}, "part_files names files that are not its own"),
+        ({"part_count": 1, "part_files": [P1]}, "part_files names files that are not its own"),
+        ({"part_count": 2, "part_files": [P0, P0]}, "part_files names files that are not its own"),
+        ({"part_count": 2, "part_files": [P1, P0]}, "part_files names files that are not its own"),
+        ({"part_count": 1, "part_files": [[P0]]}, "part_files names files that are not its own"),
+        ({"part_count": 1, "part_files": ["cmem.other.x.p0.json"]}, "part_files names files that are not its own"),
+    ],
+)
+def test_a_manifest_that_is_wrong_is_named(changed: dict[str, Any], what: str) -> None:
+    with pytest.raises(SnapshotCorrupt) as caught:
+        snapshot.read_manifest(manifest_with(**changed), label=LABEL, snapshot_id=ID)
+    assert str(caught.value).startswith(f"{MANIFEST} is not a manifest of this snapshot: {what}")
+    assert caught.value.file == MANIFEST
+    assert type(caught.value) is SnapshotCorrupt
+
+
+@pytest.mark.parametrize("key", sorted(fields(built(MEMORY))))
+def test_every_field_is_needed(key: str) -> None:
+    raw = fields(built(MEMORY))
+    del raw[key]
+    with pytest.raises(SnapshotCorrupt):
+        snapshot.read_manifest(json.dumps(raw), label=LABEL, snapshot_id=ID)
+    with pytest.raises(SnapshotCorrupt) as caught:
+        snapshot.info_from_manifest(raw)
+    assert caught.value.file is None
+    assert "the manifest" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({"format": "colony-memory/2"}, "unsupported snapshot format: 'colony-memory/2'"),
+        ({"format": "x" * 100_000}, "unsupported snapshot format: 'xxx"),
+        ({"format": ""}, "unsupported snapshot format: ''"),
+        ({"codec": "zstd"}, "unsupported codec: 'zstd'"),
+        ({"codec": "\ud800" * 100}, "unsupported codec: "),
+        ({"format": "colony-memory/2", "part_files": [], "part_count": 0}, "unsupported snapshot format"),
+    ],
+)
+def test_another_format_is_unsupported_and_not_broken(changed: dict[str, Any], what: str) -> None:
+    with pytest.raises(UnsupportedFormat, match=what) as caught:
+        snapshot.read_manifest(manifest_with(**changed), label=LABEL, snapshot_id=ID)
+    assert caught.value.file == MANIFEST
+    assert len(str(caught.value)) < 1000
+    str(caught.value).encode("utf-8")
+
+
+@pytest.mark.parametrize("text", ["", "{", "null", "[]", "\x00", '{"format":1,"format":2}', "[" * 100_000, "\ud800"])
+def test_a_manifest_that_is_no_json_object_is_named(text: str) -> None:
+    with pytest.raises(SnapshotCorrupt, match=f"manifest {MANIFEST} is not readable") as caught:
+        snapshot.read_manifest(text, label=LABEL, snapshot_id=ID)
+    assert caught.value.file == MANIFEST
+
+
+def part_with(**changed: Any) -> str:
+    return json.dumps({**json.loads(built(MEMORY, part_chars=64).files[P1]), **changed})
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (None, "missing part file: "),
+        ("", "part file .* is damaged: "),
+        ("[]", "part file .* is damaged: a JSON object was expected"),
+        ("[" * 100_000, "part file .* is damaged: nested too deeply"),
+        ('{"seq":1,"seq":1}', "part file .* is damaged: a key is there twice"),
+        (part_with(format="colony-memory/2"), "part file .* is not part 1 of this snapshot"),
+        (part_with(snapshot_id="other"), "part file .* is not part 1 of this snapshot"),
+        (part_with(snapshot_id=None), "part file .* is not part 1 of this snapshot"),
+        (part_with(seq=0), "part file .* is not part 1 of this snapshot"),
+        (part_with(seq=1.0), "part file .* is not part 1 of this snapshot"),
+        (part_with(seq=True), "part file .* is not part 1 of this snapshot"),
+        (part_with(seq="1"), "part file .* is not part 1 of this snapshot"),
+        (part_with(b64=None), "part file .* is not part 1 of this snapshot"),
+        (part_with(b64=["AAAA"]), "part file .* is not part 1 of this snapshot"),
+        ("{}", "part file .* is not part 1 of this snapshot"),
+    ],
+)
+def test_a_part_that_is_wrong_is_named(text: str | None, what: str) -> None:
+    made = built(MEMORY, part_chars=64)
+    parts: dict[str, str | None] = {**made.files, P1: text}
+    with pytest.raises(SnapshotCorrupt, match=what) as caught:
+        snapshot.parse(fields(made), parts)
+    assert caught.value.file == P1
+    assert P1 in str(caught.value)
+
+
+def test_a_part_that_is_not_there_is_named() -> None:
+    made = built(MEMORY, part_chars=64)
+    del made.files[P1]
+    with pytest.raises(SnapshotCorrupt, match="missing part file") as caught:
+        snapshot.parse(fields(made), made.files)
+    assert caught.value.file == P1
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({"blob_chars": 0}, r"the parts hold \d+ characters, not the 0 that the manifest says"),
+        ({"byte_size": 3}, "there is more than the 3 bytes"),
+        ({"byte_size": 300}, r"there are \d+ bytes, not the 300"),
+        ({"plaintext_sha256": "sha256:" + "0" * 64}, "integrity check failed: .* hold another text"),
+        ({"doc_names": []}, "lists other documents than its parts hold"),
+        ({"doc_names": ["MEMORY.md"]}, "lists other documents than its parts hold"),
+        ({"doc_names": [*fields(built(MEMORY))["doc_names"], "more"]}, "lists other documents than its parts hold"),
+    ],
+)
+def test_a_manifest_that_does_not_match_its_parts_is_named(changed: dict[str, Any], what: str) -> None:
+    made = built(MEMORY, part_chars=64)
+    with pytest.raises(SnapshotCorrupt, match=what) as caught:
+        snapshot.parse({**fields(made), **changed}, made.files)
+    assert caught.value.file == MANIFEST
+    assert MANIFEST in str(caught.value)
+
+
+def forged(plaintext: bytes, names: list[str], *, compress: Callable[[bytes], bytes] = gzip.compress) -> dict[str, str]:
+    """A snapshot whose numbers are all right, of any plain text."""
+    blob = base64.b64encode(compress(plaintext)).decode()
+    part = {"format": snapshot.FORMAT, "snapshot_id": ID, "seq": 0, "b64": blob}
+    raw = fields(built(MEMORY)) | {
+        "doc_names": names,
+        "plaintext_sha256": "sha256:" + hashlib.sha256(plaintext).hexdigest(),
+        "byte_size": len(plaintext),
+        "blob_chars": len(blob),
+        "part_count": 1,
+        "part_files": [P0],
+    }
+    return {P0: json.dumps(part), MANIFEST: json.dumps(raw)}
+
+
+@pytest.mark.parametrize(
+    "plaintext",
+    [
+        b"",
+        b"null",
+        b'["a"]',
+        b'{"a":1}',
+        b'{"a":null}',
+        b'{"a":"x","a":"y"}',
+        b'{"a":"\xff"}',
+        b'\xef\xbb\xbf{"a":"x"}',
+        b'{"a":"x"} trailing',
+        '{"a":"x"}'.encode("utf-16"),
+        b'{"a":' + b"[" * 100_000,
+    ],
+)
+def test_a_plain_text_that_is_no_documents_is_refused(plaintext: bytes) -> None:
+    with pytest.raises(SnapshotCorrupt, match="do not hold documents") as caught:
+        restored(forged(plaintext, ["a"]))
+    assert caught.value.file == MANIFEST
+
+
+@pytest.mark.parametrize(
+    ("plaintext", "documents"),
+    [
+        (b"{}", {}),
+        (b' { "a" : "x" ,\n"B":"\\u0079" } ', {"a": "x", "B": "y"}),
+        (b'{"a":"\xed\xa0\xbd"}', {"a": "\ud83d"}),
+    ],
+)
+def test_json_of_another_spelling_is_read(plaintext: bytes, documents: dict[str, str]) -> None:
+    assert restored(forged(plaintext, sorted(documents))) == documents
+
+
+def test_names_may_be_listed_with_their_lone_surrogates() -> None:
+    assert restored(forged(b'{"a\\ud800":"x"}', ["a\ud800"])) == {"a\ud800": "x"}
+    assert restored(forged(b'{"a\\ud800":"x"}', ["a\\ud800"])) == {"a\ud800": "x"}
+
+
+def test_fields_that_nobody_knows_are_passed_over() -> None:
+    made = built(MEMORY)
+    text = json.dumps({**fields(made), "shape": {"new": [1, None]}, "previous": "odd", "zoned": float("inf")})
+    manifest = snapshot.read_manifest(text, label=LABEL, snapshot_id=ID)
+    assert manifest.info.parent_id is None
+    assert manifest.raw["shape"] == {"new": [1, None]}
+    assert snapshot.read_documents(manifest, made.files) == MEMORY
+
+
+@pytest.mark.parametrize(
+    ("previous", "parent"),
+    [({"snapshot_id": "before"}, "before"), ({"snapshot_id": 7}, None), ({}, None), ([], None), (None, None)],
+)
+def test_the_parent_is_what_previous_names(previous: object, parent: str | None) -> None:
+    info = snapshot.info_from_manifest({**fields(built(MEMORY)), "previous": previous})
+    assert info.parent_id == parent
+
+
+@pytest.mark.parametrize(
+    ("signature", "signed", "issuer"),
+    [
+        (None, False, None),
+        ({"key_id": "did:key:z"}, True, "did:key:z"),
+        ({"key_id": 7}, True, None),
+        ({}, True, None),
+        ("x", True, None),
+        (False, True, None),
+    ],
+)
+def test_a_signature_that_is_there_is_told_of(signature: object, signed: bool, issuer: str | None) -> None:
+    info = snapshot.info_from_manifest({**fields(built(MEMORY)), "signature": signature})
+    assert (info.signed, info.issuer) == (signed, issuer)
+
+
+@pytest.mark.parametrize("signature", ["x", False, 0, [], {}, {"alg": "none"}, {"alg": "ed25519"}])
+def test_a_signature_of_another_shape_is_not_taken_for_none(signature: object) -> None:
+    made = built(MEMORY)
+    raw = {**fields(made), "signature": signature}
+    with pytest.raises(UntrustedSnapshot):
+        snapshot.parse(raw, made.files, verify_signature=True)
+    assert snapshot.parse(raw, made.files) == MEMORY
+
+
+def test_parse_binds_to_what_was_asked_for() -> None:
+    made = built(MEMORY)
+    assert snapshot.parse(fields(made), made.files, label=LABEL, snapshot_id=ID) == MEMORY
+    assert snapshot.parse(fields(made), made.files, label=LABEL) == MEMORY
+    for asked in (
+        {"label": "other"},
+        {"label": ""},
+        {"snapshot_id": "other"},
+        {"snapshot_id": ""},
+        {"label": LABEL, "snapshot_id": "other"},
+    ):
+        with pytest.raises(SnapshotCorrupt, match="it is the one of label 'work'"):
+            snapshot.parse(fields(made), made.files, **asked)
+
+
+def test_no_more_than_max_bytes_is_read() -> None:
+    made = built(MEMORY)
+    size = made.info.byte_size
+    assert snapshot.parse(fields(made), made.files, max_bytes=size) == MEMORY
+    with pytest.raises(SnapshotCorrupt, match=f"says {size} bytes, more than max_bytes={size - 1}: raise it") as caught:
+        snapshot.parse(fields(made), made.files, max_bytes=size - 1)
+    assert caught.value.file == MANIFEST
+
+
+def test_a_size_that_is_too_large_to_hold_is_refused_before_reading() -> None:
+    with pytest.raises(SnapshotCorrupt, match="more than max_bytes"):
+        snapshot.parse({**fields(built(MEMORY)), "byte_size": 10**30}, {})
+
+
+@pytest.mark.parametrize("size", [sys.maxsize, 10**30])
+def test_a_size_that_is_too_large_to_hold_is_refused_without_a_limit_too(size: int) -> None:
+    made = built(MEMORY)
+    with pytest.raises(SnapshotCorrupt, match=f"not the {size} that the manifest says"):
+        snapshot.parse({**fields(made), "byte_size": size}, made.files, max_bytes=size)
+
+
+def test_several_gzip_members_are_read() -> None:
+    plain = b'{"a":"x"}'
+    files = forged(plain, ["a"], compress=lambda data: gzip.compress(data[:4]) + b"\0" * 9 + gzip.compress(data[4:]))
+    assert restored(files) == {"a": "x"}

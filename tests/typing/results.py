@@ -1,0 +1,87 @@
+"""What a type checker makes of errors and of the pure core. Checked by mypy, never called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from colony_memory import (
+    BackupUncertain,
+    ColonyMemoryError,
+    ConflictDetected,
+    PruneIncomplete,
+    PrunePlan,
+    QuotaExceeded,
+    RateLimited,
+    Retention,
+    SnapshotCorrupt,
+    SnapshotDiff,
+    SnapshotInfo,
+    UntrustedSnapshot,
+    VaultError,
+    VaultMap,
+    VerifyReport,
+)
+from colony_memory.reports import DocumentChange, LabelMap, SnapshotCheck
+from colony_memory.retention import plan
+from colony_memory.snapshot import BuiltSnapshot, Manifest, build, info_from_manifest, parse, read_manifest
+
+if TYPE_CHECKING:
+    from typing_extensions import assert_type  # noqa: TC004 - never called
+
+
+def errors(error: ColonyMemoryError) -> None:
+    if isinstance(error, SnapshotCorrupt):
+        assert_type(error.file, str | None)
+        as_value_error: ValueError = error
+        print(as_value_error)
+    elif isinstance(error, QuotaExceeded):
+        assert_type((error.needed, error.available), tuple[int | None, int | None])
+    elif isinstance(error, ConflictDetected):
+        assert_type((error.theirs, error.snapshot_id), tuple[str | None, str | None])
+    elif isinstance(error, BackupUncertain):
+        assert_type(error.snapshot_id, str)
+    elif isinstance(error, PruneIncomplete):
+        assert_type((error.deleted, error.failed), tuple[int, tuple[str, ...]])
+    elif isinstance(error, VaultError):
+        assert_type((error.status, error.code, error.retry_after), tuple[int | None, str | None, float | None])
+    raise error
+
+
+def waiting() -> float:
+    try:
+        return 0
+    except UntrustedSnapshot as error:
+        raise ValueError from error
+    except RateLimited as error:
+        return error.retry_after or 60
+
+
+def reports(report: VerifyReport, diff: SnapshotDiff, vault: VaultMap) -> None:
+    if report:
+        assert_type(report.snapshots, tuple[SnapshotCheck, ...])
+    if diff:
+        assert_type(diff.changed, Mapping[str, DocumentChange])
+    if vault:
+        assert_type(vault.labels, tuple[LabelMap, ...])
+        assert_type(vault.labels[0].newest, SnapshotInfo | None)
+    SnapshotCheck("id", manifest="fine")  # type: ignore[arg-type]
+    report.label = "x"  # type: ignore[misc]
+
+
+def core(documents: dict[str, str], info: SnapshotInfo) -> None:
+    built = build(documents, label="work", snapshot_id="id", created_at="2026-01-01T00:00:00Z")
+    assert_type(built, BuiltSnapshot)
+    assert_type(built.files, dict[str, str])
+    manifest = read_manifest("{}", label="work", snapshot_id="id")
+    assert_type(manifest, Manifest)
+    assert_type(manifest.part_files, tuple[str, ...])
+    assert_type(parse({}, built.files), dict[str, str])
+    assert_type(parse({}, {"part": None}, verify_signature=True), dict[str, str])
+    assert_type(info_from_manifest({}), SnapshotInfo)
+    made = plan([info], retention=Retention(keep_daily=7), now=datetime.now(timezone.utc))
+    assert_type(made, PrunePlan)
+    assert_type(made.reasons, Mapping[str, tuple[str, ...]])
+    # The positional fields of 0.1.1.
+    SnapshotInfo("id", "work", "2026-01-01T00:00:00Z", ["a"], 1, 2, "sha256:", True, None)
