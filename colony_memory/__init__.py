@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._constants import FORMAT
 from colony_memory._version import __version__
 from colony_memory.client import AsyncColonyMemory, ColonyMemory
 from colony_memory.exceptions import (
@@ -30,13 +31,13 @@ from colony_memory.exceptions import (
     VaultError,
     VaultUnavailable,
 )
-from colony_memory.signing import Ed25519Signer, Signer
-from colony_memory.snapshot import FORMAT, SnapshotInfo
 from colony_memory.vaults import AsyncVaultBackend, VaultBackend, open_vault
 
 if TYPE_CHECKING:
     from colony_memory.reports import SnapshotDiff, VaultMap, VerifyReport
     from colony_memory.retention import PrunePlan, Retention
+    from colony_memory.signing import Ed25519Signer, Signer
+    from colony_memory.snapshot import SnapshotInfo
 
 __all__ = [
     "FORMAT",
@@ -73,18 +74,23 @@ __all__ = [
 
 # Loaded when they are first asked for: an agent that boots to restore does not wait for them.
 _LATE = {
+    "Ed25519Signer": "signing",
     "PrunePlan": "retention",
     "Retention": "retention",
+    "Signer": "signing",
     "SnapshotDiff": "reports",
+    "SnapshotInfo": "snapshot",
     "VaultMap": "reports",
     "VerifyReport": "reports",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATE:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{_LATE[name]}"), name)
+    if name in _LATE:
+        return getattr(import_module(f"{__name__}.{_LATE[name]}"), name)
+    if name in ("signing", "snapshot"):  # modules that 0.1.1 loads at once
+        return import_module(f"{__name__}.{name}")
+    msg = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(msg)

@@ -17,6 +17,7 @@ _COMPACT = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=
 _SURROGATES = re.compile("[\ud800-\udfff]+")
 # A JSON string as bytes. What is inside is checked by the JSON reader.
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_scan = json.JSONDecoder().raw_decode
 _BLANK = re.compile(rb"[ \t\r\n]*")
 
 
@@ -78,19 +79,18 @@ def decode_documents(plaintext: bytes) -> dict[str, str]:
         at = _expect(plaintext, b"}", at)
     else:
         while True:
-            name, at = _string(plaintext, at)
+            name, at = _string(plaintext, at, b'":"')
             if name in documents:
                 msg = f"document {name[:80]!r} is there twice"
                 raise ValueError(msg)
             at = _expect(plaintext, b":", at)
-            documents[name], at = _string(plaintext, at)
+            documents[name], at = _string(plaintext, at, b'","')
             if plaintext[at : at + 1] == b"}":
                 at = _expect(plaintext, b"}", at)
                 break
             at = _expect(plaintext, b",", at)
     if at != len(plaintext):
-        msg = "there is more after the documents"
-        raise ValueError(msg)
+        raise ValueError("there is more after the documents")
     return documents
 
 
@@ -103,13 +103,34 @@ def _expect(data: bytes, token: bytes, at: int) -> int:
     return _BLANK.match(data, start + 1).end()  # type: ignore[union-attr]
 
 
-def _string(data: bytes, at: int) -> tuple[str, int]:
+def _string(data: bytes, at: int, close: bytes) -> tuple[str, int]:
+    """The string that begins here, and the position after it and the blanks that follow.
+
+    In compact JSON a string ends where ``close`` is found first, since a quote inside is never bare, and finding it
+    takes no time. If what stands before is no string, then this is not compact JSON, and it is read by the letter.
+    """
+    end = data.find(close, at) + 1
+    if end > at + 1:
+        try:
+            return _read_string(data[at:end]), end
+        except ValueError:
+            pass  # it is looked at again, and refused if it is wrong
     match = _STRING.match(data, at)
     if match is None:
         msg = f"byte {at} should begin a string"
         raise ValueError(msg)
-    text: str = json.loads(match.group().decode("utf-8", "surrogatepass"))
-    return text, _BLANK.match(data, match.end()).end()  # type: ignore[union-attr]
+    return _read_string(match.group()), _BLANK.match(data, match.end()).end()  # type: ignore[union-attr]
+
+
+def _read_string(quoted: bytes) -> str:
+    text = quoted.decode("utf-8", "surrogatepass")
+    if text[:1] != '"':
+        raise ValueError("not a string")
+    value: str
+    value, end = _scan(text)
+    if end != len(text):
+        raise ValueError("a quote inside")
+    return value
 
 
 def load_object(text: str) -> dict[str, Any]:

@@ -51,7 +51,8 @@ def unpack(chunks: Iterable[str], *, size: int) -> bytes:
     Raises:
         ValueError: It is not base64, not gzip, cut short, or of another size.
     """
-    out, unpacker, members = bytearray(), None, 0
+    out: list[bytes] = []
+    left, unpacker, members = size, None, 0
     try:
         for piece in _decode(chunks):
             data = piece
@@ -64,8 +65,9 @@ def unpack(chunks: Iterable[str], *, size: int) -> bytes:
                     unpacker, members = zlib.decompressobj(_GZIP), members + 1
                     if members > _MAX_MEMBERS:
                         raise ValueError("too many gzip members")
-                out += unpacker.decompress(data, min(size - len(out) + 1, _PIECE))
-                if len(out) > size:
+                out.append(unpacker.decompress(data, min(left + 1, _PIECE)))
+                left -= len(out[-1])
+                if left < 0:
                     msg = f"there is more than the {size} bytes that the manifest says"
                     raise ValueError(msg)
                 data = unpacker.unconsumed_tail or unpacker.unused_data
@@ -76,10 +78,10 @@ def unpack(chunks: Iterable[str], *, size: int) -> bytes:
         raise ValueError(msg) from error
     if unpacker is not None or not members:
         raise ValueError("the gzip stream is cut short")
-    if len(out) != size:
-        msg = f"there are {len(out)} bytes, not the {size} that the manifest says"
+    if left:
+        msg = f"there are {size - left} bytes, not the {size} that the manifest says"
         raise ValueError(msg)
-    return bytes(out)
+    return b"".join(out)
 
 
 def _decode(chunks: Iterable[str]) -> Iterator[bytes]:

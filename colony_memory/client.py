@@ -6,19 +6,20 @@ import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory import _flows
-from colony_memory._flows.session import NO_DEFAULT, Session
-from colony_memory._vault import AsyncVault, SyncVault, Unanswered, drive
+from colony_memory._constants import FORMAT, MAX_BYTES, NO_DEFAULT
 from colony_memory.exceptions import ColonyMemoryError, VaultUnavailable
-from colony_memory.snapshot import FORMAT, MAX_BYTES, SnapshotInfo, check_documents
 from colony_memory.vaults import AsyncVaultBackend, VaultBackend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
+    from colony_memory._flows.session import Session
+    from colony_memory._vault import Unanswered
     from colony_memory.autobackup import Autobackup
     from colony_memory.reports import SnapshotDiff, VaultMap, VerifyReport
     from colony_memory.retention import PrunePlan, Retention
     from colony_memory.signing import Signer
+    from colony_memory.snapshot import SnapshotInfo
 
 __all__ = ["AsyncColonyMemory", "AsyncVaultBackend", "ColonyMemory", "VaultBackend"]
 
@@ -50,6 +51,8 @@ class _Facade:
         Raises:
             ValueError: Not a non-empty mapping of strings.
         """
+        from colony_memory.snapshot import check_documents
+
         check_documents(documents)
         return {"memory": dict(documents), "memory_format": FORMAT}
 
@@ -94,6 +97,9 @@ class ColonyMemory(_Facade):
         _require_methods(backend)
         if _is_coroutine(getattr(backend, "vault_get_file", None)):
             raise ValueError("this backend is asynchronous: use AsyncColonyMemory")
+        from colony_memory._flows.session import Session
+        from colony_memory._vault import SyncVault
+
         self._session = Session(SyncVault(backend), signer=signer, max_bytes=max_bytes)
 
     def backup(
@@ -281,6 +287,8 @@ class ColonyMemory(_Facade):
 
     @staticmethod
     def _run(verb: Coroutine[Any, Any, _T]) -> _T:
+        from colony_memory._vault import Unanswered, drive
+
         try:
             return drive(verb)
         except Unanswered as error:
@@ -310,6 +318,9 @@ class AsyncColonyMemory(_Facade):
 
             backend = self._own = AsyncColonyVault(_require_key(api_key), base_url=base_url)
         _require_methods(backend)
+        from colony_memory._flows.session import Session
+        from colony_memory._vault import AsyncVault
+
         self._session = Session(AsyncVault(backend), signer=signer, max_bytes=max_bytes)
 
     async def aclose(self) -> None:
@@ -415,6 +426,8 @@ class AsyncColonyMemory(_Facade):
 
     @staticmethod
     async def _run(verb: Coroutine[Any, Any, _T]) -> _T:
+        from colony_memory._vault import Unanswered
+
         try:
             return await verb
         except Unanswered as error:

@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._constants import FORMAT, MAX_BYTES
 from colony_memory._json import decode_documents, encode_documents, load_object, printable
 from colony_memory._names import (
     is_cortex_file,
@@ -56,15 +57,12 @@ __all__ = [
     "sanitize_label",
 ]
 
-FORMAT = "colony-memory/1"
 LATEST_FORMAT = "colony-memory/latest/1"
 
 #: Base64 characters in one part file.
 PART_CHARS = 700_000
 #: Bytes that a vault file may have.
 MAX_FILE_BYTES = 1_000_000
-#: Bytes of plain text that a snapshot may hold, unless the client says otherwise.
-MAX_BYTES = 256 * 2**20
 
 _CODEC = "gzip+base64"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")

@@ -127,7 +127,8 @@ def test_the_published_fields_are_kept() -> None:
 
 def test_a_pointer_of_0_1_1_is_read() -> None:
     at = reread(json.dumps(PUBLISHED))
-    assert at == Pointer(LABEL, ID, STAMP, 0, None)
+    assert at == Pointer(LABEL, ID, STAMP)
+    assert (at.generation, at.entries) == (0, None)
     assert at.manifest_file == PUBLISHED["manifest_file"]
     assert at.entry(ID) is None
 
@@ -170,6 +171,8 @@ def test_a_moved_pointer_is_of_the_next_generation() -> None:
     assert moved.entries is not None
     assert [each.info.byte_size for each in moved.entries] == [1009, 1002, 1001, 1000]
     assert at == pointer(generation=41)
+    with pytest.raises(FrozenInstanceError):
+        entries[0].shrunk_at = "now"  # type: ignore[misc]
     with pytest.raises(FrozenInstanceError):
         moved.generation = 0  # type: ignore[misc]
 

@@ -23,6 +23,8 @@ from colony_memory import (
 )
 from colony_memory.testing import FakeVault, VaultServer
 
+pytestmark = pytest.mark.exhaustive
+
 OLD, NEW, EMPTY = {"MEMORY.md": "two years of notes"}, {"MEMORY.md": "two years and a day"}, {"fresh": "start"}
 # Seconds: when a client gives up, when a stalled request arrives, and when it surely has.
 TIMEOUT, STALLED, LATE = 0.25, 0.4, 0.3

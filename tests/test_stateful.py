@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, settings
 from memory_machine import MemoryMachine
+
+pytestmark = pytest.mark.exhaustive
 
 TestMemory = MemoryMachine.TestCase
 TestMemory.settings = settings(

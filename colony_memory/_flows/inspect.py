@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._constants import NO_DEFAULT
 from colony_memory._flows.label import find_pointer, survey
 from colony_memory._flows.read import restore
-from colony_memory._flows.session import NO_DEFAULT
 from colony_memory._names import id_order, manifest_filename, read_filename, require_id, require_label
 from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, SnapshotNotFound, UntrustedSnapshot
 from colony_memory.reports import Fact, LabelMap, SnapshotCheck, SnapshotDiff, VaultMap, VerifyReport, compare

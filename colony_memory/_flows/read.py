@@ -6,8 +6,9 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._constants import NO_DEFAULT
 from colony_memory._flows.label import find_pointer, survey
-from colony_memory._flows.session import NO_DEFAULT, warn
+from colony_memory._flows.session import warn
 from colony_memory._names import id_order, manifest_filename, read_filename, require_id, require_label
 from colony_memory.exceptions import SnapshotCorrupt, SnapshotNotFound, UnsupportedFormat, UntrustedSnapshot
 from colony_memory.snapshot import Manifest, SnapshotInfo, read_documents, read_manifest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from colony_memory.exceptions import ColonyMemoryWarning
 
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from colony_memory._vault import Vault
     from colony_memory.signing import Signer
     from colony_memory.snapshot import Manifest
-
-#: Tells ``restore(default=…)`` that none was given.
-NO_DEFAULT: Any = object()
 
 
 def _utc_now() -> datetime:
