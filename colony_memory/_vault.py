@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
 
 _T = TypeVar("_T")
-_READERS = 8
+_READERS = 12
 # Seconds; a call that takes less is not worth a thread.
 _FAST = 0.002
 

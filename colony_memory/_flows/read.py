@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._constants import NO_DEFAULT
 from colony_memory._flows.label import find_pointer, survey
 from colony_memory._flows.session import warn
-from colony_memory._names import id_order, manifest_filename, read_filename, require_id, require_label
+from colony_memory._names import id_order, manifest_filename, part_filename, read_filename, require_id, require_label
 from colony_memory.exceptions import SnapshotCorrupt, SnapshotNotFound, UnsupportedFormat, UntrustedSnapshot
 from colony_memory.snapshot import Manifest, SnapshotInfo, read_documents, read_manifest
 from colony_memory.trust import judge
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Another writer may move the pointer between reading it and reading what it names.
 _TRIES = 3
+# Parts to ask for before the manifest is there: what a vault of 10 MB holds at most.
+_AHEAD = 15
 
 
 async def restore(
@@ -53,20 +55,27 @@ async def restore(
     return {name: text for name, text in documents.items() if any(fnmatchcase(name, p) for p in patterns)}
 
 
-async def load(session: Session, label: str, snapshot_id: str, *, verify: bool) -> tuple[Manifest, dict[str, str]]:
-    """One snapshot's manifest and documents, checked in every byte."""
+async def load(
+    session: Session, label: str, snapshot_id: str, *, verify: bool, parts: int = 0
+) -> tuple[Manifest, dict[str, str]]:
+    """One snapshot's manifest and documents, checked in every byte.
+
+    ``parts`` is how many there are by the catalogue: they are asked for together with the manifest, which then decides.
+    """
     file = manifest_filename(label, snapshot_id)
-    stored = await session.vault.get(file)
+    ahead = [part_filename(label, snapshot_id, seq) for seq in range(min(parts, _AHEAD))]
+    read = await session.vault.get_many([file, *ahead])
+    stored = read[file]
     if stored is None:
         msg = f"no snapshot {snapshot_id!r} for label {label!r}"
         raise SnapshotNotFound(msg)
     manifest = read_manifest(stored.content, label=label, snapshot_id=snapshot_id)
     judge(manifest.raw, verify=verify)
-    parts = await session.vault.get_many(manifest.part_files)
-    if None in parts.values() and await session.vault.get(file) is None:
+    read |= await session.vault.get_many(name for name in manifest.part_files if name not in read)
+    texts = {name: part.content if (part := read[name]) else None for name in manifest.part_files}
+    if None in texts.values() and await session.vault.get(file) is None:
         msg = f"snapshot {snapshot_id!r} for label {label!r} was deleted while it was read"
         raise SnapshotNotFound(msg)
-    texts = {name: part.content if part else None for name, part in parts.items()}
     documents = await session.vault.compute(read_documents, manifest, texts, max_bytes=session.max_bytes)
     session.manifests[file] = manifest
     if verify:
@@ -75,10 +84,10 @@ async def load(session: Session, label: str, snapshot_id: str, *, verify: bool) 
 
 
 async def _restore_one(
-    session: Session, label: str, snapshot_id: str, *, verify: bool, fallback: bool
+    session: Session, label: str, snapshot_id: str, *, verify: bool, fallback: bool, parts: int = 0
 ) -> dict[str, str]:
     try:
-        return (await load(session, label, snapshot_id, verify=verify))[1]
+        return (await load(session, label, snapshot_id, verify=verify, parts=parts))[1]
     except (SnapshotCorrupt, UntrustedSnapshot) as error:
         if not fallback:
             raise
@@ -93,7 +102,9 @@ async def _restore_latest(session: Session, label: str, *, verify: bool, fallbac
             break
         tried = at.pointer.snapshot_id
         try:
-            return await _restore_one(session, label, tried, verify=verify, fallback=fallback)
+            entry = at.pointer.entry(tried)
+            parts = entry.info.part_count if entry else 0
+            return await _restore_one(session, label, tried, verify=verify, fallback=fallback, parts=parts)
         except SnapshotNotFound:
             continue
     return await _restore_newest(session, label, verify=verify, at=at, skip_errors=fallback)
