@@ -1,0 +1,105 @@
+"""Measure this tree against the published 0.1.1 in the same run, and print ratios.
+
+python benchmarks/run.py [--check] [--json] [--only NAME] [--rounds N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from typing import Any
+
+from environments import alone, prepare
+from figures import HEAD, Figure, table
+from gzip_levels import levels
+from measure_calls import calls, calls_table
+from measure_import import importing
+from measure_memory import memory
+from measure_time import backup, listing, restore, wait
+from peers import Peers
+
+GROUPS = {
+    "backup": backup,
+    "restore": restore,
+    "wait": wait,
+    "list": listing,
+    "memory": memory,
+    "import": importing,
+    "calls": calls,
+}
+
+
+def main() -> int:
+    """The exit code: 1 where ``--check`` is given and a figure misses its limit."""
+    options = _options()
+    with alone():
+        return _run(options)
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.only == ["gzip"]:
+        text, numbers = levels(options.rounds)
+        print(json.dumps(numbers, indent=2) if options.json else text)
+        return 0
+    _tell("preparing both environments")
+    peers = Peers(prepare())
+    figures: list[Figure] = []
+    for name in options.only or GROUPS:
+        _tell(f"measuring {name}")
+        figures += GROUPS[name](peers, options.rounds)
+    missed = [figure for figure in figures if not figure.holds]
+    if options.json:
+        print(json.dumps({**_machine(peers), "figures": [figure.as_json() for figure in figures]}, indent=2))
+    else:
+        facts = _machine(peers)
+        print(f"{facts['machine']}; 0.1.1 against {facts['ours']}, {options.rounds} rounds\n")
+        counted = [figure for figure in figures if figure.group == "calls"]
+        rows = [figure.row() for figure in figures if figure.group != "calls"]
+        print("\n\n".join([table(HEAD, rows)] * bool(rows) + [calls_table(counted)] * bool(counted)))
+        print(f"\n{len(missed)} of {sum(figure.limit is not None for figure in figures)} limits missed")
+    for figure in missed:
+        _tell(f"MISSED: {figure.name} ({figure.note})")
+    return 1 if options.check and missed else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0] if __doc__ else None)
+    parser.add_argument("--check", action="store_true", help="exit with 1 when a figure misses its limit")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=[*GROUPS, "gzip"],
+        help="measure only this; may be given again; gzip, the table of levels, stands alone",
+    )
+    parser.add_argument("--rounds", type=int, default=7, help="pairs of each timed figure (default 7)")
+    options = parser.parse_args()
+    if options.rounds < 1:
+        parser.error("--rounds must be at least 1")
+    if options.only and "gzip" in options.only and options.only != ["gzip"]:
+        parser.error("--only gzip stands alone")
+    return options
+
+
+def _machine(peers: Peers) -> dict[str, Any]:
+    """What was compared, on what; both sides must stand on the same."""
+    published, ours = (peers.ask_fresh(side, "hello") for side in ("published", "ours"))
+    for key in ("python", "beside"):
+        if published[key] != ours[key]:
+            msg = f"the environments differ in {key}: {published[key]} and {ours[key]}; remove .cache/bench"
+            raise RuntimeError(msg)
+    beside = ", ".join(f"{name} {version}" for name, version in ours["beside"].items())
+    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {ours['python']}, {beside}"
+    return {"machine": machine, "published": published["version"], "ours": ours["version"]}
+
+
+def _tell(what: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {what}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""Vault calls of each verb, counted inside one of the two environments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import vaults
+
+from colony_memory import ColonyMemory, Ed25519Signer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SEED = bytes(range(32))
+
+
+def small_memory(day: int) -> dict[str, str]:
+    """A memory that fits one part, of the same size every day."""
+    facts = "".join(f"- fact {n}: {n * 7919 % 9973}\n" for n in range(200))
+    return {"MEMORY.md": f"# Day {day:04}\n{facts}", "notes/today.md": f"what happened on day {day:04}\n"}
+
+
+def fill(vault: Any, labels: list[str], each: int, **options: Any) -> None:
+    """Make ``each`` snapshots in each label."""
+    client = ColonyMemory(backend=vault, **options)
+    for day in range(each):
+        for label in labels:
+            client.backup(small_memory(day), label=label)
+
+
+def calls(*, vault: str) -> dict[str, dict[str, int]]:
+    """Reads and writes of each verb, by a client that has just started.
+
+    Args:
+        vault: ``"plain"``, the five methods, or ``"full"``, one with conditional upload and prefix listing.
+    """
+    new = _new_plain if vault == "plain" else _new_full
+    return {name: _count(new, scenario) for name, scenario in _SCENARIOS.items()}
+
+
+def _count(new: Callable[[], tuple[Any, list[str]]], scenario: Callable[[Any], Callable[[], Any]]) -> dict[str, int]:
+    vault, calls = new()
+    verb = scenario(vault)
+    calls.clear()
+    verb()
+    return vaults.count(calls)
+
+
+def _new_plain() -> tuple[Any, list[str]]:
+    vault = vaults.MeteredVault()
+    return vault, vault.calls
+
+
+def _new_full() -> tuple[Any, list[str]]:
+    from colony_memory.vaults.memory import MemoryVault
+
+    calls: list[str] = []
+
+    class Counted(MemoryVault):
+        def __getattribute__(self, name: str) -> Any:
+            found = super().__getattribute__(name)
+            if not name.startswith("vault_"):
+                return found
+
+            def called(*args: Any, **kwargs: Any) -> Any:
+                calls.append(name)
+                return found(*args, **kwargs)
+
+            return called
+
+    return Counted(), calls
+
+
+def _first(vault: Any) -> Callable[[], Any]:
+    return lambda: ColonyMemory(backend=vault).backup(small_memory(0))
+
+
+def _after(snapshots: int, verb: Callable[[ColonyMemory], Any], **options: Any) -> Callable[[Any], Callable[[], Any]]:
+    """A scenario: so many snapshots are there, and a new client does something."""
+
+    def scenario(vault: Any) -> Callable[[], Any]:
+        given: dict[str, Any] = {"signer": Ed25519Signer(_SEED)} if options.get("signed") else {}
+        fill(vault, ["default"], snapshots, **given)
+        client = ColonyMemory(backend=vault, **given)
+        return lambda: verb(client)
+
+    return scenario
+
+
+def _list_100_of_300(vault: Any) -> Callable[[], Any]:
+    fill(vault, ["default", "work", "home"], 100)
+    client = ColonyMemory(backend=vault)
+
+    def verb() -> None:
+        found = client.list_snapshots(label="default")
+        if len(found) != 100:
+            msg = f"{len(found)} of 100 snapshots were listed"
+            raise RuntimeError(msg)
+
+    return verb
+
+
+def _delete(place: int) -> Callable[[Any], Callable[[], Any]]:
+    """Delete the snapshot at a place in the list, newest first."""
+
+    def scenario(vault: Any) -> Callable[[], Any]:
+        fill(vault, ["default"], 10)
+        snapshot_id = ColonyMemory(backend=vault).list_snapshots(label="default")[place].snapshot_id
+        client = ColonyMemory(backend=vault)
+        return lambda: client.delete_snapshot(label="default", snapshot_id=snapshot_id)
+
+    return scenario
+
+
+_SCENARIOS: dict[str, Callable[[Any], Callable[[], Any]]] = {
+    "backup, first": _first,
+    "backup, changed": _after(5, lambda client: client.backup(small_memory(99))),
+    "backup, unchanged": _after(5, lambda client: client.backup(small_memory(4))),
+    "backup, prune_keep=5 of 6": _after(5, lambda client: client.backup(small_memory(99), prune_keep=5)),
+    "backup, changed, signed": _after(5, lambda client: client.backup(small_memory(99)), signed=True),
+    "backup, unchanged, signed": _after(5, lambda client: client.backup(small_memory(4)), signed=True),
+    "restore": _after(5, lambda client: client.restore()),
+    "restore, signed": _after(5, lambda client: client.restore(), signed=True),
+    "latest": _after(5, lambda client: client.latest()),
+    "list 100 of 300": _list_100_of_300,
+    "prune, keep 5 of 10": _after(10, lambda client: client.prune(label="default", keep=5)),
+    "delete an old one of 10": _delete(-1),
+    "delete the newest of 10": _delete(0),
+}
