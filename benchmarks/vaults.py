@@ -14,9 +14,9 @@ READS = ("vault_status", "vault_list_files", "vault_list_prefix", "vault_get_fil
 
 
 class Missing(Exception):
-    """There is no such file; the SDK's exception has ``status`` too."""
+    """There is no such file, told as the SDK's exception tells it."""
 
-    status = 404
+    status, code = 404, "NOT_FOUND"
 
 
 class MeteredVault:

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import email.message
 import errno
 import http.client
 import json
 import socket
 import ssl
+import urllib.error
 from typing import Any
 
 import pytest
@@ -219,6 +221,16 @@ def test_a_refusal_by_an_error_with_status_code() -> None:
     out = shown(ApiError("gone"))
     assert type(out) is VaultError
     assert out.status == 404
+
+
+def test_a_refusal_by_an_os_error_with_status() -> None:
+    error = urllib.error.HTTPError("https://example.org", 404, "gone", email.message.Message(), None)
+    try:
+        out = shown(error)
+    finally:
+        error.close()
+    assert type(out) is VaultError
+    assert told(out) == (404, None, None)
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])

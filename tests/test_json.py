@@ -55,6 +55,8 @@ def test_canonical_form_is_sorted_compact_and_plain(value: object) -> None:
 @example("\ude00\ud83d")
 @example("\ud83d\\ude00")
 @example("😀\ude00\ud83d😀")
+@example("\ud800\udc00")
+@example("\udbff\udfff")
 def test_any_text_comes_back_from_canonical_form(text: str) -> None:
     assert read_back(_json.canonical(text)) == text
     assert json.loads(_json.canonical(text).decode("utf-8", "surrogatepass")) == text
@@ -70,6 +72,8 @@ def test_a_lone_surrogate_is_written_as_its_escape() -> None:
     assert _json.canonical("a\ud800b") == b'"a\\ud800b"'
     assert _json.canonical("\udfff") == b'"\\udfff"'
     assert _json.canonical("\ud83d\ude00") == b'"\\ud83d\xed\xb8\x80"'
+    assert _json.canonical("\ud800\udc00") == b'"\\ud800\xed\xb0\x80"'
+    assert _json.canonical("\ud800\ud800\udc00\udc00") == b'"\\ud800\\ud800\xed\xb0\x80\\udc00"'
     assert _json.canonical("😀") == b'"\xf0\x9f\x98\x80"'
 
 
@@ -179,6 +183,18 @@ def mutated(draw: st.DrawFn) -> bytes:
 @example(b'\xef\xbb\xbf{"a":"b"}')
 @example(b'{"a":"\xed\xa0\xbd\xed\xb8\x80"}')
 @example(b'{"a":"\\ud83d\xed\xb8\x80"}')
+@example(b'{"a" :"1","b":"2"}')
+@example(b'{"a":"1" ,"b":"2","c":"3"}')
+@example(b'{"a":"1", "b":"2","c":"3"}')
+@example(b'{"a":"1":"2","b":"3"}')
+@example(b'{"a","b":"c"}')
+@example(b'{"a":"x\\",\\"y","b":"\\":\\""}')
+@example(b'{"\\":\\"":"\\",\\""}')
+@example(b'{"":"",":":",",",":":"}')
+@example(b'{"a":1,"b":"c"}')
+@example(b'{"a":x"b","c":"d"}')
+@example(b'{"a":"\n","b":"c"}')
+@example(b'{"a":"\xff","b":"c"}')
 def test_documents_are_read_exactly_where_python_reads_an_object_of_texts(data: bytes) -> None:
     assert decoded(data) == accepted(data)
 

@@ -114,6 +114,7 @@ def test_documents_are_told_apart_by_name() -> None:
         ("a\nb\nc\n", "c\nb\na\n", 2, 2),
         ("a\na\na\n", "a\na\n", 0, 1),
         ("a\n", "a\na\na\n", 2, 0),
+        ("a\nb\nc\n", "a\nX\nc\n", 1, 1),
         ("a\nb\nc\nd\n", "a\nX\nc\nY\n", 2, 2),
         ("a\nb\n", "a\r\nb\n", 1, 1),
         ("a\rb", "a\rc", 1, 1),

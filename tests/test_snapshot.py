@@ -190,3 +190,4 @@ def test_the_module_offers_what_it_names() -> None:
     assert snapshot.latest_filename("x") == "cmem.x.latest.json"
     assert snapshot.LATEST_FORMAT == "colony-memory/latest/1"
     assert snapshot.PART_CHARS == 700_000
+    assert (snapshot.MAX_FILE_BYTES, snapshot.MAX_BYTES) == (1_000_000, 256 * 2**20)

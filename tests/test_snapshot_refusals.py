@@ -281,8 +281,9 @@ def test_parse_binds_to_what_was_asked_for() -> None:
         {"snapshot_id": ""},
         {"label": LABEL, "snapshot_id": "other"},
     ):
-        with pytest.raises(SnapshotCorrupt, match="it is the one of label 'work'"):
+        with pytest.raises(SnapshotCorrupt, match="it is the one of label 'work'") as caught:
             snapshot.parse(fields(made), made.files, **asked)
+        assert (caught.value.file is None) == (len(asked) < 2)
 
 
 def test_no_more_than_max_bytes_is_read() -> None:
