@@ -6,6 +6,7 @@ import doctest
 import importlib
 import inspect
 import json
+import os
 import re
 import subprocess
 import sys
@@ -138,6 +139,8 @@ def test_the_vault_of_the_docs_does_what_a_vault_owes(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:cov", str(test)],
         cwd=tmp_path,
+        # What the outer run was told to add, such as coverage, is not for this one.
+        env={name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"},
         capture_output=True,
         encoding="utf-8",
         check=False,
