@@ -74,17 +74,18 @@ def decode_documents(plaintext: bytes) -> dict[str, str]:
         ValueError: It is anything else: not UTF-8, not an object, a value that is no string, a name twice.
     """
     documents: dict[str, str] = {}
+    compact = True
     at = _expect(plaintext, b"{", 0)
     if plaintext[at : at + 1] == b"}":
         at = _expect(plaintext, b"}", at)
     else:
         while True:
-            name, at = _string(plaintext, at, b'":"')
+            name, at, compact = _string(plaintext, at, b'":"' if compact else None)
             if name in documents:
                 msg = f"document {name[:80]!r} is there twice"
                 raise ValueError(msg)
             at = _expect(plaintext, b":", at)
-            documents[name], at = _string(plaintext, at, b'","')
+            documents[name], at, compact = _string(plaintext, at, b'","' if compact else None)
             if plaintext[at : at + 1] == b"}":
                 at = _expect(plaintext, b"}", at)
                 break
@@ -103,23 +104,25 @@ def _expect(data: bytes, token: bytes, at: int) -> int:
     return _BLANK.match(data, start + 1).end()  # type: ignore[union-attr]
 
 
-def _string(data: bytes, at: int, close: bytes) -> tuple[str, int]:
-    """The string that begins here, and the position after it and the blanks that follow.
+def _string(data: bytes, at: int, close: bytes | None) -> tuple[str, int, bool]:
+    """The string that begins here, the position after it and the blanks that follow, and whether ``close`` was there.
 
     In compact JSON a string ends where ``close`` is found first, since a quote inside is never bare, and finding it
-    takes no time. If what stands before is no string, then this is not compact JSON, and it is read by the letter.
+    takes no time. If it is not found, or what stands before is no string, then this is not compact JSON or its last
+    string: from there on it is read by the letter, since looking again and again would take time.
     """
-    end = data.find(close, at) + 1
-    if end > at + 1:
-        try:
-            return _read_string(data[at:end]), end
-        except ValueError:
-            pass  # it is looked at again, and refused if it is wrong
+    if close is not None:
+        end = data.find(close, at) + 1
+        if end > at + 1:
+            try:
+                return _read_string(data[at:end]), end, True
+            except ValueError:
+                pass  # it is looked at again, and refused if it is wrong
     match = _STRING.match(data, at)
     if match is None:
         msg = f"byte {at} should begin a string"
         raise ValueError(msg)
-    return _read_string(match.group()), _BLANK.match(data, match.end()).end()  # type: ignore[union-attr]
+    return _read_string(match.group()), _BLANK.match(data, match.end()).end(), False  # type: ignore[union-attr]
 
 
 def _read_string(quoted: bytes) -> str:

@@ -1,7 +1,7 @@
 """A backend seen through one typed, checked, asynchronous surface: what the verbs are written over.
 
-:class:`SyncVault` never suspends, so :func:`drive` runs a verb over it without an event loop, inside or outside of
-one. :class:`AsyncVault` awaits.
+:class:`SyncVault` never suspends, so :func:`colony_memory._drive.drive` runs a verb over it without an event loop,
+inside or outside of one. :class:`AsyncVault` awaits.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from colony_memory._boundary import translate
+from colony_memory._drive import drive
 from colony_memory.exceptions import RateLimited, VaultDenied, VaultError, VaultUnavailable
 from colony_memory.vaults import ConditionalUpload, OperationBudget, PrefixListing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 _T = TypeVar("_T")
 _READERS = 12
@@ -317,16 +318,6 @@ def _is_an_answer_or_outage(error: VaultError) -> bool:
     # A plain OSError may be a missing file, or an HTTP library's own way of telling of a 404.
     vague = isinstance(error.__cause__, OSError) and not isinstance(error.__cause__, (ConnectionError, TimeoutError))
     return isinstance(error, VaultUnavailable) and not vague
-
-
-def drive(verb: Coroutine[Any, Any, _T]) -> _T:
-    """Run a coroutine that never suspends to its end."""
-    try:
-        verb.send(None)
-    except StopIteration as done:
-        return done.value  # type: ignore[no-any-return]
-    verb.close()
-    raise RuntimeError("the backend of a ColonyMemory must not be asynchronous: use AsyncColonyMemory")
 
 
 def _unwrap(reply: Any) -> Any:

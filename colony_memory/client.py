@@ -287,7 +287,8 @@ class ColonyMemory(_Facade):
 
     @staticmethod
     def _run(verb: Coroutine[Any, Any, _T]) -> _T:
-        from colony_memory._vault import Unanswered, drive
+        from colony_memory._drive import drive
+        from colony_memory._vault import Unanswered
 
         try:
             return drive(verb)

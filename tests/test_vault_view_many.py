@@ -42,7 +42,7 @@ def test_slow_reads_go_side_by_side() -> None:
     found = drive(vault.get_many(FILES))
     assert list(found) == list(FILES)
     assert len(backend.threads) > 2
-    assert len(backend.threads - {threading.current_thread().name}) <= 8
+    assert len(backend.threads - {threading.current_thread().name}) <= _vault._READERS
     assert all(name.startswith(("MainThread", "colony-memory-read")) for name in backend.threads)
     assert not any(thread.name.startswith("colony-memory-read") for thread in threading.enumerate())
 
@@ -87,10 +87,10 @@ def test_the_first_error_ends_a_reading_of_many(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(_vault, "time", Clock(1.0))
     vault, backend = view(FILES)
     drive(vault.list(""))
-    started = threading.Barrier(8)
+    started = threading.Barrier(_vault._READERS)
 
     def get() -> BaseException:
-        if backend.calls.count("get") <= 8:
+        if backend.calls.count("get") <= _vault._READERS:
             started.wait(5)
         time.sleep(0.02)
         return KeyboardInterrupt() if kind is KeyboardInterrupt else BUSY
@@ -98,7 +98,7 @@ def test_the_first_error_ends_a_reading_of_many(monkeypatch: pytest.MonkeyPatch,
     backend.odd["get"] = get
     with pytest.raises(kind):
         drive(vault.gather(FILES))
-    assert 8 <= backend.calls.count("get") < len(FILES)
+    assert _vault._READERS <= backend.calls.count("get") < len(FILES)
     assert not any(thread.name.startswith("colony-memory-read") for thread in threading.enumerate())
 
 
@@ -196,14 +196,14 @@ def test_a_long_computation_does_not_hold_up_the_loop() -> None:
     assert number == 7
 
 
-def test_reads_wait_together_and_no_more_than_eight_at_once() -> None:
+def test_reads_wait_together_and_no_more_than_so_many_at_once() -> None:
     async def main() -> int:
         backend = Coroutines(FILES)
         backend.pause = 0.005
         await AsyncVault(backend).get_many(FILES)
         return backend.most
 
-    assert asyncio.run(main()) == 8
+    assert asyncio.run(main()) == _vault._READERS
 
 
 @pytest.mark.parametrize("kind", [Dictionary, Coroutines])
@@ -234,7 +234,7 @@ def test_a_cancelled_reading_leaves_nothing_behind(kind: type[Dictionary], caplo
         assert asyncio.all_tasks() == {asyncio.current_task()}
         calls = len(backend.calls)
         await asyncio.sleep(0.05)
-        assert len(backend.calls) <= calls + 8  # what a thread has begun it ends
+        assert len(backend.calls) <= calls + _vault._READERS  # what a thread has begun it ends
         assert len(backend.calls) < len(FILES)
 
     asyncio.run(main())

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from colony_memory._boundary import translate
-from colony_memory._vault import drive
+from colony_memory._drive import drive
 from colony_memory._version import __version__
 from colony_memory.exceptions import ColonyMemoryError, RateLimited, VaultError, VaultUnavailable
 
