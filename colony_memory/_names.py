@@ -50,7 +50,7 @@ def require_label(label: object) -> str:
     usable = sanitize_label(label)
     if folded != usable:
         msg = f"label {label!r} cannot be used as it is: only a-z, 0-9, '_' and '-' are kept; "
-        if usable != "default" and usable.isascii():
+        if usable != "default":
             msg += f"use {usable!r} if that is what you mean"
         else:
             msg += "give the label a name in those characters"

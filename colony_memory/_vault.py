@@ -333,7 +333,7 @@ def _read_listing(reply: Any, prefix: str) -> Listing:
     if isinstance(reply, dict):
         items = reply["items"] if reply.get("items") is not None else reply.get("files")
         total = reply.get("total")
-        complete = not reply.get("has_more") and reply.get("next_cursor") is None
+        complete = not reply.get("has_more") and not reply.get("next_cursor")
         if isinstance(items, list) and isinstance(total, int) and total > len(items):
             complete = False
     if not isinstance(items, list):

@@ -104,7 +104,7 @@ def decode_did_key(did_key: str) -> bytes:
         ValueError: It is not an Ed25519 did:key in its one canonical spelling.
     """
     digits = did_key[len(_PREFIX) :]
-    # An Ed25519 key has 48 digits; a bound keeps the arithmetic below small.
+    # An Ed25519 key has 47 digits; a bound keeps the arithmetic below small.
     if not did_key.startswith(_PREFIX) or len(digits) > 64:
         msg = f"{did_key[:80]!r} is not a did:key of an Ed25519 key"
         raise ValueError(msg)
