@@ -102,7 +102,8 @@ async def backup(
     await _write_files(session, label, built)
     if at is not known.at:
         moved = _moved(session, at, built, entries)
-    info = await _advance(session, at, moved, built, on_conflict)
+    first = known.survey is not None and not known.survey.listing.files
+    info = await _advance(session, at, moved, built, on_conflict, first=first)
     session.good.add(info.snapshot_id)
     if known.survey is not None and policy is not None and info.head:
         await _apply_retention(session, known.survey, remove - gone, cost=len(built.files) + 1)
@@ -278,19 +279,24 @@ async def _remove_leftovers(session: Session, names: list[str], error: ColonyMem
 
 
 async def _advance(
-    session: Session, at: PointerRead, moved: Pointer, built: BuiltSnapshot, on_conflict: str
+    session: Session, at: PointerRead, moved: Pointer, built: BuiltSnapshot, on_conflict: str, *, first: bool
 ) -> SnapshotInfo:
-    """Move the pointer to the new snapshot, unless another writer was there first."""
+    """Move the pointer to the new snapshot, unless another writer was there first.
+
+    Without conditional upload it is read once more just before, but not for the ``first`` snapshot of a label, which
+    nobody else has seen.
+    """
     mine, file = built.info.snapshot_id, latest_filename(moved.label)
     diverged: str | None = None
     for _ in range(_TRIES):
         try:
-            if not session.vault.conditional or at.match == ANY:
+            if not first and (not session.vault.conditional or at.match == ANY):
                 now = await find_pointer(session, moved.label)
                 if now.text != at.text:
                     raise Changed("the pointer is another one now")
             await session.vault.put(file, write_pointer(moved), match=at.match)
         except Changed:
+            first = False
             before, at = at, await find_pointer(session, moved.label)
         except Unanswered as error:
             msg = (
