@@ -459,6 +459,21 @@ def test_prune_says_what_was_not_deleted(open_memory, vault):
     assert first + mem.prune(label="default", keep=1) == 2
 
 
+def test_prune_does_not_wait_for_a_vault_that_is_gone(open_memory, vault):
+    faulty = FaultyVault(vault)
+    mem = open_memory(faulty)
+    for n in range(5):
+        mem.backup({"n": str(n)})
+    faulty.fail("delete", ConnectionError("reset"))
+    faulty.fail("get", ConnectionError("reset"), match=".manifest.", skip=5)
+    before = sum(verb == "delete" for verb, _ in faulty.calls)
+    with pytest.raises(PruneIncomplete) as caught:
+        mem.prune(label="default", keep=1)
+    assert caught.value.deleted == 0
+    assert len(caught.value.failed) == 8
+    assert sum(verb == "delete" for verb, _ in faulty.calls) == before + 1
+
+
 def test_a_cut_listing_prunes_nothing(open_memory, vault):
     faulty = FaultyVault(vault)
     mem = open_memory(faulty)

@@ -225,7 +225,10 @@ def _incomplete(label: str, deleted: int, failed: Sequence[str], cause: ColonyMe
 
 
 def _hopeless(error: ColonyMemoryError) -> bool:
-    return isinstance(error, (RateLimited, VaultDenied))
+    """Whether the next call would fail too, perhaps after a long wait: refused, or no reply at all."""
+    return isinstance(error, (RateLimited, VaultDenied)) or (
+        isinstance(error, VaultUnavailable) and error.status is None
+    )
 
 
 def _aged_orphans(session: Session, found: Survey) -> dict[str, list[str]]:
@@ -260,7 +263,7 @@ async def sweep(session: Session, found: Survey, *, deleted: int = 0, spare: int
 
 
 async def make_room(
-    session: Session, at: PointerRead, new: SnapshotInfo, policy: Retention, missing: int
+    session: Session, at: PointerRead, found: Survey, new: SnapshotInfo, policy: Retention, *, missing: int
 ) -> tuple[PointerRead, set[str]]:
     """Free at least ``missing`` bytes by what goes anyway: aged orphans, then what the retention will remove.
 
@@ -268,8 +271,6 @@ async def make_room(
     the pointer as it is then, and the ids that are gone.
     """
     label = new.label
-    found = await survey(session, label, at.pointer)
-    found.listing.need_complete("making room")
     freed = sum(
         found.listing.files[name].size or 0 for names in _aged_orphans(session, found).values() for name in names
     )

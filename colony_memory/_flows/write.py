@@ -212,8 +212,8 @@ async def _ensure_fits(
     available = await _available(session)
     if available is None or need <= available:
         return known.at, set()
-    if policy is not None:
-        room = await make_room(session, known.at, built.info, policy, need - available)
+    if policy is not None and known.survey is not None:
+        room = await make_room(session, known.at, known.survey, built.info, policy, missing=need - available)
         available = await _available(session)
         if available is None or need <= available:
             return room
@@ -233,16 +233,17 @@ async def _available(session: Session) -> int | None:
 
 async def _write_files(session: Session, label: str, built: BuiltSnapshot) -> None:
     """Parts, then the manifest. What fails half way is removed again where that is possible."""
-    started, done = session.now(), list[str]()
+    started = session.now()
     parts = [name for name in built.files if name != built.manifest_file]
+    tried: dict[str, list[str]] = {}
     try:
         for name in parts:
-            done.append(name)
+            tried[name] = [name]
             await session.vault.put(name, built.files[name])
         if abs(session.now() - started) > ORPHAN_GRACE / 2:
             await _still_there(session, label, parts)
     except ColonyMemoryError as error:
-        await _remove_leftovers(session, done, error)
+        await _remove_leftovers(session, label, tried, error)
         raise
     try:
         await session.vault.put(built.manifest_file, built.files[built.manifest_file])
@@ -253,7 +254,7 @@ async def _write_files(session: Session, label: str, built: BuiltSnapshot) -> No
         )
         raise BackupUncertain(msg, snapshot_id=built.info.snapshot_id) from error
     except ColonyMemoryError as error:
-        await _remove_leftovers(session, [*done, built.manifest_file], error)
+        await _remove_leftovers(session, label, {built.info.snapshot_id: [built.manifest_file, *parts]}, error)
         raise
 
 
@@ -266,16 +267,16 @@ async def _still_there(session: Session, label: str, parts: list[str]) -> None:
         raise VaultError(msg)
 
 
-async def _remove_leftovers(session: Session, names: list[str], error: ColonyMemoryError) -> None:
-    """Delete what a failed backup wrote, newest first, so that a manifest goes before its parts."""
+async def _remove_leftovers(
+    session: Session, label: str, targets: dict[str, list[str]], error: ColonyMemoryError
+) -> None:
+    """Delete what a failed backup wrote, a manifest before its parts."""
     if isinstance(error, RateLimited):
         return  # deletes come out of the same bucket; a later prune sweeps
-    for name in reversed(names):
-        try:
-            await session.vault.delete(name)
-        except ColonyMemoryError as failed:
-            log(f"{name} and what was written before it stay in the vault until a prune: {failed}")
-            return
+    try:
+        await delete_files(session, label, targets)
+    except PruneIncomplete as failed:
+        log(f"what a failed backup wrote stays in the vault until a prune: {failed}")
 
 
 async def _advance(
@@ -308,7 +309,8 @@ async def _advance(
             msg = f"{error}; snapshot {mine} is stored and listed, only the pointer {file} was not moved to it"
             raise type(error)(msg, status=error.status, code=error.code, retry_after=error.retry_after) from error
         except QuotaExceeded as error:
-            await _remove_leftovers(session, list(built.files), error)
+            parts = [name for name in built.files if name != built.manifest_file]
+            await _remove_leftovers(session, moved.label, {mine: [built.manifest_file, *parts]}, error)
             raise
         else:
             return replace(built.info, head=True, diverged_from=diverged)
