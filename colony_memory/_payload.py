@@ -28,7 +28,7 @@ class Packed(NamedTuple):
     sha256: str
 
 
-def sha256(data: bytes) -> str:
+def sha256(data: bytes | bytearray) -> str:
     """``sha256:`` and the hex digest."""
     return "sha256:" + hashlib.sha256(data).hexdigest()
 
@@ -45,7 +45,7 @@ def pack(pieces: Iterable[bytes]) -> Packed:
     return Packed(blob, size, "sha256:" + hasher.hexdigest())
 
 
-def unpack(chunks: Iterable[str], *, size: int) -> bytes:
+def unpack(chunks: Iterable[str], *, size: int) -> bytearray:
     """Decompress base64 that comes in chunks, to exactly ``size`` bytes; one byte more is never held.
 
     Raises:
@@ -81,7 +81,7 @@ def unpack(chunks: Iterable[str], *, size: int) -> bytes:
     if left:
         msg = f"there are {size - left} bytes, not the {size} that the manifest says"
         raise ValueError(msg)
-    return b"".join(out)
+    return bytearray().join(out)
 
 
 def _decode(chunks: Iterable[str]) -> Iterator[bytes]:

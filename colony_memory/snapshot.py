@@ -272,13 +272,11 @@ def parse(
     """
     checked = _manifest(manifest, "", label=label, snapshot_id=snapshot_id)
     judge(manifest, verify=verify_signature)
-    return read_documents(checked, parts, max_bytes=max_bytes)
+    return read_documents(checked, dict(parts), max_bytes=max_bytes)
 
 
-def read_documents(
-    manifest: Manifest, parts: Mapping[str, str | None], *, max_bytes: int = MAX_BYTES
-) -> dict[str, str]:
-    """The documents of a checked manifest. See :func:`parse`."""
+def read_documents(manifest: Manifest, parts: dict[str, str | None], *, max_bytes: int = MAX_BYTES) -> dict[str, str]:
+    """The documents of a checked manifest. See :func:`parse`; the parts are used up, to free their memory."""
     info, file = manifest.info, manifest_filename(manifest.info.label, manifest.info.snapshot_id)
     if info.byte_size > max_bytes:
         msg = f"{file} says {info.byte_size} bytes, more than max_bytes={max_bytes}: raise it to read this snapshot"
@@ -304,11 +302,11 @@ def read_documents(
     return documents
 
 
-def _chunks(manifest: Manifest, parts: Mapping[str, str | None]) -> Iterator[str]:
+def _chunks(manifest: Manifest, parts: dict[str, str | None]) -> Iterator[str]:
     """The base64 of each part, checked to be that part of that snapshot."""
     info, total = manifest.info, 0
     for seq, file in enumerate(manifest.part_files):
-        text = parts.get(file)
+        text = parts.pop(file, None)
         if text is None:
             msg = f"missing part file: {file}"
             raise SnapshotCorrupt(msg, file=file)

@@ -76,6 +76,7 @@ async def load(
     if None in texts.values() and await session.vault.get(file) is None:
         msg = f"snapshot {snapshot_id!r} for label {label!r} was deleted while it was read"
         raise SnapshotNotFound(msg)
+    del read, stored  # so that a part's text is freed once it is read
     documents = await session.vault.compute(read_documents, manifest, texts, max_bytes=session.max_bytes)
     session.manifests[file] = manifest
     if verify:
