@@ -15,21 +15,16 @@ import os
 import secrets
 import shutil
 import stat
-import sys
 import time
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from colony_memory import _disk
 from colony_memory.exceptions import QuotaExceeded, VaultDenied, VaultError, VaultUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-if sys.platform == "win32":  # pragma: no cover - chosen by the platform
-    import msvcrt
-else:
-    import fcntl
 
 __all__ = ["LocalVault"]
 
@@ -41,8 +36,6 @@ _LOCK_PATIENCE = 30.0
 """Seconds to wait for a lock that is held for milliseconds, unless its holder was stopped."""
 _NAME_BYTES = 255
 _READ_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
-_LOCK_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
-_TEMP_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
 class LocalVault:
@@ -143,7 +136,7 @@ class LocalVault:
             try:
                 with self._locked():
                     target.unlink()
-                    _sync_directory(self.path)
+                    _disk.sync_directory(self.path)
             except FileNotFoundError as exc:
                 raise _missing(target) from exc
         return {}
@@ -166,7 +159,7 @@ class LocalVault:
         target = self._locate(filename)
         data = _encode(filename, content)
         with _told(target, needed=len(data)):
-            self._make_directory()
+            _disk.make_directory(self.path)
             with self._locked():
                 if if_match is not None or if_none_match is not None:
                     _require(target, if_match=if_match, absent=if_none_match is not None)
@@ -211,33 +204,11 @@ class LocalVault:
         """The vault's directory, or the nearest one above it that exists."""
         return next((place for place in (self.path, *self.path.parents) if place.is_dir()), self.path)
 
-    def _make_directory(self) -> None:
-        if self.path.is_dir():
-            return
-        above = self.path.parents
-        known = next((depth for depth, place in enumerate(above) if place.is_dir()), 0)
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Each new directory is an entry of the one above, and lasts only when that one is synced.
-        for place in above[: known + 1]:
-            _sync_directory(place)
-
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         """Keep out every other upload and delete, of this process and of others."""
-        lock = os.open(self.path / _LOCK_FILE, _LOCK_FLAGS, 0o600)
-        try:
-            deadline = time.monotonic() + _LOCK_PATIENCE
-            while not _try_lock(lock):
-                if time.monotonic() > deadline:
-                    raise VaultUnavailable(f"{self.path} has been locked by another process for {_LOCK_PATIENCE:.0f} s")
-                time.sleep(0.002)
-            try:
-                yield
-            finally:
-                # Closing alone would leave the lock with a child that was forked meanwhile.
-                _unlock(lock)
-        finally:
-            os.close(lock)
+        with _disk.locked(self.path / _LOCK_FILE, patience=_LOCK_PATIENCE):
+            yield
 
     def _require_room(self, filename: str, size: int) -> None:
         if self._max_file_bytes is not None and size > self._max_file_bytes:
@@ -267,19 +238,8 @@ class LocalVault:
                             Path(entry.path).unlink()
 
     def _replace(self, target: Path, data: bytes) -> None:
-        temp = self.path / f"{_TEMP_PREFIX}{secrets.token_hex(8)}"
-        descriptor = os.open(temp, _TEMP_FLAGS, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(data)
-                stream.flush()
-                os.fsync(descriptor)
-            temp.replace(target)
-        except BaseException:
-            with contextlib.suppress(OSError):  # what stays is cleared by a later upload
-                temp.unlink()
-            raise
-        _sync_directory(self.path)
+        # What a crash leaves under this name is cleared by a later upload.
+        _disk.replace_file(target, data, temp=self.path / f"{_TEMP_PREFIX}{secrets.token_hex(8)}")
 
 
 def _is_something_else(path: Path) -> bool:
@@ -373,42 +333,3 @@ def _told(place: Path, *, needed: int | None = None) -> Iterator[None]:
         if exc.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
             raise VaultDenied(msg, status=403) from exc
         raise VaultUnavailable(msg) from exc
-
-
-def _sync_directory(place: Path) -> None:
-    if sys.platform != "win32":  # pragma: no branch - there a directory cannot be opened
-        descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        except OSError as exc:
-            if exc.errno not in {errno.EINVAL, errno.ENOTSUP}:  # the file system keeps directories its own way
-                raise
-        finally:
-            os.close(descriptor)
-
-
-if sys.platform == "win32":  # pragma: no cover - chosen by the platform
-
-    def _try_lock(descriptor: int) -> bool:
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except OSError as exc:
-            if exc.errno in {errno.EACCES, errno.EDEADLK}:
-                return False
-            raise
-        return True
-
-    def _unlock(descriptor: int) -> None:
-        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
-
-else:
-
-    def _try_lock(descriptor: int) -> bool:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def _unlock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)

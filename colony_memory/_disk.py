@@ -1,0 +1,140 @@
+"""What a file that must not be lost needs of the operating system: replaced whole, synced, and locked.
+
+Errors are those of the operating system; whoever calls names the place and says what they mean.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+if sys.platform == "win32":  # pragma: no cover - chosen by the platform
+    import msvcrt
+else:
+    import fcntl
+
+_LOCK_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+_NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+
+def make_directory(place: Path) -> None:
+    """Make a directory for its owner alone, and those above it that are missing; they last when this returns."""
+    if place.is_dir():
+        return
+    above = place.parents
+    known = next((depth for depth, directory in enumerate(above) if directory.is_dir()), 0)
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Each new directory is an entry of the one above, and lasts only when that one is synced.
+    for directory in above[: known + 1]:
+        sync_directory(directory)
+
+
+def write_new(target: Path, data: bytes) -> None:
+    """Create a file, for its owner alone from the first byte on, and sync it; removed again if that fails.
+
+    Raises:
+        FileExistsError: Something of that name is there.
+    """
+    descriptor = os.open(target, _NEW_FLAGS, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(descriptor)
+    except BaseException:
+        with contextlib.suppress(OSError):  # the first error is the one to tell
+            target.unlink()
+        raise
+
+
+def replace_file(target: Path, data: bytes, *, temp: Path) -> None:
+    """Put bytes in the place of a file, whole or not at all; on disk when this returns.
+
+    Args:
+        target: The file, there or not.
+        data: What it is to hold.
+        temp: A name in the same directory that is free.
+    """
+    write_new(temp, data)
+    try:
+        temp.replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):  # the first error is the one to tell
+            temp.unlink()
+        raise
+    sync_directory(target.parent)
+
+
+def sync_directory(place: Path) -> None:
+    """Make the names in a directory last, where the platform and its file system can."""
+    if sys.platform != "win32":  # pragma: no branch - there a directory cannot be opened
+        descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        except OSError as exc:
+            if exc.errno not in {errno.EINVAL, errno.ENOTSUP}:  # the file system keeps directories its own way
+                raise
+        finally:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def locked(lock: Path, *, patience: float) -> Iterator[None]:
+    """Keep out every other thread and process that asks for the same lock; it goes with the process that holds it.
+
+    Args:
+        lock: The lock file; it is made, and stays.
+        patience: Seconds to wait.
+
+    Raises:
+        TimeoutError: It was held for all that time.
+    """
+    descriptor = os.open(lock, _LOCK_FLAGS, 0o600)
+    try:
+        deadline = time.monotonic() + patience
+        while not _try_lock(descriptor):
+            if time.monotonic() > deadline:
+                raise TimeoutError(errno.ETIMEDOUT, f"locked by another process for {patience:.0f} s")
+            time.sleep(0.002)
+        try:
+            yield
+        finally:
+            # Closing alone would leave the lock with a child that was forked meanwhile.
+            _unlock(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+if sys.platform == "win32":  # pragma: no cover - chosen by the platform
+
+    def _try_lock(descriptor: int) -> bool:
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError as exc:
+            if exc.errno in {errno.EACCES, errno.EDEADLK}:
+                return False
+            raise
+        return True
+
+    def _unlock(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+
+else:
+
+    def _try_lock(descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _unlock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)

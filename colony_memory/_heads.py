@@ -1,0 +1,62 @@
+"""Pure: heads, one line that says how far a label has come.
+
+A head is the generation of a label's signed pointer, a colon, and the first 16 hex digits of the SHA-256 of the
+manifest that the pointer names: ``42:0123456789abcdef``. It is short enough to be kept anywhere outside the vault.
+"""
+
+from __future__ import annotations
+
+import re
+
+_HEAD = re.compile(r"([1-9][0-9]{0,15})(?::([0-9a-f]{16}))?")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+# What a JSON reader of any language holds exactly.
+_LARGEST = 2**53 - 1
+_SHOWN = 60
+
+
+def write_head(generation: int, manifest_sha256: str) -> str:
+    """The head of a pointer.
+
+    Args:
+        generation: Generation of the pointer, from 1.
+        manifest_sha256: ``sha256:`` and the hex digest of the manifest that it names.
+
+    Raises:
+        ValueError: The generation is no positive integer, or the digest is not of that form.
+    """
+    if not _is_generation(generation):
+        raise ValueError(f"a generation is a positive integer, not {_show(generation)}")
+    if not isinstance(manifest_sha256, str) or not _DIGEST.fullmatch(manifest_sha256):
+        raise ValueError(f"a manifest_sha256 is 'sha256:' and 64 hex digits, not {_show(manifest_sha256)}")
+    return f"{generation}:{manifest_sha256.removeprefix('sha256:')[:16]}"
+
+
+def read_head(head: str | int) -> tuple[int, str | None]:
+    """The generation in a head, and the 16 hex digits of the manifest's digest, or None where the head has none.
+
+    Args:
+        head: ``"42:0123456789abcdef"``, or the generation alone, ``"42"`` or ``42``.
+
+    Raises:
+        ValueError: It is none of these.
+    """
+    if isinstance(head, str):
+        found = _HEAD.fullmatch(head)
+        if found is not None and int(found[1]) <= _LARGEST:
+            return int(found[1]), found[2]
+    elif _is_generation(head):
+        return head, None
+    raise ValueError(f"{_show(head)} is not a head: a head is '42:0123456789abcdef' or a generation such as 42")
+
+
+def _is_generation(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _LARGEST
+
+
+def _show(value: object) -> str:
+    if isinstance(value, str):
+        return repr(value[:_SHOWN])
+    # Python refuses to spell a number of more than 4,300 digits.
+    small = isinstance(value, int) and abs(value) < 10**_SHOWN
+    return repr(value) if small else f"a value of type {type(value).__name__}"

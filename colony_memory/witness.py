@@ -1,0 +1,165 @@
+"""Witnesses: what remembers, outside the vault, how far each label has come.
+
+Whoever can write to a vault can put back everything that it held last month, signatures included. Only a memory of
+something newer, kept where that hand does not reach, shows it. What is remembered of a label is its *head*,
+``<generation>:<first 16 hex digits of the manifest's SHA-256>``, as ``info.head`` gives it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from colony_memory import _disk
+from colony_memory._heads import read_head
+from colony_memory._json import load_object
+from colony_memory._names import require_label
+from colony_memory.exceptions import ColonyMemoryError
+
+_FORMAT = "colony-memory/witness/1"
+_LOCK_PATIENCE = 30.0
+"""Seconds to wait for a lock that is held for milliseconds, unless its holder was stopped."""
+_MAX_BYTES = 2**22
+_READ_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+@runtime_checkable
+class Witness(Protocol):
+    """Anything that remembers the newest head of each label where the vault's keeper cannot change it.
+
+    Both methods raise on any fault: a witness that cannot answer must never seem to have seen nothing.
+    """
+
+    def read(self, label: str) -> str | None:
+        """The newest head of the label, or None where none was seen yet."""
+
+    def record(self, label: str, head: str) -> None:
+        """Remember a head, unless one of a higher generation is remembered; it lasts when this returns."""
+
+
+class FileWitness:
+    """A witness in one JSON file, one a vault, that threads and processes may share.
+
+    The file is replaced whole and synced, belongs to its owner alone (0600), and is made with the first record; so is
+    its directory (0700). A file that is not there has seen nothing. One that is there and cannot be read or
+    understood raises, since to begin again is to accept any older state.
+
+    Args:
+        path: The file. Keep it where those who can write to the vault cannot write.
+
+    Raises:
+        ValueError: The path is empty or names a directory.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        given = os.fspath(path)
+        if not isinstance(given, str) or not given or "\0" in given:
+            raise ValueError(f"not a path of a witness file: {given!r}")
+        # Absolute, so that a later change of the working directory does not move the file.
+        self.path = Path(os.path.abspath(given))  # noqa: PTH100 - resolve() would follow links
+        if os.path.isdir(self.path):  # noqa: PTH112 - Path.is_dir() raises where a directory above is closed to us
+            raise ValueError(f"{self.path} is a directory; a witness is a file")
+
+    def __repr__(self) -> str:
+        return f"FileWitness({str(self.path)!r})"
+
+    def read(self, label: str) -> str | None:
+        """The newest head that was recorded for the label, or None.
+
+        Raises:
+            ValueError: The label is not one.
+            ColonyMemoryError: The file cannot be read, or is not a witness file.
+        """
+        return self._load().get(require_label(label))
+
+    def record(self, label: str, head: str) -> None:
+        """Remember a head; on disk when this returns. A lower generation than the one remembered is passed over.
+
+        Raises:
+            ValueError: The label or the head is not one.
+            ColonyMemoryError: The file cannot be read or written, or is not a witness file.
+        """
+        label = require_label(label)
+        generation = _require_head(head)
+        # Where the file is a link, what it leads to is replaced.
+        target = Path(os.path.realpath(self.path))
+        try:
+            _disk.make_directory(target.parent)
+            with _disk.locked(target.with_name(f".{target.name}.lock"), patience=_LOCK_PATIENCE):
+                heads = self._load()
+                known = heads.get(label)
+                if known == head or (known is not None and read_head(known)[0] > generation):
+                    return
+                heads[label] = head
+                text = json.dumps({"format": _FORMAT, "heads": heads}, indent=2, sort_keys=True) + "\n"
+                temp = target.with_name(f".{target.name}.tmp")
+                # The lock is held: what has this name is what a crash left.
+                temp.unlink(missing_ok=True)
+                _disk.replace_file(target, text.encode("ascii"), temp=temp)
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise ColonyMemoryError(
+                f"the witness file {self.path} could not be written: {reason}. Label {label!r} is at {head}: until that "
+                f"is recorded, a return to the state before it would not be noticed"
+            ) from error
+
+    def _load(self) -> dict[str, str]:
+        try:
+            data = _read(self.path)
+        except OSError as error:
+            raise self._unusable(error.strerror or type(error).__name__) from error
+        if data is None:
+            return {}
+        try:
+            return _parse(data)
+        except ValueError as error:
+            raise self._unusable(f"it is no witness file: {error}") from error
+
+    def _unusable(self, reason: str) -> ColonyMemoryError:
+        return ColonyMemoryError(
+            f"the witness file {self.path} cannot be read: {reason}. Put a good copy of it back. To remove it is to "
+            f"accept whatever the vault shows now, older or not"
+        )
+
+
+def _read(path: Path) -> bytes | None:
+    """The bytes of the file, or None where there is none."""
+    try:
+        descriptor = os.open(path, _READ_FLAGS)
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise OSError(None, "it is a link to nothing") from None
+        return None
+    with os.fdopen(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(None, "it is not a plain file")
+        data = stream.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise OSError(None, f"it is larger than {_MAX_BYTES} bytes")
+    return data
+
+
+def _parse(data: bytes) -> dict[str, str]:
+    raw = load_object(data.decode("utf-8"))
+    if raw.get("format") != _FORMAT:
+        raise ValueError(f"its format is not {_FORMAT!r}")
+    heads: Any = raw.get("heads")
+    if not isinstance(heads, dict):
+        raise ValueError("it has no heads")  # noqa: TRY004 - what was read is wrong, not what was passed
+    for label, head in heads.items():
+        if require_label(label) != label:
+            raise ValueError(f"{label[:60]!r} is not a label as file names spell it")
+        _require_head(head)
+    return heads
+
+
+def _require_head(head: object) -> int:
+    """The generation of a head that names a manifest too."""
+    if isinstance(head, str):
+        generation, digits = read_head(head)
+        if digits is not None:
+            return generation
+    raise ValueError(f"a witness keeps whole heads such as '42:0123456789abcdef', not {str(head)[:60]!r}")
