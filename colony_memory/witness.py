@@ -102,8 +102,8 @@ class FileWitness:
         except OSError as error:
             reason = error.strerror or type(error).__name__
             raise ColonyMemoryError(
-                f"the witness file {self.path} could not be written: {reason}. Label {label!r} is at {head}: until that "
-                f"is recorded, a return to the state before it would not be noticed"
+                f"the witness file {self.path} could not be written: {reason}. Label {label!r} is at {head}: until "
+                f"that is recorded, a return to the state before it would not be noticed"
             ) from error
 
     def _load(self) -> dict[str, str]:
