@@ -12,7 +12,7 @@ from cli_runs import NOON
 
 from colony_memory import SnapshotInfo
 from colony_memory.capture import Written
-from colony_memory.cli import app, summary, tables, text
+from colony_memory.cli import summary, tables, text
 from colony_memory.reports import LabelMap, VaultMap
 
 
@@ -135,12 +135,3 @@ def test_status_says_what_little_is_known():
     ]
     assert lines[-1].endswith("no usable pointer; 1 leftover file")
     assert summary.warning_lines(vault_map()) == ["warning: the vault did not list all of its files: there may be more"]
-
-
-def test_the_verbs_are_these():
-    assert [command.name or command.callback.__name__ for command in app.app.registered_commands] == [
-        "backup",
-        "restore",
-        "list",
-        "status",
-    ]

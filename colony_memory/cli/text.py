@@ -1,16 +1,14 @@
-"""Pure: names, sizes and times as people read them."""
+"""Names, sizes and times as people read them."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from colony_memory._names import id_time
 from colony_memory.retention import created
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from colony_memory.snapshot import SnapshotInfo
 
 _SECOND = timedelta(seconds=1)
@@ -55,6 +53,11 @@ def age(moment: datetime, now: datetime) -> str:
     if seconds < 0:
         return f"in {number}{unit}"
     return f"{number}{unit} ago" if number else "just now"
+
+
+def now_utc() -> datetime:
+    """The time that ages are told against."""
+    return datetime.now(timezone.utc)
 
 
 def stamp(moment: datetime) -> str:
