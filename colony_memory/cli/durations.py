@@ -6,7 +6,7 @@ import re
 from datetime import timedelta
 
 _UNITS = (("w", 604_800), ("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
-_DURATION = re.compile("".join(rf"(?:([0-9]+){unit}\s*)?" for unit, _ in _UNITS), re.IGNORECASE)
+_DURATION = re.compile("".join(rf"(?:([0-9]+){unit}\s*)?" for unit, _ in _UNITS), re.IGNORECASE | re.ASCII)
 _NUMBER = re.compile(r"[0-9]+")
 _LONGEST = timedelta(days=3650)
 _KNOWN = "write it like 90s, 15m, 1h30m or 2d (weeks w, days d, hours h, minutes m, seconds s, the largest first)"
