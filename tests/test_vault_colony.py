@@ -23,7 +23,8 @@ from colony_memory.exceptions import (
 from colony_memory.testing import FakeVault, VaultBackendTests, VaultServer
 from colony_memory.testing._http import Listener, Reply
 from colony_memory.vaults import ConditionalUpload, OperationBudget, PrefixListing, VaultBackend
-from colony_memory.vaults import colony as colony_module
+from colony_memory.vaults import _budget as budget_module
+from colony_memory.vaults._requests import build_request
 from colony_memory.vaults.colony import ColonyVault
 
 ETAG = "0" * 64
@@ -441,7 +442,7 @@ class HostedVaultScenarios:
         assert 3500 < caught.value.retry_after <= 3600
         assert vault.vault_operations_left() == 0
         later = time.monotonic() + 3601
-        monkeypatch.setattr(colony_module.time, "monotonic", lambda: later)
+        monkeypatch.setattr(budget_module.time, "monotonic", lambda: later)
         assert vault.vault_operations_left() is None
 
     def test_a_reply_that_does_not_count_says_nothing(self, vault, server):
@@ -640,9 +641,9 @@ def test_a_token_given_up_by_another_thread_is_asked_for_again(server, monkeypat
 )
 def test_a_count_holds_until_its_reset(reset, seconds, monkeypatch):
     now = 1000.0
-    monkeypatch.setattr(colony_module.time, "monotonic", lambda: now)
-    monkeypatch.setattr(colony_module.time, "time", lambda: 1_800_000_000.0)
-    budget = colony_module._Budget()
+    monkeypatch.setattr(budget_module.time, "monotonic", lambda: now)
+    monkeypatch.setattr(budget_module.time, "time", lambda: 1_800_000_000.0)
+    budget = budget_module.Budget()
     assert budget.left() is None
     budget.note(7, {"epoch": 1_800_000_030, "past": 1_799_999_995}.get(reset, reset))
     assert budget.left() == (7 if seconds > 0 else None)
@@ -653,10 +654,10 @@ def test_a_count_holds_until_its_reset(reset, seconds, monkeypatch):
 
 
 def test_a_request_keeps_the_token_out_of_its_repr():
-    request = colony_module.build_request("http://x", "secret", filename="a b/ü.json", content="text", if_match="e")
+    request = build_request("http://x", "secret", filename="a b/ü.json", content="text", if_match="e")
     assert "secret" not in repr(request)
     assert (request.method, request.url) == ("PUT", "http://x/vault/files/a%20b/%C3%BC.json")
     assert request.headers["If-Match"] == '"e"'
     assert json.loads(request.body) == {"content": "text"}
-    listing = colony_module.build_request("http://x", "secret", prefix="a&b")
+    listing = build_request("http://x", "secret", prefix="a&b")
     assert (listing.method, listing.url, listing.body) == ("GET", "http://x/vault/files?prefix=a%26b", None)
