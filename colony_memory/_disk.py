@@ -1,4 +1,4 @@
-"""What a file that must not be lost needs of the operating system: replaced whole, synced, and locked.
+"""What a file that must not be lost needs of the operating system: replaced whole, and synced.
 
 Errors are those of the operating system; whoever calls names the place and says what they mean.
 """
@@ -9,19 +9,11 @@ import contextlib
 import errno
 import os
 import sys
-import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-if sys.platform == "win32":  # pragma: no cover - chosen by the platform
-    import msvcrt
-else:
-    import fcntl
-
-_LOCK_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
 _NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -84,57 +76,3 @@ def sync_directory(place: Path) -> None:
                 raise
         finally:
             os.close(descriptor)
-
-
-@contextlib.contextmanager
-def locked(lock: Path, *, patience: float) -> Iterator[None]:
-    """Keep out every other thread and process that asks for the same lock; it goes with the process that holds it.
-
-    Args:
-        lock: The lock file; it is made, and stays.
-        patience: Seconds to wait.
-
-    Raises:
-        TimeoutError: It was held for all that time.
-    """
-    descriptor = os.open(lock, _LOCK_FLAGS, 0o600)
-    try:
-        deadline = time.monotonic() + patience
-        while not _try_lock(descriptor):
-            if time.monotonic() > deadline:
-                raise TimeoutError(errno.ETIMEDOUT, f"locked by another process for {patience:.0f} s")
-            time.sleep(0.002)
-        try:
-            yield
-        finally:
-            # Closing alone would leave the lock with a child that was forked meanwhile.
-            _unlock(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-if sys.platform == "win32":  # pragma: no cover - chosen by the platform
-
-    def _try_lock(descriptor: int) -> bool:
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except OSError as exc:
-            if exc.errno in {errno.EACCES, errno.EDEADLK}:
-                return False
-            raise
-        return True
-
-    def _unlock(descriptor: int) -> None:
-        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
-
-else:
-
-    def _try_lock(descriptor: int) -> bool:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def _unlock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)

@@ -16,6 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 from colony_memory import _disk
 from colony_memory._heads import read_head
 from colony_memory._json import load_object
+from colony_memory._locks import locked
 from colony_memory._names import require_label
 from colony_memory.exceptions import ColonyMemoryError
 
@@ -88,7 +89,7 @@ class FileWitness:
         target = Path(os.path.realpath(self.path))
         try:
             _disk.make_directory(target.parent)
-            with _disk.locked(target.with_name(f".{target.name}.lock"), patience=_LOCK_PATIENCE):
+            with locked(target.with_name(f".{target.name}.lock"), patience=_LOCK_PATIENCE):
                 heads = self._load()
                 known = heads.get(label)
                 if known == head or (known is not None and read_head(known)[0] > generation):

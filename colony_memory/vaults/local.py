@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colony_memory import _disk
+from colony_memory._locks import locked
 from colony_memory.exceptions import QuotaExceeded, VaultDenied, VaultError, VaultUnavailable
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ class LocalVault:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         """Keep out every other upload and delete, of this process and of others."""
-        with _disk.locked(self.path / _LOCK_FILE, patience=_LOCK_PATIENCE):
+        with locked(self.path / _LOCK_FILE, patience=_LOCK_PATIENCE):
             yield
 
     def _require_room(self, filename: str, size: int) -> None:
