@@ -27,7 +27,8 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._names import require_label
-from colony_memory.exceptions import ColonyMemoryError, RateLimited, VaultError
+from colony_memory._schedule import LONGEST_ASKED, asked_wait, require_seconds, retry_delay
+from colony_memory.exceptions import ColonyMemoryError, RateLimited
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,11 +41,7 @@ __all__ = ["Autobackup"]
 
 _logger = logging.getLogger(__name__)
 
-# Seconds. The wait after the first of a run of errors; each further one doubles it.
-_BACKOFF = 30.0
-# What a vault may ask for at most: a bad Retry-After must not end the backups for good.
-_LONGEST_ASKED = 86_400.0
-# The longest wait in one piece, since locks take no infinity.
+# Seconds. The longest wait in one piece, since locks take no infinity.
 _PIECE = 3600.0
 _SAVE, _END, _WATCH = "save", "end", "watch"
 
@@ -107,8 +104,8 @@ class Autobackup:
         _check_arguments(memory, collect, backup_options)
         self._memory = memory
         self._collect = collect
-        self._every = _require_seconds("every", every, most=math.inf)
-        self._final_timeout = _require_seconds("final_timeout", final_timeout, most=_LONGEST_ASKED)
+        self._every = require_seconds("every", every, most=math.inf)
+        self._final_timeout = require_seconds("final_timeout", final_timeout, most=LONGEST_ASKED)
         self._label = require_label(label)
         self._clock = clock
         self._options = backup_options
@@ -216,14 +213,10 @@ class Autobackup:
     def _note_failure(self, error: BaseException, *, final: bool) -> None:
         self.last_error = error
         self._failures += 1
-        delay = min(self._every, _BACKOFF * 2 ** min(self._failures - 1, 20))
         now = self._clock()
-        if isinstance(error, VaultError) and error.retry_after is not None:
-            asked = min(error.retry_after, _LONGEST_ASKED)
-            delay = max(delay, asked)
-            if isinstance(error, RateLimited):
-                self._limited_until = now + asked
-        self._due = now + delay
+        if isinstance(error, RateLimited):
+            self._limited_until = now + asked_wait(error)
+        self._due = now + retry_delay(error, failures=self._failures, longest=self._every)
         # The 1st, 2nd, 4th, 8th of a run.
         loud = final or self._failures & (self._failures - 1) == 0
         _logger.log(
@@ -402,10 +395,3 @@ def _check_arguments(memory: Any, collect: Any, options: dict[str, Any]) -> None
     if options.get("on_conflict", "raise") not in ("raise", "continue"):
         msg = f"on_conflict must be 'raise' or 'continue', not {options['on_conflict']!r}"
         raise ValueError(msg)
-
-
-def _require_seconds(name: str, value: object, *, most: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= most:
-        msg = f"{name} must be a number of seconds above 0, not {value!r}"
-        raise ValueError(msg)
-    return float(value)
