@@ -54,6 +54,10 @@ class Output:
         if not self.quiet and not self.as_json:
             say(line)
 
+    def warn(self, line: str) -> None:
+        """Write to stderr what is wrong."""
+        say(line)
+
     @contextmanager
     def working(self, doing: str) -> Iterator[None]:
         """Show on a terminal that something is under way."""

@@ -33,7 +33,7 @@ def run(
     and the exit code is then 1.
     """
     from colony_memory.capture import read_paths
-    from colony_memory.cli.errors import FAILED, say
+    from colony_memory.cli.errors import FAILED
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.summary import backup_lines
     from colony_memory.cli.text import now_utc
@@ -51,5 +51,5 @@ def run(
             opened.output.answer_json({"snapshot": asdict(info), "left_out": [asdict(each) for each in left_out]})
         opened.output.report(*backup_lines(info, left_out=len(left_out), now=now_utc()))
         for each in left_out:
-            say(f"left out: {each.name}: {each.reason}")
+            opened.output.warn(f"left out: {each.name}: {each.reason}")
     return FAILED if left_out else 0
