@@ -85,14 +85,16 @@ class FileWitness:
         """
         label = require_label(label)
         generation = _require_head(head)
+        # What is remembered never goes back, so that what is known without the lock stays known.
+        if _supersedes(self._load().get(label), head, generation):
+            return
         # Where the file is a link, what it leads to is replaced.
         target = Path(os.path.realpath(self.path))
         try:
             _disk.make_directory(target.parent)
             with locked(target.with_name(f".{target.name}.lock"), patience=_LOCK_PATIENCE):
                 heads = self._load()
-                known = heads.get(label)
-                if known == head or (known is not None and read_head(known)[0] > generation):
+                if _supersedes(heads.get(label), head, generation):
                     return
                 heads[label] = head
                 text = json.dumps({"format": _FORMAT, "heads": heads}, indent=2, sort_keys=True) + "\n"
@@ -134,10 +136,13 @@ def _read(path: Path) -> bytes | None:
         if path.is_symlink():
             raise OSError(None, "it is a link to nothing") from None
         return None
-    with os.fdopen(descriptor, "rb") as stream:
+    try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(None, "it is not a plain file")
-        data = stream.read(_MAX_BYTES + 1)
+        with os.fdopen(descriptor, "rb", closefd=False) as stream:
+            data = stream.read(_MAX_BYTES + 1)
+    finally:
+        os.close(descriptor)
     if len(data) > _MAX_BYTES:
         raise OSError(None, f"it is larger than {_MAX_BYTES} bytes")
     return data
@@ -155,6 +160,10 @@ def _parse(data: bytes) -> dict[str, str]:
             raise ValueError(f"{label[:60]!r} is not a label as file names spell it")
         _require_head(head)
     return heads
+
+
+def _supersedes(known: str | None, head: str, generation: int) -> bool:
+    return known is not None and (known == head or read_head(known)[0] > generation)
 
 
 def _require_head(head: object) -> int:
