@@ -10,14 +10,18 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
+from colony_memory import _keys
 from colony_memory._json import canonical
 from colony_memory.exceptions import ColonyMemoryError, UntrustedSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from typing_extensions import Self
+
+_T = TypeVar("_T")
 _ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _PREFIX = "did:key:z"
 _ED25519 = b"\xed\x01"
@@ -65,19 +69,91 @@ class Ed25519Signer:
             from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         except ImportError as error:
             raise ColonyMemoryError(_MISSING) from error
-        self._seed = seed
+        # Nothing else holds the seed, so that no attribute shows it.
         self._key = Ed25519PrivateKey.from_private_bytes(seed)
         self.did_key = encode_did_key(self._key.public_key().public_bytes_raw())
 
     @classmethod
-    def generate(cls) -> Ed25519Signer:
+    def generate(cls) -> Self:
         """A signer with a fresh random seed."""
         return cls(os.urandom(32))
+
+    @classmethod
+    def from_pem(cls, text: str) -> Self:
+        """The signer of a private key in PEM (PKCS#8), as ``openssl genpkey -algorithm ed25519`` writes it.
+
+        Raises:
+            ValueError: It is no PEM, encrypted, or not the private key of Ed25519.
+            ColonyMemoryError: The extra ``sign`` is not installed.
+        """
+        return cls(_parse(_keys.read_pem, text))
+
+    @classmethod
+    def from_env(cls, name: str = "COLONY_MEMORY_KEY") -> Self:
+        r"""The signer whose key an environment variable holds.
+
+        Args:
+            name: The variable. Its value is the seed as 64 hex digits or in base64 or base64url, or a PEM, in which
+                a line end may be written as ``\n``.
+
+        Raises:
+            ColonyMemoryError: It is not set, or holds no key, or the extra ``sign`` is not installed.
+        """
+        value = os.environ.get(name, "")
+        if not value.strip():
+            msg = f"the environment variable {name} is not set: it is to hold the seed as 64 hex digits, or a PEM"
+            raise ColonyMemoryError(msg)
+        try:
+            return cls(_parse(_keys.read_text, value))
+        except ValueError as error:
+            msg = f"the environment variable {name} holds no key: {error}"
+            raise ColonyMemoryError(msg) from error
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The signer whose key a file holds: a PEM (PKCS#8), 32 raw bytes, or 64 hex digits.
+
+        Raises:
+            ColonyMemoryError: The file is not there or cannot be read, anyone but its owner has access to it, it holds
+                no key, or the extra ``sign`` is not installed.
+        """
+        from colony_memory._keyfile import read_key_file
+
+        data = read_key_file(path)
+        try:
+            return cls(_parse(_keys.read_file, data))
+        except ValueError as error:
+            msg = f"key file {os.fspath(path)}: {error}"
+            raise ColonyMemoryError(msg) from error
+
+    def save(self, path: str | os.PathLike[str], *, encoding: Literal["pem", "raw"] = "pem") -> None:
+        """Write the key to a new file that its owner alone may read (0600); it is on disk when this returns.
+
+        A directory that is missing is made (0700).
+
+        Args:
+            path: The file; what is there already is never overwritten.
+            encoding: ``"pem"`` for PKCS#8 PEM, which ``openssl pkey`` reads; ``"raw"`` for the 32 bytes of the seed.
+
+        Raises:
+            ValueError: The encoding is neither.
+            ColonyMemoryError: Something of that name is there, or the file cannot be written.
+        """
+        from colony_memory._keyfile import write_key_file
+
+        if encoding not in ("pem", "raw"):
+            msg = f"encoding must be 'pem' or 'raw', not {encoding!r}"
+            raise ValueError(msg)
+        write_key_file(path, self.seed if encoding == "raw" else self.to_pem().encode("ascii"))
+
+    def to_pem(self) -> str:
+        """The private key as PEM (PKCS#8), not encrypted: as secret as the seed."""
+        return _keys.write_pem(self._key)
 
     @property
     def seed(self) -> bytes:
         """The 32 secret bytes."""
-        return self._seed
+        return self._key.private_bytes_raw()
 
     def sign(self, message: bytes) -> bytes:
         """The 64-byte signature of the message."""
@@ -85,6 +161,13 @@ class Ed25519Signer:
 
     def __repr__(self) -> str:
         return f"Ed25519Signer({self.did_key!r})"
+
+
+def _parse(read: Callable[[_T], bytes], given: _T) -> bytes:
+    try:
+        return read(given)
+    except ImportError as error:
+        raise ColonyMemoryError(_MISSING) from error
 
 
 def encode_did_key(public_key: bytes) -> str:
@@ -122,16 +205,34 @@ def decode_did_key(did_key: str) -> bytes:
     return body[2:]
 
 
+def did_key_of(signer: Signer) -> str:
+    """The did:key that a signer says it has.
+
+    Raises:
+        ValueError: It has none.
+    """
+    # 0.1.1 also took signers that call it key_id.
+    key_id = getattr(signer, "did_key", None) or getattr(signer, "key_id", None)
+    if not isinstance(key_id, str):
+        raise ValueError("the signer has no did_key")  # noqa: TRY004 - one type for every bad argument
+    return key_id
+
+
+def require_cryptography(what_for: str) -> None:
+    """Raise a ColonyMemoryError that says what to install unless signatures can be checked here."""
+    import importlib.util
+
+    if importlib.util.find_spec("cryptography") is None:
+        raise ColonyMemoryError(f"{what_for}, {_MISSING}")
+
+
 def sign_manifest(manifest: Mapping[str, object], signer: Signer) -> dict[str, str]:
     """The ``signature`` field for a manifest that has none yet.
 
     Raises:
         ValueError: The signer has no did:key, or gave something else than a signature.
     """
-    # 0.1.1 also took signers that call it key_id.
-    key_id = getattr(signer, "did_key", None) or getattr(signer, "key_id", None)
-    if not isinstance(key_id, str):
-        raise ValueError("the signer has no did_key")  # noqa: TRY004 - one type for every bad argument
+    key_id = did_key_of(signer)
     raw = signer.sign(canonical(manifest))
     if not isinstance(raw, bytes) or len(raw) != 64:
         raise ValueError("the signer did not give the 64 bytes of an Ed25519 signature")

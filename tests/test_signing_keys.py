@@ -1,0 +1,602 @@
+"""Keys on their way in and out: PEM, files, environment variables, and signers whose key is elsewhere."""
+
+from __future__ import annotations
+
+import base64
+import errno
+import logging
+import os
+import pickle
+import shutil
+import stat
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from colony_memory import ColonyMemory, ColonyMemoryError, Ed25519Signer, _keyfile, open_vault, signing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SEED = bytes(range(100, 132))
+DID_KEY = "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd"
+
+on_posix = pytest.mark.skipif(os.name == "nt", reason="POSIX permissions and links")
+needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command")
+
+
+@pytest.fixture
+def signer() -> Ed25519Signer:
+    pytest.importorskip("cryptography")
+    return Ed25519Signer(SEED)
+
+
+@pytest.fixture
+def key_file(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a key file."""
+    pytest.importorskip("cryptography")
+
+    def write(content: bytes | str, *, mode: int = 0o600) -> Path:
+        path = tmp_path / "agent.key"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        path.chmod(mode)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def without_cryptography(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the extra is not installed."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "cryptography"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+
+
+def pem_of(seed: bytes) -> str:
+    """RFC 8410, section 10.3: the PKCS#8 of an Ed25519 key is a fixed head and the seed."""
+    body = base64.b64encode(bytes.fromhex("302e020100300506032b657004220420") + seed).decode()
+    return f"-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----\n"
+
+
+def spellings(seed: bytes) -> Iterator[str]:
+    """How the seed could stand in a text; half of it is enough to tell."""
+    for half in (seed[1:16], seed[16:31]):
+        yield repr(half)[2:-1]
+        yield half.hex()
+        yield half.hex().upper()
+        yield ", ".join(map(str, half))
+    for start in range(3):
+        piece = seed[start : start + 15]
+        yield base64.b64encode(piece).decode()
+        yield base64.urlsafe_b64encode(piece).decode()
+
+
+def assert_hidden(seed: bytes, *texts: str) -> None:
+    for text in texts:
+        for spelling in spellings(seed):
+            assert spelling not in text
+
+
+def everything_of(error: BaseException) -> str:
+    """What an error shows wherever it is printed, logged or sent."""
+    assert isinstance(error, Exception)
+    shown = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    while True:
+        shown += f"{error} {error!r} {error.args} {vars(error)} {pickle.dumps(error)!r}"
+        if (cause := error.__cause__ or error.__context__) is None:
+            return shown
+        error = cause
+
+
+# --- PEM
+
+
+def test_the_pem_is_that_of_the_standard(signer: Ed25519Signer) -> None:
+    assert signer.to_pem() == pem_of(SEED)
+    again = Ed25519Signer.from_pem(signer.to_pem())
+    assert (again.seed, again.did_key) == (SEED, signer.did_key)
+
+
+@pytest.mark.parametrize("change", [str.strip, lambda pem: "# mine\n" + pem, lambda pem: pem.replace("\n", "\r\n")])
+def test_a_pem_may_stand_in_other_white_space(signer: Ed25519Signer, change: Callable[[str], str]) -> None:
+    assert Ed25519Signer.from_pem(change(signer.to_pem())).seed == SEED
+
+
+def test_what_is_no_pem_of_an_ed25519_key_is_refused_by_its_reason(signer: Ed25519Signer) -> None:
+    from cryptography.hazmat.primitives.asymmetric import ec, x25519
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import (
+        BestAvailableEncryption,
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        PublicFormat,
+    )
+
+    mine = Ed25519PrivateKey.from_private_bytes(SEED)
+    plain, locked = NoEncryption(), BestAvailableEncryption(b"secret")
+    pem, pkcs8, ssh, sec1 = Encoding.PEM, PrivateFormat.PKCS8, PrivateFormat.OpenSSH, PrivateFormat.TraditionalOpenSSL
+    curve = ec.generate_private_key(ec.SECP256R1())
+    body = pem_of(SEED).splitlines()[1]
+    cases: list[tuple[Any, str]] = [
+        ("", "no PEM"),
+        (SEED.hex(), "no PEM"),
+        (None, "no PEM"),
+        (pem_of(SEED).encode(), "no PEM"),
+        (mine.private_bytes(pem, pkcs8, locked).decode(), "is encrypted; openssl pkey"),
+        (curve.private_bytes(pem, sec1, locked).decode(), "is encrypted; openssl pkey"),
+        (mine.private_bytes(pem, ssh, plain).decode(), "kind that is not read"),
+        (curve.private_bytes(pem, sec1, plain).decode(), "kind that is not read"),
+        (curve.private_bytes(pem, pkcs8, plain).decode(), "does not sign with Ed25519"),
+        (x25519.X25519PrivateKey.from_private_bytes(SEED).private_bytes(pem, pkcs8, plain).decode(), "does not sign"),
+        (mine.public_key().public_bytes(pem, PublicFormat.SubjectPublicKeyInfo).decode(), "no private key"),
+        (pem_of(SEED).replace(body, body[:-8]), "damaged"),
+        (pem_of(SEED).replace(body, body[:20] + "!" + body[21:]), "damaged"),
+        (pem_of(SEED).replace(body, ""), "damaged"),
+        (pem_of(SEED[:31]), "damaged"),
+        (pem_of(SEED).partition("-----END")[0], "damaged"),
+        (pem_of(SEED).replace("BEGIN PRIVATE", "BEGIN PRIVATE\ud800"), "kind that is not read"),
+        (pem_of(SEED).replace(body, "\ud800"), "damaged"),
+    ]
+    for given, reason in cases:
+        with pytest.raises(ValueError, match=reason) as caught:
+            Ed25519Signer.from_pem(given)
+        assert_hidden(SEED, everything_of(caught.value))
+
+
+# --- files
+
+
+@on_posix
+def test_a_saved_key_is_for_its_owner_alone_and_loads(signer: Ed25519Signer, tmp_path: Path) -> None:
+    path = tmp_path / "keys" / "agent.pem"
+    signer.save(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert path.read_text() == pem_of(SEED)
+    assert [entry.name for entry in path.parent.iterdir()] == ["agent.pem"]
+    assert Ed25519Signer.load(path).seed == SEED
+    assert Ed25519Signer.load(str(path)).did_key == signer.did_key
+
+
+def test_a_key_saved_raw_is_its_seed(signer: Ed25519Signer, tmp_path: Path) -> None:
+    signer.save(tmp_path / "agent.key", encoding="raw")
+    assert (tmp_path / "agent.key").read_bytes() == SEED
+    assert Ed25519Signer.load(tmp_path / "agent.key").seed == SEED
+    with pytest.raises(ValueError, match="encoding must be 'pem' or 'raw', not 'hex'"):
+        signer.save(tmp_path / "other.key", encoding="hex")  # type: ignore[arg-type]
+
+
+def test_a_name_alone_is_a_file_of_the_working_directory(
+    signer: Ed25519Signer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    signer.save("agent.pem")
+    assert Ed25519Signer.load("agent.pem").seed == SEED
+
+
+@on_posix
+def test_no_moment_shows_the_key_to_others(signer: Ed25519Signer, tmp_path: Path, monkeypatch: Any) -> None:
+    seen = []
+    sync = os.fsync
+
+    def look(descriptor: int) -> None:
+        facts = os.fstat(descriptor)
+        seen.append((stat.S_ISDIR(facts.st_mode), stat.S_IMODE(facts.st_mode) & 0o077, facts.st_size))
+        sync(descriptor)
+
+    opened = []
+    real_open = os.open
+
+    def note(path: Any, flags: int, mode: int = 0o777, **more: Any) -> int:
+        opened.append((Path(path).name, flags, mode))
+        return real_open(path, flags, mode, **more)
+
+    monkeypatch.setattr(os, "fsync", look)
+    monkeypatch.setattr(os, "open", note)
+    before = os.umask(0)
+    try:
+        signer.save(tmp_path / "agent.pem")
+    finally:
+        os.umask(before)
+    [(_, flags, mode)] = [entry for entry in opened if entry[0] == "agent.pem"]
+    assert mode == 0o600
+    assert flags & os.O_EXCL
+    assert flags & os.O_CREAT
+    assert [is_directory for is_directory, _, _ in seen] == [False, True]
+    assert seen[0][1:] == (0, len(pem_of(SEED)))
+
+
+@pytest.mark.parametrize("kind", ["file", "directory", "link", "link to nothing"])
+def test_a_key_is_never_overwritten(signer: Ed25519Signer, tmp_path: Path, kind: str) -> None:
+    path, other = tmp_path / "agent.pem", tmp_path / "other"
+    if kind == "file":
+        path.write_text("precious")
+    elif kind == "directory":
+        path.mkdir()
+    else:
+        if kind == "link":
+            other.write_text("precious")
+        path.symlink_to(other)
+    with pytest.raises(ColonyMemoryError, match="is there already and is not overwritten") as caught:
+        signer.save(path)
+    assert str(path) in str(caught.value)
+    assert_hidden(SEED, everything_of(caught.value))
+    if kind == "file":
+        assert path.read_text() == "precious"
+    assert other.exists() == (kind == "link")
+    assert kind != "link" or other.read_text() == "precious"
+
+
+def test_a_key_that_could_not_be_written_leaves_nothing(
+    signer: Ed25519Signer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(ColonyMemoryError, match=r"agent\.pem cannot be written: No space left") as caught:
+        signer.save(tmp_path / "agent.pem")
+    assert_hidden(SEED, everything_of(caught.value))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_in_the_place_of_the_directory_is_told(signer: Ed25519Signer, tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("a file")
+    with pytest.raises(ColonyMemoryError, match=r"the directory of key file .* cannot be made: File exists"):
+        signer.save(tmp_path / "keys" / "agent.pem")
+
+
+@pytest.mark.parametrize("path", ["", "a\0b", b"agent.pem"])
+def test_a_path_that_is_none_is_refused(signer: Ed25519Signer, path: Any) -> None:
+    for call in (lambda: signer.save(path), lambda: Ed25519Signer.load(path)):
+        with pytest.raises(ValueError, match="path must be the name of a key file"):
+            call()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pem_of(SEED),
+        pem_of(SEED).strip(),
+        pem_of(SEED).replace("\n", "\r\n"),
+        SEED,
+        bytes(31) + b"\n",
+        SEED.hex(),
+        SEED.hex().upper(),
+        SEED.hex() + "\n",
+        SEED.hex() + "\r\n",
+    ],
+)
+def test_a_key_file_is_a_pem_raw_bytes_or_hex_digits(key_file: Callable[..., Path], content: bytes | str) -> None:
+    expected = content if content == bytes(31) + b"\n" else SEED
+    assert Ed25519Signer.load(key_file(content)).seed == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("", "none of a PEM private key"),
+        (b"\n", "none of a PEM"),
+        (SEED + b"\n", "none of a PEM"),
+        (SEED[:31], "none of a PEM"),
+        (SEED * 2, "none of a PEM"),
+        (SEED.hex() + "\n\n", "none of a PEM"),
+        (SEED.hex() + " ", "none of a PEM"),
+        (" " + SEED.hex(), "none of a PEM"),
+        (SEED.hex() + "0", "none of a PEM"),
+        (SEED.hex()[:63] + "g", "none of a PEM"),
+        (SEED.hex()[:63] + "é", "none of a PEM"),
+        (SEED.hex()[:63] + "\N{ARABIC-INDIC DIGIT SIX}", "none of a PEM"),
+        (base64.b64encode(SEED), "none of a PEM"),
+        ("-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIGbMFcG\n-----END ENCRYPTED PRIVATE KEY-----\n", "is encrypted"),
+        (pem_of(SEED)[:60], "damaged"),
+        (SEED * 300, "larger than 8192 bytes"),
+        (pem_of(SEED) + " " * 8192, "larger than 8192 bytes"),
+    ],
+)
+def test_a_file_that_holds_no_key_says_so_and_nothing_of_it(
+    key_file: Callable[..., Path], content: bytes | str, reason: str
+) -> None:
+    path = key_file(content)
+    with pytest.raises(ColonyMemoryError, match=reason) as caught:
+        Ed25519Signer.load(path)
+    assert str(path) in str(caught.value)
+    assert_hidden(SEED, everything_of(caught.value))
+
+
+@on_posix
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o660, 0o620, 0o601, 0o666, 0o777])
+def test_a_key_file_that_others_can_get_at_is_refused(key_file: Callable[..., Path], mode: int) -> None:
+    path = key_file(pem_of(SEED), mode=mode)
+    with pytest.raises(ColonyMemoryError, match=rf"open to others \(mode {mode:04o}\).*chmod 600 ") as caught:
+        Ed25519Signer.load(path)
+    command = str(caught.value).partition("run: ")[2]
+    assert command == f"chmod 600 {path}"
+    subprocess.run(["sh", "-c", command], check=True)
+    assert Ed25519Signer.load(path).seed == SEED
+
+
+@on_posix
+def test_the_command_in_the_message_is_quoted(tmp_path: Path, key_file: Callable[..., Path]) -> None:
+    path = key_file(pem_of(SEED), mode=0o644).rename(tmp_path / "my $(touch key)'s")
+    with pytest.raises(ColonyMemoryError, match="chmod") as caught:
+        Ed25519Signer.load(path)
+    subprocess.run(["sh", "-c", str(caught.value).partition("run: ")[2]], check=True, cwd=tmp_path)
+    assert Ed25519Signer.load(path).seed == SEED
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+@on_posix
+@pytest.mark.parametrize("mode", [0o600, 0o400])
+def test_of_a_link_what_it_leads_to_is_judged(tmp_path: Path, key_file: Callable[..., Path], mode: int) -> None:
+    path = key_file(pem_of(SEED), mode=mode)
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    assert Ed25519Signer.load(link).seed == SEED
+    path.chmod(0o644)
+    with pytest.raises(ColonyMemoryError, match="open to others"):
+        Ed25519Signer.load(link)
+
+
+def test_where_modes_say_nothing_they_are_not_asked(
+    key_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_keyfile, "_MODES_COUNT", False)
+    assert Ed25519Signer.load(key_file(pem_of(SEED), mode=0o666)).seed == SEED
+
+
+@on_posix
+def test_what_is_no_plain_file_is_refused_at_once(tmp_path: Path, signer: Ed25519Signer) -> None:
+    tmp_path.chmod(0o700)
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    (tmp_path / "nothing").symlink_to(tmp_path / "gone")
+    for name, reason in (
+        (".", "is a directory"),
+        ("pipe", "is no plain file"),
+        ("gone", "cannot be read: No such file"),
+        ("nothing", "cannot be read: No such file"),
+        ("pipe/below", "cannot be read: Not a directory"),
+    ):
+        with pytest.raises(ColonyMemoryError, match=reason):
+            Ed25519Signer.load(tmp_path / name)
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root reads everything")
+def test_a_file_that_may_not_be_read_is_told(key_file: Callable[..., Path]) -> None:
+    with pytest.raises(ColonyMemoryError, match="cannot be read: Permission denied"):
+        Ed25519Signer.load(key_file(pem_of(SEED), mode=0o000))
+
+
+# --- openssl
+
+
+def run_openssl(*arguments: str | Path) -> str:
+    done = subprocess.run(["openssl", *arguments], capture_output=True, text=True, timeout=30, check=True)
+    return done.stdout
+
+
+@on_posix
+@needs_openssl
+def test_a_key_that_openssl_makes_loads_and_signs_for_openssl(signer: Ed25519Signer, tmp_path: Path) -> None:
+    key, message, signature = (tmp_path / name for name in ("key.pem", "message", "signature"))
+    run_openssl("genpkey", "-algorithm", "ed25519", "-out", key)
+    key.chmod(0o600)
+    loaded = Ed25519Signer.load(key)
+    assert loaded.to_pem() == key.read_text()
+    message.write_bytes(b"a message")
+    signature.write_bytes(loaded.sign(b"a message"))
+    printed = run_openssl("pkeyutl", "-verify", "-inkey", key, "-rawin", "-in", message, "-sigfile", signature)
+    assert "Signature Verified Successfully" in printed
+
+
+@needs_openssl
+def test_a_key_that_is_saved_reads_with_openssl(signer: Ed25519Signer, tmp_path: Path) -> None:
+    signer.save(tmp_path / "key.pem")
+    assert run_openssl("pkey", "-in", tmp_path / "key.pem") == signer.to_pem()
+    printed = "".join(run_openssl("pkey", "-in", tmp_path / "key.pem", "-noout", "-text").split()).replace(":", "")
+    assert SEED.hex() in printed
+    assert signing.decode_did_key(signer.did_key).hex() in printed
+
+
+@on_posix
+@needs_openssl
+def test_a_key_that_openssl_encrypts_is_refused_and_its_command_helps(signer: Ed25519Signer, tmp_path: Path) -> None:
+    signer.save(tmp_path / "key.pem")
+    locked, opened = tmp_path / "locked.pem", tmp_path / "opened.pem"
+    run_openssl("pkey", "-in", tmp_path / "key.pem", "-aes256", "-passout", "pass:secret", "-out", locked)
+    locked.chmod(0o600)
+    with pytest.raises(ColonyMemoryError, match="encrypted; openssl pkey -in KEY -out NEW"):
+        Ed25519Signer.load(locked)
+    run_openssl("pkey", "-in", locked, "-passin", "pass:secret", "-out", opened)
+    opened.chmod(0o600)
+    assert Ed25519Signer.load(opened).seed == SEED
+
+
+# --- environment variables
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        SEED.hex(),
+        SEED.hex().upper(),
+        f"  {SEED.hex()}\n",
+        base64.b64encode(SEED).decode(),
+        base64.b64encode(SEED).decode().rstrip("="),
+        pem_of(SEED),
+        pem_of(SEED).strip(),
+        pem_of(SEED).replace("\n", "\\n"),
+    ],
+)
+def test_a_key_comes_from_an_environment_variable(
+    signer: Ed25519Signer, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("COLONY_MEMORY_KEY", value)
+    assert Ed25519Signer.from_env().seed == SEED
+    monkeypatch.setenv("COLONY_MEMORY_KEY", "another")
+    monkeypatch.setenv("AGENT_KEY", value)
+    assert Ed25519Signer.from_env("AGENT_KEY").seed == SEED
+
+
+def test_both_alphabets_of_base64_are_read(signer: Ed25519Signer, monkeypatch: pytest.MonkeyPatch) -> None:
+    seed = b"\xfb\xff" * 16
+    for spelled in (
+        base64.b64encode(seed),
+        base64.urlsafe_b64encode(seed),
+        base64.urlsafe_b64encode(seed).rstrip(b"="),
+    ):
+        monkeypatch.setenv("COLONY_MEMORY_KEY", spelled.decode())
+        assert Ed25519Signer.from_env().seed == seed
+
+
+@pytest.mark.parametrize("value", [None, "", " \n"])
+def test_a_variable_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch, value: str | None) -> None:
+    if value is not None:
+        monkeypatch.setenv("AGENT_KEY", value)
+    with pytest.raises(ColonyMemoryError, match="the environment variable AGENT_KEY is not set: it is to hold"):
+        Ed25519Signer.from_env("AGENT_KEY")
+
+
+# The two low bits of the last digit say nothing.
+DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+TIGHT = base64.b64encode(SEED).decode().rstrip("=")
+SLACK = TIGHT[:-1] + DIGITS[DIGITS.index(TIGHT[-1]) + 1]
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (SEED.hex()[:-1], "none of 64 hex digits"),
+        (SEED.hex() + "0", "none of 64 hex digits"),
+        (f"0x{SEED.hex()}", "none of 64 hex digits"),
+        (base64.b64encode(SEED[:31]).decode(), "none of 64 hex digits"),
+        (base64.b64encode(SEED + b"!").decode(), "none of 64 hex digits"),
+        (base64.b64encode(SEED).decode() + "=", "none of 64 hex digits"),
+        (SLACK, "none of 64 hex digits"),
+        (pem_of(SEED)[:70], "damaged"),
+        (pem_of(SEED[:30]), "damaged"),
+        ("/home/agent/key.pem", "none of 64 hex digits"),
+    ],
+)
+def test_a_value_that_is_no_key_is_not_repeated(
+    signer: Ed25519Signer, monkeypatch: pytest.MonkeyPatch, value: str, reason: str
+) -> None:
+    monkeypatch.setenv("COLONY_MEMORY_KEY", value)
+    with pytest.raises(
+        ColonyMemoryError, match=f"the environment variable COLONY_MEMORY_KEY holds no key: .*{reason}"
+    ) as caught:
+        Ed25519Signer.from_env()
+    assert value not in str(caught.value)
+    assert_hidden(SEED, everything_of(caught.value))
+
+
+def test_base64_that_is_not_canonical_would_decode() -> None:
+    assert base64.b64decode(SLACK + "=") == base64.b64decode(TIGHT + "=") == SEED
+    assert SLACK != TIGHT
+
+
+# --- what shows
+
+
+def test_the_seed_is_nowhere_but_in_its_own_attribute(
+    signer: Ed25519Signer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    signer.save(tmp_path / "agent.pem")
+    loaded = Ed25519Signer.load(tmp_path / "agent.pem")
+    logging.getLogger("test").info("%s %r", loaded, vars(loaded))
+    shown = [f"{one} {one!r} {vars(one)!r} {one.__dict__}" for one in (signer, loaded)]
+    assert_hidden(SEED, caplog.text, *shown)
+    assert all(value != SEED for value in vars(loaded).values())
+    assert loaded.seed == SEED
+
+
+def test_a_signer_is_not_pickled_by_accident(signer: Ed25519Signer) -> None:
+    with pytest.raises(TypeError, match="pickle"):
+        pickle.dumps(signer)
+
+
+def test_snapshots_and_reports_do_not_hold_the_seed(signer: Ed25519Signer) -> None:
+    vault = open_vault("memory:")
+    mem = ColonyMemory(backend=vault, signer=signer)
+    info = mem.backup({"MEMORY.md": "signed"})
+    files = [vault.vault_get_file(item["filename"]) for item in vault.vault_list_files()["items"]]
+    assert_hidden(SEED, repr(info), repr(mem), repr(vars(mem)), repr(mem.verify()), repr(mem.inspect()), repr(files))
+
+
+# --- a key that never leaves its hardware
+
+
+class Module:
+    """Stands in for an HSM or a KMS: keeps the key, gives a name and signatures."""
+
+    def __init__(self) -> None:
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+        self._handle = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+        self.calls = 0
+
+    @property
+    def did_key(self) -> str:
+        return signing.encode_did_key(self._handle.public_key().public_bytes_raw())
+
+    def sign(self, message: bytes) -> bytes:
+        self.calls += 1
+        return self._handle.sign(message)
+
+
+def test_a_client_signs_with_a_key_that_is_elsewhere() -> None:
+    pytest.importorskip("cryptography")
+    module = Module()
+    mem = ColonyMemory(backend=open_vault("memory:"), signer=module)
+    info = mem.backup({"MEMORY.md": "signed"})
+    assert (info.signed, info.issuer, module.did_key) == (True, DID_KEY, DID_KEY)
+    assert module.calls > 0
+    assert mem.restore() == {"MEMORY.md": "signed"}
+    assert mem.verify().snapshots[0].signature == "ok"
+
+
+def test_a_module_that_fails_saves_nothing() -> None:
+    pytest.importorskip("cryptography")
+
+    class Gone(Module):
+        def sign(self, message: bytes) -> bytes:
+            raise ConnectionError("the module does not answer")
+
+    vault = open_vault("memory:")
+    mem = ColonyMemory(backend=vault, signer=Gone())
+    with pytest.raises(Exception, match="the module does not answer"):
+        mem.backup({"MEMORY.md": "signed"})
+    assert vault.vault_list_files()["items"] == []
+
+
+# --- without the extra
+
+
+@pytest.mark.usefixtures("without_cryptography")
+def test_without_the_extra_every_way_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "agent.key"
+    for content in (pem_of(SEED).encode(), SEED, SEED.hex().encode()):
+        path.write_bytes(content)
+        path.chmod(0o600)
+        with pytest.raises(ColonyMemoryError, match=r"pip install 'colony-memory\[sign\]'") as caught:
+            Ed25519Signer.load(path)
+        assert_hidden(SEED, everything_of(caught.value))
+    for value in (pem_of(SEED), SEED.hex()):
+        monkeypatch.setenv("COLONY_MEMORY_KEY", value)
+        with pytest.raises(ColonyMemoryError, match=r"pip install 'colony-memory\[sign\]'"):
+            Ed25519Signer.from_env()
+    with pytest.raises(ColonyMemoryError, match=r"pip install 'colony-memory\[sign\]'"):
+        Ed25519Signer.from_pem(pem_of(SEED))
+
+
+def test_a_signer_needs_no_file_to_be_imported() -> None:
+    code = "import sys, colony_memory.signing; print('colony_memory._keyfile' in sys.modules, 'fcntl' in sys.modules)"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.split()[0] == "False"
