@@ -17,7 +17,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colony_memory import _disk
+from colony_memory import _disk, _locks
 from colony_memory._names import require_label
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
@@ -131,7 +131,7 @@ def only_one(path: Path) -> Iterator[bool]:
     with contextlib.ExitStack() as held:
         try:
             _disk.make_directory(path.parent)
-            held.enter_context(_disk.locked(path.with_suffix(".lock"), patience=0))
+            held.enter_context(_locks.locked(path.with_suffix(".lock"), patience=0))
         except TimeoutError:
             free = False
         except OSError as error:

@@ -26,6 +26,7 @@ VERBS = {
     "restore": "Write a snapshot's files into a folder, all or none.",
     "list": "Show the snapshots in the vault, newest first.",
     "status": "Show how full the vault is, and what it holds under each label.",
+    "watch": "Save folders and files now, and then every so often until told to stop.",
 }
 
 # Public names only, so that it does not matter which copy of click typer brings along.

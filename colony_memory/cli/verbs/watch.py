@@ -1,0 +1,175 @@
+"""The verb ``watch``: backup, over and over."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from colony_memory.cli.options import CommonOptions
+from colony_memory.cli.output import Output
+from colony_memory.cli.verbs import backup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from colony_memory.watch import LastRun, Saved
+
+EXAMPLES = (
+    "colony-memory watch --every 15m ~/agent/memory",
+    "colony-memory watch --every 1h --keep 48 --label research MEMORY.md notes/",
+)
+
+
+@dataclass(frozen=True)
+class _Collected(Output):
+    """Keeps the answer, and prints nothing."""
+
+    texts: list[str] = field(default_factory=list)
+
+    def answer(self, text: str) -> None:
+        """Keep it."""
+        self.texts.append(text)
+
+    def warn(self, line: str) -> None:
+        """Drop it: what was left out is in the answer too."""
+
+
+@dataclass(frozen=True)
+class _AskedByProgram(CommonOptions):
+    """The same options, with the answer for the caller in the place of the terminal."""
+
+    collected: _Collected = field(default_factory=lambda: _Collected(as_json=True, quiet=True))
+
+    @property
+    def output(self) -> Output:
+        """Where the answers go."""
+        return self.collected
+
+
+def _with_options_of_backup(run: Callable[..., int]) -> Callable[..., int]:
+    """Give a verb the arguments of ``backup`` in the place of its ``**options``."""
+    own, theirs = inspect.signature(run).parameters, inspect.signature(backup.run).parameters
+    hints = {**get_type_hints(backup.run, include_extras=True), **get_type_hints(run, include_extras=True)}
+    merged = {**theirs, **{name: each for name, each in own.items() if each.kind is not each.VAR_KEYWORD}}
+    # Positional ones first, as a signature must have them; and what all verbs have comes last.
+    ordered = sorted(merged.values(), key=lambda each: (each.kind, each.name == "common"))
+    run.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
+    run.__annotations__ = {name: hints[name] for name in [*merged, "return"]}
+    return run
+
+
+@_with_options_of_backup
+def run(
+    paths: Annotated[list[str], typer.Argument(metavar="PATH", hidden=True)],
+    *,
+    every: Annotated[
+        str, typer.Option("--every", metavar="TIME", help="Time between backups: 90s, 15m, 1h30m, 2d.")
+    ] = "15m",
+    final_timeout: Annotated[
+        str, typer.Option("--final-timeout", metavar="TIME", help="Time that the last backup may take.")
+    ] = "10s",
+    once: Annotated[bool, typer.Option("--once", help="Make one backup and end, as 'backup' does.")] = False,
+    common: CommonOptions,
+    **options: Any,
+) -> int:
+    """Save folders and files now, and then every so often until told to stop.
+
+    Each run is a backup with the same options, and is told in one line. A run that fails is tried again, sooner at
+    first and then less often, for as long as it takes; only what the first one fails of ends the command, unless it
+    may mend itself. SIGTERM and Ctrl-C have a last backup made, and the exit code is that backup's.
+    """
+    from colony_memory.cli.durations import show_duration
+    from colony_memory.cli.errors import FAILED, exit_code
+    from colony_memory.cli.vault import choose_vault
+    from colony_memory.watch import Watch, last_run_path
+
+    if once:
+        return backup.run(paths, common=common, **options)
+    interval, patience = _read("--every", every), _read("--final-timeout", final_timeout)
+    place, output = choose_vault(common.vault), common.output
+    greeting = [f"saving to {place.title} every {show_duration(interval)}; SIGTERM or Ctrl-C to stop"]
+
+    def tell(done: LastRun) -> None:
+        # Only now: an error of the first run is one line, and the only one.
+        if greeting:
+            output.note(greeting.pop())
+        _tell(done, output)
+
+    watch = Watch(
+        lambda: _save(paths, common, options),
+        every=interval,
+        final_timeout=patience,
+        state=last_run_path(place.url, options["label"]),
+        on_run=tell,
+    )
+    code = FAILED
+    try:
+        ended = watch.run()
+        if ended.error is not None:
+            code = exit_code(ended.error)
+        elif ended.last.ok:
+            code = 0
+    except KeyboardInterrupt as error:
+        code = exit_code(error)
+        if not watch.busy:
+            raise
+    if watch.busy:
+        _leave(code)
+    return code
+
+
+def _read(option: str, text: str) -> float:
+    from colony_memory.cli.durations import parse_duration
+
+    try:
+        return parse_duration(text).total_seconds()
+    except ValueError as error:
+        raise ValueError(f"{option}: {error}") from error
+
+
+def _save(paths: list[str], common: CommonOptions, options: dict[str, Any]) -> Saved:
+    """Run ``backup``, and read what it answers to programs."""
+    from colony_memory.watch import Saved
+
+    given = {each.name: getattr(common, each.name) for each in fields(CommonOptions)}
+    asked = _AskedByProgram(**{**given, "as_json": True, "quiet": True})
+    backup.run(paths, common=asked, **options)
+    answer = json.loads("".join(asked.collected.texts))
+    left_out = tuple(f"{each['name']} ({each['reason']})" for each in answer["left_out"])
+    return Saved(answer["snapshot"]["snapshot_id"], answer["snapshot"]["reused"], left_out)
+
+
+def _tell(done: LastRun, output: Output) -> None:
+    """Write the line of a run: what went well on stdout, what did not on stderr."""
+    import contextlib
+
+    from colony_memory.cli.durations import show_duration
+    from colony_memory.cli.errors import Failure
+
+    # A reader that went away must not end the backups.
+    with contextlib.suppress(Failure):
+        if output.as_json:
+            output.answer(json.dumps(asdict(done), default=lambda moment: moment.isoformat()))
+            return
+        line = f"{done.when:%Y-%m-%dT%H:%M:%SZ} {done.message}"
+        if done.next_run is not None:
+            line += f"; next in {show_duration((done.next_run - done.when).total_seconds())}"
+        if done.ok:
+            output.report(line)
+        else:
+            output.warn(line)
+
+
+def _leave(code: int) -> None:
+    """End the process although a backup still hangs in a thread of its own, for which the interpreter would wait."""
+    import os
+    import sys
+
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    os._exit(code)
