@@ -141,3 +141,51 @@ def test_names_that_the_system_cannot_take_are_refused(tmp_path: Path) -> None:
         write_folder({"a.md": "new", deep: "x"}, dst)
     assert tree(tmp_path).keys() == {"dst", "dst/a.md"}
     assert files(dst) == {"a.md": b"old"}
+
+
+def test_all_that_cannot_be_held_is_named_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_filenames, "_WINDOWS", True)
+    documents = {"ok.md": "x", "CON": "x", "a:b": "x", "M" * 300: "x", "f": "file", "f/below": "x"}
+    with pytest.raises(ColonyMemoryError) as caught:
+        write_folder(documents, tmp_path / "dst")
+    message = str(caught.value)
+    assert message.startswith("4 documents cannot be written here: ")
+    assert all(repr(name) in message for name in documents if name != "ok.md")
+    assert message.endswith("nothing was written; choose the others to restore them without these (--only on the "
+                            "command line)")  # fmt: skip
+    with pytest.raises(ColonyMemoryError, match=r"'CON' .*; and 4 more; nothing was written") as caught:
+        write_folder({"CON": "x"} | {f"a:{number:02}": "x" for number in range(13)}, tmp_path / "dst")
+    assert "'a:08'" in str(caught.value)
+    assert "'a:09'" not in str(caught.value)
+    assert names(tmp_path) == []
+
+
+def test_all_twins_are_named_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_filenames, "_joins_names", lambda directory: (True, True))
+    with pytest.raises(ColonyMemoryError) as caught:
+        write_folder({"A.md": "1", "a.md": "2", "n/B": "1", "n/b": "2"}, tmp_path / "dst")
+    assert "'A.md' and 'a.md' are one file on this file system; 'n/B' and 'n/b' are" in str(caught.value)
+
+
+def test_a_snapshot_cannot_pass_for_a_restore_that_was_cut_off(tmp_path: Path) -> None:
+    for name in (".colony-memory-restoring-here/journal.json", "a/.COLONY-memory-restoring-here.lock"):
+        with pytest.raises(ColonyMemoryError, match="a restore's own use; nothing was written"):
+            write_folder({name: "{}"}, tmp_path / "dst")
+
+
+@linux
+def test_a_path_that_is_too_long_as_a_whole_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dst = tmp_path / "dst"
+    room = 4095 - len(os.fsencode(dst)) - _filenames._STAGED_LONGER
+    fits = "/".join(["d" * 200] * 30)[:room].rstrip("/")
+    with pytest.raises(ColonyMemoryError, match=r"too long for this system; nothing was written"):
+        write_folder({fits + "x" * (room + 1 - len(fits)): "x"}, dst)
+    write_folder({fits: "x", "a.md": "a"}, dst)
+    make(dst, {fits: b"mine"})
+    assert write_folder({fits: "y"}, dst, keep_local=True).kept
+    assert (dst / fits).read_bytes() == b"y"
+    for unknown in (OSError(errno.EINVAL, "Invalid argument"), ValueError("unrecognized name")):
+        monkeypatch.setattr(os, "pathconf", lambda *_, error=unknown: (_ for _ in ()).throw(error))
+        write_folder({"b.md": "b"}, dst)
+    monkeypatch.delattr(os, "pathconf")
+    write_folder({"c.md": "c"}, dst)

@@ -3,15 +3,15 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import tempfile
 from pathlib import Path
 
 import pytest
 from capture_trees import count_calls, fail_for, files, make, metadata, names, posix, tree
 
-from colony_memory.capture import _swap, _undo
+from colony_memory.capture import _staging, _swap
+from colony_memory.capture._recover import recover
 from colony_memory.capture.folder import write_folder
-from colony_memory.exceptions import ColonyMemoryError
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 
 def fail_at(
@@ -62,7 +62,8 @@ def test_a_failure_at_any_step_leaves_everything_as_it_was(
         write_folder(NEW_WITH_METADATA, tmp_path / "0/dst")
     assert len(calls) >= 1
     if target == "full" and function == "replace":
-        assert len(calls) == (6 if links else 9)
+        # The journal, then what is replaced; where files cannot have two names, every file and what it replaces.
+        assert len(calls) == (1 + 3 if links else 1 + 3 + 6)
     for nth in range(1, len(calls) + 1):
         where = tmp_path / str(nth)
         prepare(where)
@@ -96,8 +97,7 @@ def test_what_cannot_be_put_back_is_kept_and_named(
     dst = make(tmp_path / "dst", OLD)
     if not links:
         monkeypatch.setattr(os, "link", no_links)
-    nth = 2 if links else 3
-    fail_at(monkeypatch, "replace", nth, OSError(errno.EIO, "Input/output error"), onwards=True)
+    fail_at(monkeypatch, "replace", 3, OSError(errno.EIO, "Input/output error"), onwards=True)
     with pytest.raises(ColonyMemoryError, match=r"putting back .*'a\.md'.*the originals are in") as caught:
         write_folder(NEW, dst)
     monkeypatch.undo()
@@ -108,6 +108,10 @@ def test_what_cannot_be_put_back_is_kept_and_named(
         name: content for name, content in OLD.items() if name != "a.md"
     }
     assert "could not be put back" in caplog.text
+    with pytest.warns(ColonyMemoryWarning, match="all files are as they were before it"):
+        assert recover(dst)
+    assert files(dst) == OLD
+    assert names(tmp_path) == ["dst"]
 
 
 def test_a_mount_between_target_and_parent_is_got_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,14 +133,14 @@ def test_a_mount_between_target_and_parent_is_got_around(tmp_path: Path, monkeyp
 @pytest.mark.parametrize("empty", [True, False])
 def test_a_parent_that_is_not_ours_is_got_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty: bool) -> None:
     dst = make(tmp_path / "dst", {} if empty else OLD)
-    real = tempfile.mkdtemp
+    real = os.open
 
-    def mkdtemp(*, prefix: str, dir: Path) -> str:  # noqa: A002
-        if dir == tmp_path:
+    def closed(path: object, flags: int, *args: object, **more: object) -> int:
+        if flags & os.O_CREAT and Path(str(path)).parent == tmp_path:
             raise PermissionError(errno.EACCES, "Permission denied")
-        return real(prefix=prefix, dir=dir)
+        return real(path, flags, *args, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(tempfile, "mkdtemp", mkdtemp)
+    monkeypatch.setattr(os, "open", closed)
     write_folder({"a.md": "new a"}, dst)
     assert (dst / "a.md").read_bytes() == b"new a"
     assert not [path for path in dst.iterdir() if path.name.startswith(".")]
@@ -196,7 +200,7 @@ def test_a_directory_that_cannot_be_synced_or_removed_is_told(
     def busy(path: Path) -> None:
         raise OSError(errno.EBUSY, "Device or resource busy")
 
-    monkeypatch.setattr(_swap.shutil, "rmtree", busy)
+    monkeypatch.setattr(_staging.shutil, "rmtree", busy)
     write_folder({"a.md": "a"}, tmp_path / "dst2")
     assert "could not be removed" in caplog.text
 
@@ -205,14 +209,13 @@ def test_a_file_made_below_a_new_directory_survives_the_undoing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dst = make(tmp_path / "dst", OLD)
-    real = _undo.replace
 
-    def replace(source: Path, path: Path) -> None:
+    def take(*_: object) -> None:
         make(dst, {"e/f/foreign.md": b"foreign"})
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(_undo, "replace", replace)
-    with pytest.raises(ColonyMemoryError, match=r"putting back 'e/'|putting back 'e/f/'"):
+    monkeypatch.setattr(_swap, "_take", take)
+    with pytest.raises(ColonyMemoryError, match="nothing was changed"):
         write_folder(NEW, dst)
-    monkeypatch.setattr(_undo, "replace", real)
     assert files(dst) == {**OLD, "e/f/foreign.md": b"foreign"}
+    assert names(tmp_path) == ["dst"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from capture_trees import LONG_AGO, count_calls, fail_for, files, make, metadata, names, posix, tree
 
+from colony_memory.capture import _write
 from colony_memory.capture._metadata import METADATA_NAME
 from colony_memory.capture.folder import write_folder
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, SnapshotCorrupt, UnsupportedFormat
@@ -216,13 +217,16 @@ def test_newer_local_text_is_not_replaced_unless_forced(tmp_path: Path) -> None:
     os.utime(dst / "older.md", ns=(at, at))
     documents = dict.fromkeys(files(dst), "snapshot") | {"same.md": "same"}
     before = tree(dst)
-    for dry_run in (False, True):
-        with pytest.raises(ColonyMemoryError) as caught:
-            write_folder(documents, dst, newer_than=moment, dry_run=dry_run)
-        message = str(caught.value)
-        assert "'n0.md', 'n1.md', 'n2.md', 'n3.md', 'n4.md' and 2 more;" in message
-        assert "older.md" not in message
-        assert "force" in message
+    with pytest.raises(ColonyMemoryError) as caught:
+        write_folder(documents, dst, newer_than=moment)
+    message = str(caught.value)
+    assert "'n0.md', 'n1.md', 'n2.md', 'n3.md', 'n4.md' and 2 more;" in message
+    assert "older.md" not in message
+    assert "force" in message
+    plan = write_folder(documents, dst, newer_than=moment, dry_run=True, keep_local=True)
+    assert plan.conflicts == tuple(f"n{i}.md" for i in range(7))
+    assert (plan.replaced, plan.unchanged, plan.created) == (("older.md",), ("same.md",), ())
+    assert len(plan.kept) == 1
     assert tree(dst) == before
     two = {"n0.md": "snapshot", "n1.md": "snapshot", "new.md": "n"}
     with pytest.raises(ColonyMemoryError, match=r"'n0\.md', 'n1\.md';"):
@@ -231,6 +235,51 @@ def test_newer_local_text_is_not_replaced_unless_forced(tmp_path: Path) -> None:
     assert tree(dst) == before
     assert write_folder(documents, dst, newer_than=moment, force=True).unchanged == ("same.md",)
     assert (dst / "n6.md").read_bytes() == b"snapshot"
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_copy_of_what_is_replaced_stays_next_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    if not links:
+        monkeypatch.setattr(os, "link", lambda *_, **__: (_ for _ in ()).throw(PermissionError(errno.EPERM, "no")))
+    monkeypatch.setattr(_write, "stamp", lambda moment: "20261128T031500Z")
+    long = "x" * 250 + ".md"
+    local = {"notes/a.md": b"mine", "run.sh": b"same", long: b"long", "same.md": b"same"}
+    dst = make(tmp_path / "dst", {**local, "notes/a.md.local-20261128T031500Z": b"earlier"})
+    os.utime(dst / "notes/a.md", ns=(5, 5))
+    documents = {"notes/a.md": "theirs", "run.sh": "same", long: "theirs", "same.md": "same", "new.md": "new"}
+    documents |= metadata(executable=["run.sh"])
+    before = tree(dst)
+    plan = write_folder(documents, dst, keep_local=True, dry_run=True)
+    assert tree(dst) == before
+    done = write_folder(documents, dst, keep_local=True)
+    assert done == plan
+    short = "x" * (255 - len(".local-20261128T031500Z")) + ".local-20261128T031500Z"
+    assert done.kept == ("notes/a.md.local-20261128T031500Z-2", short)
+    assert (dst / done.kept[0]).read_bytes() == b"mine"
+    assert (dst / done.kept[0]).stat().st_mtime_ns == 5
+    assert (dst / short).read_bytes() == b"long"
+    assert (dst / "notes/a.md.local-20261128T031500Z").read_bytes() == b"earlier"
+    assert (dst / "notes/a.md").read_bytes() == b"theirs"
+    assert write_folder(documents, dst, keep_local=True).kept == ()
+    assert names(tmp_path) == ["dst"]
+
+
+def test_progress_is_told_file_by_file_and_may_stop_it(tmp_path: Path) -> None:
+    dst = make(tmp_path / "dst", {"a.md": b"old", "same.md": b"same"})
+    told: list[tuple[int, int, str]] = []
+    documents = {"b.md": "b", "a.md": "a", "same.md": "same"}
+
+    def stop(done: int, total: int, name: str) -> None:
+        raise RuntimeError("enough")
+
+    before = tree(tmp_path)
+    with pytest.raises(RuntimeError, match="enough"):
+        write_folder(documents, dst, on_progress=stop)
+    assert tree(tmp_path) == before
+    write_folder(documents, dst, on_progress=lambda *step: told.append(step))
+    assert told == [(1, 2, "a.md"), (2, 2, "b.md")]
 
 
 def test_files_and_directories_do_not_replace_each_other(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ STAGING_PREFIX = ".colony-memory-restoring-"
 _WINDOWS = os.name == "nt"
 _COUNTS_CHARACTERS = sys.platform in ("darwin", "win32")  # other systems count the bytes of a component
 _LONGEST_COMPONENT = 255
+_STAGED_LONGER = 80  # by which a path is longer while its file waits, and as a copy
+_SHOWN = 10
 _DRIVE = re.compile(r"[A-Za-z]:")
 _WINDOWS_FORBIDDEN = re.compile(r'[<>:"|?*\x00-\x1f]|[ .]$')
 _WINDOWS_DEVICE = re.compile(r"(?i)(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[1-9\u00b9\u00b2\u00b3]) *(\.|$)")
@@ -48,9 +50,11 @@ def name_problem(name: str) -> str | None:
     return None
 
 
-def _local_problem(name: str) -> str | None:
-    """Say why this system cannot hold ``name``, or return None."""
+def _local_problem(name: str, *, room: int) -> str | None:
+    """Say why this system cannot hold ``name``, or return None. ``room`` is how many bytes it may have."""
     for component in name.split("/"):
+        if component.casefold().startswith(STAGING_PREFIX):
+            return f"has the path component {component!r}, which is for a restore's own use"
         try:
             encoded = os.fsencode(component)
         except UnicodeEncodeError:
@@ -61,6 +65,8 @@ def _local_problem(name: str) -> str | None:
             return f"has the path component {component!r}, which Windows does not allow"
         if _WINDOWS and _WINDOWS_DEVICE.match(component):
             return f"has the path component {component!r}, which is a device on Windows"
+    if len(os.fsencode(name)) > room:
+        return f"has a path that is {len(os.fsencode(name)) - room} bytes too long for this system"
     return None
 
 
@@ -72,10 +78,10 @@ def parents_of(name: str) -> Iterator[str]:
         position = name.find("/", position + 1)
 
 
-def find_clash(
+def find_clashes(
     files: Iterable[str], directories: Iterable[str], *, key: Callable[[str], str]
-) -> tuple[str, str] | None:
-    """Return two names that cannot stand side by side where names of equal ``key`` are one, or None.
+) -> Iterator[tuple[str, str]]:
+    """Yield pairs of names that cannot stand side by side where names of equal ``key`` are one.
 
     Two files of one name clash, and a file clashes with a directory of its name.
     """
@@ -83,15 +89,21 @@ def find_clash(
     for name in files:
         other = taken.setdefault(key(name), name)
         if other != name:
-            return other, name
+            yield other, name
     for name in [*taken.values(), *directories]:
         for parent in parents_of(name):
             if key(parent) in taken:
-                return taken[key(parent)], name
+                yield taken[key(parent)], name
     for name in directories:
         if key(name) in taken:
-            return taken[key(name)], name
-    return None
+            yield taken[key(name)], name
+
+
+def find_clash(
+    files: Iterable[str], directories: Iterable[str], *, key: Callable[[str], str]
+) -> tuple[str, str] | None:
+    """Return the first such pair, or None."""
+    return next(find_clashes(files, directories, key=key), None)
 
 
 def _composed(name: str) -> str:
@@ -111,36 +123,68 @@ def _joins_names(directory: Path) -> tuple[bool, bool]:
         return os.path.lexists(other_case), os.path.lexists(other_form)
 
 
-def check_names(files: Iterable[str], directories: Iterable[str], *, near: Path) -> None:
-    """Refuse names that must not, or cannot, be written.
+def check_names(files: Iterable[str], directories: Iterable[str], *, near: Path, target: Path) -> None:
+    """Refuse names that must not, or cannot, be written, all at once.
 
     Args:
         files: Names that become files.
         directories: Names that become directories.
         near: An existing directory on the file system that is written to. It is tried out, and only if two
             names differ by no more than case or composition.
+        target: The folder that is written to.
 
     Raises:
-        ColonyMemoryError: It names the document; nothing was written.
+        ColonyMemoryError: It names up to ten documents; nothing was written.
     """
     files, directories = list(files), list(directories)
-    for name in [*files, *directories]:
-        problem = name_problem(name) or _local_problem(name)
-        if problem:
-            raise ColonyMemoryError(f"document {name!r} {problem}; nothing was written")
-    clash = find_clash(files, directories, key=str)
-    if clash:
-        raise ColonyMemoryError(
-            f"document {clash[0]!r} is a file, and {clash[1]!r} needs a directory there; nothing was written"
-        )
+    room = _room(near, target)
+    problems = [
+        f"{name!r} {problem}"
+        for name in [*files, *directories]
+        if (problem := name_problem(name) or _local_problem(name, room=room))
+    ]
+    problems += [
+        f"{file!r} is a file, and {other!r} needs a directory there"
+        for file, other in find_clashes(files, directories, key=str)
+    ]
+    # Where names are refused as they are, a trial of the file system has nothing to add.
+    if not problems:
+        problems += [
+            f"{one!r} and {other!r} are one file on this file system"
+            for one, other in _joined(files, directories, near=near)
+        ]
+    if problems:
+        raise ColonyMemoryError(_refusal(problems))
+
+
+def _refusal(problems: list[str]) -> str:
+    choose = "choose the others to restore them without it (--only on the command line)"
+    if len(problems) == 1:
+        return f"document {problems[0]}; nothing was written; {choose}"
+    more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
+    return (
+        f"{len(problems)} documents cannot be written here: {'; '.join(problems[:_SHOWN])}{more}; "
+        f"nothing was written; {choose.replace('it ', 'these ')}"
+    )
+
+
+def _joined(files: list[str], directories: list[str], *, near: Path) -> list[tuple[str, str]]:
+    """Pairs of names that the file system at ``near`` takes for one."""
     if not find_clash(files, directories, key=_folded):
-        return
+        return []
     try:
         case, form = _joins_names(near)
     except OSError as error:
         raise ColonyMemoryError(f"{str(near)!r} cannot be written to ({error.strerror})") from error
-    clash = find_clash(files, directories, key=_folded if case else _composed) if case or form else None
-    if clash:
-        raise ColonyMemoryError(
-            f"documents {clash[0]!r} and {clash[1]!r} are one file on this file system; nothing was written"
-        )
+    return list(find_clashes(files, directories, key=_folded if case else _composed)) if case or form else []
+
+
+def _room(near: Path, target: Path) -> int:
+    """How many bytes a name may have in ``target``, so that the system takes its path, staged and in place."""
+    if not hasattr(os, "pathconf"):
+        return sys.maxsize
+    try:
+        longest = os.pathconf(near, "PC_PATH_MAX")
+    except (OSError, ValueError):
+        return sys.maxsize
+    return longest - 1 - len(os.fsencode(target)) - _STAGED_LONGER

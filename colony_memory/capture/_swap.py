@@ -1,7 +1,14 @@
 """Files into place, all or none: staged and synced out of sight, then moved, and moved back if a move fails.
 
 Two ways in. A directory that is not there, or is empty, appears by a single rename. Into a directory that holds
-something, file after file is moved; what a move replaces is kept until the last one has succeeded.
+something, file after file is moved, and a journal says beforehand what is replaced and what is made: whoever comes
+next to a folder in which this was cut off puts everything back.
+
+Exchanging the whole directory for a copy would need no such repair, and is not done on purpose. The copy is another
+directory: a container that has the folder mounted, a process that stands in it or holds it open, a watcher or an
+export goes on with the one that is taken away, unseen by anything that could be asked beforehand, and what an agent
+writes there is lost. It would also touch every file that the restore is not about, with journals of live databases
+among them. A mix that lasts for as long as the renames take, and that the next command ends, costs less.
 """
 
 from __future__ import annotations
@@ -9,65 +16,29 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import re
 import shutil
 import stat
-import tempfile
-import warnings
-from contextlib import contextmanager
-from dataclasses import dataclass
+import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colony_memory.capture._filenames import STAGING_PREFIX, parents_of
-from colony_memory.capture._undo import Undo, replace
-from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
+from colony_memory.capture._journal import Journal, Step, move, version
+from colony_memory.capture._recover import clear
+from colony_memory.capture._stage import Failed, Job, NewFile, blaming, stage, sync_file, take_owner
+from colony_memory.capture._staging import beside, discard, held, inside, look, sync_directory
+from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+
+    from colony_memory.capture._stage import Progress
 
 logger = logging.getLogger(__name__)
 
-_WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
 # Reasons for which staging in another place may do: a mount in between, a parent that is not ours to write to.
 _ELSEWHERE = {errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY}
-# What systems and file systems answer that know no syncing of a directory.
-_NO_DIRECTORY_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES}
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-@dataclass(frozen=True)
-class NewFile:
-    """A file to be put in place.
-
-    Attributes:
-        content: Text or bytes.
-        executable: Whether its owner may execute it.
-        replaces: What stood in its place when the plan was made, or None.
-    """
-
-    content: str | bytes
-    executable: bool
-    replaces: os.stat_result | None
-
-
-@dataclass(frozen=True)
-class _Job:
-    """What is to stand in ``target``: the same for every way of getting it there."""
-
-    files: Mapping[str, NewFile]
-    directories: Sequence[str]
-    target: Path
-
-
-class _Failed(Exception):
-    """The system refused a step that was for ``what``."""
-
-    def __init__(self, what: str, error: OSError) -> None:
-        super().__init__(what, error)
-        self.what = what
-        self.error = error
+_LINK_ITSELF = {"follow_symlinks": False} if os.link in os.supports_follow_symlinks else {}
 
 
 class _Stranded(Exception):
@@ -79,12 +50,13 @@ class _Stranded(Exception):
         self.kept = kept
 
 
-def encode_text(content: str | bytes) -> bytes:
-    """Return the bytes of a file. A lone surrogate, which UTF-8 has no bytes for, becomes three of its own."""
-    return content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
-
-
-def put_in_place(files: Mapping[str, NewFile], directories: Sequence[str], target: Path) -> None:
+def put_in_place(
+    files: Mapping[str, NewFile],
+    directories: Sequence[str],
+    target: Path,
+    *,
+    on_progress: Progress | None = None,
+) -> None:
     """Write the files and make the directories under ``target``.
 
     Raises:
@@ -93,15 +65,15 @@ def put_in_place(files: Mapping[str, NewFile], directories: Sequence[str], targe
     """
     if not files and not directories:
         return
-    job = _Job(files, directories, target)
+    job = Job(files, directories, target, on_progress)
     ways = _ways_in(target)
     while True:
-        base, top = ways.pop(0)
+        place, top = ways.pop(0)
         try:
-            _stage_and_move(job, base=base, top=top)
-        except _Failed as failure:
+            _stage_and_move(job, place=place, top=top)
+        except Failed as failure:
             if failure.error.errno in _ELSEWHERE and ways:
-                logger.debug("staging in %s did not do: %s", base, failure.error)
+                logger.debug("staging in %s did not do: %s", place, failure.error)
                 continue
             raise ColonyMemoryError(
                 f"{failure.what} cannot be written ({failure.error.strerror or failure.error}); "
@@ -111,20 +83,20 @@ def put_in_place(files: Mapping[str, NewFile], directories: Sequence[str], targe
             names = ", ".join(map(repr, stranded.names))
             raise ColonyMemoryError(
                 f"restoring into {str(target)!r} failed, and so did putting back {names}; "
-                f"the originals are in {str(stranded.kept)!r}"
+                f"the originals are in {str(stranded.kept)!r}, and the next restore or backup tries again"
             ) from stranded
         return
 
 
 def _ways_in(target: Path) -> list[tuple[Path, Path | None]]:
-    """List what to try: a directory to stage in, and the path to rename to, or None for file after file."""
+    """List what to try: a place to stage in, and the path to rename to, or None for file after file."""
     if not os.path.lexists(target):
         top = target
         while not os.path.lexists(top.parent):
             top = top.parent
-        return [(top.parent, top)]
-    each: list[tuple[Path, Path | None]] = [(target.parent, None), (target, None)]
-    return [(target.parent, target), *each] if _is_empty(target) and not _is_current(target) else each
+        return [(beside(top), top)]
+    each: list[tuple[Path, Path | None]] = [(beside(target), None), (inside(target), None)]
+    return [(beside(target), target), *each] if _is_empty(target) and not _is_current(target) else each
 
 
 def _is_empty(directory: Path) -> bool:
@@ -136,152 +108,173 @@ def _is_empty(directory: Path) -> bool:
 
 
 def _is_current(directory: Path) -> bool:
-    """Whether a shell that started us may stand in ``directory``: a rename would leave it in a removed one."""
+    """Whether some process stands in ``directory``: a rename would leave it in a removed one."""
     try:
-        return directory.samefile(Path.cwd())
-    except OSError:  # the current directory is gone already
+        if directory.samefile(Path.cwd()):
+            return True
+    except OSError as error:
+        logger.debug("the current directory is gone already: %s", error)
+    if sys.platform != "linux":
         return False
+    return any(_link(process / "cwd") == str(directory) for process in Path("/proc").glob("[0-9]*"))
 
 
-def _stage_and_move(job: _Job, *, base: Path, top: Path | None) -> None:
-    with _blaming(f"directory {str(base)!r}"):
-        staging = Path(tempfile.mkdtemp(prefix=STAGING_PREFIX, dir=base))
-    stranded = False
+def _link(path: Path) -> str | None:
     try:
-        new = staging / "new"
+        return str(path.readlink())
+    except OSError:  # it has ended, or is not ours to look at
+        return None
+
+
+def _stage_and_move(job: Job, *, place: Path, top: Path | None) -> None:
+    with ExitStack() as stack:
+        with blaming(f"directory {str(place.parent)!r}"):
+            stack.enter_context(held(place, folder=job.target))
+            clear(place)
+            stack.callback(discard, place)
+            place.mkdir(mode=0o700)
+        new = place / "new"
         if top:
-            _stage(job, new / job.target.relative_to(top), top=new)
+            stage(job, new / job.target.relative_to(top), top=new)
             _move_whole(new, top)
         else:
-            _stage(job, new, top=new)
-            _move_each(job, new, Undo(staging / "kept"))
-    except _Stranded:
-        stranded = True
-        raise
-    finally:
-        if not stranded:
-            _remove(staging)
-
-
-def _stage(job: _Job, tree: Path, *, top: Path) -> None:
-    """Write everything under ``tree``, and make sure that it is on the disk."""
-    made = [top]
-    with _blaming(f"directory {str(job.target)!r}"):
-        top.mkdir(mode=0o700)
-        for part in tree.relative_to(top).parts:
-            made.append(made[-1] / part)
-            made[-1].mkdir(mode=0o700)
-    seen = set(made)
-    for name in [*job.files, *(f"{name}/" for name in job.directories)]:
-        with _blaming(f"document {name!r}"):
-            for parent in parents_of(name):
-                directory = tree / parent
-                if directory not in seen:
-                    directory.mkdir(mode=0o700)
-                    seen.add(directory)
-                    made.append(directory)
-    for name, file in job.files.items():
-        with _blaming(f"document {name!r}"):
-            _write(tree / name, name, file)
-    # Syncing after all of the writing costs far less than syncing in between.
-    for name, file in job.files.items():
-        with _blaming(f"document {name!r}"):
-            _sync(tree / name)
-            if file.replaces:
-                _take_permissions(tree / name, file.replaces, executable=file.executable)
-    for directory in reversed(made):
-        with _blaming(f"directory {str(job.target)!r}"):
-            _sync_directory(directory)
-
-
-def _write(path: Path, name: str, file: NewFile) -> None:
-    data = encode_text(file.content)
-    if isinstance(file.content, str) and _SURROGATE.search(file.content):
-        warnings.warn(
-            f"document {name!r} has half of a surrogate pair in its text: the file is not valid UTF-8",
-            ColonyMemoryWarning,
-            stacklevel=2,
-        )
-    with os.fdopen(os.open(path, _WRITE_FLAGS, 0o700 if file.executable else 0o600), "wb") as stream:
-        stream.write(data)
-
-
-def _sync(path: Path) -> None:
-    with path.open("r+b") as stream:
-        os.fsync(stream.fileno())
-
-
-def _sync_directory(path: Path) -> None:
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        if error.errno not in _NO_DIRECTORY_SYNC:
-            raise
-        logger.debug("%s cannot be synced: %s", path, error)
-
-
-def _take_permissions(path: Path, replaced: os.stat_result, *, executable: bool) -> None:
-    mode = stat.S_IMODE(replaced.st_mode) & 0o777
-    if executable:
-        mode |= 0o100 | (mode & 0o444) >> 2  # whoever may read may execute
-    _take_owner(path, replaced)
-    path.chmod(mode)
-
-
-def _take_owner(path: Path, replaced: os.stat_result) -> None:
-    """Root restores for others: what was theirs stays theirs."""
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        os.chown(path, replaced.st_uid, replaced.st_gid)
+            stage(job, new, top=new)
+            _move_each(job, place)
 
 
 def _move_whole(new: Path, top: Path) -> None:
-    with _blaming(f"directory {str(top)!r}"):
+    with blaming(f"directory {str(top)!r}"):
         if top.exists():
             there = top.stat()
-            _take_owner(new, there)
+            take_owner(new, there)
             new.chmod(stat.S_IMODE(there.st_mode))
-        replace(new, top)
+        move(new, top)
     try:
-        _sync_directory(top.parent)
+        sync_directory(top.parent)
     except OSError as error:
         logger.warning("%s is restored, but may not survive a power cut right now: %s", top, error)
 
 
-def _move_each(job: _Job, new: Path, undo: Undo) -> None:
-    touched = {job.target: None}
+def _move_each(job: Job, place: Path) -> None:
+    journal = _plan_moves(job, place)
     try:
-        for name in [*job.files, *(f"{name}/" for name in job.directories)]:
-            with _blaming(f"document {name!r}"):
-                for parent in parents_of(name):
-                    undo.make_directory(job.target / parent, f"{parent}/")
-                    touched[job.target / parent] = None
-        for name, file in job.files.items():
-            with _blaming(f"document {name!r}"):
-                undo.move(new / name, job.target / name, name, replaces=file.replaces)
-        for directory in touched:
-            with _blaming(f"directory {str(directory)!r}"):
-                _sync_directory(directory)
+        with blaming(f"directory {str(place.parent)!r}"):
+            journal.write()
+        for name in journal.directories:
+            with blaming(f"document {name + '/'!r}"):
+                _make_directory(job.target / name, name)
+        for step in journal.steps:
+            with blaming(f"document {step.name!r}"):
+                _take(step, journal)
+        for directory in {(job.target / step.name).parent for step in journal.steps} | {
+            (job.target / name).parent for name in journal.directories
+        }:
+            with blaming(f"directory {str(directory)!r}"):
+                sync_directory(directory)
+        with blaming(f"directory {str(place.parent)!r}"):
+            for name in journal.changed_originals():
+                raise _meanwhile(name, job.target / name)
+            journal.close()
     except BaseException as error:
-        stranded = undo.put_back()
+        stranded = journal.roll_back()
         if stranded:
-            raise _Stranded(stranded, undo.kept) from error
+            raise _Stranded(stranded, place / "kept") from error
         raise
 
 
-def _remove(staging: Path) -> None:
-    try:
-        shutil.rmtree(staging)
-    except OSError as error:
-        logger.warning("%s could not be removed and is of no use any more: %s", staging, error)
+def _plan_moves(job: Job, place: Path) -> Journal:
+    """Keep what is going to be replaced, and say what is about to be done; ``target`` is not touched."""
+    kept, new = place / "kept", place / "new"
+    steps = []
+    made = set()
+    for name, file in job.files.items():
+        with blaming(f"document {name!r}"):
+            path = job.target / name
+            staged = (new / name).lstat()
+            if file.replaces is None:
+                steps.append(Step(name, version(staged)))
+                continue
+            original = kept / name
+            if original.parent not in made:
+                original.parent.mkdir(parents=True, exist_ok=True)
+                made.add(original.parent)
+            if _link_to(path, original) and not _is_same(original, file.replaces):
+                raise _meanwhile(name, path)
+            if file.copy_to is not None:
+                copy = new / file.copy_to
+                if not _link_to(path, copy):
+                    shutil.copy2(path, copy, follow_symlinks=False)
+                    sync_file(copy)
+                steps.append(Step(file.copy_to, version(copy.lstat()), copy_of=name))
+            steps.append(Step(name, version(staged), version(file.replaces)))
+    with blaming(f"directory {str(place)!r}"):
+        for directory in made:
+            sync_directory(directory)
+    missing = tuple(parent for parent, name in job.parents() if _is_missing(job.target / parent, name))
+    return Journal(place, os.path.relpath(job.target, place.parent), missing, tuple(steps))
 
 
-@contextmanager
-def _blaming(what: str) -> Iterator[None]:
+def _is_missing(path: Path, name: str) -> bool:
+    with blaming(f"document {name!r}"):
+        there = look(path)
+    if there and stat.S_ISLNK(there.st_mode):
+        raise ColonyMemoryError(f"document {name!r}: {str(path)!r} has become a symbolic link; nothing was written")
+    return there is None
+
+
+def _make_directory(path: Path, name: str) -> None:
     try:
-        yield
-    except OSError as error:
-        raise _Failed(what, error) from error
+        path.mkdir(mode=0o700)
+    except FileExistsError:
+        if path.is_symlink() or not path.is_dir():
+            raise _meanwhile(f"{name}/", path) from None
+
+
+def _take(step: Step, journal: Journal) -> None:
+    """Put one file in place.
+
+    Raises:
+        ColonyMemoryError: There is no longer what the plan was made for.
+    """
+    source, path = journal.staged(step.name), journal.folder / step.name
+    if step.old is None:
+        _create(source, path, step.name)
+        return
+    original = journal.kept(step.name)
+    kept = look(original)
+    if kept is None:
+        move(path, original)
+        there = kept = original.lstat()
+    else:
+        there = path.lstat()
+    if not os.path.samestat(there, kept) or version(there) != step.old:
+        raise _meanwhile(step.name, path)
+    move(source, path)
+
+
+def _create(source: Path, path: Path, name: str) -> None:
+    # A link, unlike a rename, never takes the place of a file that has come to be there.
+    if _link_to(source, path):
+        return
+    if os.path.lexists(path):
+        raise _meanwhile(name, path)
+    move(source, path)
+
+
+def _link_to(path: Path, other: Path) -> bool:
+    """Give the file at ``path`` a second name, where that is possible and the name is free."""
+    try:
+        os.link(path, other, **_LINK_ITSELF)
+    except (OSError, NotImplementedError) as error:
+        logger.debug("%s has no second name %s: %s", path, other, error)
+        return False
+    return True
+
+
+def _is_same(status: Path, planned: os.stat_result) -> bool:
+    there = status.lstat()
+    return there.st_ino == planned.st_ino and version(there) == version(planned)
+
+
+def _meanwhile(name: str, path: Path) -> ColonyMemoryError:
+    return ColonyMemoryError(f"document {name!r}: {str(path)!r} was changed in the meantime; nothing was written")

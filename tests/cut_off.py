@@ -1,0 +1,62 @@
+"""Restores that are cut off: at the n-th change to the disk, in a process of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_CHANGES = {"os.link", "os.rename", "os.mkdir", "os.rmdir", "os.remove", "os.chmod", "os.chown", "os.truncate"}
+_WRITING = os.O_WRONLY | os.O_RDWR
+
+
+def cut_off(act: Callable[[], object], *, at: int, by: Callable[[], object] | None = None) -> str:
+    """Do ``act`` in a child that is killed right before its ``at``-th change to the disk.
+
+    Args:
+        act: What to do.
+        at: Number of the change, from 1.
+        by: What to do in place of a kill, once; it may raise.
+
+    Returns:
+        ``killed``, ``done`` where it had fewer changes to make, or the name of the exception that it ended with.
+    """
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        ended = "done"
+        try:
+            os.fsync = lambda _: None  # what takes the time, and matters to a power cut alone
+            sys.addaudithook(_Counter(at, by or _kill))
+            act()
+        except BaseException as error:
+            ended = type(error).__name__
+        finally:
+            os.write(writing, ended.encode())
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as told:
+        ended = told.read()
+    os.waitpid(child, 0)
+    return ended or "killed"
+
+
+def _kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class _Counter:
+    def __init__(self, at: int, act: Callable[[], object]) -> None:
+        self.left = at
+        self.act = act
+
+    def __call__(self, event: str, args: tuple[Any, ...]) -> None:
+        if event in _CHANGES or (event == "open" and isinstance(args[2], int) and args[2] & _WRITING):
+            self.left -= 1
+            if self.left == 0:
+                self.act()
