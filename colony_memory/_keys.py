@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import re
 from typing import TYPE_CHECKING
 
@@ -38,11 +39,12 @@ def read_pem(text: str) -> bytes:
         raise ValueError("it is no PEM: a line such as '-----BEGIN PRIVATE KEY-----' is missing")
     if f"{_PEM}PRIVATE KEY-----" not in text:
         raise ValueError(_explain(text))
-    try:
+    key: object = None
+    # Not a cause of what is raised below: it could quote what it could not read.
+    with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
         key = load_pem_private_key(text.encode("utf-8", "replace"), password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        # The cause could quote what it could not read.
-        raise ValueError("the PEM private key is damaged, or of an unknown kind") from None
+    if key is None:
+        raise ValueError("the PEM private key is damaged, or of an unknown kind")
     if not isinstance(key, Ed25519PrivateKey):
         raise ValueError(f"the PEM key does not sign with Ed25519; {_MAKE_ONE}")  # noqa: TRY004 - what was read is wrong
     return key.private_bytes_raw()

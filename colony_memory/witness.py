@@ -123,8 +123,8 @@ class FileWitness:
 
     def _unusable(self, reason: str) -> ColonyMemoryError:
         return ColonyMemoryError(
-            f"the witness file {self.path} cannot be read: {reason}. Put a good copy of it back. To remove it is to "
-            f"accept whatever the vault shows now, older or not"
+            f"the witness file {self.path} cannot be read: {reason}. Mend that, or put a good copy of it back; to "
+            f"remove it is to accept whatever the vault shows now, older or not"
         )
 
 

@@ -299,7 +299,7 @@ def test_a_garbled_file_never_passes_for_nothing_seen(witness: FileWitness, cont
     witness.path.write_bytes(content)
     for call in (lambda: witness.read("other"), lambda: witness.record("other", head(1))):
         with pytest.raises(
-            ColonyMemoryError, match=r"cannot be read: it is no witness file.* Put a good copy of it back"
+            ColonyMemoryError, match=r"cannot be read: it is no witness file.* Mend that, or put a good copy of it back"
         ):
             call()
     assert witness.path.read_bytes() == content
@@ -321,7 +321,7 @@ def test_what_is_no_plain_file_is_refused_at_once(tmp_path: Path) -> None:
             FileWitness(tmp_path / name).read("default")
     later = FileWitness(tmp_path / "later")
     later.path.mkdir()
-    with pytest.raises(ColonyMemoryError, match=r"cannot be read: it is not a plain file\. Put"):
+    with pytest.raises(ColonyMemoryError, match=r"cannot be read: it is not a plain file\. Mend"):
         later.record("default", head(1))
 
 
