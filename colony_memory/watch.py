@@ -97,8 +97,8 @@ def mends_itself(error: BaseException) -> bool:
 class Watch:
     """Calls ``save()`` now, then ``every`` seconds after the end of each run, and once more when told to stop.
 
-    **After an error** it tries again in 30 s, then 60 s and so on, up to ``every`` or an hour, a random part of the
-    half of it earlier, and never before a ``retry_after`` of the vault has passed (a day at most). It never gives up.
+    **After an error** it tries again in 30 s, then 60 s and so on, up to ``every`` or an hour, by chance up
+    to a half sooner, and never before a ``retry_after`` of the vault has passed (a day at most). It never gives up.
     Only what the very first run fails of is raised at once, unless it may mend itself (:func:`mends_itself`).
 
     **To stop**, :meth:`stop` may be called from any thread or signal handler. Where :meth:`run` was called in the main
@@ -159,7 +159,7 @@ class Watch:
         """Make backups until told to stop; called once.
 
         Raises:
-            ColonyMemoryError: Another watch writes the same state file, or a :meth:`mends_itself` error.
+            ColonyMemoryError: Another watch writes the same state file.
             KeyboardInterrupt: SIGINT came again during the last backup.
             Exception: What the first run failed of, where that does not mend itself.
         """
@@ -337,7 +337,8 @@ class Watch:
 
 def _describe(error: BaseException | None) -> str:
     text = " ".join(str(error).split())
-    if isinstance(error, (ColonyMemoryError, ValueError)) and text:
+    ours = isinstance(error, ValueError) or type(error).__module__.startswith("colony_memory.")
+    if ours and text:
         return text
     # Not foreseen, so its kind is needed to make sense of it.
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
