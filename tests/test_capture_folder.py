@@ -16,7 +16,7 @@ from capture_trees import LONG_AGO, PNG, fail_for, files, linux, make, names, po
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colony_memory.capture import _filenames, folder
+from colony_memory.capture import _filenames, _walk, folder
 from colony_memory.capture import _write as write
 from colony_memory.capture._metadata import METADATA_NAME
 from colony_memory.capture.folder import LeftOut, read_folder, read_paths, write_folder
@@ -100,7 +100,7 @@ def test_links_and_special_files_are_named_and_not_followed(tmp_path: Path) -> N
 
 
 def test_devices_are_named() -> None:
-    assert folder._special(os.stat_result((stat.S_IFCHR, *[0] * 9))) == "device"
+    assert _walk._special(os.stat_result((stat.S_IFCHR, *[0] * 9))) == "device"
 
 
 def test_names_that_no_restore_would_take_are_named_at_backup(tmp_path: Path) -> None:
@@ -243,39 +243,6 @@ def test_a_file_that_becomes_something_else_is_not_read(tmp_path: Path, monkeypa
     assert capture.documents == {"a.md": "a"}
     assert [entry.name for entry in capture.left_out] == ["l.md", "p.md"]
     assert capture.left_out[1].reason == "no longer a file when it was read"
-
-
-def test_several_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make(tmp_path, {"one/a.md": b"a", "one/sub/b.md": b"b", "two/sub/c.md": b"c", "SOUL.md": b"s", "img": PNG})
-    (tmp_path / "two/logs").mkdir()
-    (tmp_path / "one/sub/logs").mkdir()
-    capture = read_paths([tmp_path / "one", str(tmp_path / "two"), tmp_path / "SOUL.md", tmp_path / "img"])
-    assert {k: v for k, v in capture.documents.items() if k != METADATA_NAME} == {
-        "SOUL.md": "s",
-        "a.md": "a",
-        "sub/b.md": "b",
-        "sub/c.md": "c",
-    }
-    described = json.loads(capture.documents[METADATA_NAME])
-    assert described["empty_dirs"] == ["logs", "sub/logs"]
-    assert set(described["files"]) == {"img"}
-    assert read_paths(tmp_path / "one") == read_folder(tmp_path / "one")
-    monkeypatch.chdir(tmp_path / "one")
-    assert read_paths(["."]).documents == read_folder(tmp_path / "one").documents
-    assert read_paths(["a.md"]).documents == {"a.md": "a"}
-
-
-def test_several_paths_must_not_clash(tmp_path: Path) -> None:
-    make(tmp_path, {"one/a.md": b"1", "two/a.md": b"2", "three/a.md/b": b"3", "four/x": b"4"})
-    with pytest.raises(ValueError, match=r"one.*a\.md.*two.*a\.md.*'a\.md'"):
-        read_paths([tmp_path / "one", tmp_path / "two"])
-    with pytest.raises(ValueError, match="would both be saved"):
-        read_paths([tmp_path / "one/a.md", tmp_path / "two/a.md"])
-    with pytest.raises(ValueError, match=r"one.*a\.md.*three.*a\.md.*file and a directory"):
-        read_paths([tmp_path / "three", tmp_path / "one"])
-    (tmp_path / "four/a.md").mkdir()
-    with pytest.raises(ValueError, match=r"one.*a\.md.*four.*a\.md.*file and a directory"):
-        read_paths([tmp_path / "four", tmp_path / "one"])
 
 
 @posix

@@ -2,6 +2,19 @@
 
 from __future__ import annotations
 
-from colony_memory.capture.folder import Capture, LeftOut, Written, read_folder, read_paths, write_folder
+from colony_memory.capture.folder import Capture, LeftOut, Note, Written, read_folder, read_paths, write_folder
+from colony_memory.capture.secrets import SecretFinding, find_secrets, mask_secrets, masked_names
 
-__all__ = ["Capture", "LeftOut", "Written", "read_folder", "read_paths", "write_folder"]
+__all__ = [
+    "Capture",
+    "LeftOut",
+    "Note",
+    "SecretFinding",
+    "Written",
+    "find_secrets",
+    "mask_secrets",
+    "masked_names",
+    "read_folder",
+    "read_paths",
+    "write_folder",
+]

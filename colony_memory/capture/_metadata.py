@@ -1,9 +1,9 @@
-"""The one document that says what text cannot: other bytes, empty directories, executable files.
+"""The one document that says what text cannot: other bytes, empty directories, executable and masked files.
 
 It is canonical JSON in the form::
 
     {"empty_dirs": ["logs"], "executable": ["bin/run.sh"], "files": {"face.png": "<base64>"},
-     "format": "colony-memory/folder/1"}
+     "format": "colony-memory/folder/1", "masked": ["keys.md"]}
 
 A reader that does not know it still gets every text file.
 """
@@ -18,7 +18,7 @@ from colony_memory._json import canonical, load_object
 from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 METADATA_NAME = ".colony-memory/folder.json"
 FOLDER_FORMAT = "colony-memory/folder/1"
@@ -26,25 +26,55 @@ FOLDER_FORMAT = "colony-memory/folder/1"
 
 @dataclass(frozen=True)
 class Metadata:
-    """What a folder holds beside its text files."""
+    """What a folder holds beside its text files.
+
+    Attributes:
+        files: Content of the files that no text can hold.
+        empty_dirs: Directories that nothing is in.
+        executable: Files that their owner may execute.
+        masked: Files in which secrets were masked before they were saved, sorted.
+    """
 
     files: dict[str, bytes] = field(default_factory=dict)
     empty_dirs: tuple[str, ...] = ()
     executable: frozenset[str] = frozenset()
+    masked: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.files or self.empty_dirs or self.executable)
+        return bool(self.files or self.empty_dirs or self.executable or self.masked)
 
 
 def dump_metadata(metadata: Metadata) -> str:
     """Return the text of the document."""
-    document = {
-        "empty_dirs": sorted(metadata.empty_dirs),
-        "executable": sorted(metadata.executable),
-        "files": {name: base64.b64encode(data).decode("ascii") for name, data in metadata.files.items()},
-        "format": FOLDER_FORMAT,
-    }
-    return canonical(document).decode("utf-8", "surrogatepass")
+    return "".join(metadata_pieces({name: encode_file(data) for name, data in metadata.files.items()}, metadata))
+
+
+def encode_file(data: bytes) -> str:
+    """Bytes as the document holds them."""
+    return base64.b64encode(data).decode("ascii")
+
+
+def metadata_pieces(encoded: Mapping[str, str], others: Metadata) -> Iterator[str]:
+    """The text of the document in pieces, so that of large files no more copies are made than need be.
+
+    Args:
+        encoded: Content of the files, as encode_file() gives it.
+        others: What else there is to say; its ``files`` are not looked at.
+    """
+    yield f'{{"empty_dirs":{_json(sorted(others.empty_dirs))},"executable":{_json(sorted(others.executable))},'
+    yield '"files":{'
+    lead = ""
+    for name in sorted(encoded):
+        yield f'{lead}{_json(name)}:"'
+        yield encoded[name]
+        lead = '",'
+    yield f'{lead[:1]}}},"format":{_json(FOLDER_FORMAT)}'
+    # Older snapshots stay as they are: no field for what is not there.
+    yield f',"masked":{_json(sorted(others.masked))}}}' if others.masked else "}"
+
+
+def _json(value: object) -> str:
+    return canonical(value).decode("utf-8", "surrogatepass")
 
 
 def load_metadata(text: str) -> Metadata:
@@ -70,6 +100,7 @@ def load_metadata(text: str) -> Metadata:
         files={name: _decode(name, data) for name, data in files.items()},
         empty_dirs=tuple(dict.fromkeys(_names(parsed, "empty_dirs"))),
         executable=frozenset(_names(parsed, "executable")),
+        masked=tuple(sorted(set(_names(parsed, "masked")))),
     )
     for name in metadata.empty_dirs:
         if name in metadata.files:

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from capture_trees import files, make, names, tree
+
+from colony_memory.capture import LeftOut, Note, git, read_folder, read_paths, write_folder
+from colony_memory.capture._metadata import split_documents
+from colony_memory.exceptions import ColonyMemoryError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="needs git")
+
+AUTHOR = ("-c", "user.name=agent", "-c", "user.email=agent@example.org", "-c", "init.defaultBranch=main")
+
+
+def run(where: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", "-C", where, *AUTHOR, *arguments], check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A folder with a repository in it: two branches, a tag, a stash and a change that is not committed."""
+    path = make(tmp_path / "src/repo", {"plan.md": b"one\n"})
+    make(tmp_path / "src", {"MEMORY.md": b"m"})
+    run(path, "init", "-q")
+    run(path, "add", ".")
+    run(path, "commit", "-qm", "first")
+    run(path, "tag", "v1")
+    run(path, "branch", "idea")
+    make(path, {"plan.md": b"stashed\n"})
+    run(path, "stash", "-q")
+    make(path, {"plan.md": b"two\n"})
+    run(path, "commit", "-qam", "second")
+    make(path, {"plan.md": b"three\n"})
+    return path
+
+
+def bundle_of(folder: Path) -> bytes:
+    capture = read_folder(folder, git=True)
+    assert (capture.left_out, capture.notes) == ((), ())
+    content = split_documents(capture.documents)[0]["repo/.git.bundle"]
+    assert isinstance(content, bytes)
+    return content
+
+
+def test_a_repository_is_not_saved_unless_asked_for(repository: Path) -> None:
+    capture = read_folder(repository.parent)
+    assert capture.documents == {"MEMORY.md": "m", "repo/plan.md": "three\n"}
+    assert capture.left_out == ()
+    assert capture.notes == (Note("repo/.git", "git repository, not saved; it can be taken along as a bundle"),)
+    alone = read_folder(repository)
+    assert alone.documents == {"plan.md": "three\n"}
+    assert [note.name for note in alone.notes] == [".git"]
+
+
+def test_a_bundle_brings_everything_back(repository: Path, tmp_path: Path) -> None:
+    before = tree(repository)
+    write_folder(read_folder(repository.parent, git=True).documents, tmp_path / "dst")
+    assert tree(repository) == before
+    restored = tmp_path / "dst/repo"
+    assert names(restored) == [".git.bundle", "plan.md"]
+    # As the guide has it.
+    run(restored, "init", "-q")
+    run(restored, "fetch", "-q", "--update-head-ok", ".git.bundle", "refs/*:refs/*")
+    run(restored, "reset", "-q")
+    assert run(restored, "show-ref") == run(repository, "show-ref")
+    assert "-two\n+three\n" in run(restored, "diff")
+    assert "stashed" in run(restored, "diff", "refs/stash^", "refs/stash")
+    run(tmp_path, "clone", "-q", str(restored / ".git.bundle"), "clone")
+    assert files(tmp_path / "clone")["plan.md"] == b"two\n"
+
+
+def test_an_unchanged_repository_gives_the_same_bytes(repository: Path) -> None:
+    for number in range(30):
+        make(repository, {"log": "".join(f"{line} {number}\n" for line in range(300)).encode()})
+        run(repository, "add", ".")
+        run(repository, "commit", "-qm", "more")
+    assert len({bundle_of(repository.parent) for _ in range(3)}) == 1
+
+
+def test_what_was_restored_is_saved_again_once(repository: Path, tmp_path: Path) -> None:
+    """The bundle of an older backup may stand beside a repository that has gone on."""
+    (repository / ".git.bundle").write_bytes(bundle_of(repository.parent))
+    run(repository, "commit", "-qam", "third")
+    assert bundle_of(repository.parent) != (repository / ".git.bundle").read_bytes()
+    # Where it has something else, that must not be lost.
+    (repository / ".git.bundle").write_bytes(bundle_of(repository.parent))
+    run(repository, "reset", "-q", "--hard", "HEAD~2")
+    for other in ((repository / ".git.bundle").read_bytes(), b"mine", b"# v2 git bundle\n\n"):
+        (repository / ".git.bundle").write_bytes(other)
+        capture = read_folder(repository.parent, git=True)
+        reason = "'.git.bundle' beside it is another: fetch from it or rename it"
+        assert capture.left_out == (LeftOut("repo/.git", reason),)
+        write_folder(capture.documents, tmp_path / "dst", force=True)
+        assert (tmp_path / "dst/repo/.git.bundle").read_bytes() == other
+
+
+def test_a_repository_without_a_commit(tmp_path: Path) -> None:
+    src = make(tmp_path / "src", {"a.md": b"a"})
+    run(src, "init", "-q")
+    capture = read_folder(src, git=True)
+    assert capture.documents == {"a.md": "a"}
+    assert capture.notes == (Note(".git", "git repository without a commit: there is nothing to save"),)
+    assert capture.left_out == ()
+
+
+def test_a_detached_head_is_in_the_bundle(repository: Path, tmp_path: Path) -> None:
+    run(repository, "checkout", "-q", "--detach")
+    run(repository, "commit", "-qam", "on no branch")
+    (tmp_path / "bundle").write_bytes(bundle_of(repository.parent))
+    run(tmp_path, "clone", "-q", "bundle", "clone")
+    assert run(tmp_path / "clone", "rev-parse", "HEAD") == run(repository, "rev-parse", "HEAD")
+
+
+def test_a_worktree_leads_to_its_repository(repository: Path, tmp_path: Path) -> None:
+    run(repository, "worktree", "add", "-q", str(tmp_path / "tree"), "idea")
+    assert [note.name for note in read_folder(tmp_path / "tree").notes] == [".git"]
+    assert ".git.bundle" in split_documents(read_folder(tmp_path / "tree", git=True).documents)[0]
+
+
+def test_a_shallow_clone_is_left_out(repository: Path, tmp_path: Path) -> None:
+    run(tmp_path, "clone", "-q", "--depth=1", repository.as_uri(), "shallow")
+    capture = read_folder(tmp_path / "shallow", git=True)
+    assert set(capture.documents) == {"plan.md"}
+    ((name, reason),) = ((each.name, each.reason) for each in capture.left_out)
+    assert name == ".git"
+    assert "git fetch --unshallow" in reason
+
+
+def test_what_git_cannot_do_is_left_out(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def reason() -> str:
+        (entry,) = read_folder(repository, git=True).left_out
+        assert entry.name == ".git"
+        return entry.reason
+
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", "")
+        assert reason() == "git cannot be run: No such file or directory"
+    with monkeypatch.context() as patch:
+
+        def slow(command: object, **options: float) -> None:
+            raise subprocess.TimeoutExpired("git", options["timeout"])
+
+        patch.setattr(git.subprocess, "run", slow)
+        assert reason() == "git took longer than 600 seconds"
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            git.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 3, stdout=b"", stderr=b"odd\n")
+        )
+        assert reason() == "git failed: exit code 3"
+    shutil.rmtree(repository / ".git/objects")
+    (repository / ".git/objects").mkdir()
+    assert reason().startswith("git failed: ")
+
+
+def test_variables_of_git_do_not_lead_elsewhere(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = bundle_of(repository.parent)
+    run(tmp_path, "init", "-q", "other")
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "other/.git"))
+    assert bundle_of(repository.parent) == expected
+
+
+def test_what_is_only_called_git_is_saved_as_it_is(tmp_path: Path) -> None:
+    src = make(tmp_path / "src", {"a/.git/notes.md": b"x", "b/.git": b"text", "c/.git/HEAD": b"x", "d": b""})
+    for with_git in (False, True):
+        capture = read_folder(src, git=with_git)
+        assert set(capture.documents) == {"a/.git/notes.md", "b/.git", "c/.git/HEAD", "d"}
+        assert (capture.left_out, capture.notes) == ((), ())
+
+
+def test_a_git_directory_that_is_named_itself_is_saved_as_it_is(repository: Path) -> None:
+    assert "HEAD" in read_folder(repository / ".git").documents
+
+
+def test_names_of_several_paths_go_before_it(repository: Path) -> None:
+    capture = read_paths([repository, repository.parent / "MEMORY.md"], git=True)
+    assert set(split_documents(capture.documents)[0]) == {"MEMORY.md", "repo/plan.md", "repo/.git.bundle"}
+
+
+def test_an_excluded_repository_is_excluded(repository: Path) -> None:
+    pytest.importorskip("pathspec")
+    make(repository, {".cmemignore": b".git\n"})
+    capture = read_folder(repository, git=True)
+    assert set(capture.documents) == {".cmemignore", "plan.md"}
+    assert (capture.ignored, capture.notes, capture.left_out) == ((".git/",), (), ())
+
+
+def test_a_secret_in_a_bundle_is_not_seen_which_the_guide_says(repository: Path) -> None:
+    """Its objects are compressed."""
+    token = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
+    make(repository, {"plan.md": token.encode()})
+    run(repository, "commit", "-qam", "oops")
+    make(repository, {"plan.md": b"clean\n"})
+    assert read_folder(repository, git=True, secrets="stop").secrets == ()
+    make(repository, {"plan.md": token.encode()})
+    with pytest.raises(ColonyMemoryError, match=r"plan\.md:1: GitHub token"):
+        read_folder(repository, git=True, secrets="stop")

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from capture_trees import fail_for, make, posix
+
+from colony_memory.capture import read_folder, read_paths
+from colony_memory.capture._metadata import split_documents
+from colony_memory.exceptions import ColonyMemoryError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+needs_pathspec = pytest.mark.skipif(importlib.util.find_spec("pathspec") is None, reason="needs the extra 'cli'")
+
+
+def saved(folder: Path) -> set[str]:
+    capture = read_folder(folder)
+    assert capture.left_out == ()
+    return set(split_documents(capture.documents)[0])
+
+
+@needs_pathspec
+def test_rules_hold_for_their_directory_and_below(tmp_path: Path) -> None:
+    src = make(
+        tmp_path / "src",
+        {
+            ".cmemignore": b"# caches\n\n*.log\n/build\ncache/\n!keep.log\n",
+            "MEMORY.md": b"m",
+            "a.log": b"x",
+            "keep.log": b"x",
+            "build/out": b"x",
+            "notes/build/plan.md": b"x",
+            "notes/cache/x": b"x",
+            "notes/.cmemignore": b"!b.log\r\ndraft*\r\n",
+            "notes/b.log": b"x",
+            "notes/c.log": b"x",
+            "notes/draft-1": b"x",
+            "draft-2": b"x",
+            "cache": b"a file, and the rule is for directories",
+        },
+    )
+    capture = read_folder(src)
+    assert set(capture.documents) == {
+        ".cmemignore",
+        "MEMORY.md",
+        "cache",
+        "draft-2",
+        "keep.log",
+        "notes/.cmemignore",
+        "notes/b.log",
+        "notes/build/plan.md",
+    }
+    assert capture.left_out == ()
+    assert capture.ignored == ("a.log", "build/", "notes/c.log", "notes/cache/", "notes/draft-1")
+    # Of several paths, each has rules of its own, for its own names.
+    several = read_paths([src, make(tmp_path / "other", {"a.log": b"x"})])
+    assert "other/a.log" in several.documents
+    assert several.ignored == tuple(f"src/{name}" for name in capture.ignored)
+
+
+CASES = {
+    "whitelist": (b"*\n!*/\n!*.md\n!.cmemignore\n", {}),
+    "parent excluded": (b"a/\n!a/x.md\n", {}),
+    "below a negated directory": (b"*.md\n!b\n", {}),
+    "across files": (b"*.log\n", {"a/.cmemignore": b"!b\n"}),
+    "across files, deeper": (b"*.log\n", {"a/.cmemignore": b"!b/c\n"}),
+    "anchored": (b"/a/*\n!/a/b\n/a/b/*.md\n", {}),
+    "stars": (b"**/b\na/**/c\n!a/b/**\nx*\n", {}),
+    "only directories": (b"**/\n!a/\n", {}),
+    "escapes": (b"\\#x\n\\!x\n[ab].md\n?.log\nspace \\ \n", {}),
+    "a byte order mark": (b"\xef\xbb\xbf*.md\n", {}),
+    "not UTF-8": (b"caf\xe9*\n", {}),
+}
+
+
+def git_saves(src: Path) -> set[str]:
+    """What git takes, with its own reading of the rules."""
+    subprocess.run(["git", "init", "-q", src], check=True)
+    command = ["git", "-C", src, "ls-files", "-z", "--others", "--exclude-per-directory=.cmemignore"]
+    listed = subprocess.run(command, check=True, capture_output=True).stdout
+    shutil.rmtree(src / ".git")
+    return without_rules({name.decode("utf-8", "surrogateescape") for name in listed.split(b"\0") if name})
+
+
+def without_rules(names: set[str]) -> set[str]:
+    """The files of rules themselves are saved always, which is no rule of git."""
+    return {name for name in names if not name.endswith(".cmemignore")}
+
+
+def a_tree(root: Path) -> Path:
+    names = [f"{d}{f}" for d in ("", "a/", "a/b/", "a/b/c/", "b/", "c/a/") for f in ("x.md", "y.log", "x", "a.md")]
+    return make(root, dict.fromkeys([*names, "#x", "!x", "space  ", "caf\udce9.txt"], b"x"))
+
+
+@needs_pathspec
+@posix
+@pytest.mark.skipif(sys.platform != "linux" or not shutil.which("git"), reason="needs git, and names of any bytes")
+@pytest.mark.parametrize("case", CASES)
+def test_the_rules_are_those_of_git(tmp_path: Path, case: str) -> None:
+    rules, more = CASES[case]
+    src = make(a_tree(tmp_path / "src"), {".cmemignore": rules, **more})
+    expected = git_saves(src)
+    assert without_rules(saved(src)) == expected
+
+
+@needs_pathspec
+@posix
+@pytest.mark.skipif(sys.platform != "linux" or not shutil.which("git"), reason="needs git, and names of any bytes")
+def test_any_rules_are_those_of_git(tmp_path: Path) -> None:
+    draw = random.Random(7)
+    pieces = ["a", "b", "c", "x", "*", "**", "*.md", "x.*", "?", "[ab]", "y.log"]
+    for number in range(30):
+        src = a_tree(tmp_path / str(number))
+        for directory in ("", "a/", "a/b/"):
+            rules = [
+                draw.choice(["", "", "!"])
+                + draw.choice(["", "", "/"])
+                + "/".join(draw.choices(pieces, k=draw.randint(1, 3)))
+                + draw.choice(["", "", "/"])
+                for _ in range(draw.randint(1, 3))
+            ]
+            make(src, {f"{directory}.cmemignore": "\n".join(rules).encode()})
+        expected = git_saves(src)
+        assert without_rules(saved(src)) == expected, [path.read_text() for path in src.rglob(".cmemignore")]
+
+
+@needs_pathspec
+def test_the_files_beside_an_excluded_database_are_excluded_with_it(tmp_path: Path) -> None:
+    src = make(tmp_path / "src", {".cmemignore": b"*.db\nlog\n", "log": b"text", "log-journal": b"notes"})
+    (src / "dir.db").mkdir()
+    make(src, {"dir.db-wal": b"notes"})
+    with contextlib.closing(sqlite3.connect(src / "m.db")) as database:
+        database.execute("PRAGMA journal_mode=WAL").fetchall()
+        database.execute("CREATE TABLE t(x)").fetchall()
+        assert (src / "m.db-wal").stat().st_size
+        assert saved(src) == {".cmemignore", "log-journal", "dir.db-wal"}
+
+
+@needs_pathspec
+def test_what_cannot_be_read_of_an_excluded_file_does_not_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    src = make(tmp_path / "src", {".cmemignore": b"*.db\n", "m.db": b"x", "m.db-wal": b"notes"})
+    fail_for(monkeypatch, os, "open", "m.db", PermissionError(13, "Permission denied"))
+    assert saved(src) == {".cmemignore", "m.db-wal"}
+
+
+def test_rules_that_cannot_be_kept_stop_the_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    src = make(tmp_path / "src", {"a.md": b"a", "sub/.cmemignore": b"*.log\n"})
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "pathspec", None)
+        with pytest.raises(ColonyMemoryError, match=r"sub.\.cmemignore:1: .* needs? the extra 'cli'"):
+            read_folder(src)
+        make(src, {"sub/.cmemignore": b"# nothing yet\n\n"})
+        assert set(read_folder(src).documents) == {"a.md", "sub/.cmemignore"}
+    with monkeypatch.context() as patch:
+        fail_for(patch, os, "open", ".cmemignore", PermissionError(13, "Permission denied"))
+        with pytest.raises(ColonyMemoryError, match=r"cmemignore.*permission denied, so that its rules"):
+            read_folder(src)
+    (src / "sub/.cmemignore").unlink()
+    (src / "sub/.cmemignore").mkdir()
+    with pytest.raises(ColonyMemoryError, match="not a plain file"):
+        read_folder(src)
+
+
+@needs_pathspec
+def test_a_line_that_is_no_rule_is_named(tmp_path: Path) -> None:
+    src = make(tmp_path / "src", {"a.md": b"a", ".cmemignore": b"*.log\n!\n"})
+    with pytest.raises(ColonyMemoryError, match=r"\.cmemignore:2: '!' is not a rule of gitignore"):
+        read_folder(src)
+
+
+@needs_pathspec
+def test_where_everything_is_excluded_there_is_nothing_to_save(tmp_path: Path) -> None:
+    make(tmp_path, {"src/sub/.cmemignore": b"*\n", "src/.cmemignore": b"\xff"})
+    (tmp_path / "src/.cmemignore").write_bytes(b"sub/\n")
+    assert set(read_folder(tmp_path / "src").documents) == {".cmemignore"}

@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import random
+import string
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+from capture_trees import make, metadata, posix
+
+from colony_memory.capture import SecretFinding, find_secrets, mask_secrets, masked_names, read_folder, secrets
+from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, split_documents
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DRAW = random.Random(5)
+HEX = "0123456789abcdef"
+ALNUM = string.ascii_letters + string.digits
+URLSAFE = ALNUM + "-_"
+
+
+def drawn(length: int, alphabet: str = ALNUM) -> str:
+    """Some characters with a digit among them, and none at the ends that would end a word."""
+    return f"a{''.join(DRAW.choices(alphabet, k=length - 3))}7Z"
+
+
+def upper(length: int) -> str:
+    return "".join(DRAW.choices(string.ascii_uppercase + "234567", k=length))
+
+
+BODY = "\n".join(base64.b64encode(DRAW.randbytes(48)).decode() for _ in range(5))
+# Made here, so that no scanner of this repository takes them for real ones.
+SECRETS = [
+    ("private key", f"-----BEGIN {kind}PRIVATE KEY-----\n{BODY}\n-----END {kind}PRIVATE KEY-----")
+    for kind in ("", "RSA ", "EC ", "DSA ", "OPENSSH ", "ENCRYPTED ")
+] + [
+    (
+        "private key",
+        f"-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: 1\n\n{BODY}\n-----END PGP PRIVATE KEY BLOCK-----",
+    ),
+    (
+        "private key",
+        (
+            f"-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES,0A\n\n{BODY}\n"
+            "-----END RSA PRIVATE KEY-----"
+        ),
+    ),
+    ("PuTTY private key", f"PuTTY-User-Key-File-3: ssh-ed25519\nEncryption: none\nPrivate-Lines: 2\n{BODY}\n"),
+    ("age secret key", f"AGE-SECRET-KEY-1{''.join(DRAW.choices('QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L', k=58))}"),
+    ("Colony API key", f"col_{drawn(43, URLSAFE)}"),
+    ("Colony API key", f"col_{'f0e1d2c3b4a59687' * 2}"),
+    ("AWS access key", f"AKIA{upper(16)}"),
+    ("AWS access key", f"ASIA{upper(16)}"),
+    ("AWS secret key", f"aws_secret_access_key = {drawn(40, ALNUM + '/+')}"),
+    ("AWS secret key", f'"SecretAccessKey": "{drawn(40, ALNUM + "/+")}"'),
+    ("AWS secret key", f"AWS_SECRET_ACCESS_KEY={drawn(40)}"),
+    *[("GitHub token", f"gh{kind}_{drawn(36)}") for kind in "pousr"],
+    ("GitHub token", f"github_pat_{drawn(22)}_{drawn(59)}"),
+    ("GitLab token", f"glpat-{drawn(20, URLSAFE)}"),
+    ("Slack token", f"xoxb-170536929012-218487650321-{drawn(24)}"),
+    ("Slack app token", f"xapp-1-A0123456789-{drawn(64)}"),
+    ("Slack webhook", f"https://hooks.slack.com/services/T01234567/B01234567/{drawn(24)}"),
+    ("Stripe key", f"sk_live_{drawn(24)}"),
+    ("Stripe key", f"rk_test_{drawn(24)}"),
+    ("Stripe webhook secret", f"whsec_{drawn(32)}"),
+    ("Anthropic API key", f"sk-ant-api03-{drawn(95, URLSAFE)}"),
+    ("OpenRouter API key", f"sk-or-v1-{drawn(64, HEX)[:-1].replace('Z', '0')}0".replace("Z", "1")),
+    ("OpenAI API key", f"sk-{drawn(48)}"),
+    ("OpenAI API key", f"sk-{drawn(20)}T3BlbkFJ{drawn(20)}"),
+    ("OpenAI API key", f"sk-proj-{drawn(120, URLSAFE)}"),
+    ("Google API key", f"AIza{drawn(35, URLSAFE)}"),
+    ("Google OAuth secret", f"GOCSPX-{drawn(28, URLSAFE)}"),
+    ("Google OAuth token", f"ya29.{drawn(100, URLSAFE)}"),
+    ("npm token", f"npm_{drawn(36)}"),
+    ("PyPI token", f"pypi-AgEIcHlwaS5vcmc{drawn(150, URLSAFE)}"),
+    ("Hugging Face token", f"hf_{drawn(34)}"),
+    ("Telegram bot token", f"123456789:AA{drawn(33, URLSAFE)}"),
+    ("Telegram bot token", f"https://api.telegram.org/bot123456789:AA{drawn(33)}/getMe"),
+    ("Discord webhook", f"https://discord.com/api/webhooks/123456789012345678/{drawn(68, URLSAFE)}"),
+    ("SendGrid API key", f"SG.{drawn(22)}.{drawn(43)}"),
+    ("xAI API key", f"xai-{drawn(80)}"),
+    ("Groq API key", f"gsk_{drawn(52)}"),
+    ("Perplexity API key", f"pplx-{drawn(48)}"),
+    ("Replicate token", f"r8_{drawn(37)}"),
+    ("DigitalOcean token", f"dop_v1_{hashlib.sha256(b'1').hexdigest()}"),
+    ("Docker Hub token", f"dckr_pat_{drawn(27, URLSAFE)}"),
+    ("Databricks token", f"dapi{hashlib.md5(b'1').hexdigest()}"),
+    ("HashiCorp Vault token", f"hvs.{drawn(92, URLSAFE)}"),
+    ("Linear API key", f"lin_api_{drawn(40)}"),
+    ("Notion token", f"ntn_{drawn(46)}"),
+    ("Azure storage key", f"AccountName=x;AccountKey={drawn(86)}==;"),
+]
+
+
+AROUND = ["{}", "a\n\nkey={}\n", 'export KEY="{}";', "(`{}`),", "{}\n{}"]
+
+
+@pytest.mark.parametrize(("kind", "secret"), SECRETS, ids=[kind for kind, _ in SECRETS])
+def test_each_kind_is_found_and_masked(kind: str, secret: str) -> None:
+    for around in AROUND:
+        check_found_and_masked(kind, secret, around)
+
+
+def check_found_and_masked(kind: str, secret: str, around: str) -> None:
+    text = around.format(secret, secret)
+    documents = {"a.md": "nothing", "notes/b.md": text}
+    findings = find_secrets(documents)
+    first = SecretFinding("notes/b.md", text.count("\n", 0, text.index(secret)) + 1, kind)
+    assert findings[0] == first
+    assert {finding.kind for finding in findings} == {kind}
+    assert len(findings) == around.count("{}")
+    masked, found = mask_secrets(documents)
+    assert found == findings
+    assert secret not in masked["notes/b.md"]
+    assert f"[masked: {kind}]" in masked["notes/b.md"]
+    assert find_secrets(masked) == ()
+    assert masked["a.md"] == "nothing"
+    assert masked_names(masked) == ("notes/b.md",)
+    assert secret[-12:] not in repr(findings) + str(findings[0])
+
+
+def test_a_key_in_another_notation_is_found() -> None:
+    key = f"-----BEGIN PRIVATE KEY-----\n{BODY}\n-----END PRIVATE KEY-----\n"
+    for text in (json.dumps({"private_key": key}), key.replace("\n", "\r\n"), key.replace("\n", "\n    "), key[:200]):
+        masked = mask_secrets({"a": text})[0]["a"]
+        assert "[masked: private key]" in masked
+        assert BODY[:40] not in masked
+        assert BODY[-40:] not in masked
+
+
+ORDINARY = {
+    "prose": "The sk-learn tutorial says AKIA keys start with AKIA. Rotate ghp_ tokens and col_ keys. " * 20,
+    "headings": "A PEM file begins with -----BEGIN PRIVATE KEY----- and ends with -----END PRIVATE KEY-----.\n"
+    "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----\n",
+    "public keys": f"-----BEGIN PUBLIC KEY-----\n{BODY}\n-----END PUBLIC KEY-----\n"
+    f"-----BEGIN CERTIFICATE-----\n{BODY}\n-----END CERTIFICATE-----\n"
+    f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{drawn(40)}\n",
+    "placeholders": f"col_...\ncol_your_api_key_goes_here_1\nghp_{'x' * 36}\nsk-ant-api03-{'X' * 95}\n"
+    "AKIAIOSFODNN7EXAMPLE\n"
+    f"wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY\nsk_test_{'0' * 24}\nhf_{'a' * 34}\nnpm_{'1234567890' * 4}\n",
+    "columns": "SELECT col_customer_address_line_2_and_more, col_00000000000000000000 FROM col_table_of_customers_v2\n",
+    "hashes": "\n".join(
+        f"{hashlib.new(kind, str(n).encode()).hexdigest()}  file{n}"
+        for kind in ("md5", "sha1", "sha256")
+        for n in range(200)
+    ),
+    "uuids": "\n".join(str(uuid.UUID(int=DRAW.getrandbits(128))) for _ in range(500)),
+    "snapshots": "20261127T081500000000Z-0a1b2c cmem.default.20261127T081500000000Z-0a1b2c.p0.json\n" * 50,
+    "did": "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd\n" * 50,
+    "times": "12:34:56 20261127:AAxx 1234567890:AA short\n" * 50,
+}
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_ordinary_text_is_left_alone(name: str) -> None:
+    assert find_secrets({name: ORDINARY[name]}) == ()
+    assert mask_secrets({name: ORDINARY[name]}) == ({name: ORDINARY[name]}, ())
+
+
+def test_a_megabyte_of_pictures_in_base64_is_left_alone() -> None:
+    data = DRAW.randbytes(1_000_000)
+    pictures = {
+        "standard": base64.b64encode(data),
+        "lines": base64.encodebytes(data),
+        "url": base64.urlsafe_b64encode(data),
+    }
+    assert find_secrets({name: text.decode() for name, text in pictures.items()}) == ()
+    assert find_secrets({METADATA_NAME: dump_metadata(Metadata({"face.png": data}))}) == ()
+
+
+def test_findings_are_by_name_and_line() -> None:
+    key = f"ghp_{drawn(36)}"
+    text = f"a {key}\r\nb\n{key} glpat-{drawn(20)}\n"
+    assert [str(finding) for finding in find_secrets({"z": key, "a": text})] == [
+        "a:1: GitHub token",
+        "a:3: GitHub token",
+        "a:3: GitLab token",
+        "z:1: GitHub token",
+    ]
+
+
+def test_a_key_within_a_key_counts_once() -> None:
+    inside = f"-----BEGIN PRIVATE KEY-----\n{BODY}\nghp_{drawn(36)}\n-----END PRIVATE KEY-----"
+    assert [finding.kind for finding in find_secrets({"a": inside})] == ["private key"]
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_files_that_are_not_text_are_searched(encoding: str) -> None:
+    data = f"caf\xe9 ghp_{drawn(36)}".encode(encoding)
+    documents = {"b.md": "b", METADATA_NAME: dump_metadata(Metadata({"a.txt": data}))}
+    (finding,) = find_secrets(documents)
+    assert finding == SecretFinding("a.txt", None, "GitHub token")
+    assert str(finding) == "a.txt: GitHub token"
+    with pytest.raises(ColonyMemoryError, match=r"in text only.*: a\.txt: GitHub token; exclude"):
+        mask_secrets(documents)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "found"), [("agent.key", 32, 1), ("SEED", 32, 1), ("a.bin", 32, 0), ("k.key", 33, 0)]
+)
+def test_a_raw_seed_is_known_by_its_name_and_size(name: str, size: int, found: int) -> None:
+    documents = {METADATA_NAME: dump_metadata(Metadata({f"keys/{name}": b"\xff" * size}))}
+    assert [each.kind for each in find_secrets(documents)] == ["raw private key"] * found
+
+
+def test_what_this_package_writes_as_a_key_is_found(tmp_path: Path) -> None:
+    pytest.importorskip("cryptography")
+    from colony_memory import Ed25519Signer
+
+    signer = Ed25519Signer.generate()
+    signer.save(tmp_path / "agent.pem")
+    signer.save(tmp_path / "agent.key", encoding="raw")
+    with pytest.warns(ColonyMemoryWarning, match=r"agent\.key.*agent\.pem:1"):
+        assert len(read_folder(tmp_path).secrets) == 2
+
+
+def test_masking_keeps_the_rest() -> None:
+    documents = {
+        "a": f"x ghp_{drawn(36)} y",
+        "b": "b",
+        METADATA_NAME: dump_metadata(Metadata({"c": b"\xff"}, ("d",), frozenset({"b"}), ("b",))),
+    }
+    masked, _ = mask_secrets(documents)
+    assert masked["a"] == "x ghp_[masked: GitHub token] y"
+    assert list(masked) == sorted(masked)
+    _, kept = split_documents(masked)
+    assert kept == Metadata({"c": b"\xff"}, ("d",), frozenset({"b"}), ("a", "b"))
+    assert masked_names(masked) == ("a", "b")
+    assert masked_names({"a": "a"}) == masked_names(metadata(files={})) == ()
+    assert documents["a"].startswith("x ghp_")
+
+
+def test_the_choices(tmp_path: Path) -> None:
+    token = f"ghp_{drawn(36)}"
+    src = make(tmp_path / "src", {"a.md": f"x\n{token}\n".encode(), "b.md": b"b"})
+    finding = (SecretFinding("a.md", 2, "GitHub token"),)
+    with pytest.raises(ColonyMemoryError, match=r"nothing was saved: a\.md:2: GitHub token; take them out") as caught:
+        read_folder(src, secrets="stop")
+    assert token not in str(caught.value)
+    with pytest.warns(ColonyMemoryWarning, match=r"are saved: a\.md:2: GitHub token$") as warned:
+        capture = read_folder(src)
+    assert warned[0].filename == __file__
+    assert capture.secrets == finding
+    assert token in capture.documents["a.md"]
+    allowed = read_folder(src, secrets="allow")
+    assert allowed.secrets == ()
+    assert allowed.documents == capture.documents
+    masked = read_folder(src, secrets="mask")
+    assert masked.secrets == finding
+    assert masked.documents["a.md"] == "x\nghp_[masked: GitHub token]\n"
+    assert masked_names(masked.documents) == ("a.md",)
+    assert masked.documents == mask_secrets(allowed.documents)[0]
+    with pytest.raises(ValueError, match="secrets must be one of 'stop', 'warn', 'mask', 'allow', not 'ignore'"):
+        read_folder(src, secrets="ignore")  # type: ignore[arg-type]
+
+
+@posix
+def test_a_masked_file_keeps_its_bit(tmp_path: Path) -> None:
+    src = make(tmp_path / "src", {"run.sh": f"TOKEN=ghp_{drawn(36)}\n".encode()})
+    (src / "run.sh").chmod(0o755)
+    _, kept = split_documents(read_folder(src, secrets="mask").documents)
+    assert (kept.executable, kept.masked) == (frozenset({"run.sh"}), ("run.sh",))
+
+
+def test_the_first_ten_are_listed() -> None:
+    findings = find_secrets({f"{n:02}": f"ghp_{drawn(36)}" for n in range(12)})
+    listed = secrets.list_findings(findings)
+    assert listed.endswith("09:1: GitHub token and 2 more")
+    assert secrets.list_findings(findings[:10]).endswith("09:1: GitHub token")
