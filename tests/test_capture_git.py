@@ -54,7 +54,7 @@ def test_a_repository_is_not_saved_unless_asked_for(repository: Path) -> None:
     capture = read_folder(repository.parent)
     assert capture.documents == {"MEMORY.md": "m", "repo/plan.md": "three\n"}
     assert capture.left_out == ()
-    assert capture.notes == (Note("repo/.git", "git repository, not saved; it can be taken along as a bundle"),)
+    assert capture.notes == (Note("repo/.git", "git repository, not saved unless git is asked for"),)
     alone = read_folder(repository)
     assert alone.documents == {"plan.md": "three\n"}
     assert [note.name for note in alone.notes] == [".git"]

@@ -167,7 +167,7 @@ class Found:
     def _read_repository(self, path: Path, name: str) -> str:
         """Take a repository, if that is asked for; return the name of a file beside it that is in there already."""
         if not self.with_git:
-            self.notes.append(Note(name, "git repository, not saved; it can be taken along as a bundle"))
+            self.notes.append(Note(name, "git repository, not saved unless git is asked for"))
             return ""
         beside = path.with_name(BUNDLE_NAME)
         try:

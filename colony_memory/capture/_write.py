@@ -36,6 +36,7 @@ class Written:
         kept: Copies of what was replaced, next to it: ``notes.md.local-20261128T031500Z``.
         conflicts: With ``dry_run`` only: files that differ and are newer than the snapshot. They stop the call
             without ``dry_run``; ``force`` replaces them.
+        masked: Files in which secrets were masked before they were saved: they are not what they were.
     """
 
     created: tuple[str, ...]
@@ -44,6 +45,7 @@ class Written:
     directories: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
+    masked: tuple[str, ...] = ()
 
 
 def write_folder(
@@ -107,10 +109,10 @@ def write_folder(
         if conflicts:
             raise _newer(target, conflicts)
         put_in_place(plan.files, plan.directories, target, on_progress=on_progress)
-    return _written(plan, conflicts)
+    return _written(plan, conflicts, masked=tuple(name for name in metadata.masked if name in contents))
 
 
-def _written(plan: Plan, conflicts: list[str]) -> Written:
+def _written(plan: Plan, conflicts: list[str], *, masked: tuple[str, ...]) -> Written:
     refused = set(conflicts)
     replaced = {name: file for name, file in plan.files.items() if file.replaces and name not in refused}
     return Written(
@@ -120,6 +122,7 @@ def _written(plan: Plan, conflicts: list[str]) -> Written:
         directories=tuple(plan.directories),
         kept=tuple(sorted(file.copy_to for file in replaced.values() if file.copy_to is not None)),
         conflicts=tuple(conflicts),
+        masked=masked,
     )
 
 

@@ -167,7 +167,7 @@ def _judge_secrets(found: Found, choice: str) -> tuple[SecretFinding, ...]:
     if findings and choice == "stop":
         raise ColonyMemoryError(
             f"likely secrets, so that nothing was saved: {list_findings(findings)}; "
-            "take them out, exclude the files in a .cmemignore, or choose to warn, mask or allow secrets"
+            "take them out, exclude the files in a .cmemignore, or say secrets=warn, secrets=mask or secrets=allow"
         )
     if findings:
         warnings.warn(ColonyMemoryWarning(f"likely secrets are saved: {list_findings(findings)}"), stacklevel=4)

@@ -106,7 +106,7 @@ def mask_contents(contents: dict[str, str | bytes]) -> tuple[SecretFinding, ...]
     if elsewhere:
         raise ColonyMemoryError(
             f"secrets can be masked in text only, and these are elsewhere: {list_findings(elsewhere)}; "
-            "exclude the files or allow secrets"
+            "exclude the files in a .cmemignore, or say secrets=warn or secrets=allow"
         )
     for name, each in found.items():
         content = contents[name]

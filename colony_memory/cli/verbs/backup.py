@@ -4,15 +4,21 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from colony_memory.cli.options import CommonOptions, LabelOption
 
+if TYPE_CHECKING:
+    from colony_memory.capture import Capture
+    from colony_memory.capture.folder import SecretsChoice
+    from colony_memory.cli.output import Output
+
 EXAMPLES = (
     "colony-memory backup ~/agent/memory",
     "colony-memory backup --label research --keep 10 MEMORY.md notes/",
+    "colony-memory backup --git --secrets mask ~/agent/workspace",
 )
 
 
@@ -24,17 +30,30 @@ def run(
         int | None,
         typer.Option("--keep", metavar="N", min=1, help="Then keep only the newest N snapshots of the label."),
     ] = None,
+    secrets: Annotated[
+        str,
+        typer.Option(
+            "--secrets",
+            metavar="stop|warn|mask|allow",
+            help="What to do about likely secrets: save nothing, warn, replace them, or not look for any.",
+        ),
+    ] = "stop",
+    git: Annotated[
+        bool, typer.Option("--git", help="Take git repositories along, each as a bundle beside its files.")
+    ] = False,
     common: CommonOptions,
 ) -> int:
     """Save folders and files as a new snapshot.
 
-    Each PATH is a folder or a file. A folder's files are saved under their path inside it, byte for byte; links
-    are not followed. Where nothing has changed, nothing is written. What cannot be read is left out and named,
-    and the exit code is then 1.
+    Each PATH is a folder or a file. One folder's files are saved under their path inside it; of several PATHs, each
+    under its own name, such as notes/a.md. Every file is saved byte for byte; links are not followed, and what a
+    .cmemignore excludes is not saved. Where nothing has changed, nothing is written. What cannot be read is left out
+    and named, and the exit code is then 1.
     """
-    from colony_memory.capture import read_paths
+    from colony_memory.capture import masked_names, read_paths
     from colony_memory.cli.errors import FAILED
     from colony_memory.cli.memory import open_memory
+    from colony_memory.cli.reading import show_reading
     from colony_memory.cli.summary import backup_lines
     from colony_memory.cli.text import now_utc
     from colony_memory.cli.vault import refuse_vault_inside
@@ -43,13 +62,38 @@ def run(
         raise ValueError("an empty path")
     with open_memory(common) as opened:
         refuse_vault_inside(opened.place, paths)
+        with show_reading(opened.output) as on_progress:
+            # What it may be is for read_paths() to say.
+            choice = cast("SecretsChoice", secrets)
+            capture = read_paths(paths, git=git, secrets=choice, on_progress=on_progress)
         with opened.working("Saving to"):
-            capture = read_paths(paths)
             info = opened.memory.backup(capture.documents, label=label, prune_keep=keep)
-        left_out = capture.left_out
         if common.as_json:
-            opened.output.answer_json({"snapshot": asdict(info), "left_out": [asdict(each) for each in left_out]})
-        opened.output.report(*backup_lines(info, left_out=len(left_out), now=now_utc()))
-        for each in left_out:
-            opened.output.warn(f"left out: {each.name}: {each.reason}")
-    return FAILED if left_out else 0
+            masked = masked_names(capture.documents)
+            opened.output.answer_json({"snapshot": asdict(info), **_facts(capture), "masked": list(masked)})
+        opened.output.report(*backup_lines(info, left_out=len(capture.left_out), now=now_utc()))
+        _tell(capture, opened.output, masked=secrets == "mask")
+    return FAILED if capture.left_out else 0
+
+
+def _facts(capture: Capture) -> dict[str, Any]:
+    return {
+        "left_out": [asdict(each) for each in capture.left_out],
+        "ignored": list(capture.ignored),
+        "notes": [asdict(each) for each in capture.notes],
+        "secrets": [asdict(each) for each in capture.secrets],
+    }
+
+
+def _tell(capture: Capture, output: Output, *, masked: bool) -> None:
+    from colony_memory.capture.secrets import list_findings
+    from colony_memory.cli.text import count
+
+    for note in capture.notes:
+        output.note(f"{note.name}: {note.text}")
+    if capture.ignored:
+        output.note(f"{count(len(capture.ignored), 'name')} excluded by .cmemignore")
+    if masked and capture.secrets:
+        output.note(f"{count(len(capture.secrets), 'likely secret')} masked: {list_findings(capture.secrets)}")
+    for each in capture.left_out:
+        output.warn(f"left out: {each.name}: {each.reason}")
