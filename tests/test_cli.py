@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import runpy
 import signal
 import subprocess
@@ -22,7 +23,7 @@ from cli_runs import POSIX, damage, fails, process, save, tree
 
 from colony_memory import ColonyMemory, __version__
 from colony_memory.__main__ import main
-from colony_memory.cli import errors
+from colony_memory.cli import app, errors
 from colony_memory.exceptions import (
     BackupUncertain,
     ColonyMemoryError,
@@ -76,7 +77,8 @@ def test_over_http_a_folder_comes_back_byte_for_byte(folder, server, tmp_path):
     assert [each["head"] for each in json.loads(done.stdout)["snapshots"]] == [True]
     done = process("status")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "of 10.0 MB (0 %), 10.0 MB free" in done.stdout
+    assert re.match(r"protected: last good backup \S+ (?:ago|now) \(.* UTC\), unsigned, 10.0 MB free\n", done.stdout)
+    assert "of 10.0 MB (0 %)" in done.stdout
 
 
 def test_the_script_is_the_same_program():
@@ -313,7 +315,7 @@ def test_no_arguments_give_the_help_and_code_2(cli):
     assert err == "error: Missing command; see 'colony-memory --help'\n"
 
 
-@pytest.mark.parametrize("verb", [[], ["backup"], ["restore"], ["list"], ["status"]])
+@pytest.mark.parametrize("verb", [[], *([verb] for verb in app.VERBS)])
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_help_is_plain_text_with_an_example(cli, verb, flag):
     code, out, err = cli(*verb, flag)

@@ -46,7 +46,7 @@ def environment(tmp_path):
     return {**kept, "PYTHONIOENCODING": "utf-8"}
 
 
-def on_terminal(*args, env, columns=80):
+def on_terminal(*args, env, columns=80, typed=""):
     """Run with stdout and stderr on a terminal of this width; returns the code and all that it was sent."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
@@ -58,6 +58,7 @@ def on_terminal(*args, env, columns=80):
         env=env,
     )
     os.close(theirs)
+    os.write(ours, typed.encode())
     got = []
 
     def read():
@@ -114,9 +115,55 @@ def test_a_long_label_is_folded_and_nothing_is_cut(environment, vault):
     assert all(info.snapshot_id in plain(sent) for info in infos)
 
 
-def test_a_narrow_terminal_is_left_to_wrap_the_lines(environment, vault):
-    _, sent = on_terminal("status", "--vault", vault.path, env=environment, columns=40)
-    assert re.search(r"research-notes +1  3d ago   3d ago .* none found", plain(sent))
+def test_a_narrow_terminal_gets_fewer_columns_and_is_told(environment, vault):
+    _, sent = on_terminal("list", "--vault", vault.path, env=environment, columns=60)
+    table = plain(sent[sent.index("  id") :]).splitlines()
+    assert max(map(len, table)) <= 60
+    assert table[0].split() == ["id", "label", "created", "size"]
+    assert table[-2:] == [
+        "narrow terminal, not shown: docs, stored, signed by",
+        "3 snapshots; * is the latest, which restore gives",
+    ]
+    _, sent = on_terminal("status", "--vault", vault.path, env=environment, columns=48)
+    table = plain(sent[sent.rindex("label ") :]).splitlines()
+    assert max(map(len, table)) <= 48
+    assert table[-1] == "narrow terminal, not shown: oldest, stored"
+
+
+def test_what_is_too_narrow_for_a_table_wraps_the_lines_itself(environment, vault):
+    _, sent = on_terminal("list", "--vault", vault.path, env=environment, columns=30)
+    assert all(info.snapshot_id in plain(sent) for info in ColonyMemory(backend=vault).list_snapshots())
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "left"), [("y\n", 0, 2), ("Yes\n", 0, 2), ("\n", 1, 3), ("n\n", 1, 3), ("\x04", 1, 3)]
+)
+def test_a_person_is_asked_before_anything_is_deleted(environment, vault, answer, code, left):
+    got, sent = on_terminal("delete", "--vault", vault.path, "latest", env=environment, typed=answer)
+    assert got == code
+    assert re.search(r"delete snapshot \S+ of label default for good\? \[y/N\] ", plain(sent))
+    assert ("error: nothing was deleted" in plain(sent)) == bool(code)
+    assert len(ColonyMemory(backend=vault).list_snapshots()) == left
+
+
+def test_a_person_sees_the_plan_before_the_question(environment, vault):
+    got, sent = on_terminal("prune", "--vault", vault.path, "--keep", "1", env=environment, typed="y\n")
+    lines = plain(sent[sent.index("keep  ") :]).splitlines()
+    assert got == 0
+    assert [line.split()[0] for line in lines[:2]] == ["keep", "delete"]
+    assert "\x1b[31mdelete" in sent
+    assert lines[3].startswith("1 to keep, 1 to delete: go on? [y/N] ")
+    assert lines[-1] == "label default: 1 snapshot deleted, 1 kept"
+
+
+def test_the_first_word_of_status_is_coloured(environment, vault):
+    _, sent = on_terminal("status", "--vault", vault.path, env=environment)
+    assert "\x1b[1;32mprotected\x1b[0m: last good backup 12h ago" in sent
+    _, sent = on_terminal("status", "--vault", vault.path, "--max-age", "1h", env=environment)
+    assert "\x1b[1;31mnot protected\x1b[0m: " in sent
+    _, sent = on_terminal("status", "--vault", vault.path, env={**environment, "NO_COLOR": "1"})
+    assert "32m" not in sent.replace("\x1b[32m\u280b", "")
+    assert "protected" in sent
 
 
 def test_colour_is_not_sent_where_it_is_not_wanted(environment, vault):

@@ -13,7 +13,6 @@ from cli_runs import NOON
 from colony_memory import SnapshotInfo
 from colony_memory.capture import Written
 from colony_memory.cli import summary, tables, text
-from colony_memory.reports import LabelMap, VaultMap
 
 
 def snapshot(**changes):
@@ -108,30 +107,3 @@ def test_a_summary_counts_what_there_is():
     assert lines[-1] == "out: 0 created, 2 empty folders, 1 replaced, 2 unchanged"
     lines = summary.backup_lines(snapshot(stored_bytes=0), left_out=0, now=NOON)
     assert lines[1] == "1 document, 10 B, stored as -"
-
-
-def vault_map(**changes):
-    label = LabelMap("default", 0, None, None, 0, 0, None, dangling=True, orphans=("x",))
-    fields = {
-        "labels": (label,),
-        "files": 1,
-        "foreign_files": 0,
-        "complete": False,
-        "quota_bytes": 1000,
-        "used_bytes": 250,
-        "available_bytes": None,
-        "operations_left": 59,
-    }
-    return VaultMap(**{**fields, **changes})
-
-
-def test_status_says_what_little_is_known():
-    lines = tables.status_table(vault_map(), url="x\x1by", now=NOON).splitlines()
-    assert lines[:4] == [
-        r"vault  x\x1by",
-        "used   250 B of 1.0 kB (25 %)",
-        "files  1",
-        "left   59 uploads and deletes this hour",
-    ]
-    assert lines[-1].endswith("no usable pointer; 1 leftover file")
-    assert summary.warning_lines(vault_map()) == ["warning: the vault did not list all of its files: there may be more"]

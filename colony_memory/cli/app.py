@@ -25,8 +25,14 @@ VERBS = {
     "backup": "Save folders and files as a new snapshot.",
     "restore": "Write a snapshot's files into a folder, all or none.",
     "list": "Show the snapshots in the vault, newest first.",
-    "status": "Show how full the vault is, and what it holds under each label.",
+    "show": "Show one snapshot: when, how large, signed by whom, and the names in it.",
+    "verify": "Read every byte that is saved and say what holds.",
+    "diff": "Show what changed from one snapshot to another, or to a folder.",
+    "prune": "Delete old snapshots by rules, and the leftovers of interrupted backups.",
+    "delete": "Delete one snapshot, for good.",
+    "status": "Tell whether the memory is protected, and what to do if not.",
     "watch": "Save folders and files now, and then every so often until told to stop.",
+    "keygen": "Make a key that snapshots are signed with, in a file that its owner alone may read.",
 }
 
 # Public names only, so that it does not matter which copy of click typer brings along.

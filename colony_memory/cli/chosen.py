@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, split_documents
+from colony_memory.cli.ids import find_id
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ColonyMemoryWarning,
@@ -48,6 +49,7 @@ def fetch(memory: ColonyMemory, *, label: str, snapshot_id: str | None, fallback
     try:
         if snapshot_id is None:
             return _fetch_latest(memory, label)
+        snapshot_id = find_id(memory, snapshot_id, label=label)
         documents = memory.restore(label=label, snapshot_id=snapshot_id)
         return Chosen(documents, _find(memory, label, lambda info: info.snapshot_id == snapshot_id))
     except (SnapshotCorrupt, UntrustedSnapshot):

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import TextIO
 
-FAILED, USAGE, NOTHING_SAVED, NOT_PROVEN, NO_VAULT, INTERRUPTED = 1, 2, 3, 4, 5, 130
+FAILED, USAGE, NOTHING_SAVED, NOT_PROVEN, NO_VAULT, INTERRUPTED, TERMINATED = 1, 2, 3, 4, 5, 130, 143
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came. What an interrupt undoes, this undoes too."""
+
 
 # The first that fits. Corrupt and untrusted are ValueErrors too.
 _CODES: tuple[tuple[type[BaseException], int], ...] = (
@@ -32,6 +37,7 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (BackupUncertain, NO_VAULT),
     (ColonyMemoryError, FAILED),
     (ValueError, USAGE),
+    (Terminated, TERMINATED),
     (KeyboardInterrupt, INTERRUPTED),
 )
 _EXTRA = frozenset({"pathspec", "platformdirs", "rich", "typer"})
@@ -68,7 +74,7 @@ def report_failure(error: BaseException) -> int:
 
 def _describe(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted"
+        return "terminated" if isinstance(error, Terminated) else "interrupted"
     text = str(error)
     if isinstance(error, (Failure, ColonyMemoryError, ValueError)) and text:
         return text
@@ -107,6 +113,27 @@ def _discard(stream: TextIO) -> None:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, stream.fileno())
         os.close(null)
+
+
+@contextlib.contextmanager
+def termination_raises() -> Iterator[None]:
+    """Let SIGTERM raise :class:`Terminated`, unless somebody else has said what it is to do."""
+    import signal
+    import threading
+
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _terminate(signum: int, frame: object) -> None:  # noqa: ARG001 - what a handler is given
+    raise Terminated
 
 
 @contextlib.contextmanager

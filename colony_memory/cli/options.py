@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from colony_memory.cli.output import Output
+    from colony_memory.retention import Retention
 
 # Arguments are told of in each verb's text: typer's own list of them speaks of Python types.
 VaultOption = Annotated[
@@ -36,6 +38,41 @@ LabelFilter = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
+KeyFileOption = Annotated[
+    str | None,
+    typer.Option(
+        "--key-file",
+        metavar="FILE",
+        envvar="COLONY_MEMORY_KEY_FILE",
+        help="Sign with this key what is written, and trust it alone. See 'keygen'.",
+    ),
+]
+TrustOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trust",
+        metavar="DID",
+        envvar="COLONY_MEMORY_TRUST",
+        help="Accept only what this did:key, or the key file's, has signed. DID@ID: up to that snapshot. Repeatable.",
+    ),
+]
+WitnessOption = Annotated[
+    str | None,
+    typer.Option(
+        "--witness",
+        metavar="FILE",
+        envvar="COLONY_MEMORY_WITNESS",
+        help="Keep in this file how far each label has come, and refuse a vault that was rolled back.",
+    ),
+]
+AcceptUnsignedOption = Annotated[
+    bool, typer.Option("--accept-unsigned", help="Accept snapshots without a signature too, this time.")
+]
+AcceptPointerOption = Annotated[
+    bool,
+    typer.Option("--accept-legacy-pointer", help="Accept a pointer without a signature, as version 0.1.1 writes it."),
+]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Needed where there is no terminal.")]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print only warnings, errors, and tables that were asked for.")
 ]
@@ -49,6 +86,11 @@ class CommonOptions:
     """
 
     vault: VaultOption = None
+    key_file: KeyFileOption = None
+    trust: TrustOption = None
+    witness: WitnessOption = None
+    accept_unsigned: AcceptUnsignedOption = False
+    accept_legacy_pointer: AcceptPointerOption = False
     as_json: JsonOption = False
     quiet: QuietOption = False
 
@@ -58,6 +100,52 @@ class CommonOptions:
         from colony_memory.cli.output import Output
 
         return Output(self.as_json, self.quiet)
+
+
+def _keep(period: str) -> Any:
+    return typer.Option(
+        f"--keep-{period}ly", metavar="N", min=0, help=f"Keep the newest of each of the last N {period}s."
+    )
+
+
+@dataclass(frozen=True)
+class RetentionOptions:
+    """The options that say which snapshots to keep."""
+
+    keep: Annotated[int | None, typer.Option("--keep", metavar="N", min=0, help="Keep the newest N snapshots.")] = None
+    keep_hourly: Annotated[int | None, _keep("hour")] = None
+    keep_daily: Annotated[
+        int | None, typer.Option("--keep-daily", metavar="N", min=0, help="Keep the newest of each of the last N days.")
+    ] = None
+    keep_weekly: Annotated[int | None, _keep("week")] = None
+    keep_monthly: Annotated[int | None, _keep("month")] = None
+    keep_yearly: Annotated[int | None, _keep("year")] = None
+    keep_within: Annotated[
+        str | None, typer.Option("--keep-within", metavar="TIME", help="Keep all that are younger, such as 12h or 7d.")
+    ] = None
+
+    def retention(self, *, leftovers: bool = False) -> Retention:
+        """The policy that they give; with ``leftovers`` the one that keeps every snapshot.
+
+        Raises:
+            ValueError: There is no rule, or one beside ``leftovers``.
+        """
+        from colony_memory.cli.durations import parse_duration
+        from colony_memory.retention import Retention
+
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        rules = {name: value for name, value in given.items() if value is not None}
+        if leftovers and rules:
+            raise ValueError("--leftovers deletes no snapshot: give it without a rule")
+        if leftovers:
+            return Retention(keep_last=sys.maxsize)
+        if not rules:
+            raise ValueError("say what to keep, such as --keep 10 or --keep-daily 7; --leftovers keeps every snapshot")
+        if self.keep_within is not None:
+            rules["keep_within"] = parse_duration(self.keep_within)
+        if "keep" in rules:
+            rules["keep_last"] = rules.pop("keep")
+        return Retention(**rules)
 
 
 def spread(run: Callable[..., int]) -> Callable[..., int]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from colony_memory.cli.errors import FAILED, Failure, say, write
+from colony_memory.cli.progress import Progress
 from colony_memory.cli.text import shown
 
 if TYPE_CHECKING:
@@ -59,15 +60,10 @@ class Output:
         say(line)
 
     @contextmanager
-    def working(self, doing: str) -> Iterator[None]:
-        """Show on a terminal that something is under way."""
-        if self.quiet or self.as_json or sys.stderr is None or not sys.stderr.isatty():
+    def working(self, doing: str, progress: Progress | None = None) -> Iterator[None]:
+        """Show on a terminal that something is under way, and what ``progress`` is told of it."""
+        if self.quiet or self.as_json:
             yield
             return
-        from rich.console import Console
-        from rich.text import Text
-
-        console = Console(stderr=True, markup=False, highlight=False, emoji=False)
-        spinner = "dots" if console.encoding.startswith("utf") else "line"
-        with console.status(Text(shown(doing)), spinner=spinner):
+        with (progress or Progress()).shown_as(doing):
             yield

@@ -1,16 +1,21 @@
-"""Pure: what a backup or a restore did, as lines for people."""
+"""What a verb did or found, as lines for people."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from colony_memory.cli.text import age, count, made_at, size, stamp, stored
+from colony_memory.capture._metadata import METADATA_NAME
+from colony_memory.cli.grid import styled
+from colony_memory.cli.tables import check_table
+from colony_memory.cli.text import age, count, made_at, shown, size, stamp, stored
+from colony_memory.retention import newest_first
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from colony_memory.capture import Written
-    from colony_memory.reports import VaultMap
+    from colony_memory.reports import SnapshotDiff, VerifyReport
+    from colony_memory.retention import PrunePlan
     from colony_memory.snapshot import SnapshotInfo
 
 
@@ -47,8 +52,67 @@ def restore_lines(
     return lines
 
 
-def warning_lines(found: VaultMap) -> list[str]:
-    """What is wrong in a vault."""
-    lines = [] if found.complete else ["warning: the vault did not list all of its files: there may be more"]
-    lines += [f"warning: label {each.label}: {problem}" for each in found.labels for problem in each.broken.values()]
-    return lines
+def snapshot_lines(info: SnapshotInfo, *, now: datetime) -> list[str]:
+    """One snapshot, and the names in it."""
+    made = made_at(info)
+    facts = [
+        ("snapshot", info.snapshot_id + (", the latest" if info.head else "")),
+        ("label", info.label),
+        ("made", f"{stamp(made)} ({age(made, now)})"),
+        ("signed by", (info.issuer or "?") if info.signed else "nobody"),
+        ("size", f"{size(info.byte_size)}, stored as {stored(info)} in {count(info.part_count, 'part')}"),
+        ("sha256", info.plaintext_sha256.removeprefix("sha256:")),
+        ("format", info.format + (", encrypted" if info.encrypted else "")),
+        *([("after", info.parent_id)] if info.parent_id else []),
+    ]
+    width = max(len(name) for name, _ in facts)
+    lines = [f"{name:{width}}  {value}" for name, value in facts]
+    return list(
+        map(shown, [*lines, "", f"{count(len(info.doc_names), 'document')}:", *map(_document, sorted(info.doc_names))])
+    )
+
+
+def _document(name: str) -> str:
+    return f"{name}  (what text cannot hold: other bytes, empty folders)" if name == METADATA_NAME else name
+
+
+def diff_lines(found: SnapshotDiff, *, a: str, b: str) -> list[str]:
+    """Each name that differs with a sign before it, and the sum."""
+    lines = [(name, styled(f"+ {shown(name)}", "green")) for name in found.added]
+    lines += [(name, styled(f"- {shown(name)}", "red")) for name in found.removed]
+    lines += [(name, f"~ {shown(name)}  +{each.added} -{each.removed} lines") for name, each in found.changed.items()]
+    total = (
+        f"{len(found.added)} added, {len(found.removed)} removed, {len(found.changed)} changed, "
+        f"{found.unchanged} the same"
+    )
+    return [*(line for _, line in sorted(lines)), f"{shown(a)} -> {shown(b)}: {total}"]
+
+
+def plan_lines(plan: PrunePlan, *, label: str, now: datetime) -> list[str]:
+    """What a prune keeps and why, and what it deletes."""
+    lines = []
+    going = {info.snapshot_id for info in plan.remove}
+    for info in newest_first([*plan.keep, *plan.remove]):
+        why = ", ".join(plan.reasons.get(info.snapshot_id, ()))
+        if info.snapshot_id in going:
+            named = f"delete  {info.snapshot_id}  {age(made_at(info), now)}" + (f" ({why})" if why else "")
+            lines.append(styled(shown(named), "red"))
+        else:
+            lines.append(shown(f"keep    {info.snapshot_id}  {age(made_at(info), now)} ({why})"))
+    lines += [f"keep    {shown(file)} (cannot be read or is not trusted)" for file in plan.unread]
+    lines += [styled(f"delete  {shown(file)} (left over)", "red") for file in plan.orphans]
+    return [*lines, f"label {shown(label)}: {plan_total(plan)}"]
+
+
+def plan_total(plan: PrunePlan) -> str:
+    """How much a prune keeps and deletes."""
+    files = f" and {count(len(plan.orphans), 'leftover file')}" if plan.orphans else ""
+    return f"{len(plan.keep)} to keep, {len(plan.remove)}{files} to delete"
+
+
+def verify_lines(report: VerifyReport) -> list[str]:
+    """What was checked of each snapshot, and what is wrong."""
+    found = [each.problem for each in report.snapshots if each.problem] + ([report.problem] if report.problem else [])
+    good = sum(map(bool, report.snapshots))
+    total = f"label {report.label}: {good} of {count(len(report.snapshots), 'snapshot')} good"
+    return [check_table(report), *(f"problem  {shown(each)}" for each in dict.fromkeys(found)), shown(total)]

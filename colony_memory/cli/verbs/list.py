@@ -7,11 +7,15 @@ from dataclasses import asdict
 
 from colony_memory.cli.options import CommonOptions, LabelFilter
 
-EXAMPLES = ("colony-memory list --label research",)
+EXAMPLES = ("colony-memory list", "colony-memory list --label research --json")
 
 
 def run(*, label: LabelFilter = None, common: CommonOptions) -> int:
-    """Show the snapshots in the vault, newest first."""
+    """Show the snapshots in the vault, newest first.
+
+    Where other verbs take an ID, the beginning of one is enough, as long as no other begins so. The latest is also
+    called latest, the one before it latest~1.
+    """
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.tables import snapshot_table
     from colony_memory.cli.text import now_utc

@@ -3,31 +3,54 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
+from typing import Annotated
+
+import typer
 
 from colony_memory.cli.options import CommonOptions, LabelFilter
 
-EXAMPLES = ("colony-memory status --vault file:///home/me/vault",)
+EXAMPLES = ("colony-memory status", "colony-memory status --label research --max-age 26h --quiet")
 
 
-def run(*, label: LabelFilter = None, common: CommonOptions) -> int:
-    """Show how full the vault is, and what it holds under each label."""
-    from colony_memory.cli.errors import say
+def run(
+    *,
+    label: LabelFilter = None,
+    max_age: Annotated[
+        str | None,
+        typer.Option("--max-age", metavar="TIME", help="Fail if the newest backup is older, such as 90m, 26h or 7d."),
+    ] = None,
+    common: CommonOptions,
+) -> int:
+    """Tell whether the memory is protected, and what to do if not.
+
+    The first line is the answer. Below stand the vault, each label, the last run of watch on this host, and
+    everything that is wrong with the command that mends it. With --max-age the exit code is 1 if the newest good
+    backup is older, and 3 if there is none: a monitor needs no more.
+    """
+    from colony_memory.cli.durations import parse_duration
+    from colony_memory.cli.errors import FAILED, NOTHING_SAVED, Failure
     from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.summary import warning_lines
-    from colony_memory.cli.tables import status_table
+    from colony_memory.cli.standing import last_runs, status_document, status_lines, too_old
     from colony_memory.cli.text import now_utc
+    from colony_memory.protection import assess
     from colony_memory.snapshot import require_label
 
     wanted = None if label is None else require_label(label)
+    limit = None if max_age is None else parse_duration(max_age)
     with open_memory(common) as opened:
         with opened.working():
             found = opened.memory.inspect()
         found = replace(found, labels=tuple(each for each in found.labels if wanted in (None, each.label)))
+        verdict = assess(found, now=now_utc(), max_age=limit)
+        url = opened.place.url
+        watched = last_runs(url, [wanted] if wanted else [each.label for each in found.labels])
         if common.as_json:
-            opened.output.answer_json({"vault": opened.place.url, **asdict(found)})
-        else:
-            opened.output.answer(status_table(found, url=opened.place.url, now=now_utc()))
-            for line in warning_lines(found):
-                say(line)
+            opened.output.answer_json(status_document(found, verdict, watched, url=url, max_age=limit))
+        elif not (common.quiet and limit):
+            opened.output.answer("\n".join(status_lines(found, verdict, watched, url=url, now=now_utc())))
+        if limit and verdict.stale:
+            if verdict.newest is None:
+                raise Failure("there is no good backup", code=NOTHING_SAVED)
+            raise Failure(too_old(verdict, limit), code=FAILED)
     return 0

@@ -1,0 +1,66 @@
+"""What a terminal shows while something takes its time."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from colony_memory.cli.text import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.status import Status
+
+_DOING = {"upload": "uploading", "download": "downloading", "delete": "deleting"}
+_BAR = 20
+
+
+def bar(done: int, total: int, *, ascii_only: bool = False) -> str:
+    """A bar and the figures, ``━━━━━───── 3 of 6``."""
+    full, empty = ("#", "-") if ascii_only else ("━", "─")
+    filled = _BAR * min(done, total) // total
+    return f"{full * filled}{empty * (_BAR - filled)} {done} of {total}"
+
+
+class Progress:
+    """A spinner, with a bar as soon as there are several files to wait for.
+
+    It is an ``on_event`` of :class:`colony_memory.ColonyMemory`. Events outside of :meth:`shown_as` are passed over.
+    """
+
+    def __init__(self) -> None:
+        self._status: Status | None = None
+        self._doing = ""
+        self._ascii = False
+
+    def __call__(self, event: Any) -> None:
+        """Show how far it has come.
+
+        Args:
+            event: Has ``action``, ``done`` and ``total``.
+        """
+        if self._status is not None and event.total > 1:
+            from rich.text import Text
+
+            drawn = bar(event.done, event.total, ascii_only=self._ascii)
+            self._status.update(Text(f"{self._doing}, {_DOING.get(event.action, event.action)} {drawn}"))
+
+    @contextmanager
+    def shown_as(self, doing: str) -> Iterator[None]:
+        """Show it on stderr, if that is a terminal, until the block is left."""
+        if sys.stderr is None or not sys.stderr.isatty():
+            yield
+            return
+        from rich.console import Console
+        from rich.text import Text
+
+        console = Console(stderr=True, markup=False, highlight=False, emoji=False)
+        self._doing, self._ascii = shown(doing), not console.encoding.startswith("utf")
+        with console.status(Text(self._doing), spinner="line" if self._ascii else "dots") as status:
+            self._status = status
+            try:
+                yield
+            finally:
+                self._status = None

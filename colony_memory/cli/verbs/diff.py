@@ -1,0 +1,42 @@
+"""The verb ``diff``."""
+# ruff: noqa: TC001 - typer reads the annotations
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from colony_memory.cli.options import CommonOptions, LabelOption
+
+EXAMPLES = ("colony-memory diff latest~1 latest", "colony-memory diff latest ~/agent/memory")
+
+
+def run(
+    a: Annotated[str, typer.Argument(metavar="A", hidden=True)],
+    b: Annotated[str, typer.Argument(metavar="B", hidden=True)] = "latest",
+    *,
+    label: LabelOption = "default",
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 1 if anything differs.")] = False,
+    common: CommonOptions,
+) -> int:
+    """Show what changed from one snapshot to another, or to a folder.
+
+    A and B are ids as 'show' takes them, or folders; ./latest is the folder of that name. B is by default the latest
+    snapshot.
+    """
+    from colony_memory.cli.errors import FAILED
+    from colony_memory.cli.memory import open_memory
+    from colony_memory.cli.sides import read_side
+    from colony_memory.cli.summary import diff_lines
+
+    with open_memory(common) as opened:
+        with opened.working():
+            before, after = (read_side(opened, side, label=label) for side in (a, b))
+            found = opened.memory.diff(before.documents, after.documents)
+        if common.as_json:
+            opened.output.answer_json({"a": before.name, "b": after.name, "differs": bool(found), **asdict(found)})
+        else:
+            opened.output.answer("\n".join(diff_lines(found, a=before.title, b=after.title)))
+    return FAILED if exit_code and found else 0

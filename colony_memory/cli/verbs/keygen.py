@@ -1,0 +1,52 @@
+"""The verb ``keygen``."""
+# ruff: noqa: TC001 - typer reads the annotations
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from colony_memory.cli.options import JsonOption, QuietOption
+
+EXAMPLES = ("colony-memory keygen", "colony-memory keygen ~/agent/signing.pem")
+
+
+def run(
+    file: Annotated[str | None, typer.Argument(metavar="[FILE]", hidden=True)] = None,
+    *,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> int:
+    """Make a key that snapshots are signed with, in a file that its owner alone may read.
+
+    FILE is by default signing.pem in the user's configuration directory. What is there already is never overwritten.
+    """
+    import shlex
+    from pathlib import Path
+
+    from colony_memory.cli.output import Output
+    from colony_memory.signing import Ed25519Signer
+
+    if file is None:
+        from platformdirs import user_config_path
+
+        place = user_config_path("colony-memory") / "signing.pem"
+    else:
+        place = Path(file).expanduser()
+    output = Output(as_json, quiet)
+    signer = Ed25519Signer.generate()
+    signer.save(place)
+    if as_json:
+        output.answer_json({"key_file": str(place), "did_key": signer.did_key})
+    output.report(
+        f"key file    {place}",
+        f"public key  {signer.did_key}",
+        "",
+        "Sign from now on:",
+        f"  export COLONY_MEMORY_KEY_FILE={shlex.quote(str(place.absolute()))}",
+        "Trust it where you only read:",
+        f"  export COLONY_MEMORY_TRUST={signer.did_key}",
+        "Keep a copy of the key file off this host: without it nothing new can be signed. Nobody can make it again.",
+    )
+    return 0

@@ -1,0 +1,68 @@
+"""The verb ``prune``."""
+# ruff: noqa: TC001 - typer reads the annotations
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from colony_memory.cli.options import CommonOptions, LabelOption, RetentionOptions, YesOption
+
+EXAMPLES = (
+    "colony-memory prune --keep 10 --dry-run",
+    "colony-memory prune --keep-daily 7 --keep-weekly 8 --keep-within 2d --yes",
+)
+
+
+def run(
+    *,
+    label: LabelOption = "default",
+    rules: RetentionOptions,
+    leftovers: Annotated[
+        bool, typer.Option("--leftovers", help="Delete no snapshot, only what interrupted backups have left.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Show what would be done.")] = False,
+    yes: YesOption = False,
+    common: CommonOptions,
+) -> int:
+    """Delete old snapshots by rules, and the leftovers of interrupted backups.
+
+    A snapshot stays if any rule keeps it. The newest good one and the one that restore gives always stay, and what
+    cannot be read is not touched. On a terminal the plan is shown and you are asked; elsewhere, as in cron, --yes is
+    needed.
+    """
+    from colony_memory.cli.ask import confirm
+    from colony_memory.cli.memory import open_memory
+    from colony_memory.cli.summary import plan_lines, plan_total
+    from colony_memory.cli.text import count, now_utc
+
+    retention = rules.retention(leftovers=leftovers)
+    with open_memory(common) as opened:
+        with opened.working():
+            plan = opened.memory.plan_prune(label=label, retention=retention)
+        if plan and not dry_run:
+            told = plan_lines(plan, label=label, now=now_utc())
+            confirm(f"{plan_total(plan)}: go on?", yes=yes, as_json=common.as_json, told=told)
+        deleted = 0
+        if not dry_run:
+            with opened.working("Pruning"):
+                deleted = opened.memory.prune(label=label, retention=retention)
+        if common.as_json:
+            opened.output.answer_json(
+                {
+                    "label": label,
+                    "dry_run": dry_run,
+                    "deleted": deleted,
+                    "keep": [info.snapshot_id for info in plan.keep],
+                    "remove": [info.snapshot_id for info in plan.remove],
+                    "reasons": plan.reasons,
+                    "unread": plan.unread,
+                    "orphans": plan.orphans,
+                }
+            )
+        elif dry_run:
+            opened.output.answer("\n".join([*plan_lines(plan, label=label, now=now_utc()), "nothing deleted"]))
+        else:
+            opened.output.report(f"label {label}: {count(deleted, 'snapshot')} deleted, {len(plan.keep)} kept")
+    return 0

@@ -1,0 +1,52 @@
+"""The verb ``verify``."""
+# ruff: noqa: TC001 - typer reads the annotations
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from colony_memory.cli.options import CommonOptions, LabelFilter
+
+EXAMPLES = ("colony-memory verify", "colony-memory verify --label research latest")
+
+
+def run(
+    snapshot: Annotated[str | None, typer.Argument(metavar="[ID]", hidden=True)] = None,
+    *,
+    label: LabelFilter = None,
+    common: CommonOptions,
+) -> int:
+    """Read every byte that is saved and say what holds.
+
+    ID is a snapshot as 'show' takes it. Without one, every snapshot of the label is read, or of all labels. What
+    could not be checked is never called ok. The exit code is 4 if something does not hold.
+    """
+    from colony_memory.cli.errors import NOT_PROVEN
+    from colony_memory.cli.ids import find_id, naming_the_label
+    from colony_memory.cli.memory import open_memory
+    from colony_memory.cli.summary import verify_lines
+    from colony_memory.exceptions import SnapshotNotFound
+
+    with open_memory(common) as opened:
+        with opened.working("Verifying"):
+            memory = opened.memory
+            if snapshot is not None:
+                of = label or "default"
+                with naming_the_label(memory, snapshot):
+                    reports = [memory.verify(label=of, snapshot_id=find_id(memory, snapshot, label=of))]
+            else:
+                labels = [label] if label else [each.label for each in memory.inspect().labels]
+                reports = [memory.verify(label=each) for each in labels]
+        if not any(report.snapshots or report.problem for report in reports):
+            raise SnapshotNotFound(f"nothing is saved yet{f' under label {label!r}' if label else ''}")
+        good = all(reports)
+        if common.as_json:
+            opened.output.answer_json(
+                {"ok": good, "labels": [{"ok": bool(report), **asdict(report)} for report in reports]}
+            )
+        elif not (common.quiet and good):
+            opened.output.answer("\n\n".join("\n".join(verify_lines(report)) for report in reports))
+    return 0 if good else NOT_PROVEN

@@ -1,0 +1,272 @@
+"""show, verify, diff, prune, delete and keygen."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import timedelta
+
+import pytest
+
+pytest.importorskip("typer")
+
+import cli_runs
+from cli_runs import NOON, POSIX, damage, fails, process, save
+
+from colony_memory import ColonyMemory
+from colony_memory.cli import text
+from colony_memory.exceptions import ColonyMemoryWarning
+
+environment, folder, vault, server, cli, refused = (
+    cli_runs.environment,
+    cli_runs.folder,
+    cli_runs.vault,
+    cli_runs.server,
+    cli_runs.cli,
+    cli_runs.refused,
+)
+
+
+@pytest.fixture
+def three(vault, monkeypatch):
+    """Three snapshots, two days apart; it is the day after the newest."""
+    monkeypatch.setattr(text, "now_utc", lambda: NOON + timedelta(days=5))
+    return [
+        save(vault, {"a.md": "x\n" * 10 + f"{round_}\n", f"{round_}.md": "x"}, at=NOON + timedelta(days=2 * round_))
+        for round_ in range(3)
+    ]
+
+
+def listed(vault, label="default"):
+    return [info.snapshot_id for info in ColonyMemory(backend=vault).list_snapshots(label=label)]
+
+
+# --- show
+
+
+def test_show_tells_what_is_known(cli, three):
+    code, out, err = cli("show", "latest")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == f"snapshot   {three[2].snapshot_id}, the latest"
+    assert lines[1:4] == ["label      default", "made       2026-11-05 12:00 UTC (1d ago)", "signed by  nobody"]
+    assert lines[4].startswith("size       55 B, stored as ")
+    assert lines[5] == f"sha256     {three[2].plaintext_sha256.removeprefix('sha256:')}"
+    assert lines[6:] == [
+        "format     colony-memory/1",
+        f"after      {three[1].snapshot_id}",
+        "",
+        "2 documents:",
+        "2.md",
+        "a.md",
+    ]
+    assert "after" not in cli("show", three[0].snapshot_id)[1]
+    answer = json.loads(cli("show", "latest", "--json")[1])
+    assert answer["snapshot"]["doc_names"] == ["2.md", "a.md"]
+
+
+def test_show_escapes_names_and_explains_one(cli, vault):
+    save(vault, {"esc\x1b[31m.md": "x", ".colony-memory/folder.json": "{}"})
+    lines = cli("show", "latest")[1].splitlines()
+    assert lines[-2:] == [
+        ".colony-memory/folder.json  (what text cannot hold: other bytes, empty folders)",
+        r"esc\x1b[31m.md",
+    ]
+
+
+# --- verify
+
+
+def test_verify_reads_every_label(cli, vault, three):
+    save(vault, {"a.md": "x"}, label="other")
+    code, out, err = cli("verify")
+    assert (code, err) == (0, "")
+    first, second = out.split("\n\n")
+    assert first.splitlines()[0].split() == ["id", "manifest", "parts", "digest", "signature"]
+    assert first.splitlines()[1].split() == [three[2].snapshot_id, "ok", "ok", "ok", "missing"]
+    assert first.splitlines()[-1] == "label default: 3 of 3 snapshots good"
+    assert second.splitlines()[-1] == "label other: 1 of 1 snapshot good"
+    assert cli("verify", "-q") == (0, "", "")
+    answer = json.loads(cli("verify", "--json")[1])
+    assert [(each["label"], each["ok"]) for each in answer["labels"]] == [("default", True), ("other", True)]
+    assert answer["ok"] is True
+
+
+def test_verify_says_what_does_not_hold_and_is_code_4(cli, vault, three):
+    damage(vault, three[1])
+    code, out, err = cli("verify", "--quiet")
+    assert (code, err) == (4, "")
+    lines = out.splitlines()
+    assert lines[2].split()[:2] == [three[1].snapshot_id, "ok"]
+    assert "bad" in lines[2]
+    assert lines[-2].startswith("problem  ")
+    assert lines[-1] == "label default: 2 of 3 snapshots good"
+    code, out, _ = cli("verify", "--json")
+    assert (code, json.loads(out)["ok"]) == (4, False)
+    assert cli("verify", "latest")[0] == 0
+    assert cli("verify", "latest~1")[0] == 4
+    (vault.path / "cmem.default.latest.json").write_text("{")
+    assert cli("verify", "--label", "default")[1].count("problem  ") == 2
+
+
+def test_verify_of_nothing_is_code_3(refused, vault):
+    assert refused(3, "verify") == "error: nothing is saved yet"
+    assert refused(3, "verify", "--label", "x") == "error: nothing is saved yet under label 'x'"
+
+
+# --- diff
+
+
+def test_diff_shows_each_name(cli, three):
+    code, out, err = cli("diff", "latest~1")
+    assert (code, err) == (0, "")
+    old, new = three[1].snapshot_id, three[2].snapshot_id
+    assert out.splitlines() == [
+        "- 1.md",
+        "+ 2.md",
+        "~ a.md  +1 -1 lines",
+        f"snapshot {old} -> snapshot {new}: 1 added, 1 removed, 1 changed, 0 the same",
+    ]
+    answer = json.loads(cli("diff", "latest~1", "latest", "--json")[1])
+    assert answer == {
+        "a": old,
+        "b": new,
+        "differs": True,
+        "added": ["2.md"],
+        "removed": ["1.md"],
+        "changed": {"a.md": {"added": 1, "removed": 1}},
+        "unchanged": 0,
+    }
+    assert cli("diff", "latest~1", "--exit-code")[0] == 1
+    assert cli("diff", "latest", "--exit-code")[0] == 0
+
+
+def test_diff_with_a_folder_compares_files(cli, folder, vault):
+    cli("backup", folder)
+    code, out, err = cli("diff", "latest", "memory", "--exit-code")
+    assert (code, err) == (0, "")
+    assert out.endswith(" -> the folder memory: 0 added, 0 removed, 0 changed, 3 the same\n")
+    (folder / "notes" / "caf\u00e9.md").write_bytes(b"caf\xe8\n")
+    (folder / "logs" / "x.log").write_bytes(b"")
+    (folder / "link").symlink_to("MEMORY.md")
+    code, out, err = cli("diff", "latest", f"{folder}/", "--exit-code")
+    assert (code, err) == (1, "left out: link: symbolic link, not followed\n")
+    assert out.splitlines()[:3] == ["- logs/", "+ logs/x.log", "~ notes/caf\u00e9.md  +1 -1 lines"]
+
+
+@POSIX
+def test_diff_sees_what_became_executable(cli, folder, vault):
+    cli("backup", folder)
+    (folder / "MEMORY.md").chmod(0o755)
+    assert cli("diff", "latest", "./memory")[1].splitlines()[0] == "+ MEMORY.md (executable)"
+
+
+def test_diff_with_no_such_folder_is_code_2(refused, vault):
+    save(vault, {"a.md": "x"})
+    assert "no such" in refused(2, "diff", "latest", "./nowhere")
+
+
+# --- prune and delete
+
+
+def test_prune_deletes_what_no_rule_keeps(cli, vault, three):
+    code, out, err = cli("prune", "--keep", "1", "--dry-run")
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        f"keep    {three[2].snapshot_id}  1d ago (last, newest, latest)",
+        f"delete  {three[1].snapshot_id}  3d ago",
+        f"delete  {three[0].snapshot_id}  5d ago",
+        "label default: 1 to keep, 2 to delete",
+        "nothing deleted",
+    ]
+    assert len(listed(vault)) == 3
+    code, out, err = cli("prune", "--keep", "2", "--yes", "--json")
+    assert (code, err) == (0, "")
+    answer = json.loads(out)
+    assert (answer["deleted"], answer["remove"]) == (1, [three[0].snapshot_id])
+    assert set(answer) == {"label", "dry_run", "deleted", "keep", "remove", "reasons", "unread", "orphans"}
+    assert cli("prune", "--keep", "1", "--yes") == (0, "label default: 1 snapshot deleted, 1 kept\n", "")
+    assert cli("prune", "--keep", "1", "--quiet") == (0, "", "")
+    assert listed(vault) == [three[2].snapshot_id]
+
+
+@pytest.mark.parametrize(
+    ("rules", "kept"),
+    [
+        (["--keep-hourly", "2"], 2),
+        (["--keep-daily", "2"], 2),
+        (["--keep-weekly", "9"], 2),
+        (["--keep-monthly", "9"], 1),
+        (["--keep-yearly", "1"], 1),
+        (["--keep-within", "520w"], 3),
+        (["--keep", "0", "--keep-daily", "1"], 1),
+    ],
+)
+def test_each_rule_keeps(cli, three, rules, kept):
+    assert len(json.loads(cli("prune", "-n", "--json", *rules)[1])["keep"]) == kept
+
+
+def test_prune_wants_a_rule(refused, vault):
+    assert "say what to keep" in refused(2, "prune", "--yes")
+    assert "without a rule" in refused(2, "prune", "--leftovers", "--keep", "1")
+    assert "is no length of time" in refused(2, "prune", "--keep-within", "x")
+
+
+def test_prune_of_leftovers_keeps_every_snapshot(cli, vault, three):
+    (vault.path / "cmem.default.20200101T000000000000Z-abcdef.p0.json").write_text("x")
+    os.utime(vault.path / "cmem.default.20200101T000000000000Z-abcdef.p0.json", (0, 0))
+    (vault.path / f"cmem.default.{three[0].snapshot_id}.manifest.json").write_text("{")
+    out = cli("prune", "--leftovers", "-n")[1]
+    assert "delete  cmem.default.20200101T000000000000Z-abcdef.p0.json (left over)" in out.splitlines()
+    assert "(cannot be read or is not trusted)" in out
+    assert "2 to keep, 0 and 1 leftover file to delete" in out
+    assert cli("prune", "--leftovers", "--yes")[0] == 0
+    assert not list(vault.path.glob("*20200101*"))
+    with pytest.warns(ColonyMemoryWarning, match="left out of the list"):
+        assert len(listed(vault)) == 2
+
+
+@pytest.mark.parametrize("verb", [["prune", "--keep", "1"], ["delete", "latest"]])
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_without_a_terminal_nothing_is_deleted_unless_yes(vault, three, verb, more):
+    line = fails(process(*verb, *more), 2)
+    assert line == "error: this deletes, and there is no terminal to ask on: add --yes"
+    assert len(listed(vault)) == 3
+
+
+def test_delete_goes_by_one_id(cli, refused, vault, three):
+    code, out, err = cli("delete", "--yes", "latest")
+    assert (code, out, err) == (0, f"deleted snapshot {three[2].snapshot_id} of label default\n", "")
+    answer = json.loads(cli("delete", "-y", three[0].snapshot_id, "--json")[1])
+    assert answer == {"label": "default", "deleted": three[0].snapshot_id}
+    assert listed(vault) == [three[1].snapshot_id]
+    assert "no snapshot" in refused(3, "delete", "-y", three[0].snapshot_id)
+
+
+# --- keygen
+
+
+def test_keygen_makes_a_key_that_signs_and_is_trusted(cli, refused, folder, vault, tmp_path, monkeypatch):
+    pytest.importorskip("cryptography")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    code, out, err = cli("keygen")
+    place = tmp_path / "config" / "colony-memory" / "signing.pem"
+    assert (code, err) == (0, "")
+    did = out.splitlines()[1].split()[-1]
+    assert out.splitlines()[0] == f"key file    {place}"
+    assert did.startswith("did:key:z6Mk")
+    assert f"  export COLONY_MEMORY_KEY_FILE={place}" in out.splitlines()
+    assert f"  export COLONY_MEMORY_TRUST={did}" in out.splitlines()
+    if os.name == "posix":
+        assert place.stat().st_mode & 0o777 == 0o600
+    before = place.read_bytes()
+    assert "is not overwritten" in refused(1, "keygen")
+    assert place.read_bytes() == before
+    monkeypatch.setenv("COLONY_MEMORY_KEY_FILE", str(place))
+    assert cli("backup", folder)[0] == 0
+    monkeypatch.delenv("COLONY_MEMORY_KEY_FILE")
+    assert json.loads(cli("show", "latest", "--json")[1])["snapshot"]["issuer"] == did
+    answer = json.loads(cli("keygen", tmp_path / "other.pem", "--json")[1])
+    assert set(answer) == {"key_file", "did_key"}
+    assert cli("keygen", "--quiet", "~/mine.pem") == (0, "", "")
+    assert (tmp_path / "home" / "mine.pem").is_file()
