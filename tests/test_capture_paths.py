@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -129,3 +130,20 @@ def test_progress_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(KeyboardInterrupt):
         read_folder(src, on_progress=stop)
     assert src.stat().st_mtime_ns == before
+
+
+def peak_of_reading(folder: Path) -> int:
+    tracemalloc.start()
+    try:
+        read_folder(folder)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_files_are_in_memory_no_more_often_than_need_be(tmp_path: Path) -> None:
+    make(tmp_path / "texts", {f"{number}.md": f"{number:09}\n".encode() * 10_000 for number in range(40)})
+    assert peak_of_reading(tmp_path / "texts") < 1.3 * 4_000_000
+    # What is not text grows by a third, and stands there twice while it is put together.
+    make(tmp_path / "pictures", {f"{number}.png": PNG * 10_000 for number in range(40)})
+    assert peak_of_reading(tmp_path / "pictures") < 3 * 400_000 * len(PNG)

@@ -92,15 +92,16 @@ def holds_database(path: Path) -> bool:
 def _read_steadily(path: Path, *, stop_at: bytes | None = None) -> tuple[bytes, bool]:
     """Return the bytes of a file, and whether its owner may execute it; no more than the start where it is this."""
     for _ in range(_TRIES):
-        with open(path, "rb", opener=_open_file) as file:
+        # Without a buffer, the bytes of a file are in memory once.
+        with open(path, "rb", buffering=0, opener=_open_file) as file:
             before = os.fstat(file.fileno())
             if not stat.S_ISREG(before.st_mode):
                 raise NotSaved("no longer a file when it was read")
             executable = bool(before.st_mode & stat.S_IXUSR)
-            data = file.read(len(stop_at)) if stop_at else b""
-            if stop_at and data == stop_at:
-                return data, executable
-            data = data + file.read() if data else file.read()
+            if stop_at and file.read(len(stop_at)) == stop_at:
+                return stop_at, executable
+            file.seek(0)
+            data = file.read()
         after = path.lstat()
         if _version(before) == _version(after) and len(data) == before.st_size:
             return data, executable

@@ -1,7 +1,7 @@
 """What likely secrets look like.
 
 The forms are those that the services document or that their scanners' rules show (GitHub's list of supported secret
-scanning patterns, the rule set of gitleaks); each has a literal of its own, which is looked for first.
+scanning patterns, the rule set of gitleaks); each has a part that is always the same, which is looked for first.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 @dataclass(frozen=True)
@@ -20,16 +20,23 @@ class Kind:
 
     Attributes:
         name: What it is.
-        literals: One of these is in each.
+        hints: One of these is in each, which is quick to find out: a literal, or a pattern that begins with one.
         pattern: The secret; group ``random``, where there is one, is the part that no person makes up and that masking
             hides.
         is_likely: Looks at that part once more.
     """
 
     name: str
-    literals: tuple[str, ...]
+    hints: tuple[str | re.Pattern[str], ...]
     pattern: re.Pattern[str]
     is_likely: Callable[[str], bool]
+
+    def find(self, text: str) -> Iterator[re.Match[str]]:
+        """Yield what looks like it."""
+        if any(hint in text if isinstance(hint, str) else hint.search(text) for hint in self.hints):
+            for match in self.pattern.finditer(text):
+                if self.is_likely(match.groupdict().get("random") or match.group()):
+                    yield match
 
 
 _PLACEHOLDER = re.compile(r"(?i)example|placeholder|redacted|changeme|your|x{5}|\*{3}|1234567890|abcdefgh")
@@ -55,9 +62,9 @@ def _anything(_: str) -> bool:
 
 
 def _kind(
-    name: str, literals: str, pattern: str, is_likely: Callable[[str], bool] = _has_digits, *, flags: int = 0
+    name: str, hints: str | re.Pattern[str], pattern: str, is_likely: Callable[[str], bool] = _has_digits
 ) -> Kind:
-    return Kind(name, tuple(literals.split()), re.compile(pattern, flags), is_likely)
+    return Kind(name, tuple(hints.split()) if isinstance(hints, str) else (hints,), re.compile(pattern), is_likely)
 
 
 # No part of a longer word, path or base64 text. An assignment, a quote or a bracket may stand before it.
@@ -91,16 +98,16 @@ KINDS = (
         "ecret_access_key ECRET_ACCESS_KEY ecretAccessKey",
         r"(?i:secret_?access_?key)[\"']?\s{0,3}[=:]\s{0,3}[\"']?(?P<random>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
     ),
-    _kind("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", rf"{_B}gh[pousr]_(?P<random>[A-Za-z0-9]{{36,255}}){_E}"),
+    _kind("GitHub token", re.compile("gh[pousr]_"), rf"{_B}gh[pousr]_(?P<random>[A-Za-z0-9]{{36,255}}){_E}"),
     _kind("GitHub token", "github_pat_", rf"{_B}github_pat_(?P<random>[A-Za-z0-9]{{22}}_[A-Za-z0-9]{{59}}){_E}"),
     _kind(
         "GitLab token",
-        "glpat- gldt- glrt- glptt- glcbt- glagent- gloas- glsoat- glffct- glimt- glft-",
+        re.compile("gl[a-z]{2,5}-"),
         rf"{_B}gl(?:pat|dt|rt|ptt|cbt|agent|oas|soat|ffct|imt|ft)-(?P<random>[A-Za-z0-9_-]{{20,300}}(?:\.[a-z0-9.]+)?){_E}",
     ),
     _kind(
         "Slack token",
-        "xoxb- xoxp- xoxa- xoxr- xoxs- xoxe- xoxe.xox",
+        "xox",
         rf"{_B}xox[abeprs][.-](?P<random>[A-Za-z0-9.-]{{20,}}){_E}",
     ),
     _kind("Slack app token", "xapp-", rf"{_B}xapp-\d-(?P<random>[A-Za-z0-9-]{{20,}}){_E}"),
@@ -141,7 +148,7 @@ KINDS = (
     _kind("Groq API key", "gsk_", rf"{_B}gsk_(?P<random>[A-Za-z0-9]{{52}}){_E}"),
     _kind("Perplexity API key", "pplx-", rf"{_B}pplx-(?P<random>[A-Za-z0-9]{{48}}){_E}"),
     _kind("Replicate token", "r8_", rf"{_B}r8_(?P<random>[A-Za-z0-9]{{37}}){_E}"),
-    _kind("DigitalOcean token", "dop_v1_ doo_v1_ dor_v1_", rf"{_B}do[opr]_v1_(?P<random>[0-9a-f]{{64}}){_E}"),
+    _kind("DigitalOcean token", "_v1_", rf"{_B}do[opr]_v1_(?P<random>[0-9a-f]{{64}}){_E}"),
     _kind("Docker Hub token", "dckr_", rf"{_B}dckr_(?:pat|oat)_(?P<random>[A-Za-z0-9_-]{{27,}}){_E}"),
     _kind("Databricks token", "dapi", rf"{_B}dapi(?P<random>[0-9a-f]{{32}})(?:-\d)?{_E}"),
     _kind("HashiCorp Vault token", "hvs. hvb.", rf"{_B}hv[sb]\.(?P<random>[A-Za-z0-9_-]{{24,}}){_E}"),

@@ -13,8 +13,6 @@ from colony_memory.exceptions import ColonyMemoryError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from colony_memory.capture._secret_kinds import Kind
-
 __all__ = ["SecretFinding", "find_secrets", "mask_secrets", "masked_names"]
 
 _SHOWN = 10
@@ -138,7 +136,7 @@ def _search(name: str, content: str | bytes) -> Iterator[tuple[SecretFinding, tu
         text = _decode(content)
     else:
         text = content
-    found = [(match.start(), -match.end(), kind.name, match) for kind in KINDS for match in _matches(kind, text)]
+    found = [(match.start(), -match.end(), kind.name, match) for kind in KINDS for match in kind.find(text)]
     line, counted, end = 1, 0, 0
     for start, _, kind_name, match in sorted(found, key=lambda each: each[:3]):
         if start < end:
@@ -147,13 +145,6 @@ def _search(name: str, content: str | bytes) -> Iterator[tuple[SecretFinding, tu
         counted, end = start, match.end()
         hidden = match.span("random") if match.groupdict().get("random") else match.span()
         yield SecretFinding(name, None if isinstance(content, bytes) else line, kind_name), hidden
-
-
-def _matches(kind: Kind, text: str) -> Iterator[re.Match[str]]:
-    if any(literal in text for literal in kind.literals):
-        for match in kind.pattern.finditer(text):
-            if kind.is_likely(match.groupdict().get("random") or match.group()):
-                yield match
 
 
 def _decode(data: bytes) -> str:
