@@ -34,10 +34,12 @@ from colony_memory.exceptions import (
 from colony_memory.vaults import AsyncVaultBackend, VaultBackend, open_vault
 
 if TYPE_CHECKING:
-    from colony_memory.reports import SnapshotDiff, VaultMap, VerifyReport
+    from colony_memory.attestation import to_attestation
+    from colony_memory.reports import Event, SnapshotDiff, VaultMap, VerifyReport
     from colony_memory.retention import PrunePlan, Retention
     from colony_memory.signing import Ed25519Signer, Signer
     from colony_memory.snapshot import SnapshotInfo
+    from colony_memory.witness import FileWitness, Witness
 
 __all__ = [
     "FORMAT",
@@ -49,6 +51,8 @@ __all__ = [
     "ColonyMemoryWarning",
     "ConflictDetected",
     "Ed25519Signer",
+    "Event",
+    "FileWitness",
     "PruneIncomplete",
     "PrunePlan",
     "QuotaExceeded",
@@ -68,13 +72,17 @@ __all__ = [
     "VaultMap",
     "VaultUnavailable",
     "VerifyReport",
+    "Witness",
     "__version__",
     "open_vault",
+    "to_attestation",
 ]
 
 # Loaded when they are first asked for: an agent that boots to restore does not wait for them.
 _LATE = {
     "Ed25519Signer": "signing",
+    "Event": "reports",
+    "FileWitness": "witness",
     "PrunePlan": "retention",
     "Retention": "retention",
     "Signer": "signing",
@@ -82,6 +90,8 @@ _LATE = {
     "SnapshotInfo": "snapshot",
     "VaultMap": "reports",
     "VerifyReport": "reports",
+    "Witness": "witness",
+    "to_attestation": "attestation",
 }
 
 

@@ -6,9 +6,10 @@ inside or outside of one. :class:`AsyncVault` awaits.
 
 from __future__ import annotations
 
+import itertools
 import time
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from colony_memory._boundary import translate
 from colony_memory._drive import drive
@@ -18,6 +19,8 @@ from colony_memory.vaults import ConditionalUpload, OperationBudget, PrefixListi
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    Tell = Callable[[Literal["upload", "download", "delete"], str, int, int], None]
+
 _T = TypeVar("_T")
 _READERS = 12
 # Seconds; a call that takes less is not worth a thread.
@@ -25,6 +28,10 @@ _FAST = 0.002
 
 #: For :meth:`Vault.put`: write whatever is there; write only where nothing is there.
 ANY, ABSENT = "", "*"
+
+
+def _nobody(_name: str) -> None:
+    """Hears of what was read where nobody asked."""
 
 
 class StoredFile(NamedTuple):
@@ -71,8 +78,8 @@ class Vault:
         """Run something that takes long and waits for nothing."""
         raise NotImplementedError
 
-    async def gather(self, names: Iterable[str]) -> list[StoredFile | None]:
-        """Read several files at once, in the order of the names."""
+    async def gather(self, names: list[str], told: Callable[[str], None] = _nobody) -> list[StoredFile | None]:
+        """Read several files at once, in the order of the names; ``told`` of each that was read."""
         raise NotImplementedError
 
     async def status(self) -> dict[str, Any]:
@@ -119,10 +126,15 @@ class Vault:
         etag = reply.get("etag")
         return StoredFile(content, etag if isinstance(etag, str) else None)
 
-    async def get_many(self, names: Iterable[str]) -> dict[str, StoredFile | None]:
-        """Several files by name."""
-        names = list(dict.fromkeys(names))
-        return dict(zip(names, await self.gather(names), strict=True))
+    async def get_many(self, names: Iterable[str], tell: Tell | None = None) -> dict[str, StoredFile | None]:
+        """Several files by name; ``tell`` hears ``("download", name, done, total)`` of each."""
+        names, done = list(dict.fromkeys(names)), itertools.count(1)
+
+        def told(name: str) -> None:
+            if tell is not None:
+                tell("download", name, next(done), len(names))
+
+        return dict(zip(names, await self.gather(names, told), strict=True))
 
     async def put(self, name: str, content: str, *, match: str = ANY) -> datetime | None:
         """Write a file, read back where the write was not answered, and give the vault's time of the write.
@@ -235,14 +247,16 @@ class SyncVault(Vault):
     async def compute(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
         return function(*args, **kwargs)
 
-    async def gather(self, names: Iterable[str]) -> list[StoredFile | None]:
+    async def gather(self, names: list[str], told: Callable[[str], None] = _nobody) -> list[StoredFile | None]:
         left, out = list(names), list[StoredFile | None]()
         # Threads pay off where a read waits for a network; a vault in memory or on disk is read as fast in turn.
         while left and (self._pace < _FAST or len(left) == 1):
-            out.append(await self.get(left.pop(0)))
-        return out + self._read_at_once(left) if left else out
+            name = left.pop(0)
+            out.append(await self.get(name))
+            told(name)
+        return out + self._read_at_once(left, told) if left else out
 
-    def _read_at_once(self, names: list[str]) -> list[StoredFile | None]:
+    def _read_at_once(self, names: list[str], told: Callable[[str], None] = _nobody) -> list[StoredFile | None]:
         try:
             from concurrent.futures import ThreadPoolExecutor
 
@@ -253,10 +267,14 @@ class SyncVault(Vault):
             return [drive(self.get(name)) for name in names]
         with pool:
             try:
-                return [future.result() for future in futures]
+                out = []
+                for name, future in zip(names, futures, strict=True):
+                    out.append(future.result())
+                    told(name)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
+        return out
 
 
 class AsyncVault(Vault):
@@ -284,14 +302,16 @@ class AsyncVault(Vault):
 
         return await asyncio.to_thread(function, *args, **kwargs)
 
-    async def gather(self, names: Iterable[str]) -> list[StoredFile | None]:
+    async def gather(self, names: list[str], told: Callable[[str], None] = _nobody) -> list[StoredFile | None]:
         import asyncio
 
         gate = asyncio.Semaphore(_READERS)
 
         async def read(name: str) -> StoredFile | None:
             async with gate:
-                return await self.get(name)
+                file = await self.get(name)
+            told(name)
+            return file
 
         tasks = [asyncio.ensure_future(read(name)) for name in names]
         try:

@@ -1,24 +1,28 @@
 """Pure: the ``latest`` pointer of a label, its generation and its catalogue of the live snapshots.
 
 0.1.1 writes a pointer of five fields. This package adds ``generation``, one more with every write, and ``catalog``:
-a summary of each snapshot with the digest of its manifest, so that a listing needs no manifest. Both are hints: what
-the vault lists decides which snapshots there are.
+a summary of each snapshot with the digest of its manifest, so that a listing needs no manifest. A writer that signs
+adds ``signature``. Without one that the reader trusts the others are hints: what the vault lists decides which
+snapshots there are.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._json import canonical, load_object
 from colony_memory._names import id_order, latest_filename, manifest_filename, require_id
 from colony_memory._payload import Packed, pack, unpack
 from colony_memory.exceptions import SnapshotCorrupt
+from colony_memory.signing import sign_manifest
 from colony_memory.snapshot import LATEST_FORMAT, SnapshotInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
+
+    from colony_memory.signing import Signer
 
 #: Characters that the catalogue may take in the pointer; the oldest entries are left out beyond it.
 MAX_CATALOG_CHARS = 400_000
@@ -70,6 +74,7 @@ class Pointer:
         updated_at: When it was written, ``YYYY-MM-DDThh:mm:ssZ``.
         generation: Writes of this pointer by this package; 0 where 0.1.1 wrote it.
         entries: The catalogue, or None where there is none that can be read.
+        raw: The JSON object as it was read, which is what a signature covers; empty for one that is to be written.
     """
 
     label: str
@@ -77,6 +82,12 @@ class Pointer:
     updated_at: str
     generation: int = 0
     entries: tuple[Entry, ...] | None = None
+    raw: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def signed(self) -> bool:
+        """Whether it carries a signature, of whatever worth."""
+        return self.raw.get("signature") is not None
 
     @property
     def manifest_file(self) -> str:
@@ -87,12 +98,11 @@ class Pointer:
         """The catalogue's entry of a snapshot, or None."""
         return next((entry for entry in self.entries or () if entry.info.snapshot_id == snapshot_id), None)
 
-    def moved(self, snapshot_id: str, *, updated_at: str, entries: Iterable[Entry]) -> Pointer:
-        """The pointer of the next generation."""
+    def moved(self, snapshot_id: str, *, updated_at: str, entries: Iterable[Entry], above: int = 0) -> Pointer:
+        """The pointer of the next generation, and of one above ``above``."""
         kept = tuple(sorted(entries, key=lambda entry: id_order(entry.info.snapshot_id), reverse=True))
-        return replace(
-            self, snapshot_id=snapshot_id, updated_at=updated_at, generation=self.generation + 1, entries=kept
-        )
+        generation = max(self.generation, above) + 1
+        return Pointer(self.label, snapshot_id, updated_at, generation, kept)
 
 
 def read_pointer(text: str, *, label: str) -> Pointer:
@@ -122,11 +132,12 @@ def read_pointer(text: str, *, label: str) -> Pointer:
         updated_at=updated_at if isinstance(updated_at, str) else "",
         generation=generation if type(generation) is int and 0 < generation < _MAX_COUNT else 0,
         entries=_read_catalog(catalog, label) if isinstance(catalog, str) else None,
+        raw=raw,
     )
 
 
-def write_pointer(pointer: Pointer) -> str:
-    """The text of a pointer file."""
+def write_pointer(pointer: Pointer, *, signer: Signer | None = None) -> str:
+    """The text of a pointer file, signed where there is a signer."""
     raw: dict[str, Any] = {
         "format": LATEST_FORMAT,
         "label": pointer.label,
@@ -141,7 +152,10 @@ def write_pointer(pointer: Pointer) -> str:
         # Newest first: the oldest half goes, and is read from the manifests where someone asks.
         entries = entries[: len(entries) // 2]
         catalog = _write_catalog(entries)
-    return json.dumps({**raw, "catalog": f"{catalog.size}:{catalog.blob}"})
+    raw["catalog"] = f"{catalog.size}:{catalog.blob}"
+    if signer is not None:
+        raw["signature"] = sign_manifest(raw, signer)
+    return json.dumps(raw)
 
 
 def _write_catalog(entries: Collection[Entry]) -> Packed:

@@ -11,15 +11,16 @@ from colony_memory.exceptions import ColonyMemoryError, VaultUnavailable
 from colony_memory.vaults import AsyncVaultBackend, VaultBackend
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
 
     from colony_memory._flows.session import Session
     from colony_memory._vault import Unanswered
     from colony_memory.autobackup import Autobackup
-    from colony_memory.reports import SnapshotDiff, VaultMap, VerifyReport
+    from colony_memory.reports import Event, SnapshotDiff, VaultMap, VerifyReport
     from colony_memory.retention import PrunePlan, Retention
     from colony_memory.signing import Signer
     from colony_memory.snapshot import SnapshotInfo
+    from colony_memory.witness import Witness
 
 __all__ = ["AsyncColonyMemory", "AsyncVaultBackend", "ColonyMemory", "VaultBackend"]
 
@@ -77,8 +78,16 @@ class ColonyMemory(_Facade):
         api_key: Key of the hosted vault, by default from ``COLONY_API_KEY``.
         base_url: Address of the hosted vault, by default from ``COLONY_BASE_URL``, else the SDK's.
         backend: Another vault: anything with the five methods of :class:`VaultBackend`.
-        signer: Signs every snapshot that this client writes, such as :class:`Ed25519Signer`.
+        signer: Signs every snapshot that this client writes, and the pointer, such as :class:`Ed25519Signer`. With it
+            the client accepts what this key signed, and nothing else.
+        trusted_issuers: did:key of each signer to accept, in place of the own one; for keys that were replaced a
+            mapping of each to the id of the last snapshot that it is trusted for, None for all.
+        require_signature: Whether to refuse what nobody signed; by default where a signer or an issuer is given.
+        accept_legacy_pointer: Accept pointers without a signature for good, where 0.1.1 writes to the same label.
+        witness: Keeps outside of the vault how far each label has come, such as :class:`FileWitness`, so that a vault
+            that was set back to an older state is noticed.
         max_bytes: Bytes of plain text that a snapshot may hold, written or read.
+        on_event: Called with an :class:`Event` for every file that is written, read or deleted.
     """
 
     def __init__(
@@ -88,7 +97,12 @@ class ColonyMemory(_Facade):
         base_url: str | None = None,
         backend: VaultBackend | None = None,
         signer: Signer | None = None,
+        trusted_issuers: str | Iterable[str] | Mapping[str, str | None] | None = None,
+        require_signature: bool | None = None,
+        accept_legacy_pointer: bool = False,
+        witness: Witness | None = None,
         max_bytes: int = MAX_BYTES,
+        on_event: Callable[[Event], None] | None = None,
     ) -> None:
         if backend is None:
             from colony_memory.vaults.colony import ColonyVault
@@ -100,7 +114,16 @@ class ColonyMemory(_Facade):
         from colony_memory._flows.session import Session
         from colony_memory._vault import SyncVault
 
-        self._session = Session(SyncVault(backend), signer=signer, max_bytes=max_bytes)
+        self._session = Session(
+            SyncVault(backend),
+            signer=signer,
+            trusted_issuers=trusted_issuers,
+            require_signature=require_signature,
+            accept_legacy_pointer=accept_legacy_pointer,
+            witness=witness,
+            max_bytes=max_bytes,
+            on_event=on_event,
+        )
 
     def backup(
         self,
@@ -159,6 +182,7 @@ class ColonyMemory(_Facade):
         verify: bool = True,
         names: str | Iterable[str] | None = None,
         fallback: bool = False,
+        at_least: str | int | None = None,
         default: _D = NO_DEFAULT,
     ) -> dict[str, str] | _D:
         """The documents of the latest snapshot, or of the one asked for, checked in every byte.
@@ -169,16 +193,18 @@ class ColonyMemory(_Facade):
         Args:
             label: Stream to restore.
             snapshot_id: A certain snapshot, from :meth:`list_snapshots`.
-            verify: Check a signature that is there. The digest is always checked.
+            verify: Check signatures, of the snapshot and of the pointer. The digest is always checked.
             names: Only documents whose name matches one of these globs (``*``, ``?``, ``[…]``; ``*`` matches ``/``).
             fallback: Where a snapshot is damaged, walk back to the newest intact one, with a warning that says why.
+            at_least: ``head`` of a snapshot that was seen before, or its generation: refuse a vault that was set back.
             default: What to return where the vault has proven that nothing is saved yet. No fault ever leads here:
                 ``memory = mem.restore(default={})`` is a boot that cannot start empty by mistake.
 
         Raises:
             SnapshotNotFound: The vault answered, and there is no such snapshot.
             SnapshotCorrupt: The snapshot is damaged; ``UnsupportedFormat``: a newer version wrote it.
-            UntrustedSnapshot: Its signature does not verify.
+            UntrustedSnapshot: Its signature does not verify, or this client does not trust who made it.
+            RollbackDetected: The vault is in an older state than the one that was seen before.
             VaultError: The vault could not be reached or refused. Nothing is known of what is stored.
         """
         return self._run(  # type: ignore[no-any-return]
@@ -189,6 +215,7 @@ class ColonyMemory(_Facade):
                 verify=verify,
                 names=names,
                 fallback=fallback,
+                at_least=at_least,
                 default=default,
             )
         )
@@ -311,7 +338,12 @@ class AsyncColonyMemory(_Facade):
         base_url: str | None = None,
         backend: AsyncVaultBackend | VaultBackend | None = None,
         signer: Signer | None = None,
+        trusted_issuers: str | Iterable[str] | Mapping[str, str | None] | None = None,
+        require_signature: bool | None = None,
+        accept_legacy_pointer: bool = False,
+        witness: Witness | None = None,
         max_bytes: int = MAX_BYTES,
+        on_event: Callable[[Event], None] | None = None,
     ) -> None:
         self._own: Any = None
         if backend is None:
@@ -322,7 +354,16 @@ class AsyncColonyMemory(_Facade):
         from colony_memory._flows.session import Session
         from colony_memory._vault import AsyncVault
 
-        self._session = Session(AsyncVault(backend), signer=signer, max_bytes=max_bytes)
+        self._session = Session(
+            AsyncVault(backend),
+            signer=signer,
+            trusted_issuers=trusted_issuers,
+            require_signature=require_signature,
+            accept_legacy_pointer=accept_legacy_pointer,
+            witness=witness,
+            max_bytes=max_bytes,
+            on_event=on_event,
+        )
 
     async def aclose(self) -> None:
         """Close the connection, where this client opened it."""
@@ -368,6 +409,7 @@ class AsyncColonyMemory(_Facade):
         verify: bool = True,
         names: str | Iterable[str] | None = None,
         fallback: bool = False,
+        at_least: str | int | None = None,
         default: _D = NO_DEFAULT,
     ) -> dict[str, str] | _D:
         """See :meth:`ColonyMemory.restore`."""
@@ -379,6 +421,7 @@ class AsyncColonyMemory(_Facade):
                 verify=verify,
                 names=names,
                 fallback=fallback,
+                at_least=at_least,
                 default=default,
             )
         )

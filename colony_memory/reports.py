@@ -16,8 +16,25 @@ Fact = Literal["ok", "bad", "missing", "unchecked"]
 
 
 @dataclass(frozen=True)
+class Event:
+    """One file that a verb has read, written or deleted.
+
+    Attributes:
+        action: ``upload``, ``download`` or ``delete``.
+        name: The vault file.
+        done: Files of this step that are done, this one included.
+        total: Files of this step.
+    """
+
+    action: Literal["upload", "download", "delete"]
+    name: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
 class SnapshotCheck:
-    """What is known of one snapshot, as separate facts; true where its documents restore.
+    """What is known of one snapshot, as separate facts; true where its documents restore and this client trusts them.
 
     Attributes:
         snapshot_id: Its id.
@@ -27,6 +44,12 @@ class SnapshotCheck:
         signature: The signature verifies; ``missing`` where nobody signed.
         issuer: did:key that the signature names.
         problem: What is wrong, None where nothing is.
+        trust: The client accepts it; ``unchecked`` where it pins nobody.
+        catalog: The manifest is the one that the pointer lists; ``missing`` where it lists none of this id, as for a
+            backup that did not finish; ``unchecked`` where there is no catalogue, or none that the client trusts.
+        chain: The snapshot before it, as its writer saw it, is there and is the same; ``missing`` where it is not
+            there, which a retention does; ``unchecked`` where none is named.
+        previous: Id of the snapshot before it.
     """
 
     snapshot_id: str
@@ -36,29 +59,54 @@ class SnapshotCheck:
     signature: Fact = "unchecked"
     issuer: str | None = None
     problem: str | None = None
+    trust: Fact = "unchecked"
+    catalog: Fact = "unchecked"
+    chain: Fact = "unchecked"
+    previous: str | None = None
 
     def __bool__(self) -> bool:
-        return (self.manifest, self.parts, self.digest) == ("ok", "ok", "ok") and self.signature != "bad"
+        read = (self.manifest, self.parts, self.digest) == ("ok", "ok", "ok") and self.signature in ("ok", "missing")
+        return read and "bad" not in (self.trust, self.catalog, self.chain)
 
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What reading every byte of a label's snapshots showed; true where there is one and all of them restore.
+    """What reading every byte of a label's snapshots showed.
+
+    True where there is a snapshot, all of them restore, and everything that the client's policy demands was checked and
+    held: with a pinned issuer that each is signed by one, that the pointer is, and that nothing which it lists is gone;
+    with a witness that the label was not rolled back.
 
     Attributes:
         label: The label.
         snapshots: One check for each, newest first.
         head: Id that the pointer names, None where there is no readable pointer.
-        problem: What is wrong with the pointer, None where nothing is.
+        problem: What is wrong with the pointer or the history, None where nothing is.
+        pointer: The pointer is signed by a trusted issuer; ``missing`` where it is not signed; ``unchecked`` where the
+            client pins nobody, or was asked for one snapshot only.
+        rollback: The label is where the witness saw it last, or further; ``unchecked`` where there is no witness.
+        generation: The pointer's, 0 where it has none.
+        removed: Ids that the pointer lists and that are not there.
+        forged: Ids of snapshots that are not the work of a trusted issuer, or not the ones that were listed.
+        gaps: Ids of snapshots whose predecessor is not there though older ones are, as a retention leaves them.
     """
 
     label: str
     snapshots: tuple[SnapshotCheck, ...]
     head: str | None = None
     problem: str | None = None
+    pointer: Fact = "unchecked"
+    rollback: Fact = "unchecked"
+    generation: int = 0
+    removed: tuple[str, ...] = ()
+    forged: tuple[str, ...] = ()
+    gaps: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.snapshots) and all(self.snapshots) and self.problem is None
+        held = (
+            self.problem is None and "bad" not in (self.pointer, self.rollback) and not self.removed and not self.forged
+        )
+        return held and bool(self.snapshots) and all(self.snapshots)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from colony_memory._names import (
 from colony_memory._payload import pack, sha256, unpack
 from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat
 from colony_memory.signing import sign_manifest
-from colony_memory.trust import judge
+from colony_memory.trust import OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -104,7 +104,7 @@ class SnapshotInfo:
     stored_bytes: int = 0
     parent_id: str | None = None
     reused: bool = False
-    head: bool = False
+    head: str = ""
     encrypted: bool = False
     diverged_from: str | None = None
 
@@ -271,7 +271,7 @@ def parse(
         UntrustedSnapshot: The signature does not verify.
     """
     checked = _manifest(manifest, "", label=label, snapshot_id=snapshot_id)
-    judge(manifest, verify=verify_signature)
+    OPEN.judge(manifest, verify=verify_signature)
     return read_documents(checked, dict(parts), max_bytes=max_bytes)
 
 

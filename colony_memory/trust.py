@@ -1,27 +1,218 @@
 """Pure: what a client accepts.
 
-:mod:`colony_memory.signing` computes; this module decides.
+:mod:`colony_memory.signing` computes; this module decides. Each rule is a function of its own that takes what was read
+and returns, or raises :class:`UntrustedSnapshot`; :class:`Trust` puts them together. Binding to a label, an id and the
+parts is not a matter of trust: :mod:`colony_memory.snapshot` demands it of every snapshot.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from colony_memory.signing import verify_manifest
+from colony_memory._heads import read_head
+from colony_memory._names import id_order, require_id
+from colony_memory.exceptions import RollbackDetected, UntrustedSnapshot
+from colony_memory.signing import decode_did_key, verify_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
 
 
-def judge(manifest: Mapping[str, Any], *, verify: bool = True) -> str | None:
-    """Decide on one manifest and give the issuer that is proven, None where nobody signed or nothing was checked.
+@dataclass(frozen=True)
+class Trust:
+    """What a client accepts; by default every snapshot that is intact, signed or not.
 
-    A signature that is there is checked, whoever made it, unless ``verify`` is false.
+    Attributes:
+        issuers: did:key of each trusted signer, with the id of the last snapshot that it is trusted for, or None
+            where it is trusted for all. Empty: nobody is pinned.
+        require_signature: Refuse what nobody signed.
+        accept_legacy_pointer: Accept pointers without a signature for good, as they are where 0.1.1 writes too.
+    """
+
+    issuers: Mapping[str, str | None] = field(default_factory=dict)
+    require_signature: bool = False
+    accept_legacy_pointer: bool = False
+
+    @property
+    def pins(self) -> bool:
+        """Whether anything is refused beyond damage, so that the pointer too has to be proven."""
+        return bool(self.issuers) or self.require_signature
+
+    def judge(self, manifest: Mapping[str, Any], *, verify: bool = True) -> str | None:
+        """Decide on one manifest and give the issuer that is proven, None where nobody signed or nothing was checked.
+
+        A signature that is there is checked, whoever made it, unless ``verify`` is false.
+
+        Raises:
+            UntrustedSnapshot: The signature is missing, foreign, or does not verify.
+            ColonyMemoryError: The extra ``sign`` is not installed, so it cannot be checked.
+        """
+        if not verify:
+            return None
+        named = f"snapshot {_shown(manifest.get('snapshot_id'))} of label {_shown(manifest.get('label'))}"
+        if manifest.get("signature") is None:
+            if self.require_signature:
+                msg = (
+                    f"{named} is not signed, and this client accepts signed snapshots only; if it is yours, restore it "
+                    "once with require_signature=False and back it up again"
+                )
+                raise UntrustedSnapshot(msg)
+            return None
+        issuer = verify_manifest(manifest)
+        self.admit(issuer, manifest.get("snapshot_id"), what=named)
+        return issuer
+
+    def judge_pointer(self, pointer: Mapping[str, Any]) -> str | None:
+        """Decide on a pointer and give the issuer that is proven, None where nobody signed.
+
+        Raises:
+            UntrustedSnapshot: The signature is missing, foreign, or does not verify.
+        """
+        named = f"the pointer of label {_shown(pointer.get('label'))}"
+        if pointer.get("signature") is None:
+            if self.require_signature:
+                raise UntrustedSnapshot(f"{named} is not signed")
+            return None
+        try:
+            issuer = verify_manifest(pointer)
+        except UntrustedSnapshot as error:
+            raise UntrustedSnapshot(f"{named} is not as it was signed: {error}") from error
+        self.admit(issuer, pointer.get("snapshot_id"), what=named)
+        return issuer
+
+    def admit(self, issuer: str, snapshot_id: object, *, what: str) -> None:
+        """Raise an UntrustedSnapshot unless this issuer is trusted for the snapshot of this id."""
+        if not self.issuers:
+            return
+        if issuer not in self.issuers:
+            known = ", ".join(self.issuers)
+            msg = (
+                f"{what} is signed by {issuer}, and trusted is {known}; if that key is yours, add it to trusted_issuers"
+            )
+            raise UntrustedSnapshot(msg)
+        last = self.issuers[issuer]
+        if last is not None and not (isinstance(snapshot_id, str) and id_order(snapshot_id) <= id_order(last)):
+            msg = f"{what} is signed by {issuer}, which is trusted up to snapshot {last} only"
+            raise UntrustedSnapshot(msg)
+
+    def check_signer(self, issuer: str | None) -> None:
+        """Raise a ValueError if what this signer is about to write would be refused by this very client."""
+        if issuer is None:
+            if self.require_signature:
+                raise ValueError("this client accepts signed snapshots only, so it needs signer= to make one")
+        elif self.issuers and self.issuers.get(issuer, "") is not None:
+            retired = issuer in self.issuers
+            why = "is trusted up to an older snapshot only" if retired else "is not among trusted_issuers"
+            raise ValueError(f"signer {issuer} {why}: this client would refuse its own snapshot")
+
+
+def read_trust(
+    trusted_issuers: str | Iterable[str] | Mapping[str, str | None] | None,
+    require_signature: bool | None,
+    *,
+    accept_legacy_pointer: bool,
+    signer: str | None,
+) -> Trust:
+    """The policy that a client's arguments ask for.
+
+    Args:
+        trusted_issuers: did:keys, or a mapping of each to the last snapshot id that it is trusted for (None: all).
+            By default the signer's.
+        require_signature: By default true where an issuer is pinned.
+        accept_legacy_pointer: See :class:`Trust`.
+        signer: did:key of the client's signer, None where it has none.
 
     Raises:
-        UntrustedSnapshot: The signature does not verify.
-        ColonyMemoryError: The extra ``sign`` is not installed, so it cannot be checked.
+        ValueError: A did:key or an id is malformed, or no issuer is named.
     """
-    if not verify or manifest.get("signature") is None:
+    if trusted_issuers is None:
+        issuers: dict[str, str | None] = {} if signer is None else {signer: None}
+    elif isinstance(trusted_issuers, Mapping):
+        issuers = dict(trusted_issuers)
+    else:
+        issuers = dict.fromkeys([trusted_issuers] if isinstance(trusted_issuers, str) else trusted_issuers)
+    if trusted_issuers is not None and not issuers:
+        raise ValueError("trusted_issuers names nobody: leave it out, or name the did:key of each signer")
+    for did_key, last in issuers.items():
+        if not isinstance(did_key, str):
+            raise ValueError(f"trusted_issuers: {did_key!r} is not a did:key")  # noqa: TRY004 - one type for bad arguments
+        decode_did_key(did_key)
+        if last is not None:
+            require_id(last)
+    required = bool(issuers) if require_signature is None else require_signature
+    return Trust(issuers, required, accept_legacy_pointer)
+
+
+def follows_signed_pointer(manifest: Mapping[str, Any]) -> bool:
+    """Whether a manifest is of the kind whose writer also signs pointers: it names the snapshot before it."""
+    return manifest.get("previous") is not None
+
+
+def previous_of(manifest: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Id and manifest digest of the snapshot before, as a manifest's writer saw it, or None."""
+    previous = manifest.get("previous")
+    if not isinstance(previous, dict):
         return None
-    return verify_manifest(manifest)
+    before, digest = previous.get("snapshot_id"), previous.get("manifest_sha256")
+    return (before, digest) if isinstance(before, str) and isinstance(digest, str) else None
+
+
+def check_newer(label: str, head: str, manifest: Mapping[str, Any]) -> None:
+    """Judge a trusted manifest that is newer than what a proven pointer names, and that the pointer does not know.
+
+    A writer that died before it moved the pointer leaves one. But what that writer saw as the latest was named by a
+    pointer, so it cannot be newer than what the pointer names now.
+
+    Raises:
+        RollbackDetected: The pointer is an older one that was put back.
+    """
+    before = previous_of(manifest)
+    if before is not None and id_order(before[0]) > id_order(head):
+        msg = (
+            f"the pointer of label {label!r} is an older one: it names snapshot {head}, and {manifest['snapshot_id']} "
+            f"was made when it named {before[0]}; look at list_snapshots(), restore the right one by its id, and back "
+            "it up again"
+        )
+        raise RollbackDetected(msg)
+
+
+def check_head(label: str, *, generation: int, manifest_sha256: str | None, at_least: str | int | None) -> None:
+    """Compare a pointer with what was seen before.
+
+    Args:
+        label: The label.
+        generation: Generation of the pointer, 0 where there is none or it has none.
+        manifest_sha256: Digest of the manifest that it names, where that is known.
+        at_least: A head or a generation that was seen before; None checks nothing.
+
+    Raises:
+        RollbackDetected: The pointer is an older one, or another one of the same generation.
+        ValueError: ``at_least`` is not a head.
+    """
+    if at_least is None or (isinstance(at_least, str) and at_least.startswith("0:")):
+        return
+    seen, digest = read_head(at_least)
+    known = None if manifest_sha256 is None else manifest_sha256.removeprefix("sha256:")[:16]
+    if generation > seen or (generation == seen and (digest is None or known is None or digest == known)):
+        return
+    if generation == seen:
+        what = "holds another snapshot than the one that was seen at this generation"
+    elif generation:
+        what = f"is at generation {generation}, and {seen} was seen before"
+    else:
+        what = f"has no pointer with a generation, and generation {seen} was seen before"
+    msg = (
+        f"label {label!r} was rolled back: it {what}. Newer memory was removed or replaced. To accept what is there "
+        "now, restore a snapshot by its id and back it up again"
+    )
+    raise RollbackDetected(msg)
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:80]
+
+
+#: Nobody is pinned.
+OPEN = Trust()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """No test sees the keys, vaults or cached tokens of whoever runs it."""
-    for name in ("COLONY_API_KEY", "COLONY_BASE_URL", "COLONY_MEMORY_VAULT", "COLONY_MEMORY_LABEL"):
-        monkeypatch.delenv(name, raising=False)
+    for name in os.environ:
+        if name.startswith("COLONY_"):
+            monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLONY_SDK_NO_TOKEN_CACHE", "1")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 

@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from colony_memory import snapshot
-from colony_memory.trust import judge
+from colony_memory.trust import OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,5 +57,5 @@ def fields(made: snapshot.BuiltSnapshot) -> dict[str, Any]:
 def restored(files: dict[str, str], *, verify: bool = True) -> dict[str, str]:
     """What a client does with the files of a snapshot."""
     manifest = snapshot.read_manifest(files[MANIFEST], label=LABEL, snapshot_id=ID)
-    judge(manifest.raw, verify=verify)
+    OPEN.judge(manifest.raw, verify=verify)
     return snapshot.read_documents(manifest, files, max_bytes=1_000_000)

@@ -93,7 +93,7 @@ def test_a_chain_of_parents(open_memory, vault):
     infos = [mem.backup({"n": str(n)}) for n in range(3)]
     assert [info.parent_id for info in infos] == [None, infos[0].snapshot_id, infos[1].snapshot_id]
     assert [info.snapshot_id for info in mem.list_snapshots()] == [info.snapshot_id for info in reversed(infos)]
-    assert [info.head for info in mem.list_snapshots()] == [True, False, False]
+    assert [info.head for info in mem.list_snapshots()] == [infos[-1].head, "", ""]
     assert mem.restore(snapshot_id=infos[0].snapshot_id) == {"n": "0"}
 
 
@@ -580,9 +580,12 @@ def test_a_signed_memory():
     assert info.issuer == signer.did_key
     assert mem.backup(DOCS).reused
     assert ColonyMemory(backend=vault, signer=signer).backup(DOCS).reused
-    assert not ColonyMemory(backend=vault).backup(DOCS).reused  # another trust
-    assert not mem.backup(DOCS, signer=Ed25519Signer.generate()).reused
+    with pytest.warns(ColonyMemoryWarning, match="signed until now"):
+        assert not ColonyMemory(backend=vault).backup(DOCS).reused  # another trust
+    with pytest.raises(ValueError, match="not among trusted_issuers"):
+        mem.backup(DOCS, signer=Ed25519Signer.generate())
     mem.signer = None
+    assert not mem.backup(DOCS, signer=Ed25519Signer.generate()).reused
     assert mem.signer is None
     name = f"cmem.default.{info.snapshot_id}.manifest.json"
     vault.files[name] = vault.files[name].replace("2026-", "2025-", 1)
@@ -604,9 +607,16 @@ def test_a_signing_client_does_not_reuse_what_only_claims_its_signature():
     info = ColonyMemory(backend=vault, signer=signer).backup(DOCS)
     name = f"cmem.default.{info.snapshot_id}.manifest.json"
     manifest = json.loads(vault.files[name])
-    manifest["signature"]["sig"] = manifest["signature"]["sig"][::-1]
+    del manifest["signature"]
     vault.files[name] = json.dumps(manifest)
-    assert not ColonyMemory(backend=vault, signer=signer).backup(DOCS).reused
+    mem = ColonyMemory(backend=vault, signer=signer)
+    assert not mem.backup(DOCS).reused
+    # Where nobody signed the pointer, a manifest of the same size is read too.
+    manifest["signature"] = {"alg": "ed25519", "key_id": signer.did_key, "sig": "A" * 86}
+    vault.files[name] = json.dumps(manifest)
+    mem.signer = None
+    mem.delete_snapshot(label="default", snapshot_id=mem.list_snapshots()[0].snapshot_id)
+    assert not mem.backup(DOCS, signer=signer).reused
 
 
 def test_verify_tells_facts_apart(open_memory, vault, small_parts):

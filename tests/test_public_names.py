@@ -23,6 +23,8 @@ PUBLIC = [
     "ColonyMemoryWarning",
     "ConflictDetected",
     "Ed25519Signer",
+    "Event",
+    "FileWitness",
     "PruneIncomplete",
     "PrunePlan",
     "QuotaExceeded",
@@ -42,8 +44,10 @@ PUBLIC = [
     "VaultMap",
     "VaultUnavailable",
     "VerifyReport",
+    "Witness",
     "__version__",
     "open_vault",
+    "to_attestation",
 ]
 #: What 0.1.1 offered.
 PUBLISHED = {
@@ -58,6 +62,8 @@ PUBLISHED = {
 }
 LATE = {
     "Ed25519Signer",
+    "Event",
+    "FileWitness",
     "PrunePlan",
     "Retention",
     "Signer",
@@ -65,6 +71,8 @@ LATE = {
     "SnapshotInfo",
     "VaultMap",
     "VerifyReport",
+    "Witness",
+    "to_attestation",
 }
 HEAVY = {
     "asyncio",
@@ -192,7 +200,7 @@ def test_fields_of_a_snapshot_info() -> None:
         ("stored_bytes", 0),
         ("parent_id", None),
         ("reused", False),
-        ("head", False),
+        ("head", ""),
         ("encrypted", False),
         ("diverged_from", None),
     ]

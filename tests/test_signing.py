@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from colony_memory import signing
 from colony_memory._json import load_object
 from colony_memory.exceptions import ColonyMemoryError, UntrustedSnapshot
-from colony_memory.trust import judge
+from colony_memory.trust import OPEN
 
 # A busy machine is no failure.
 unhurried = settings(deadline=None)
@@ -457,7 +457,7 @@ def test_without_the_extra_a_signer_says_what_to_install() -> None:
 @pytest.mark.usefixtures("without_cryptography")
 def test_without_the_extra_a_signature_is_neither_right_nor_wrong() -> None:
     manifest = {**MANIFEST, "signature": {"alg": "ed25519", "key_id": DID_KEY, "sig": "A" * 86}}
-    for check in (signing.verify_manifest, judge):
+    for check in (signing.verify_manifest, OPEN.judge):
         with pytest.raises(ColonyMemoryError, match=r"cannot be checked: .*colony-memory\[sign\]") as caught:
             check(manifest)
         assert not isinstance(caught.value, UntrustedSnapshot)
@@ -465,22 +465,22 @@ def test_without_the_extra_a_signature_is_neither_right_nor_wrong() -> None:
 
 @pytest.mark.usefixtures("without_cryptography")
 def test_without_the_extra_what_needs_none_is_untouched() -> None:
-    assert judge(MANIFEST) is None
-    assert judge({**MANIFEST, "signature": {"alg": "ed25519"}}, verify=False) is None
+    assert OPEN.judge(MANIFEST) is None
+    assert OPEN.judge({**MANIFEST, "signature": {"alg": "ed25519"}}, verify=False) is None
     with pytest.raises(UntrustedSnapshot, match="malformed"):
-        judge({**MANIFEST, "signature": "x"})
+        OPEN.judge({**MANIFEST, "signature": "x"})
 
 
 # --- what a client accepts ---
 
 
 def test_a_signature_that_is_there_is_checked(signed: dict[str, Any]) -> None:
-    assert judge(signed) == DID_KEY
-    assert judge({**signed, "byte_size": 1}, verify=False) is None
+    assert OPEN.judge(signed) == DID_KEY
+    assert OPEN.judge({**signed, "byte_size": 1}, verify=False) is None
     with pytest.raises(UntrustedSnapshot):
-        judge({**signed, "byte_size": 1})
+        OPEN.judge({**signed, "byte_size": 1})
 
 
 @pytest.mark.parametrize("manifest", [MANIFEST, {**MANIFEST, "signature": None}])
 def test_nobody_is_proven_where_nobody_signed(manifest: dict[str, Any]) -> None:
-    assert judge(manifest) is None
+    assert OPEN.judge(manifest) is None

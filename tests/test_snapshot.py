@@ -132,7 +132,7 @@ def test_the_summary_is_the_same_from_both_sides(documents: dict[str, str]) -> N
     assert manifest.part_files == tuple(made.files)[:-1]
     assert made.info.stored_bytes == sum(len(text.encode()) for text in made.files.values())
     assert (made.info.parent_id, made.info.signed, made.info.issuer) == ("before", False, None)
-    assert (made.info.reused, made.info.head, made.info.encrypted) == (False, False, False)
+    assert (made.info.reused, made.info.head, made.info.encrypted) == (False, "", False)
 
 
 def test_large_memory_is_cut_into_parts_that_a_vault_takes() -> None:

@@ -11,7 +11,8 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from colony_memory import retention as rules
-from colony_memory._flows.label import ORPHAN_GRACE, PointerRead, Survey, find_pointer, survey
+from colony_memory._flows.label import ORPHAN_GRACE, Survey, believed_pointer, survey
+from colony_memory._flows.pointer import PointerRead, find_pointer, may_write_pointer, next_pointer, put_pointer
 from colony_memory._flows.read import load
 from colony_memory._flows.session import warn
 from colony_memory._names import (
@@ -23,7 +24,6 @@ from colony_memory._names import (
     require_label,
 )
 from colony_memory._vault import Changed
-from colony_memory.catalog import Entry, Pointer, write_pointer
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ConflictDetected,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from colony_memory._flows.session import Session
+    from colony_memory.catalog import Entry, Pointer
     from colony_memory.retention import PrunePlan, Retention
     from colony_memory.snapshot import SnapshotInfo
 
@@ -73,8 +74,8 @@ def plan_for(
     new: SnapshotInfo | None = None,
 ) -> Planned:
     """Apply a retention to what is there, as a backup does where ``new`` is the snapshot that it is about to write."""
-    now, named = session.now(), at.pointer.snapshot_id if at.pointer else None
-    infos = [*(replace(info, head=False) for info in found.whole), *([new] if new else [])]
+    now = session.now()
+    infos = [*found.whole, *([new] if new else [])]
     entries = found.whole_entries
     stamps = {entry.info.snapshot_id: rules.read_stamp(entry.shrunk_at or "") for entry in entries}
     noted = {snapshot_id: since for snapshot_id, since in stamps.items() if since is not None}
@@ -83,7 +84,7 @@ def plan_for(
         infos,
         retention=policy,
         now=now,
-        head=new.snapshot_id if new else named,
+        head=new.snapshot_id if new else at.named,
         in_flight=in_flight(session, found, at.pointer),
         shrunk=shrunk,
         keep_shrunk=new is not None,
@@ -109,8 +110,8 @@ def in_flight(session: Session, found: Survey, pointer: Pointer | None) -> set[s
 async def plan_prune(session: Session, *, label: str, policy: Retention) -> PrunePlan:
     """See :meth:`colony_memory.ColonyMemory.plan_prune`."""
     label = require_label(label)
-    at = await find_pointer(session, label)
-    found = await _prove(session, await survey(session, label, at.pointer, prove=True))
+    at, judged = await believed_pointer(session, label)
+    found = await _prove(session, judged or await survey(session, label, at.pointer, prove=True))
     planned = plan_for(session, found, policy, at)
     aged = _aged_orphans(session, found) if found.listing.complete else {}
     orphans = tuple(name for names in aged.values() for name in names)
@@ -121,8 +122,8 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
     """See :meth:`colony_memory.ColonyMemory.prune`."""
     label = require_label(label)
     for _ in range(_TRIES):
-        at = await find_pointer(session, label)
-        found = await survey(session, label, at.pointer, prove=True)
+        at, judged = await believed_pointer(session, label)
+        found = judged or await survey(session, label, at.pointer, prove=True)
         found.listing.need_complete("pruning")
         found = await _prove(session, found)
         plan = plan_for(session, found, policy, at).plan
@@ -159,18 +160,19 @@ async def _prove(session: Session, found: Survey) -> Survey:
 async def _write_catalogue(session: Session, at: PointerRead, found: Survey, remove: set[str]) -> None:
     """Take snapshots out of the catalogue before their files go, and mend a pointer that names nothing."""
     ids = {info.snapshot_id for info in found.whole}
-    named = at.pointer.snapshot_id if at.pointer else None
-    listed = at.pointer is not None and manifest_filename(found.label, at.pointer.snapshot_id) in found.listing.files
-    dangling = not listed and bool(found.whole)
-    if not dangling and not (remove and session.vault.conditional and named in ids):
+    dangling = bool(found.whole) and (
+        at.named is None or manifest_filename(found.label, at.named) not in found.listing.files
+    )
+    if not dangling and not (remove and session.vault.conditional and at.named in ids):
         # Without conditional upload the pointer could be set back over one that another client just moved.
         return
-    head = found.whole[0].snapshot_id if dangling else named
-    pointer = at.pointer or Pointer(found.label, "", "")
+    if not may_write_pointer(session, at):
+        return  # rows of what is gone do no harm, and a signature that is gone would
+    head = found.whole[0].snapshot_id if dangling else at.named
     left_out = remove | in_flight(session, found, at.pointer)
     entries = [entry for entry in found.whole_entries if entry.info.snapshot_id not in left_out]
-    moved = pointer.moved(head or "", updated_at=session.stamp(), entries=entries)
-    await session.vault.put(latest_filename(found.label), write_pointer(moved), match=at.match)
+    seen = await session.seen(found.label)
+    await put_pointer(session, at, next_pointer(session, at, found.label, head or "", entries, seen=seen))
     if dangling:
         warn(f"the pointer of label {found.label!r} named no snapshot; it names {head} now")
 
@@ -195,7 +197,8 @@ async def _delete_groups(
     The parts of a snapshot whose manifest is still there must stay, so that it is looked for before they go. It stops
     at the first sign that all others would fail too.
     """
-    deleted, failed, cause = 0, list[str](), None
+    groups, deleted, failed, cause = list(groups), 0, list[str](), None
+    done, total = 0, sum(map(len, groups))
     for files in groups:
         for place, name in enumerate(files):
             if cause is not None and _hopeless(cause):
@@ -214,6 +217,8 @@ async def _delete_groups(
                     break
             else:
                 deleted += place == 0
+                done += 1
+                session.tell("delete", name, done, total)
     return deleted, failed, cause
 
 
@@ -264,11 +269,11 @@ async def sweep(session: Session, found: Survey, *, deleted: int = 0, spare: int
 
 async def make_room(
     session: Session, at: PointerRead, found: Survey, new: SnapshotInfo, policy: Retention, *, missing: int
-) -> tuple[PointerRead, set[str]]:
+) -> set[str]:
     """Free at least ``missing`` bytes by what goes anyway: aged orphans, then what the retention will remove.
 
     Oldest first, no more than needed, and never the newest good snapshot nor the one that the pointer names. Gives
-    the pointer as it is then, and the ids that are gone.
+    the ids that are gone; where there are any, the pointer may be another one.
     """
     label = new.label
     freed = sum(
@@ -276,18 +281,17 @@ async def make_room(
     )
     await sweep(session, found)
     if freed >= missing:
-        return at, set()
+        return set()
     found = await _prove(session, found)
-    head = at.pointer.snapshot_id if at.pointer else None
     plan = plan_for(session, found, policy, at, new=new).plan
-    safe = {head, found.whole[0].snapshot_id if found.whole else None}
+    safe = {at.named, found.whole[0].snapshot_id if found.whole else None}
     victims: list[str] = []
     for info in reversed(plan.remove):
         if freed < missing and info.snapshot_id not in safe:
             victims.append(info.snapshot_id)
             freed += info.stored_bytes
     if freed < missing:
-        return at, set()
+        return set()
     try:
         await _write_catalogue(session, at, found, set(victims))
     except Changed as error:
@@ -295,7 +299,7 @@ async def make_room(
         raise ConflictDetected(msg, theirs=None) from error
     targets = {i: [manifest_filename(label, i), *found.part_files(i)] for i in victims}
     await delete_files(session, label, targets)
-    return await find_pointer(session, label), set(victims)
+    return set(victims)
 
 
 async def delete_snapshot(session: Session, *, label: str, snapshot_id: str) -> None:
@@ -307,7 +311,7 @@ async def delete_snapshot(session: Session, *, label: str, snapshot_id: str) -> 
         found = await survey(session, label, at.pointer)
         parts = found.part_files(snapshot_id)
         there = manifest_file in found.listing.files
-        points = at.pointer is not None and at.pointer.snapshot_id == snapshot_id
+        points = at.written == snapshot_id
         if not there and not parts and not points:
             found.listing.need_complete("deleting")
             msg = f"no snapshot {snapshot_id!r} for label {label!r}"
@@ -326,19 +330,32 @@ async def delete_snapshot(session: Session, *, label: str, snapshot_id: str) -> 
 
 async def _move_away(session: Session, at: PointerRead, found: Survey, snapshot_id: str) -> None:
     """Make the pointer and its catalogue forget a snapshot."""
+    label = found.label
     if at.pointer is None:
         return
-    file = latest_filename(found.label)
-    if at.pointer.snapshot_id != snapshot_id:
-        if session.vault.conditional and at.pointer.entry(snapshot_id):
+    seen = await session.seen(label)
+    if at.written != snapshot_id:
+        if session.vault.conditional and at.pointer.entry(snapshot_id) and may_write_pointer(session, at):
             entries = [entry for entry in at.pointer.entries or () if entry.info.snapshot_id != snapshot_id]
-            moved = at.pointer.moved(at.pointer.snapshot_id, updated_at=session.stamp(), entries=entries)
-            await session.vault.put(file, write_pointer(moved), match=at.match)
+            moved = next_pointer(session, at, label, at.pointer.snapshot_id, entries, seen=seen)
+            await put_pointer(session, at, moved)
         return
     found.listing.need_complete("choosing the newest snapshot left")
     left = await _prove(session, found.without(snapshot_id, "it is to be deleted"))
+    if not left.whole and session.trust.pins:
+        # What this client does not trust is still somebody's memory.
+        session = session.open()
+        others = await survey(session, label, None, listing=found.listing, prove=True)
+        left = await _prove(session, others.without(snapshot_id, "it is to be deleted"))
+    elif left.whole and not may_write_pointer(session, at):
+        msg = (
+            f"snapshot {snapshot_id} is the latest of label {label!r}, and the pointer to it is signed: deleting it "
+            "moves the pointer, which needs signer="
+        )
+        raise ColonyMemoryError(msg)
     if not left.whole:
-        await session.vault.delete(file)
+        await session.vault.delete(latest_filename(label))
+        session.heads.pop(label, None)
         return
-    moved = at.pointer.moved(left.whole[0].snapshot_id, updated_at=session.stamp(), entries=left.whole_entries)
-    await session.vault.put(file, write_pointer(moved), match=at.match)
+    moved = next_pointer(session, at, label, left.whole[0].snapshot_id, left.whole_entries, seen=seen)
+    await put_pointer(session, at, moved)

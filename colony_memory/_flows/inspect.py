@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._constants import NO_DEFAULT
-from colony_memory._flows.label import find_pointer, survey
+from colony_memory._flows.label import settle, survey
+from colony_memory._flows.pointer import check_rollback, find_pointer
 from colony_memory._flows.read import restore
 from colony_memory._names import id_order, manifest_filename, read_filename, require_id, require_label
-from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, SnapshotNotFound, UntrustedSnapshot
+from colony_memory.exceptions import (
+    ColonyMemoryError,
+    RollbackDetected,
+    SnapshotCorrupt,
+    SnapshotNotFound,
+    UntrustedSnapshot,
+)
 from colony_memory.reports import Fact, LabelMap, SnapshotCheck, SnapshotDiff, VaultMap, VerifyReport, compare
 from colony_memory.snapshot import SnapshotInfo, check_documents, read_documents, read_manifest
-from colony_memory.trust import judge
+from colony_memory.trust import OPEN, check_newer, previous_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from colony_memory._flows.label import Survey
+    from colony_memory._flows.pointer import PointerRead
     from colony_memory._flows.session import Session
     from colony_memory._vault import Listing
+    from colony_memory.catalog import Pointer
     from colony_memory.snapshot import Manifest
 
 
@@ -31,23 +41,51 @@ async def verify(session: Session, *, label: str, snapshot_id: str | None) -> Ve
     """See :meth:`colony_memory.ColonyMemory.verify`."""
     label = require_label(label)
     if snapshot_id is not None:
-        check = await _check(session, label, require_id(snapshot_id))
+        check = await check_snapshot(session, label, require_id(snapshot_id))
         if check is None:
             msg = f"no snapshot {snapshot_id!r} for label {label!r}"
             raise SnapshotNotFound(msg)
-        return VerifyReport(label, (check,))
+        return VerifyReport(label, (check,), forged=_forged((check,)))
     at = await find_pointer(session, label)
     listing = await session.vault.list(f"cmem.{label}.")
     listing.need_complete("verifying every snapshot")
-    found = [await _check(session, label, each) for each in _ids(listing, label)]
-    checks = tuple(check for check in found if check is not None)
-    head = at.pointer.snapshot_id if at.pointer else None
+    found = [await check_snapshot(session, label, each, at=at) for each in _ids(listing, label)]
+    checks = _link(session, label, tuple(check for check in found if check is not None))
+    ids = {check.snapshot_id for check in checks}
     problem = at.problem
-    if head is not None and head not in {check.snapshot_id for check in checks}:
-        problem = f"the pointer names snapshot {head}, which is not there"
+    if at.written is not None and at.written not in ids:
+        problem = f"the pointer names snapshot {at.written}, which is not there"
     if not checks and at.text is None:
         problem = None  # nothing was ever saved
-    return VerifyReport(label, checks, head, problem)
+    pointer: Fact = "unchecked"
+    if session.trust.pins and at.text is not None:
+        signed = at.pointer is not None and at.pointer.signed
+        pointer = "ok" if at.issuer else "bad" if signed or at.pointer is None else "missing"
+        if pointer == "missing" and session.trust.accept_legacy_pointer:
+            problem = None
+    removed: tuple[str, ...] = ()
+    # A vault without conditional upload keeps rows of what was pruned.
+    if at.pointer is not None and (at.issuer or session.vault.conditional):
+        removed = tuple(
+            entry.info.snapshot_id for entry in at.pointer.entries or () if entry.info.snapshot_id not in ids
+        )
+        problem = problem or _newer_problem(session, label, at.pointer, checks)
+        if removed and problem is None:
+            problem = f"snapshot {removed[0]} is listed by the pointer, and is not there"
+    rollback, told = await _check_rollback(session, label, at)
+    problem = problem or told
+    return VerifyReport(
+        label,
+        checks,
+        at.written,
+        problem,
+        pointer=pointer,
+        rollback=rollback,
+        generation=at.pointer.generation if at.pointer else 0,
+        removed=removed,
+        forged=_forged(checks),
+        gaps=tuple(check.snapshot_id for check in checks[:-1] if check.chain == "missing"),
+    )
 
 
 def _ids(listing: Listing, label: str) -> list[str]:
@@ -57,16 +95,84 @@ def _ids(listing: Listing, label: str) -> list[str]:
     return sorted(ids, key=id_order, reverse=True)
 
 
-async def _check(session: Session, label: str, snapshot_id: str) -> SnapshotCheck | None:
-    """Read every byte of one snapshot; None where it is not there."""
-    stored = await session.vault.get(manifest_filename(label, snapshot_id))
+def _forged(checks: Iterable[SnapshotCheck]) -> tuple[str, ...]:
+    return tuple(
+        check.snapshot_id for check in checks if "bad" in (check.trust, check.catalog) or check.signature == "bad"
+    )
+
+
+def _newer_problem(session: Session, label: str, pointer: Pointer, checks: Iterable[SnapshotCheck]) -> str | None:
+    """What a trusted snapshot that the proven pointer does not know says of that pointer."""
+    for check in checks:
+        if check and check.catalog == "missing" and id_order(check.snapshot_id) > id_order(pointer.snapshot_id):
+            try:
+                check_newer(label, pointer.snapshot_id, _manifest(session, label, check.snapshot_id).raw)
+            except RollbackDetected as error:
+                return str(error)
+    return None
+
+
+async def _check_rollback(session: Session, label: str, at: PointerRead) -> tuple[Fact, str | None]:
+    try:
+        compared = check_rollback(session, label, at, seen=await session.seen(label))
+    except RollbackDetected as error:
+        return "bad", str(error)
+    return "ok" if compared else "unchecked", None
+
+
+def _link(session: Session, label: str, checks: tuple[SnapshotCheck, ...]) -> tuple[SnapshotCheck, ...]:
+    """Follow ``previous`` from each snapshot to the one before it."""
+    by_id = {check.snapshot_id: check for check in checks}
+    out = []
+    for check in checks:
+        before = previous_of(_manifest(session, label, check.snapshot_id).raw) if check.manifest == "ok" else None
+        if before is None:
+            out.append(check)
+            continue
+        previous, digest = before
+        there = by_id.get(previous)
+        fact: Fact = "missing"
+        problem = check.problem
+        if there is not None:
+            same = there.manifest == "ok" and _manifest(session, label, previous).sha256 == digest
+            fact = "ok" if same else "bad"
+            if not same:
+                problem = problem or f"snapshot {previous} before it is not the one that its writer saw"
+        out.append(replace(check, chain=fact, previous=previous, problem=problem))
+    return tuple(out)
+
+
+def _manifest(session: Session, label: str, snapshot_id: str) -> Manifest:
+    return session.manifests[manifest_filename(label, snapshot_id)]
+
+
+async def check_snapshot(
+    session: Session, label: str, snapshot_id: str, *, at: PointerRead | None = None
+) -> SnapshotCheck | None:
+    """Read every byte of one snapshot; None where it is not there. ``at`` is the label's pointer."""
+    file = manifest_filename(label, snapshot_id)
+    stored = await session.vault.get(file)
     if stored is None:
         return None
     try:
         manifest = read_manifest(stored.content, label=label, snapshot_id=snapshot_id)
     except SnapshotCorrupt as error:
         return SnapshotCheck(snapshot_id, manifest="bad", problem=str(error))
+    session.manifests[file] = manifest
     signature, problem = _check_signature(manifest)
+    trust: Fact = "unchecked"
+    if session.trust.pins:
+        try:
+            session.trust.judge(manifest.raw)
+            trust = "ok"
+        except UntrustedSnapshot as error:
+            trust, problem = "bad", str(error)
+    catalog: Fact = "unchecked"
+    if at is not None and at.pointer is not None and at.pointer.entries is not None:
+        entry = at.pointer.entry(snapshot_id)
+        catalog = "missing" if entry is None else "ok" if entry.manifest_sha256 == manifest.sha256 else "bad"
+        if catalog == "bad":
+            problem = problem or f"the manifest of snapshot {snapshot_id} is not the one that the pointer lists"
     read = await session.vault.get_many(manifest.part_files)
     texts = {name: file.content if file else None for name, file in read.items()}
     parts: Fact = "missing" if None in texts.values() else "ok"
@@ -80,14 +186,25 @@ async def _check(session: Session, label: str, snapshot_id: str) -> SnapshotChec
             parts = "bad"
         elif parts == "ok" and manifest.info.byte_size <= session.max_bytes:
             digest = "bad"
-    return SnapshotCheck(snapshot_id, "ok", parts, digest, signature, manifest.info.issuer, problem)
+    return SnapshotCheck(
+        snapshot_id,
+        "ok",
+        parts,
+        digest,
+        signature,
+        manifest.info.issuer,
+        problem,
+        trust=trust,
+        catalog=catalog,
+        previous=manifest.info.parent_id,
+    )
 
 
 def _check_signature(manifest: Manifest) -> tuple[Fact, str | None]:
     if not manifest.info.signed:
         return "missing", None
     try:
-        judge(manifest.raw, verify=True)
+        OPEN.judge(manifest.raw)
     except UntrustedSnapshot as error:
         return "bad", str(error)
     except ColonyMemoryError as error:
@@ -106,7 +223,14 @@ async def diff(
 async def _documents(session: Session, side: str | Mapping[str, str] | None, label: str) -> Mapping[str, str]:
     if side is None or isinstance(side, str):
         documents: dict[str, str] = await restore(
-            session, label=label, snapshot_id=side, verify=True, names=None, fallback=False, default=NO_DEFAULT
+            session,
+            label=label,
+            snapshot_id=side,
+            verify=True,
+            names=None,
+            fallback=False,
+            at_least=None,
+            default=NO_DEFAULT,
         )
         return documents
     check_documents(dict(side))
@@ -137,15 +261,16 @@ async def inspect(session: Session) -> VaultMap:
 async def _map_label(session: Session, label: str, listing: Listing) -> LabelMap:
     at = await find_pointer(session, label)
     found: Survey = await survey(session, label, at.pointer, listing=listing)
-    newest: SnapshotInfo | None = found.whole[0] if found.whole else None
-    head = at.pointer.snapshot_id if at.pointer else None
+    whole = found.marked(settle(session, at, found)[0])
+    newest: SnapshotInfo | None = whole[0] if whole else None
+    head = at.written
     return LabelMap(
         label=label,
-        snapshots=len(found.whole),
-        oldest=found.whole[-1] if found.whole else None,
+        snapshots=len(whole),
+        oldest=whole[-1] if whole else None,
         newest=newest,
-        plain_bytes=sum(info.byte_size for info in found.whole),
-        stored_bytes=sum(info.stored_bytes for info in found.whole),
+        plain_bytes=sum(info.byte_size for info in whole),
+        stored_bytes=sum(info.stored_bytes for info in whole),
         head=head,
         dangling=head is None or manifest_filename(label, head) not in listing.files,
         broken=found.broken,

@@ -1,4 +1,4 @@
-"""One label as the vault shows it: its pointer, and every snapshot that is there."""
+"""One label as the vault shows it: every snapshot that is there, and the one that restore gives."""
 
 from __future__ import annotations
 
@@ -6,50 +6,23 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from colony_memory._flows.session import log
-from colony_memory._names import id_order, latest_filename, manifest_filename, read_filename
-from colony_memory._vault import ABSENT, ANY, Listing
-from colony_memory.catalog import Entry, Pointer, read_pointer
+from colony_memory._flows.pointer import find_pointer, head_of
+from colony_memory._flows.session import log, warn
+from colony_memory._names import id_order, manifest_filename, read_filename
+from colony_memory.catalog import Entry, Pointer
 from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, UntrustedSnapshot
 from colony_memory.snapshot import Manifest, SnapshotInfo, read_manifest
-from colony_memory.trust import judge
+from colony_memory.trust import follows_signed_pointer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from colony_memory._flows.pointer import PointerRead
     from colony_memory._flows.session import Session
+    from colony_memory._vault import Listing
 
 #: Parts without a manifest that are younger may be a backup under way.
 ORPHAN_GRACE = timedelta(hours=1)
-
-
-@dataclass(frozen=True)
-class PointerRead:
-    """A pointer as it was read.
-
-    Attributes:
-        text: The file's text, None where it is not there.
-        match: The condition under which it is still the same, for :meth:`Vault.put`.
-        pointer: What it says, None where it is not there or not readable.
-        problem: What is wrong with it.
-    """
-
-    text: str | None
-    match: str
-    pointer: Pointer | None
-    problem: str | None = None
-
-
-async def find_pointer(session: Session, label: str) -> PointerRead:
-    """Read the pointer of a label."""
-    file = await session.vault.get(latest_filename(label))
-    if file is None:
-        return PointerRead(None, ABSENT, None, f"there is no pointer {latest_filename(label)}")
-    match = file.etag or ANY
-    try:
-        return PointerRead(file.content, match, read_pointer(file.content, label=label))
-    except SnapshotCorrupt as error:
-        return PointerRead(file.content, match, None, str(error))
 
 
 @dataclass(frozen=True)
@@ -61,7 +34,8 @@ class Survey:
         listing: Its files.
         entries: Every snapshot whose manifest is readable, newest first, with its digest.
         whole: Those with all their parts, newest first.
-        broken: What is wrong with each other manifest, by file name.
+        broken: What is wrong with each other manifest, by file name; those that are not trusted are among them.
+        untrusted: The errors of those, by id, newest first.
         orphans: Files of parts by id, where no manifest stands beside them.
     """
 
@@ -71,6 +45,7 @@ class Survey:
     whole: tuple[SnapshotInfo, ...]
     broken: Mapping[str, str]
     orphans: Mapping[str, tuple[str, ...]]
+    untrusted: Mapping[str, UntrustedSnapshot]
 
     @property
     def ids(self) -> set[str]:
@@ -83,6 +58,16 @@ class Survey:
         """The catalogue of what is whole."""
         whole = {info.snapshot_id for info in self.whole}
         return tuple(entry for entry in self.entries if entry.info.snapshot_id in whole)
+
+    def marked(self, at: PointerRead) -> list[SnapshotInfo]:
+        """Those that are whole, the one that the pointer names with its head."""
+        if at.pointer is None:
+            return list(self.whole)
+        digests = {entry.info.snapshot_id: entry.manifest_sha256 for entry in self.entries}
+        return [
+            replace(info, head=head_of(at.pointer, digests[info.snapshot_id]) if info.snapshot_id == at.named else "")
+            for info in self.whole
+        ]
 
     def part_files(self, snapshot_id: str) -> list[str]:
         """Part files of a snapshot that are there, by name, whatever its manifest says."""
@@ -115,7 +100,8 @@ async def survey(
         label: The label.
         pointer: Its pointer; the catalogue spares reading the manifests.
         listing: Its files, where they are known already.
-        prove: Read every manifest that this client has not read yet, and check signatures.
+        prove: Read every manifest that this client has not read yet, and check signatures. Where the client pins
+            issuers, those that a proven catalogue does not have are always read and judged.
     """
     if listing is None:
         listing = await session.vault.list(f"cmem.{label}.")
@@ -133,9 +119,12 @@ async def survey(
 
     known = {entry.info.snapshot_id: entry for entry in (pointer.entries if pointer else None) or ()}
     broken: dict[str, str] = {}
+    untrusted: dict[str, UntrustedSnapshot] = {}
     unread = [i for i in manifests if prove or i not in known]
-    read = await read_manifests(session, label, unread, broken=broken, check=prove)
+    check = prove or session.trust.pins
+    read = await read_manifests(session, label, unread, broken=broken, untrusted=untrusted, check=check)
     entries, whole = [], []
+    exact = session.trust.pins and pointer is not None and pointer.signed
     for snapshot_id in manifests:
         manifest = read.get(snapshot_id)
         if manifest is None and (snapshot_id in unread or snapshot_id not in known):
@@ -145,29 +134,43 @@ async def survey(
         own = parts.get(snapshot_id, {})
         sizes = [listing.files[name].size for name in (manifest_filename(label, snapshot_id), *own.values())]
         stored = sum(size or 0 for size in sizes) if None not in sizes else 0
+        changed = False
         if manifest:
             cut = stored > 0 and stored - (sizes[0] or 0) < manifest.blob_chars
         else:
+            # A list that tells no sizes says nothing; a proven catalogue has the exact one.
             cut = 0 < stored < entry.info.stored_bytes
+            changed = exact and 0 < entry.info.stored_bytes < stored
         missing = [seq for seq in range(entry.info.part_count) if seq not in own]
-        head = pointer is not None and pointer.snapshot_id == snapshot_id
         told = stored or entry.info.stored_bytes or (manifest.blob_chars if manifest else 0)
-        info = replace(entry.info, stored_bytes=told, head=head)
+        info = replace(entry.info, stored_bytes=told)
         entries.append(replace(entry, info=info))
         if missing:
             broken[manifest_filename(label, snapshot_id)] = f"part {missing[0]} of snapshot {snapshot_id} is missing"
-        elif cut:
-            broken[manifest_filename(label, snapshot_id)] = f"a part of snapshot {snapshot_id} is cut short"
+        elif cut or changed:
+            what = "is cut short" if cut else "was replaced by a longer one"
+            broken[manifest_filename(label, snapshot_id)] = f"a file of snapshot {snapshot_id} {what}"
         else:
             whole.append(info)
     orphans = {i: tuple(own.values()) for i, own in parts.items() if i not in manifests}
-    return Survey(label, listing, tuple(entries), tuple(whole), broken, orphans)
+    return Survey(label, listing, tuple(entries), tuple(whole), broken, orphans, untrusted)
 
 
 async def read_manifests(
-    session: Session, label: str, ids: Iterable[str], *, broken: dict[str, str], check: bool = False
+    session: Session,
+    label: str,
+    ids: Iterable[str],
+    *,
+    broken: dict[str, str],
+    untrusted: dict[str, UntrustedSnapshot],
+    check: bool,
 ) -> dict[str, Manifest]:
-    """Read manifests, at once; what is wrong with one goes into ``broken``, one that has gone is passed over."""
+    """Read manifests, at once.
+
+    What is wrong with one goes into ``broken``, and into ``untrusted`` where it is that. One that has gone is passed
+    over.
+    """
+    trust = session.trust
     out: dict[str, Manifest] = {}
     files = {manifest_filename(label, snapshot_id): snapshot_id for snapshot_id in ids}
     fetched = await session.vault.get_many(name for name in files if name not in session.manifests)
@@ -180,12 +183,59 @@ async def read_manifests(
                 session.manifests[name] = read_manifest(file.content, label=label, snapshot_id=snapshot_id)
             manifest = session.manifests[name]
             if check:
-                judge(manifest.raw, verify=True)
-        except (SnapshotCorrupt, UntrustedSnapshot) as error:
+                trust.judge(manifest.raw)
+        except SnapshotCorrupt as error:
             broken[name] = str(error)
+            continue
+        except UntrustedSnapshot as error:
+            broken[name], untrusted[snapshot_id] = str(error), error
             continue
         except ColonyMemoryError:
             # The extra that checks signatures is missing. Nobody is pinned, so nothing speaks against the snapshot.
             log(f"the signature of snapshot {snapshot_id} was not checked")
         out[snapshot_id] = manifest
     return out
+
+
+def settle(session: Session, at: PointerRead, found: Survey) -> tuple[PointerRead, UntrustedSnapshot | None]:
+    """Decide what restore gives where the client does not believe the pointer: the newest trusted whole snapshot.
+
+    Where a trusted manifest names the one before it, its writer also signed the pointer. That signature is gone, and
+    with it the proof that nothing newer was removed: the error that says so comes second, unless the client accepts
+    such pointers for good.
+    """
+    if at.distrust is None:
+        return at, None
+    newest = found.whole[0].snapshot_id if found.whole else None
+    settled = replace(at, pointer=None)
+    if newest is not None:
+        settled = replace(at, pointer=Pointer(found.label, newest, at.pointer.updated_at if at.pointer else ""))
+    manifests = (session.manifests[manifest_filename(found.label, entry.info.snapshot_id)] for entry in found.entries)
+    signed = [each.info.snapshot_id for each in manifests if follows_signed_pointer(each.raw)]
+    if not signed or session.trust.accept_legacy_pointer:
+        return settled, None
+    msg = (
+        f"{at.problem}, and it was signed when snapshot {signed[0]} was made: newer memory may have been removed or "
+        f"replaced. The newest trusted snapshot of label {found.label!r} is {newest or signed[0]}: restore it by its "
+        "id, and back it up again; where 0.1.1 writes to this label too, open it with accept_legacy_pointer=True"
+    )
+    return settled, UntrustedSnapshot(msg)
+
+
+async def believed_pointer(session: Session, label: str, *, verify: bool = True) -> tuple[PointerRead, Survey | None]:
+    """The pointer to follow, and the label where it had to be looked at for that.
+
+    Raises:
+        UntrustedSnapshot: The client does not believe the pointer, nor anything in its place.
+    """
+    at = await find_pointer(session, label, verify=verify)
+    if at.distrust is None:
+        return at, None
+    found = await survey(session, label, at.pointer)
+    found.listing.need_complete("choosing the newest trusted snapshot")
+    settled, refusal = settle(session, at, found)
+    if refusal is not None:
+        raise refusal from at.distrust
+    if settled.named is not None and not (session.trust.accept_legacy_pointer and settled.named == at.named):
+        warn(f"taking the newest trusted snapshot {settled.named} of label {label!r}: {at.problem}")
+    return settled, found

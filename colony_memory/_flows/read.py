@@ -7,18 +7,27 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._constants import NO_DEFAULT
-from colony_memory._flows.label import find_pointer, survey
+from colony_memory._flows.label import believed_pointer, read_manifests, settle, survey
+from colony_memory._flows.pointer import check_rollback, find_pointer, head_of
 from colony_memory._flows.session import warn
+from colony_memory._heads import read_head
 from colony_memory._names import id_order, manifest_filename, part_filename, read_filename, require_id, require_label
-from colony_memory.exceptions import SnapshotCorrupt, SnapshotNotFound, UnsupportedFormat, UntrustedSnapshot
+from colony_memory.exceptions import (
+    RollbackDetected,
+    SnapshotCorrupt,
+    SnapshotNotFound,
+    UnsupportedFormat,
+    UntrustedSnapshot,
+)
 from colony_memory.snapshot import Manifest, SnapshotInfo, read_documents, read_manifest
-from colony_memory.trust import judge
+from colony_memory.trust import check_newer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from colony_memory._flows.label import PointerRead
+    from colony_memory._flows.pointer import PointerRead
     from colony_memory._flows.session import Session
+    from colony_memory.catalog import Pointer
 
 # Another writer may move the pointer between reading it and reading what it names.
 _TRIES = 3
@@ -34,15 +43,20 @@ async def restore(
     verify: bool,
     names: str | Iterable[str] | None,
     fallback: bool,
+    at_least: str | int | None,
     default: Any,
 ) -> Any:
     """See :meth:`colony_memory.ColonyMemory.restore`."""
     label = require_label(label)
     if snapshot_id is not None:
         require_id(snapshot_id)
+    if at_least is not None:
+        read_head(at_least)
+        if snapshot_id is not None:
+            raise ValueError("at_least= is for the latest snapshot: leave it out where snapshot_id= names one")
     try:
         if snapshot_id is None:
-            documents = await _restore_latest(session, label, verify=verify, fallback=fallback)
+            documents = await _restore_latest(session, label, verify=verify, fallback=fallback, at_least=at_least)
         else:
             documents = await _restore_one(session, label, snapshot_id, verify=verify, fallback=fallback)
     except SnapshotNotFound:
@@ -64,14 +78,14 @@ async def load(
     """
     file = manifest_filename(label, snapshot_id)
     ahead = [part_filename(label, snapshot_id, seq) for seq in range(min(parts, _AHEAD))]
-    read = await session.vault.get_many([file, *ahead])
+    read = await session.vault.get_many([file, *ahead], session.tell)
     stored = read[file]
     if stored is None:
         msg = f"no snapshot {snapshot_id!r} for label {label!r}"
         raise SnapshotNotFound(msg)
     manifest = read_manifest(stored.content, label=label, snapshot_id=snapshot_id)
-    judge(manifest.raw, verify=verify)
-    read |= await session.vault.get_many(name for name in manifest.part_files if name not in read)
+    session.trust.judge(manifest.raw, verify=verify)
+    read |= await session.vault.get_many([name for name in manifest.part_files if name not in read], session.tell)
     texts = {name: part.content if (part := read[name]) else None for name in manifest.part_files}
     if None in texts.values() and await session.vault.get(file) is None:
         msg = f"snapshot {snapshot_id!r} for label {label!r} was deleted while it was read"
@@ -85,30 +99,70 @@ async def load(
 
 
 async def _restore_one(
-    session: Session, label: str, snapshot_id: str, *, verify: bool, fallback: bool, parts: int = 0
+    session: Session, label: str, snapshot_id: str, *, verify: bool, fallback: bool, at: PointerRead | None = None
 ) -> dict[str, str]:
+    """One snapshot; ``at`` is the pointer that names it."""
+    entry = at.pointer.entry(snapshot_id) if at and at.pointer else None
     try:
-        return (await load(session, label, snapshot_id, verify=verify, parts=parts))[1]
+        parts = entry.info.part_count if entry else 0
+        manifest, documents = await load(session, label, snapshot_id, verify=verify, parts=parts)
+        if entry and at and at.issuer and manifest.sha256 != entry.manifest_sha256:
+            msg = (
+                f"snapshot {snapshot_id} of label {label!r} is another one than the signed pointer names: its manifest "
+                "was replaced"
+            )
+            raise UntrustedSnapshot(msg)
     except (SnapshotCorrupt, UntrustedSnapshot) as error:
         if not fallback:
             raise
         return await _restore_newest(session, label, verify=verify, skip={snapshot_id: str(error)}, first=error)
+    if at is not None and at.pointer is not None:
+        if at.issuer:
+            await _look_for_newer(session, label, at.pointer)
+        head = head_of(at.pointer, manifest.sha256)
+        await session.note(label, head, proven=at.issuer is not None)
+    return documents
 
 
-async def _restore_latest(session: Session, label: str, *, verify: bool, fallback: bool) -> dict[str, str]:
+async def _restore_latest(
+    session: Session, label: str, *, verify: bool, fallback: bool, at_least: str | int | None
+) -> dict[str, str]:
     tried: str | None = None
     for _ in range(_TRIES):
-        at = await find_pointer(session, label)
+        at, found = await believed_pointer(session, label, verify=verify)
+        if found is not None and at.pointer is None and found.untrusted:
+            raise next(iter(found.untrusted.values()))
+        watched = check_rollback(session, label, at, seen=await session.seen(label), at_least=at_least)
         if at.pointer is None or at.pointer.snapshot_id == tried:
             break
         tried = at.pointer.snapshot_id
         try:
-            entry = at.pointer.entry(tried)
-            parts = entry.info.part_count if entry else 0
-            return await _restore_one(session, label, tried, verify=verify, fallback=fallback, parts=parts)
+            return await _restore_one(session, label, tried, verify=verify, fallback=fallback, at=at)
         except SnapshotNotFound:
             continue
+    if watched and at.pointer is not None:
+        msg = (
+            f"label {label!r}: {_problem(at)}, so the newest memory was removed; to accept what is left, restore a "
+            "snapshot by its id and back it up again"
+        )
+        raise RollbackDetected(msg)
     return await _restore_newest(session, label, verify=verify, at=at, skip_errors=fallback)
+
+
+async def _look_for_newer(session: Session, label: str, pointer: Pointer) -> None:
+    """Look for trusted snapshots that are newer than what a proven pointer names: it may be an older one."""
+    listing = await session.vault.list(f"cmem.{label}.")
+    found = (read_filename(name) for name in listing.files)
+    ids = [f.snapshot_id for f in found if f and f.label == label and f.snapshot_id and f.seq is None]
+    newer = [i for i in ids if id_order(i) > id_order(pointer.snapshot_id) and pointer.entry(i) is None]
+    read = await read_manifests(session, label, newer, broken={}, untrusted={}, check=True)
+    for manifest in read.values():
+        check_newer(label, pointer.snapshot_id, manifest.raw)
+    if read:
+        warn(
+            f"label {label!r} has {max(read, key=id_order)}, newer than {pointer.snapshot_id}, which its pointer names:"
+            " a backup that did not finish or met another client's, or a pointer that was put back"
+        )
 
 
 async def _restore_newest(
@@ -127,6 +181,8 @@ async def _restore_newest(
     found = (read_filename(name) for name in listing.files)
     ids = [f.snapshot_id for f in found if f and f.label == label and f.snapshot_id and f.seq is None]
     problems = dict(skip or {})
+    # What a client that pins issuers refuses may be anyone's, and must not keep it from its own.
+    pins = session.trust.pins
     for snapshot_id in sorted(ids, key=id_order, reverse=True):
         if snapshot_id in problems:
             continue
@@ -136,7 +192,8 @@ async def _restore_newest(
             continue
         except (SnapshotCorrupt, UntrustedSnapshot) as error:
             # A newer format or a foreign signature is not damage: going back silently would lose newer memory.
-            if isinstance(error, (UnsupportedFormat, UntrustedSnapshot)) and not skip_errors:
+            foreign = isinstance(error, UntrustedSnapshot) and not pins
+            if (isinstance(error, UnsupportedFormat) or foreign) and not skip_errors:
                 raise
             problems[snapshot_id], first = str(error), first or error
             continue
@@ -161,19 +218,31 @@ def _problem(at: PointerRead) -> str:
 async def latest(session: Session, *, label: str) -> SnapshotInfo | None:
     """See :meth:`colony_memory.ColonyMemory.latest`."""
     label = require_label(label)
-    at = await find_pointer(session, label)
+    at, found = await believed_pointer(session, label)
+    watched = check_rollback(session, label, at, seen=await session.seen(label))
     if at.pointer is not None:
         file = await session.vault.get(at.pointer.manifest_file)
         if file is not None:
             manifest = read_manifest(file.content, label=label, snapshot_id=at.pointer.snapshot_id)
+            if session.trust.pins:
+                session.trust.judge(manifest.raw)
             entry = at.pointer.entry(manifest.info.snapshot_id)
+            if entry and at.issuer and entry.manifest_sha256 != manifest.sha256:
+                msg = (
+                    f"the manifest of snapshot {manifest.info.snapshot_id} is not the one that the signed pointer names"
+                )
+                raise UntrustedSnapshot(msg)
             stored = entry.info.stored_bytes if entry and entry.manifest_sha256 == manifest.sha256 else 0
-            return replace(manifest.info, stored_bytes=stored, head=True)
-    found = await survey(session, label, None)
+            return replace(manifest.info, stored_bytes=stored, head=head_of(at.pointer, manifest.sha256))
+        if watched:
+            raise RollbackDetected(f"label {label!r}: {_problem(at)}, so the newest memory was removed")
+    found = found or await survey(session, label, None)
     found.listing.need_complete("choosing the newest snapshot")
     if found.whole:
         warn(f"the newest whole snapshot of label {label!r} is {found.whole[0].snapshot_id}: {_problem(at)}")
         return found.whole[0]
+    if found.untrusted:
+        raise next(iter(found.untrusted.values()))
     if found.broken or at.text is not None:
         problem = "; ".join([_problem(at), *found.broken.values()])
         msg = f"label {label!r} has no snapshot that can be restored: {problem}"
@@ -195,5 +264,5 @@ async def list_snapshots(session: Session, *, label: str | None) -> list[Snapsho
         found = await survey(session, each, at.pointer, listing=listing)
         for problem in found.broken.values():
             warn(f"a snapshot of label {each!r} is left out of the list: {problem}")
-        out += found.whole
+        out += found.marked(settle(session, at, found)[0])
     return sorted(out, key=lambda info: id_order(info.snapshot_id), reverse=True)

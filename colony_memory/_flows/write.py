@@ -10,13 +10,22 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from colony_memory._flows.delete import delete_files, in_flight, make_room, plan_for, sweep
-from colony_memory._flows.label import ORPHAN_GRACE, PointerRead, Survey, find_pointer, survey
+from colony_memory._flows.label import ORPHAN_GRACE, Survey, settle, survey
+from colony_memory._flows.pointer import (
+    PointerRead,
+    check_rollback,
+    find_pointer,
+    head_of,
+    next_pointer,
+    put_pointer,
+    require_same,
+)
 from colony_memory._flows.read import load
 from colony_memory._flows.session import log, warn
 from colony_memory._json import printable
 from colony_memory._names import id_order, latest_filename, manifest_filename, new_id, require_label
-from colony_memory._vault import ANY, Changed, Unanswered
-from colony_memory.catalog import Entry, Pointer, write_pointer
+from colony_memory._vault import Changed, Unanswered
+from colony_memory.catalog import Entry, write_pointer
 from colony_memory.exceptions import (
     BackupUncertain,
     ColonyMemoryError,
@@ -24,9 +33,11 @@ from colony_memory.exceptions import (
     PruneIncomplete,
     QuotaExceeded,
     RateLimited,
+    RollbackDetected,
     VaultError,
 )
 from colony_memory.retention import Retention
+from colony_memory.signing import did_key_of
 from colony_memory.snapshot import (
     MAX_FILE_BYTES,
     BuiltSnapshot,
@@ -38,9 +49,12 @@ from colony_memory.snapshot import (
 
 if TYPE_CHECKING:
     from colony_memory._flows.session import Session
+    from colony_memory.catalog import Pointer
     from colony_memory.signing import Signer
 
 _TRIES = 5
+# What a signature adds to a pointer, at most.
+_SIGNATURE_CHARS = 300
 
 
 @dataclass
@@ -51,14 +65,22 @@ class _Known:
     entries: tuple[Entry, ...]
     survey: Survey | None
     ids: set[str] = field(default_factory=set)
+    seen: list[str] = field(default_factory=list)
+    rolled_back: bool = False
+    unsigned: bool = False
+    doubt: str | None = None
+
+    @property
+    def first(self) -> bool:
+        """Whether the label has no files yet."""
+        return self.survey is not None and not self.survey.listing.files
 
     @property
     def head(self) -> Entry | None:
         """The snapshot that the pointer names, else the newest there is."""
-        named = self.at.pointer.snapshot_id if self.at.pointer else None
         entries = self.survey.whole_entries if self.survey else self.entries
         newest = entries[0] if entries else None
-        return next((entry for entry in entries if entry.info.snapshot_id == named), newest)
+        return next((entry for entry in entries if entry.info.snapshot_id == self.at.named), newest)
 
 
 async def backup(
@@ -80,12 +102,19 @@ async def backup(
         raise ValueError(msg)
     policy = policy_of(prune_keep, retention)
     documents, signer = dict(documents), signer or session.signer
+    issuer = None if signer is None else did_key_of(signer)
+    session.trust.check_signer(issuer)
     known = await _look(session, label, survey_all=policy is not None)
-    if policy is not None and known.survey is not None and not known.survey.listing.complete:
-        warn(f"the vault's list of label {label!r} is cut: the backup is made, and nothing is removed")
+    if policy is not None and known.doubt:
+        warn(f"{known.doubt}: the backup is made, and nothing is removed")
         policy = None
-    if skip_unchanged:
-        same = await _unchanged(session, known, documents, label, signer)
+    if signer is None and known.at.pointer is not None and known.at.pointer.signed:
+        warn(
+            f"label {label!r} was signed until now, and this snapshot and the pointer to it are not: clients that "
+            "trust the signer refuse both; give signer= to go on signing"
+        )
+    if skip_unchanged and not known.rolled_back:
+        same = await _unchanged(session, known, documents, label, issuer)
         if same is not None:
             return same
 
@@ -96,23 +125,25 @@ async def backup(
         planned = plan_for(session, known.survey, policy, known.at, new=built.info)
         remove = {info.snapshot_id for info in planned.plan.remove}
         entries = planned.note(entry for entry in entries if entry.info.snapshot_id not in remove)
-    moved = _moved(session, known.at, built, entries)
-    grows = len(write_pointer(moved)) - len(known.at.text or "")
-    at, gone = await _ensure_fits(session, known, built, policy, need=built.info.stored_bytes + max(0, grows))
+    moved = _moved(session, known, known.at, built, entries)
+    grows = len(write_pointer(moved)) + (_SIGNATURE_CHARS if signer else 0) - len(known.at.text or "")
+    need = built.info.stored_bytes + max(0, grows)
+    gone = await _ensure_fits(session, known, built, policy, need=need)
+    at = await find_pointer(session, label) if gone else known.at
+    if signer is not None and known.unsigned:
+        at = await _sign_first(session, known, at, signer)
     await _write_files(session, label, built)
-    if at is not known.at:
-        moved = _moved(session, at, built, entries)
-    first = known.survey is not None and not known.survey.listing.files
-    info = await _advance(session, at, moved, built, on_conflict, first=first)
+    moved = _moved(session, known, at, built, entries)
+    info = await _advance(session, known, at, moved, built, on_conflict=on_conflict, signer=signer)
     session.good.add(info.snapshot_id)
     if known.survey is not None and policy is not None and info.head:
         await _apply_retention(session, known.survey, remove - gone, cost=len(built.files) + 1)
     return info
 
 
-def _moved(session: Session, at: PointerRead, built: BuiltSnapshot, entries: list[Entry]) -> Pointer:
-    pointer = at.pointer or Pointer(built.info.label, built.info.snapshot_id, "")
-    return pointer.moved(built.info.snapshot_id, updated_at=session.stamp(), entries=entries)
+def _moved(session: Session, known: _Known, at: PointerRead, built: BuiltSnapshot, entries: list[Entry]) -> Pointer:
+    info = built.info
+    return next_pointer(session, at, info.label, info.snapshot_id, entries, seen=known.seen, first=known.first)
 
 
 def policy_of(keep: int | None, retention: Retention | None) -> Retention | None:
@@ -134,29 +165,41 @@ def policy_of(keep: int | None, retention: Retention | None) -> Retention | None
 
 async def _look(session: Session, label: str, *, survey_all: bool) -> _Known:
     """Read the pointer, and list only where it does not tell what is there."""
-    at = await find_pointer(session, label)
+    raw = at = await find_pointer(session, label)
     entries = (at.pointer.entries if at.pointer else None) or ()
-    ids = {entry.info.snapshot_id for entry in entries}
-    if label in session.newest:
-        ids.add(session.newest[label])
-    if at.pointer is not None:
-        ids.add(at.pointer.snapshot_id)
-        if at.pointer.entry(at.pointer.snapshot_id) and not survey_all:
-            return _Known(at, entries, None, ids)
-    found = await survey(session, label, at.pointer)
-    left_out = in_flight(session, found, at.pointer)
-    known = tuple(entry for entry in found.whole_entries if entry.info.snapshot_id not in left_out)
-    return _Known(at, known, found, ids | found.ids)
+    known = _Known(at, entries, None, {entry.info.snapshot_id for entry in entries}, await session.seen(label))
+    known.ids |= {each for each in (session.newest.get(label), at.written) if each is not None}
+    if at.pointer is None or not at.pointer.entry(at.pointer.snapshot_id) or survey_all:
+        found = await survey(session, label, at.pointer)
+        at, refusal = settle(session, at, found)
+        left_out = in_flight(session, found, at.pointer)
+        known.entries = tuple(entry for entry in found.whole_entries if entry.info.snapshot_id not in left_out)
+        known.at, known.survey, known.ids = at, found, known.ids | found.ids
+        known.unsigned = raw.distrust is not None and refusal is None and not session.trust.accept_legacy_pointer
+        if refusal is not None:
+            known.doubt = str(refusal)
+        elif not found.listing.complete:
+            known.doubt = f"the vault's list of label {label!r} is cut"
+        if refusal is not None and not survey_all:
+            warn(f"{refusal}; the backup is made")
+    try:
+        check_rollback(session, label, at, seen=known.seen)
+    except RollbackDetected as error:
+        warn(f"{error}. The backup is made")
+        known.rolled_back = True
+    return known
 
 
 async def _unchanged(
-    session: Session, known: _Known, documents: dict[str, str], label: str, signer: Signer | None
+    session: Session, known: _Known, documents: dict[str, str], label: str, issuer: str | None
 ) -> SnapshotInfo | None:
     """The snapshot that the pointer names if it holds just these documents under the same trust, and is whole."""
     head, at = known.head, known.at
-    if head is None or at.pointer is None or at.pointer.snapshot_id != head.info.snapshot_id:
+    if head is None or at.pointer is None or at.named != head.info.snapshot_id:
         return None
-    info, issuer = head.info, getattr(signer, "did_key", None)
+    if at.distrust is not None and not session.trust.accept_legacy_pointer:
+        return None  # the pointer has to be signed
+    info = head.info
     if info.doc_names != [printable(name) for name in sorted(documents)] or info.issuer != issuer:
         return None
     if await session.vault.compute(digest, documents) != info.plaintext_sha256:
@@ -165,15 +208,32 @@ async def _unchanged(
     whole = next((each for each in found.whole if each.snapshot_id == info.snapshot_id), None)
     if whole is None:
         return None
-    if signer is not None and info.snapshot_id not in session.good:
-        # The catalogue is not signed: what it says of a signature is looked up.
+    if issuer is not None and at.issuer is None and info.snapshot_id not in session.good:
+        # What a catalogue says of a signature is looked up, unless the catalogue itself is signed.
         try:
             await load(session, label, info.snapshot_id, verify=True)
         except (ValueError, ColonyMemoryError) as error:
             if isinstance(error, VaultError):
                 raise
             return None
-    return replace(whole, reused=True, head=True)
+    return replace(whole, reused=True, head=head_of(at.pointer, head.manifest_sha256))
+
+
+async def _sign_first(session: Session, known: _Known, at: PointerRead, signer: Signer) -> PointerRead:
+    """Sign the pointer to the snapshot that it names, before the first snapshot that says that pointers are signed.
+
+    A crash between that snapshot and its pointer would otherwise look like a signature that was taken away.
+    """
+    if known.head is None or at.distrust is None:
+        return at
+    label = at.pointer.label if at.pointer else known.head.info.label
+    try:
+        await require_same(session, at, label)
+        signed = next_pointer(session, at, label, known.head.info.snapshot_id, known.entries, seen=known.seen)
+        await put_pointer(session, at, signed, signer=signer)
+    except Changed:
+        pass  # another writer; the pointer is looked at again when it is moved
+    return await find_pointer(session, label)
 
 
 def _build(
@@ -196,10 +256,10 @@ def _build(
 
 async def _ensure_fits(
     session: Session, known: _Known, built: BuiltSnapshot, policy: Retention | None, *, need: int
-) -> tuple[PointerRead, set[str]]:
+) -> set[str]:
     """Refuse before the first write what cannot fit; with a retention, let what it removes anyway go first.
 
-    Gives the pointer as it is then, and the ids that are gone.
+    Gives the ids that are gone.
     """
     for name, text in built.files.items():
         if len(text) > MAX_FILE_BYTES:
@@ -211,12 +271,12 @@ async def _ensure_fits(
             raise QuotaExceeded(msg, needed=len(text), available=MAX_FILE_BYTES)
     available = await _available(session)
     if available is None or need <= available:
-        return known.at, set()
+        return set()
     if policy is not None and known.survey is not None:
-        room = await make_room(session, known.at, known.survey, built.info, policy, missing=need - available)
+        gone = await make_room(session, known.at, known.survey, built.info, policy, missing=need - available)
         available = await _available(session)
         if available is None or need <= available:
-            return room
+            return gone
     msg = (
         f"snapshot not written: it takes about {need} bytes and {available} are free in the vault; prune() old "
         "snapshots, give backup() a retention, or save less"
@@ -240,6 +300,7 @@ async def _write_files(session: Session, label: str, built: BuiltSnapshot) -> No
         for name in parts:
             tried[name] = [name]
             await session.vault.put(name, built.files[name])
+            session.tell("upload", name, len(tried), len(built.files))
         if abs(session.now() - started) > ORPHAN_GRACE / 2:
             await _still_there(session, label, parts)
     except ColonyMemoryError as error:
@@ -247,6 +308,7 @@ async def _write_files(session: Session, label: str, built: BuiltSnapshot) -> No
         raise
     try:
         await session.vault.put(built.manifest_file, built.files[built.manifest_file])
+        session.tell("upload", built.manifest_file, len(built.files), len(built.files))
     except Unanswered as error:
         msg = (
             f"snapshot {built.info.snapshot_id} of label {label!r} may or may not be stored: {error}; "
@@ -280,22 +342,28 @@ async def _remove_leftovers(
 
 
 async def _advance(
-    session: Session, at: PointerRead, moved: Pointer, built: BuiltSnapshot, on_conflict: str, *, first: bool
+    session: Session,
+    known: _Known,
+    at: PointerRead,
+    moved: Pointer,
+    built: BuiltSnapshot,
+    *,
+    on_conflict: str,
+    signer: Signer | None,
 ) -> SnapshotInfo:
     """Move the pointer to the new snapshot, unless another writer was there first.
 
-    Without conditional upload it is read once more just before, but not for the ``first`` snapshot of a label, which
+    Without conditional upload it is read once more just before, but not for the first snapshot of a label, which
     nobody else has seen.
     """
     mine, file = built.info.snapshot_id, latest_filename(moved.label)
     diverged: str | None = None
+    first = known.first
     for _ in range(_TRIES):
         try:
-            if not first and (not session.vault.conditional or at.match == ANY):
-                now = await find_pointer(session, moved.label)
-                if now.text != at.text:
-                    raise Changed("the pointer is another one now")
-            await session.vault.put(file, write_pointer(moved), match=at.match)
+            if not first:
+                await require_same(session, at, moved.label)
+            head = await put_pointer(session, at, moved, signer=signer)
         except Changed:
             first = False
             before, at = at, await find_pointer(session, moved.label)
@@ -313,9 +381,9 @@ async def _advance(
             await _remove_leftovers(session, moved.label, {mine: [built.manifest_file, *parts]}, error)
             raise
         else:
-            return replace(built.info, head=True, diverged_from=diverged)
-        theirs = at.pointer.snapshot_id if at.pointer else None
-        if theirs != (before.pointer.snapshot_id if before.pointer else None):
+            return replace(built.info, head=head, diverged_from=diverged)
+        theirs = at.written
+        if theirs != before.written:
             if on_conflict == "raise":
                 msg = (
                     f"another client saved snapshot {theirs} of label {moved.label!r} in between: yours is stored and "
@@ -324,24 +392,23 @@ async def _advance(
                 )
                 raise ConflictDetected(msg, theirs=theirs, snapshot_id=mine)
             diverged = theirs or diverged
-        if theirs is not None and id_order(theirs) > id_order(mine):
+        believed = at.distrust is None or session.trust.accept_legacy_pointer
+        if theirs is not None and believed and id_order(theirs) > id_order(mine):
             # The pointer never moves to an older snapshot.
             return replace(built.info, diverged_from=theirs)
-        moved = _merge(at, moved)
+        moved = _moved(session, known, at, built, _merge(at, moved))
     msg = f"the pointer {file} kept changing: snapshot {mine} is stored and listed, but it is not the latest"
-    raise ConflictDetected(msg, theirs=at.pointer.snapshot_id if at.pointer else None, snapshot_id=mine)
+    raise ConflictDetected(msg, theirs=at.written, snapshot_id=mine)
 
 
-def _merge(at: PointerRead, moved: Pointer) -> Pointer:
-    """The pointer to write over another writer's: its generation and catalogue, and our snapshot."""
-    theirs = at.pointer
-    if theirs is None:
-        return moved
+def _merge(at: PointerRead, moved: Pointer) -> list[Entry]:
+    """The catalogue to write over another writer's: theirs, and our snapshot."""
+    theirs = at.pointer.entries if at.pointer else None
+    entries = {entry.info.snapshot_id: entry for entry in (moved.entries if theirs is None else theirs) or ()}
     own = moved.entry(moved.snapshot_id)
-    entries = {entry.info.snapshot_id: entry for entry in theirs.entries or moved.entries or ()}
     if own is not None:
         entries[moved.snapshot_id] = own
-    return theirs.moved(moved.snapshot_id, updated_at=moved.updated_at, entries=entries.values())
+    return list(entries.values())
 
 
 async def _apply_retention(session: Session, found: Survey, remove: set[str], *, cost: int) -> None:
