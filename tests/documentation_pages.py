@@ -43,7 +43,7 @@ _VARYING = (
     (r"\b\d+(\.\d)? [kMGT]?B\b", "SIZE"),
     (r"\(\d+ %\)", "(SHARE)"),
 )
-_NEEDED = {"Ed25519Signer": "cryptography", 'AsyncColonyMemory(api_key="': "httpx"}
+_NEEDED = {"read_last_run": "platformdirs", "Ed25519Signer": "cryptography", 'AsyncColonyMemory(api_key="': "httpx"}
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def _with_options_of_backup(run: Callable[..., int]) -> Callable[..., int]:
     """Give a verb the arguments of ``backup`` in the place of its ``**options``."""
     own, theirs = inspect.signature(run).parameters, inspect.signature(backup.run).parameters
     hints = {**get_type_hints(backup.run, include_extras=True), **get_type_hints(run, include_extras=True)}
-    merged = {**theirs, **{name: each for name, each in own.items() if each.kind is not each.VAR_KEYWORD}}
+    merged = {**{name: each for name, each in own.items() if each.kind is not each.VAR_KEYWORD}, **theirs}
     # Positional ones first, as a signature must have them; and what all verbs have comes last.
     ordered = sorted(merged.values(), key=lambda each: (each.kind, each.name == "common"))
     run.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]

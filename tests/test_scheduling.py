@@ -1,0 +1,156 @@
+"""The units, the crontab and the lines that the page about scheduling shows."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from documentation_pages import ROOT, read, read_blocks
+
+from colony_memory.cli.durations import parse_duration
+
+PAGE = ROOT / "docs" / "scheduling.md"
+UNITS = dict(
+    re.findall(r"^`~/\.config/systemd/user/([\w.-]+)`:\n\n```text\n(.*?)^```", read(PAGE), re.MULTILINE | re.DOTALL)
+)
+SERVICES = sorted(name for name in UNITS if name.endswith(".service"))
+
+
+def unit(name):
+    parser = configparser.ConfigParser(interpolation=None, strict=True)
+    parser.optionxform = str
+    parser.read_string(UNITS[name])
+    return parser
+
+
+def test_the_page_has_three_units():
+    assert sorted(UNITS) == [
+        "colony-memory-backup.service",
+        "colony-memory-backup.timer",
+        "colony-memory-watch.service",
+    ]
+
+
+def test_systemd_takes_the_units(tmp_path):
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("no systemd-analyze")
+    # It looks whether the command is there.
+    for name, text in UNITS.items():
+        assert "%h/.local/bin/colony-memory " in text or name.endswith(".timer")
+        (tmp_path / name).write_text(text.replace("%h/.local/bin/colony-memory", sys.executable))
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--user", *(str(tmp_path / name) for name in sorted(UNITS))],
+        env={"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    # It warns of what it does not know, and succeeds.
+    assert [line for line in done.stderr.splitlines() if str(tmp_path) in line or "colony-memory" in line] == []
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_the_commands_of_the_services_are_right(name):
+    pytest.importorskip("typer")
+    from colony_memory.cli.app import app, typer
+
+    service = unit(name)["Service"]
+    program, verb, *rest = service["ExecStart"].split()
+    assert program == "%h/.local/bin/colony-memory"
+    command = typer.main.get_command(app).get_command(None, verb)
+    assert command.make_context(verb, list(rest)).params["paths"] == ["%h/agent/memory"]
+    assert service["EnvironmentFile"] == "%h/.config/colony-memory/env"
+
+
+def test_systemd_waits_for_the_last_backup():
+    service = unit("colony-memory-watch.service")["Service"]
+    (patience,) = re.findall(r"--final-timeout (\S+)", service["ExecStart"])
+    assert int(service["TimeoutStopSec"]) > parse_duration(patience).total_seconds()
+
+
+def test_what_is_started_is_what_is_shown():
+    enabled = re.findall(r"systemctl --user enable --now (\S+)", read(PAGE))
+    assert sorted(enabled) == ["colony-memory-backup.timer", "colony-memory-watch.service"]
+    assert all("Install" in unit(name) for name in enabled)
+
+
+def test_the_file_of_the_key_is_made_for_its_owner_alone(tmp_path):
+    (block,) = (block for block in read_blocks(PAGE) if block.heading == "The key")
+    subprocess.run(["bash", "-euc", block.text], env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}, check=True)
+    assert (tmp_path / ".config/colony-memory/env").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_crontab_is_read_by_cron_as_it_is_meant():
+    blocks = [block for block in read_blocks(PAGE) if block.language == "crontab"]
+    assert [block.heading for block in blocks] == ["cron", "Is it working?"]
+    for block in blocks:
+        (line,) = block.text.splitlines()
+        fields, command = line.split(None, 5)[:5], line.split(None, 5)[5]
+        for field, (low, high) in zip(fields, [(0, 59), (0, 23), (1, 31), (1, 12), (0, 7)], strict=True):
+            found = re.fullmatch(r"(?:\*(?:/(\d+))?|(\d+))", field)
+            assert found, field
+            assert all(low <= int(number) <= high for number in found.groups() if number), field
+        assert "%" not in command.replace("\\%", ""), "cron ends the command at a percent sign"
+        assert "--quiet" in command
+        assert subprocess.run(["sh", "-n", "-c", command], check=False).returncode == 0
+        # The last command's exit code is the line's.
+        assert command.rpartition(";")[2].strip().startswith("colony-memory ")
+
+
+def test_a_crontab_line_is_silent_only_where_nothing_is_wrong(tmp_path):
+    pytest.importorskip("platformdirs")
+    (block,) = (block for block in read_blocks(PAGE) if block.heading == "cron" and block.language == "crontab")
+    command = block.text.strip().split(None, 5)[5]
+    env = {"HOME": str(tmp_path), "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
+
+    def run():
+        done = subprocess.run(["sh", "-c", command], env=env, capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    code, told = run()
+    assert code != 0
+    assert "colony-memory/env" in told
+    (tmp_path / ".config/colony-memory").mkdir(parents=True)
+    (tmp_path / ".config/colony-memory/env").touch()
+    code, told = run()
+    assert code == 2
+    assert told.startswith("error: ")
+    (tmp_path / "agent/memory").mkdir(parents=True)
+    (tmp_path / "agent/memory/MEMORY.md").write_text("hello")
+    assert run() == (0, "")
+
+
+def test_the_lines_of_watch_are_of_the_form_that_is_shown(tmp_path):
+    pytest.importorskip("platformdirs")
+    (block,) = (block for block in read_blocks(PAGE) if block.text.startswith("$ colony-memory watch"))
+    _, greeting, saved, unchanged, failed, *_, last = block.text.splitlines()
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory" / "MEMORY.md").write_text("hello")
+    env = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "colony_memory", "watch", "--vault", "vault", "memory"],
+        cwd=tmp_path,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        printed = [process.stdout.readline(), process.stdout.readline()]
+        process.terminate()
+        printed.append(process.stdout.read())
+        assert process.wait(20) == 0
+    shown = [greeting.replace("the hosted vault", "the vault vault"), saved, last]
+    assert [shape(line) for line in printed] == [shape(line) for line in shown]
+    assert re.fullmatch(r"TIME failed: .*; next in \w+", shape(failed))
+    assert shape(unchanged) == shape(saved).replace("saved", "unchanged since")
+
+
+def shape(line):
+    line = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME", line.strip())
+    return re.sub(r"\d{8}T\d{12}Z-[0-9a-f]{6}", "ID", line)
