@@ -1,0 +1,127 @@
+"""Pure: the export file, one snapshot in one self-contained text.
+
+An export holds the snapshot's vault files as they are, character for character: whatever digests and signatures are in
+them stay what they were, and nothing is signed anew. SNAPSHOT-FORMAT.md says what it looks like.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from colony_memory._json import load_object
+from colony_memory._names import manifest_filename, read_filename, require_id, require_label
+from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat
+from colony_memory.snapshot import read_manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from colony_memory.snapshot import SnapshotInfo
+
+__all__ = ["EXPORT_FORMAT", "Export", "read_export", "write_export"]
+
+EXPORT_FORMAT = "colony-memory/export/1"
+
+
+@dataclass(frozen=True)
+class Export:
+    """One snapshot's vault files, outside of a vault.
+
+    Names are checked, contents are not: see :class:`colony_memory.vaults.exported.ExportVault` for a vault of them,
+    which verifies and restores as any other.
+
+    Attributes:
+        label: Stream that the snapshot belongs to.
+        snapshot_id: Its id.
+        files: Text of each file by its name in a vault: the manifest and the parts.
+
+    Raises:
+        SnapshotCorrupt: A file is not of this snapshot, or the manifest is missing; ``file`` names it.
+        ValueError: The label or the id is not one.
+    """
+
+    label: str
+    snapshot_id: str
+    files: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        if require_label(self.label) != self.label:
+            msg = f"label {self.label!r} is not in the spelling of file names"
+            raise ValueError(msg)
+        require_id(self.snapshot_id)
+        for name, text in self.files.items():
+            found = read_filename(name)
+            if found is None or found[:2] != (self.label, self.snapshot_id):
+                msg = f"{name[:300]!r} is no file of snapshot {self.snapshot_id} of label {self.label!r}"
+                raise SnapshotCorrupt(msg, file=name)
+            if not isinstance(text, str) or not _is_utf8(text):
+                msg = f"the content of {name} is not text"
+                raise SnapshotCorrupt(msg, file=name)
+        manifest = manifest_filename(self.label, self.snapshot_id)
+        if manifest not in self.files:
+            msg = f"the manifest {manifest} is missing"
+            raise SnapshotCorrupt(msg, file=manifest)
+
+    @property
+    def info(self) -> SnapshotInfo:
+        """What the manifest says of the snapshot.
+
+        Raises:
+            SnapshotCorrupt: It is not one; ``UnsupportedFormat``: a newer version wrote it.
+        """
+        text = self.files[manifest_filename(self.label, self.snapshot_id)]
+        stored = sum(len(each.encode("utf-8")) for each in self.files.values())
+        info = read_manifest(text, label=self.label, snapshot_id=self.snapshot_id).info
+        return replace(info, stored_bytes=stored)
+
+
+def write_export(label: str, snapshot_id: str, files: Mapping[str, str]) -> str:
+    """The text of an export file, in ASCII.
+
+    Raises:
+        SnapshotCorrupt: A file is not of this snapshot, or the manifest is missing.
+        ValueError: The label or the id is not one.
+    """
+    checked = Export(label, snapshot_id, files)
+    raw = {"format": EXPORT_FORMAT, "label": label, "snapshot_id": snapshot_id, "files": dict(checked.files)}
+    return json.dumps(raw, indent=1) + "\n"
+
+
+def read_export(text: str) -> Export:
+    """Read the text of an export file, which anyone may have made.
+
+    Raises:
+        UnsupportedFormat: It is an export of a newer version.
+        SnapshotCorrupt: It is no export, is cut short, or holds files that are not of its snapshot.
+    """
+    try:
+        raw = load_object(text)
+    except ValueError as error:
+        msg = f"this is no export of a snapshot: {error}"
+        raise SnapshotCorrupt(msg) from error
+    kind, files = raw.get("format"), raw.get("files")
+    if isinstance(kind, str) and kind != EXPORT_FORMAT and kind.startswith("colony-memory/export/"):
+        msg = f"unsupported export format {kind[:80]!r}; a newer colony-memory may read it"
+        raise UnsupportedFormat(msg)
+    if kind != EXPORT_FORMAT:
+        msg = f"this is no export of a snapshot: its format is not {EXPORT_FORMAT!r}"
+        raise SnapshotCorrupt(msg)
+    if not isinstance(files, dict):
+        raise SnapshotCorrupt("the export has no object of files")
+    try:
+        return Export(raw.get("label"), raw.get("snapshot_id"), files)  # type: ignore[arg-type]
+    except SnapshotCorrupt:
+        raise
+    except ValueError as error:
+        msg = f"the export does not say which snapshot it is: {error}"
+        raise SnapshotCorrupt(msg) from error
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,136 @@
+"""Import and copy are stopped at every vault call: nothing is lost, and doing it again completes it."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+
+import pytest
+from counts import TRIED
+from faces import PlainVault
+from test_crash_points import WAYS
+from transfers import (
+    LARGE,
+    PART_CHARS,
+    VERSIONS,
+    backend_of,
+    contents,
+    fake,
+    files,
+    filled,
+    no_pointers,
+)
+
+from colony_memory import (
+    ColonyMemory,
+    ColonyMemoryError,
+    ColonyMemoryWarning,
+    VaultUnavailable,
+    snapshot,
+)
+from colony_memory.testing import FaultyVault
+from colony_memory.testing.faults import ProcessDied
+from colony_memory.transfer import copy, export_snapshot, import_snapshot
+
+
+@pytest.fixture(autouse=True)
+def _three_parts(monkeypatch):
+    monkeypatch.setattr(snapshot, "PART_CHARS", PART_CHARS)
+
+
+# --- stopped anywhere
+
+SCENES = {
+    "import of a first": ("import", [], 1),
+    "import of a newer": ("import", ["older", "old"], 1),
+    "import of an older": ("import", ["newer"], 1),
+    "copy into an empty vault": ("copy", [], 1),
+    "copy onto an older copy": ("copy", ["copied"], 1),
+}
+
+
+def scene(name):
+    """The source, the vault to write to, what was there and what is to be the latest."""
+    kind, there, _ = SCENES[name]
+    target = fake()
+    owner = ColonyMemory(backend=target)
+    if "older" in there:
+        filled([{"own": each} for each in there], vault=target)
+    source, _ids = filled(VERSIONS if kind == "copy" else [LARGE])
+    if "newer" in there:
+        filled([{"own": each} for each in there], vault=target)
+    if "copied" in there:
+        copy(ColonyMemory(backend=backend_of(source)), owner)
+        source.backup({"MEMORY.md": "version 3"})
+        source.backup({"MEMORY.md": "version 4"})
+    before = owner.restore(default=None)
+    after = before if "newer" in there else source.restore()
+    return kind, source, target, before, after
+
+
+def run(kind, source, memory):
+    return import_snapshot(memory, export_snapshot(source)) if kind == "import" else copy(source, memory)
+
+
+# Conditions matter where the pointer is written: a few ways show that for vaults without them.
+KINDS = [*((way, False) for way in sorted(WAYS)), ("dies after", True), ("fails once after", True)]
+
+
+@pytest.mark.parametrize(("way", "plain"), KINDS)
+@pytest.mark.parametrize("name", sorted(SCENES))
+def test_stopped_at_every_call_nothing_is_lost(name, way, plain):
+    n, finished = 0, False
+    while not finished:
+        n += 1
+        assert n < 80, "the verb never comes to its end"
+        TRIED[f"stops: {name}"] += 1
+        kind, source, target, before, after = scene(name)
+        held = contents(ColonyMemory(backend=target))
+        vault = FaultyVault(PlainVault(target) if plain else target)
+        WAYS[way](vault, n)
+        injected = vault.count
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ColonyMemoryWarning)
+            try:
+                done = run(kind, source, ColonyMemory(backend=vault))
+            except (ColonyMemoryError, ProcessDied) as error:
+                done = error
+        finished = vault.count - injected < n if "rate" not in way else n > 25
+        new = ColonyMemory(backend=target)
+        found = contents(new)  # a warning would be an error: nothing listed may be broken
+        assert [each for each in held if each not in found] == []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore" if before is None else "error", ColonyMemoryWarning)
+            now = new.restore(default=None)
+        assert now in ((after,) if not isinstance(done, BaseException) else (before, after, *found))
+        assert now in (before, after) or before is None
+        again = run(kind, source, ColonyMemory(backend=target))
+        assert again
+        assert ColonyMemory(backend=target).restore() == after
+        assert set(no_pointers(files(source))) <= set(target.files)
+        assert target.files.items() >= no_pointers(files(source)).items()
+
+
+@pytest.mark.parametrize("way", ["dies before", "fails once before", "is down from then on"])
+def test_a_source_that_stops_is_no_loss(way):
+    n, finished = 0, False
+    while not finished:
+        n += 1
+        source, _ids = filled()
+        vault, target = FaultyVault(backend_of(source)), fake()
+        WAYS[way](vault, n)
+        with contextlib.suppress(VaultUnavailable, ProcessDied):
+            copy(ColonyMemory(backend=vault), ColonyMemory(backend=target))
+            finished = vault.count < n
+        assert all(each in VERSIONS for each in contents(ColonyMemory(backend=target)))
+        assert copy(source, ColonyMemory(backend=target))
+        assert ColonyMemory(backend=target).restore() == VERSIONS[2]
+
+
+def test_a_write_without_an_answer_is_a_public_error():
+    source, _ = filled()
+    vault = FaultyVault(fake())
+    vault.fail("upload", TimeoutError("slow"))
+    with pytest.raises(VaultUnavailable, match="importing again goes on") as caught:
+        import_snapshot(ColonyMemory(backend=vault), export_snapshot(source))
+    assert type(caught.value) is VaultUnavailable
