@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import errno
 import json
-import logging
 import os
 import shutil
 import subprocess
@@ -17,7 +16,7 @@ from cut_off import cut_off
 
 from colony_memory.capture import _recover, _staging, _swap
 from colony_memory.capture._recover import recover, recover_in
-from colony_memory.capture.folder import write_folder
+from colony_memory.capture.folder import read_folder, read_paths, write_folder
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 if TYPE_CHECKING:
@@ -319,6 +318,9 @@ def test_a_folder_that_is_gone_leaves_its_originals(half: Path) -> None:
     assert files(half) == {"a.md": b"a"}
     (aside,) = [path for path in half.parent.iterdir() if path.name.startswith(".colony")]
     assert files(aside / "kept") == {name: data for name, data in OLD.items() if "keep" not in name}
+    assert not recover(half)
+    assert not recover_in(half.parent, names(half.parent))
+    assert aside.exists()
 
 
 @linux
@@ -408,6 +410,18 @@ def test_a_folder_below_or_above_is_recovered_too(half: Path) -> None:
         assert files(copy / "dst") == OLD
         assert not recover_in(copy, names(copy))
     assert names(copy) == ["dst"]
+
+
+def test_what_is_saved_is_never_a_mix(half: Path) -> None:
+    copy = half.parent.with_name("copy")
+    subprocess.run(["cp", "-a", half.parent, copy], check=True)
+    old = {name: data.decode() for name, data in OLD.items()}
+    with pytest.warns(ColonyMemoryWarning, match="as they were before it"):
+        assert read_folder(half).documents == old
+    with pytest.warns(ColonyMemoryWarning, match="as they were before it"):
+        capture = read_paths([copy])
+    assert capture.documents == {f"dst/{name}": text for name, text in old.items()}
+    assert capture.left_out == ()
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs to mount a file system")

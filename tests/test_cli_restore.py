@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -11,10 +17,11 @@ import pytest
 pytest.importorskip("typer")
 
 import cli_runs
-from cli_runs import NOON, damage, save, tree
+from cli_runs import NOON, POSIX, damage, save, tree
 
 from colony_memory import ColonyMemory
-from colony_memory.cli import chosen, errors
+from colony_memory.capture import Written
+from colony_memory.cli import chosen, errors, interrupts, restored
 from colony_memory.exceptions import (
     ColonyMemoryError,
     SnapshotCorrupt,
@@ -224,3 +231,185 @@ def test_a_label_that_never_holds_still_is_not_reported_as_empty():
     with pytest.raises(ColonyMemoryError, match="try again") as caught:
         chosen.fetch(Racing(9), label="default", snapshot_id=None, fallback=False)
     assert errors.exit_code(caught.value) == 1
+
+
+def test_the_newest_of_a_time_is_restored(cli, refused, vault, tmp_path, monkeypatch):
+    monkeypatch.setenv("TZ", "Etc/GMT-2")
+    time.tzset()
+    try:
+        for hour in (0, 2, 30):
+            save(vault, {"a.md": f"after {hour} h"}, at=NOON + timedelta(hours=hour))
+        for at, found in [
+            ("2026-11-01T12:01Z", 0),
+            ("2026-11-01T14:01", 0),
+            ("2026-11-01T13:59:59.9Z", 0),
+            ("2026-11-01 14:00:01z", 2),
+            ("2026-11-01T14:00:01+0000", 2),
+            ("2026-11-01", 2),
+            ("2027-01-01", 30),
+        ]:
+            code, _, err = cli("restore", "--at", at, "--force", tmp_path / "out")
+            assert (code, err) == (0, "")
+            assert (tmp_path / "out" / "a.md").read_text() == f"after {found} h", at
+        line = refused(3, "restore", "--at", "2026-11-01T12:00Z", tmp_path / "none")
+        assert "no snapshot from 2026-11-01 14:00:00+02:00 or before; its oldest is 20261101T12" in line
+        assert "nothing is saved yet" in refused(3, "restore", "--at", "2026-11-01", "--label", "x", tmp_path / "none")
+        for at in ("yesterday", "2026-11-01T12", "2026-13-01", "2026-11-01T25:00", "9999-12-31T23:59-23:59"):
+            assert f"'{at}' is no time" in refused(2, "restore", "--at", at, tmp_path / "none")
+        assert "both name" in refused(2, "restore", "--at", "2026-11-01", "--snapshot", "latest", tmp_path / "none")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_a_copy_of_local_text_stays_and_is_told(cli, vault, tmp_path):
+    save(vault, {"a.md": "saved", "b.md": "b"}, at=NOON)
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "a.md").write_text("mine")
+    code, plan, err = cli("restore", "--keep-local", "--dry-run", out)
+    assert code == 1
+    lines = plan.splitlines()
+    assert lines[:2] == ["would create  b.md", "is newer here a.md"]
+    assert lines[-1] == f"{out}: 1 to create, 0 to replace, 1 newer here, 0 unchanged"
+    assert err == (
+        "error: it would be refused: 1 file is newer here than the snapshot; --force replaces them, "
+        "--force --keep-local keeps copies\n"
+    )
+    code, said, _ = cli("restore", "--keep-local", "--force", "--json", out)
+    answer = json.loads(said)
+    assert code == 0
+    (copy,) = answer["kept"]
+    assert re.fullmatch(r"a\.md\.local-\d{8}T\d{6}Z", copy)
+    assert (answer["replaced"], answer["conflicts"], answer["masked"]) == (["a.md"], [], [])
+    assert tree(out) == {"a.md": b"saved", "b.md": b"b", copy: b"mine"}
+    (out / "a.md").write_text("mine again")
+    (out / "b.md").write_text("mine too")
+    code, said, _ = cli("restore", "--keep-local", "--force", "--dry-run", out)
+    assert code == 0
+    assert [line[:24] for line in said.splitlines()[2:4]] == ["would keep    a.md.local", "would keep    b.md.local"]
+    assert said.splitlines()[-1].endswith("0 to create, 2 to replace, 2 local copies, 0 unchanged")
+
+
+def test_what_was_there_is_saved_first_under_a_label_of_its_own(cli, refused, vault, tmp_path):
+    wanted = save(vault, {"a.md": "saved"}, at=NOON)
+    out = tmp_path / "out"
+    code, said, _ = cli("restore", "--snapshot-first", out)
+    assert (code, "saved what was here" in said) == (0, False)
+    (out / "a.md").write_text("mine")
+    (out / "link").symlink_to("a.md")
+    assert "'a.md'" in refused(1, "restore", "--snapshot-first", out)
+    assert cli("restore", "--snapshot-first", "--force", "--dry-run", out)[0] == 0
+    assert {info.label for info in ColonyMemory(backend=vault).list_snapshots()} == {"default"}
+    code, said, err = cli("restore", "--snapshot-first", "--force", out)
+    assert code == 0
+    assert re.match(r"saved what was here as \S+ of label default-before-restore\n", said)
+    assert err == "left out of it: link: symbolic link, not followed\n"
+    assert (out / "a.md").read_text() == "saved"
+    assert ColonyMemory(backend=vault).latest(label="default").snapshot_id == wanted.snapshot_id
+    assert cli("restore", "--label", "default-before-restore", "--force", out)[0] == 0
+    assert (out / "a.md").read_text() == "mine"
+    code, said, _ = cli("restore", "--snapshot-first", "--force", "--json", out)
+    assert json.loads(said)["before"]["label"] == "default-before-restore"
+
+
+def test_what_cannot_be_saved_first_stops_the_restore(cli, refused, vault, tmp_path):
+    save(vault, {"a.md": "saved"}, at=NOON)
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "a.md").write_text("mine")
+    (out / ".cmemignore").write_text("a.md\n")
+    line = refused(1, "restore", "--snapshot-first", "--force", out)
+    assert "'a.md' would be replaced, and is not in it (is ignored); nothing was written" in line
+    assert (out / "a.md").read_text() == "mine"
+    assert "is inside" in refused(2, "restore", "--snapshot-first", tmp_path)
+
+
+def test_a_masked_snapshot_says_so(cli, vault, tmp_path):
+    masked = json.dumps({"format": "colony-memory/folder/1", "masked": ["a.md", "b.md", "gone.md"]})
+    save(vault, {"a.md": "key: ****", "b.md": "b", "c.md": "c", ".colony-memory/folder.json": masked}, at=NOON)
+    code, _, err = cli("restore", "--quiet", tmp_path / "out")
+    assert code == 0
+    assert err == "warning: secrets were masked when this was saved, put them in again: a.md, b.md\n"
+    code, said, err = cli("restore", "--json", "--only", "b*", tmp_path / "only")
+    assert json.loads(said)["masked"] == ["b.md"]
+    many = [f"{number:02}" for number in range(12)]
+    written = Written(created=(), replaced=(), unchanged=(), masked=tuple(many))
+    assert restored.masked_line(written).endswith("08, 09 and 2 more")
+
+
+SLOW = """
+import os, sys, time
+from colony_memory.capture import _swap
+from colony_memory.__main__ import main
+
+real = _swap._take
+
+def slow(step, journal):
+    real(step, journal)
+    if step.name == "b.md":
+        print("half", flush=True)
+        time.sleep(20)
+
+_swap._take = slow
+sys.exit(main())
+"""
+
+
+@POSIX
+@pytest.mark.parametrize(("number", "code", "word"), [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")])
+def test_a_signal_in_the_middle_undoes_and_says_so_in_one_line(vault, tmp_path, number, code, word):
+    save(vault, {"a.md": "new a", "b.md": "new b", "c.md": "new c", "d.md": "d"}, at=NOON)
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in "abc":
+        (out / f"{name}.md").write_text("old")
+    before = tree(tmp_path)
+    with subprocess.Popen(
+        [sys.executable, "-c", SLOW, "restore", "--force", str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout.readline() == "half\n"
+        assert (out / "a.md").read_text() == "new a"
+        for _ in range(3):  # impatience does not break the undoing off
+            process.send_signal(getattr(signal, number))
+        said, err = process.communicate(timeout=20)
+    assert (process.returncode, said, err) == (code, "", f"error: {word}\n")
+    assert tree(tmp_path) == before
+
+
+@POSIX
+def test_a_kill_in_the_middle_is_made_good_by_the_next_command(cli, vault, tmp_path):
+    save(vault, {"a.md": "new a", "b.md": "new b", "c.md": "new c"}, at=NOON)
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in "abc":
+        (out / f"{name}.md").write_text("old")
+    with subprocess.Popen(
+        [sys.executable, "-c", SLOW, "restore", "--force", str(out)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        process.stdout.readline()
+        process.kill()
+    assert tree(out) == {"a.md": b"new a", "b.md": b"new b", "c.md": b"old"}
+    code, _, err = cli("restore", "--force", "--quiet", out)
+    assert code == 0
+    assert err == f"warning: a restore was cut off in '{out}': all files are as they were before it\n"
+    assert set(tree(out).values()) == {b"new a", b"new b", b"new c"}
+    assert sorted(path.name for path in out.iterdir()) == ["a.md", "b.md", "c.md"]
+
+
+def test_signals_are_left_alone_in_a_thread_and_where_they_are_ignored():
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(handlers).result() == (signal.default_int_handler, signal.getsignal(signal.SIGTERM))
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert handlers()[0] == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def handlers():
+    with interrupts.first_interrupt_only():
+        return signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from colony_memory.capture._recover import recover
+from colony_memory.capture.before import Present, save_present
 from colony_memory.capture.folder import Capture, LeftOut, Note, Written, read_folder, read_paths, write_folder
 from colony_memory.capture.secrets import SecretFinding, find_secrets, mask_secrets, masked_names
 
@@ -9,6 +11,7 @@ __all__ = [
     "Capture",
     "LeftOut",
     "Note",
+    "Present",
     "SecretFinding",
     "Written",
     "find_secrets",
@@ -16,5 +19,7 @@ __all__ = [
     "masked_names",
     "read_folder",
     "read_paths",
+    "recover",
+    "save_present",
     "write_folder",
 ]

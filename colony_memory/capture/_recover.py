@@ -9,7 +9,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colony_memory.capture._filenames import STAGING_PREFIX
 from colony_memory.capture._journal import Journal, move, read_journal, stamp
 from colony_memory.capture._staging import beside, discard, held, inside, is_ours, is_used, place_of
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
@@ -40,8 +39,8 @@ def recover(path: str | os.PathLike[str]) -> bool:
 
 def recover_in(directory: Path, names: Iterable[str]) -> bool:
     """Do the same for the folders that the entries ``names`` of ``directory`` tell of; the errors are the same."""
-    places = {place_of(directory / name) for name in names if name.startswith(STAGING_PREFIX)}
-    found = [_recover_at(place, directory) for place in sorted(places)]
+    places = {place_of(directory / name) for name in names}
+    found = [_recover_at(place, directory) for place in sorted(filter(None, places))]
     return any(found)
 
 

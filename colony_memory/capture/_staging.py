@@ -10,6 +10,7 @@ import errno
 import hashlib
 import logging
 import os
+import re
 import shutil
 import stat
 import sys
@@ -32,6 +33,7 @@ else:
 logger = logging.getLogger(__name__)
 
 JOURNAL_NAME = "journal.json"
+_PLACE = re.compile(re.escape(STAGING_PREFIX) + "(?:[0-9a-f]{12}|here)")
 _LOCK_SUFFIX = ".lock"
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 # What systems and file systems answer that know no syncing of a directory.
@@ -50,9 +52,10 @@ def inside(target: Path) -> Path:
     return target / f"{STAGING_PREFIX}here"
 
 
-def place_of(path: Path) -> Path:
-    """The place that ``path``, whose name starts with STAGING_PREFIX, is or is the lock of."""
-    return path.with_name(path.name.removesuffix(_LOCK_SUFFIX))
+def place_of(path: Path) -> Path | None:
+    """The place that ``path`` is or is the lock of. None for what is no place, or one that was put aside."""
+    name = path.name.removesuffix(_LOCK_SUFFIX)
+    return path.with_name(name) if _PLACE.fullmatch(name) else None
 
 
 def is_used(place: Path) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from colony_memory.capture._contents import NotSaved, holds_database, read_contents, reason_of
 from colony_memory.capture._filenames import STAGING_PREFIX, name_problem
 from colony_memory.capture._ignore import IGNORE_NAME, IgnoreRules
+from colony_memory.capture._recover import recover_in
 from colony_memory.capture.git import BUNDLE_NAME, GIT_NAME, NotBundled, holds_bundle, is_repository, make_bundle
 from colony_memory.capture.sqlite import companions_of
 from colony_memory.exceptions import ColonyMemoryError
@@ -109,8 +110,9 @@ class Found:
         while pending:
             directory = pending.pop()
             try:
-                with os.scandir(root / directory) as entries:
-                    children = sorted(entry.name for entry in entries)
+                children = _list(root / directory)
+                if recover_in(root / directory, children):
+                    children = _list(root / directory)
             except OSError as error:
                 if not directory:
                     raise ValueError(f"{str(root)!r} cannot be read: {reason_of(error)}") from error
@@ -211,6 +213,11 @@ def _read_rules(path: Path, directory: str, rules: IgnoreRules) -> None:
         reason = str(error) if isinstance(error, NotSaved) else reason_of(error)
         raise ColonyMemoryError(f"{str(path)!r}: {reason}, so that its rules could not be kept") from error
     rules.add(directory, data, where=str(path))
+
+
+def _list(directory: Path) -> list[str]:
+    with os.scandir(directory) as entries:
+        return sorted(entry.name for entry in entries)
 
 
 def _refusal(path: Path, name: str, status: os.stat_result) -> str:

@@ -2,7 +2,8 @@
 
 UTF-8 files become documents of their own, without any newline translation. What text cannot carry (other bytes,
 empty directories, executable files) stands in one more document, ``.colony-memory/folder.json``. Nothing is left
-out unsaid, and no symbolic link is followed. Reading changes nothing on disk.
+out unsaid, and no symbolic link is followed. Reading changes nothing on disk, except that it first puts back what a
+restore that was cut off has left.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from colony_memory.capture._filenames import name_problem, parents_of
 from colony_memory.capture._metadata import METADATA_NAME, Metadata, encode_file, metadata_pieces
+from colony_memory.capture._recover import recover
 from colony_memory.capture._sources import find_sources, require_directory
 from colony_memory.capture._walk import Found, LeftOut, Note
 from colony_memory.capture._write import Written, write_folder
@@ -121,6 +123,8 @@ def _capture(
 ) -> Capture:
     if secrets not in _CHOICES:
         raise ValueError(f"secrets must be one of {', '.join(map(repr, _CHOICES))}, not {secrets!r}")
+    for source in sources:
+        recover(source.path)
     found = Found(with_git=git, on_progress=on_progress)
     # A database goes before the files beside it that are a part of it.
     for source in sorted(sources, key=lambda source: str(source.path)):
@@ -128,7 +132,7 @@ def _capture(
     found.finish()
     left_out = tuple(sorted(found.left_out, key=lambda entry: entry.name))
     if not found.contents:
-        _refuse_nothing(sources, found, left_out)
+        _refuse_nothing(sources, left_out)
     findings = () if secrets == "allow" else _judge_secrets(found, secrets)
     return Capture(
         documents=_documents(found, findings if secrets == "mask" else ()),
@@ -150,13 +154,9 @@ def _read_source(source: Source, found: Found) -> None:
         found.read_file(source.path.resolve(), source.prefix)
 
 
-def _refuse_nothing(sources: list[Source], found: Found, left_out: tuple[LeftOut, ...]) -> None:
+def _refuse_nothing(sources: list[Source], left_out: tuple[LeftOut, ...]) -> None:
     where = ", ".join(repr(str(source.path)) for source in sources) or "no path was given"
-    why = ""
-    if left_out:
-        why = f": {left_out[0].name!r} was left out ({left_out[0].reason})"
-    elif found.ignored:
-        why = f": {found.ignored[0]!r} is excluded by a .cmemignore"
+    why = f": {left_out[0].name!r} was left out ({left_out[0].reason})" if left_out else ""
     raise ValueError(f"{where}: nothing to back up{why}")
 
 

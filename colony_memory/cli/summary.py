@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory.capture._metadata import METADATA_NAME
 from colony_memory.cli.grid import styled
+from colony_memory.cli.phrases import spoken
 from colony_memory.cli.tables import check_table
 from colony_memory.cli.text import age, count, made_at, shown, size, stamp, stored
 from colony_memory.retention import newest_first
@@ -13,7 +14,6 @@ from colony_memory.retention import newest_first
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from colony_memory.capture import Written
     from colony_memory.reports import SnapshotDiff, VerifyReport
     from colony_memory.retention import PrunePlan
     from colony_memory.snapshot import SnapshotInfo
@@ -28,28 +28,6 @@ def backup_lines(info: SnapshotInfo, *, left_out: int, now: datetime) -> list[st
         return [f"saved {named}", what]
     made = made_at(info)
     return [f"unchanged since {stamp(made)} ({age(made, now)}); nothing written", f"latest is {named}", what]
-
-
-def restore_lines(
-    info: SnapshotInfo | None, written: Written, *, directory: str, dry_run: bool, now: datetime
-) -> list[str]:
-    """Each file that a restore wrote, or would write, and the sum of it."""
-    create, replace = ("would create ", "would replace") if dry_run else ("created ", "replaced")
-    lines = [f"{create} {name}" for name in written.created]
-    lines += [f"{create} {name}/" for name in written.directories]
-    lines += [f"{replace} {name}" for name in written.replaced]
-    named = f"snapshot {info.snapshot_id} of label {info.label}" if info else "a snapshot that the vault does not list"
-    lines.append(f"would restore {named}; nothing written" if dry_run else f"restored {named}")
-    if info is not None:
-        made = made_at(info)
-        lines.append(f"made {stamp(made)} ({age(made, now)})")
-    created, replaced = ("to create", "to replace") if dry_run else ("created", "replaced")
-    folders = f", {count(len(written.directories), 'empty folder')}" if written.directories else ""
-    lines.append(
-        f"{directory}: {len(written.created)} {created}{folders}, {len(written.replaced)} {replaced}, "
-        f"{len(written.unchanged)} unchanged"
-    )
-    return lines
 
 
 def snapshot_lines(info: SnapshotInfo, *, now: datetime) -> list[str]:
@@ -113,6 +91,11 @@ def plan_total(plan: PrunePlan) -> str:
 def verify_lines(report: VerifyReport) -> list[str]:
     """What was checked of each snapshot, and what is wrong."""
     found = [each.problem for each in report.snapshots if each.problem] + ([report.problem] if report.problem else [])
+    found += [f"snapshot {each} was listed and is gone" for each in report.removed]
+    found += [f"snapshot {each} is not what a trusted issuer made" for each in report.forged]
     good = sum(map(bool, report.snapshots))
-    total = f"label {report.label}: {good} of {count(len(report.snapshots), 'snapshot')} good"
-    return [check_table(report), *(f"problem  {shown(each)}" for each in dict.fromkeys(found)), shown(total)]
+    total = (
+        f"label {report.label}: {good} of {count(len(report.snapshots), 'snapshot')} good, "
+        f"pointer {report.pointer}, rollback {report.rollback}"
+    )
+    return [check_table(report), *(f"problem  {shown(spoken(each))}" for each in dict.fromkeys(found)), shown(total)]

@@ -14,6 +14,7 @@ from colony_memory.cli.options import CommonOptions, LabelOption
 EXAMPLES = (
     "colony-memory restore ~/agent/memory",
     "colony-memory restore --dry-run --only 'notes/*' ~/agent/memory",
+    "colony-memory restore --at 2026-11-01T12:00 --snapshot-first ~/agent/memory",
 )
 
 
@@ -23,13 +24,31 @@ def run(
     label: LabelOption = "default",
     snapshot: Annotated[
         str | None,
-        typer.Option("--snapshot", metavar="ID", help="A certain snapshot, from 'list'. Default: the latest."),
+        typer.Option(
+            "--snapshot",
+            metavar="ID",
+            help="A certain snapshot: an id from 'list', the beginning of one, or latest~2. Default: the latest.",
+        ),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at",
+            metavar="TIME",
+            help="The newest that is not after this time: 2026-11-01T12:00 (local; add Z for UTC), or a day.",
+        ),
     ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option("--only", metavar="GLOB", help="Only files whose path matches; * matches / too. Repeatable."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that changed after the snapshot.")] = False,
+    keep_local: Annotated[
+        bool, typer.Option("--keep-local", help="Keep a copy of each file that is replaced, next to it.")
+    ] = False,
+    snapshot_first: Annotated[
+        bool, typer.Option("--snapshot-first", help="First save what DIR holds, under the label LABEL-before-restore.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Show what would be done.")] = False,
     fallback: Annotated[
         bool, typer.Option("--fallback", help="Where the snapshot is damaged, take the newest intact one.")
@@ -41,28 +60,67 @@ def run(
     DIR is the folder; it is made if it is missing. Files in it that the snapshot does not have are left alone. A
     file that differs and was changed after the snapshot was made stops the restore, unless --force is given.
     """
+    from functools import partial
+    from types import SimpleNamespace
+
     from colony_memory.capture import write_folder
+    from colony_memory.capture.before import save_present
     from colony_memory.cli.chosen import fetch, narrow
+    from colony_memory.cli.errors import FAILED, Failure
+    from colony_memory.cli.interrupts import first_interrupt_only
     from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.summary import restore_lines
+    from colony_memory.cli.moments import newest_at, parse_moment
+    from colony_memory.cli.restored import conflict_line, masked_line, restore_lines
     from colony_memory.cli.text import made_at, now_utc
+    from colony_memory.cli.vault import refuse_vault_inside
 
     if not directory:
         raise ValueError("an empty path")
+    if at and snapshot:
+        raise ValueError("--at and --snapshot both name a snapshot: give one of them")
+    moment = parse_moment(at) if at else None
     with open_memory(common) as opened:
-        with opened.working("Restoring from"):
+
+        def show(done: int, total: int, _name: str) -> None:
+            opened.progress(SimpleNamespace(action="writing", done=done, total=total))
+
+        if snapshot_first:
+            refuse_vault_inside(opened.place, [directory])
+        present = None
+        with opened.working("Restoring from"), first_interrupt_only():
+            if moment:
+                snapshot = newest_at(opened.memory.list_snapshots(label=label), moment, label=label).snapshot_id
             found = fetch(opened.memory, label=label, snapshot_id=snapshot, fallback=fallback)
-            written = write_folder(
+            write = partial(
+                write_folder,
                 narrow(found.documents, only) if only else found.documents,
                 directory,
                 newer_than=made_at(found.info) if found.info else datetime.min.replace(tzinfo=timezone.utc),
                 force=force,
-                dry_run=dry_run,
+                keep_local=keep_local,
             )
+            if snapshot_first and not dry_run:
+                plan = write(dry_run=True)
+                if not plan.conflicts:
+                    present = save_present(opened.memory, directory, label=label, needed=plan.replaced)
+            written = write(dry_run=dry_run, on_progress=show)
         if common.as_json:
-            summary = asdict(found.info) if found.info else None
             opened.output.answer_json(
-                {"snapshot": summary, "directory": directory, "dry_run": dry_run, **asdict(written)}
+                {
+                    "snapshot": asdict(found.info) if found.info else None,
+                    "before": asdict(present.info) if present else None,
+                    "directory": directory,
+                    "dry_run": dry_run,
+                    **asdict(written),
+                }
             )
+        if present:
+            opened.output.report(f"saved what was here as {present.info.snapshot_id} of label {present.info.label}")
+            for each in present.left_out:
+                opened.output.warn(f"left out of it: {each.name}: {each.reason}")
         opened.output.report(*restore_lines(found.info, written, directory=directory, dry_run=dry_run, now=now_utc()))
+        if written.masked:
+            opened.output.warn(masked_line(written))
+    if written.conflicts:
+        raise Failure(conflict_line(written), code=FAILED)
     return 0
