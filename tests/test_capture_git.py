@@ -2,17 +2,14 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from capture_trees import files, make, names, tree
+from capture_trees import fail_for, files, make, names, tree
 
 from colony_memory.capture import LeftOut, Note, git, read_folder, read_paths, write_folder
 from colony_memory.capture._metadata import split_documents
 from colony_memory.exceptions import ColonyMemoryError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="needs git")
 
@@ -169,8 +166,9 @@ def test_variables_of_git_do_not_lead_elsewhere(
     assert bundle_of(repository.parent) == expected
 
 
-def test_what_is_only_called_git_is_saved_as_it_is(tmp_path: Path) -> None:
+def test_what_is_only_called_git_is_saved_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     src = make(tmp_path / "src", {"a/.git/notes.md": b"x", "b/.git": b"text", "c/.git/HEAD": b"x", "d": b""})
+    fail_for(monkeypatch, Path, "open", "b/.git", PermissionError(13, "Permission denied"))
     for with_git in (False, True):
         capture = read_folder(src, git=with_git)
         assert set(capture.documents) == {"a/.git/notes.md", "b/.git", "c/.git/HEAD", "d"}

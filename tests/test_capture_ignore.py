@@ -4,6 +4,7 @@ import contextlib
 import importlib.util
 import os
 import random
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -78,6 +79,7 @@ CASES = {
     "stars": (b"**/b\na/**/c\n!a/b/**\nx*\n", {}),
     "only directories": (b"**/\n!a/\n", {}),
     "escapes": (b"\\#x\n\\!x\n[ab].md\n?.log\nspace \\ \n", {}),
+    "no rules": (b"/\n   \n# x.md\n!#x\n", {}),
     "a byte order mark": (b"\xef\xbb\xbf*.md\n", {}),
     "not UTF-8": (b"caf\xe9*\n", {}),
 }
@@ -174,14 +176,8 @@ def test_rules_that_cannot_be_kept_stop_the_reading(tmp_path: Path, monkeypatch:
 
 
 @needs_pathspec
-def test_a_line_that_is_no_rule_is_named(tmp_path: Path) -> None:
-    src = make(tmp_path / "src", {"a.md": b"a", ".cmemignore": b"*.log\n!\n"})
-    with pytest.raises(ColonyMemoryError, match=r"\.cmemignore:2: '!' is not a rule of gitignore"):
+@pytest.mark.parametrize("line", ["!", "[z-a]"])
+def test_a_line_that_is_no_rule_is_named(tmp_path: Path, line: str) -> None:
+    src = make(tmp_path / "src", {"a.md": b"a", ".cmemignore": f"*.log\n{line}\n".encode()})
+    with pytest.raises(ColonyMemoryError, match=rf"\.cmemignore:2: '{re.escape(line)}' is not a rule of gitignore"):
         read_folder(src)
-
-
-@needs_pathspec
-def test_where_everything_is_excluded_there_is_nothing_to_save(tmp_path: Path) -> None:
-    make(tmp_path, {"src/sub/.cmemignore": b"*\n", "src/.cmemignore": b"\xff"})
-    (tmp_path / "src/.cmemignore").write_bytes(b"sub/\n")
-    assert set(read_folder(tmp_path / "src").documents) == {".cmemignore"}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from capture_trees import files, make, names, posix, tree
 
-from colony_memory.capture import LeftOut, read_folder, read_paths, sqlite, write_folder
+from colony_memory.capture import LeftOut, _contents, read_folder, read_paths, sqlite, write_folder
 from colony_memory.capture._metadata import split_documents
 
 if TYPE_CHECKING:
@@ -274,6 +274,31 @@ def test_a_damaged_database_that_this_process_has_open(folder: Path) -> None:
         capture = read_folder(folder)
     assert [note.name for note in capture.notes] == ["memory.db"]
     assert split_documents(capture.documents)[0]["memory.db"] == spoiled[:4096]
+
+
+@posix
+def test_a_database_that_this_process_has_open_is_opened_by_sqlite_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(folder / "memory.db", *ROWS)
+
+    def fail(*_: object) -> bytes:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(sqlite, "_copy_in_place", fail)
+    monkeypatch.setattr(sqlite, "_copy_apart", None)
+    with (folder / "memory.db").open("rb") as file:
+        # Neither to write nor closed: these are passed over.
+        with (folder / "memory.db").open("ab"):
+            (note,) = read_folder(folder).notes
+        assert not file.closed
+    assert note.text.endswith("saved as it is: disk I/O error")
+
+
+def test_where_descriptors_cannot_be_listed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(folder / "memory.db", *ROWS)
+    monkeypatch.setattr(_contents, "_DESCRIPTORS", folder / "missing")
+    assert saved(folder) == (folder / "memory.db").read_bytes()
 
 
 def test_a_file_put_in_the_place_of_a_database_is_not_taken_for_it(

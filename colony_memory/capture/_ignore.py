@@ -6,6 +6,7 @@ decides; what is in an excluded directory cannot be brought back. Needs the extr
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -94,12 +95,12 @@ def _parse(line: str, *, where: str) -> _Rule | None:
     line = line if line.endswith("\\ ") else line.rstrip(" ")
     body = line.rstrip("/")
     try:
-        (pattern,) = GitIgnoreSpec.from_lines([body]).patterns
-    except ValueError as error:
+        patterns = list(GitIgnoreSpec.from_lines([body]).patterns)
+    except (ValueError, re.error) as error:
         raise ColonyMemoryError(f"{where}: {line!r} is not a rule of gitignore") from error
-    if pattern.include is None:
+    if not patterns or patterns[0].include is None:  # a slash alone
         return None
     path = body.removeprefix("!")
     while path.startswith("**/"):  # the same as without
         path = path[3:]
-    return _Rule(pattern, "/" in path, body != line)
+    return _Rule(patterns[0], "/" in path, body != line)

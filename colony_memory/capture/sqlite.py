@@ -142,22 +142,21 @@ def _begin(path: Path, *, immutable: bool) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if immutable else ''}"
     end = time.monotonic() + _WAIT
     while True:
-        connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_PAUSE)
-        try:
-            connection.execute("BEGIN")
-            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        except sqlite3.Error as error:
-            connection.close()
-            if "lock" not in str(error):
-                raise
-            if time.monotonic() > end:
-                raise DatabaseLocked(f"locked by another program for {_WAIT:g} seconds") from error
-            time.sleep(_PAUSE)
-        except BaseException:
-            connection.close()
-            raise
-        else:
-            return connection
+        with contextlib.ExitStack() as unless_it_has_begun:
+            connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_PAUSE)
+            unless_it_has_begun.callback(connection.close)
+            try:
+                connection.execute("BEGIN")
+                connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            except sqlite3.Error as error:
+                if "lock" not in str(error):
+                    raise
+                if time.monotonic() > end:
+                    raise DatabaseLocked(f"locked by another program for {_WAIT:g} seconds") from error
+            else:
+                unless_it_has_begun.pop_all()
+                return connection
+        time.sleep(_PAUSE)
 
 
 def _backup(connection: sqlite3.Connection, to: Path) -> bytes:
