@@ -95,6 +95,7 @@ def narrow(documents: dict[str, str], globs: Sequence[str]) -> dict[str, str]:
         files={name: data for name, data in metadata.files.items() if wanted(name)},
         empty_dirs=tuple(filter(wanted, metadata.empty_dirs)),
         executable=frozenset(filter(wanted, metadata.executable)),
+        masked=tuple(filter(wanted, metadata.masked)),
     )
     kept = {name: text for name, text in documents.items() if name != METADATA_NAME and wanted(name)}
     if left:
