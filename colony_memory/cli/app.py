@@ -31,6 +31,9 @@ VERBS = {
     "prune": "Delete old snapshots by rules, and the leftovers of interrupted backups.",
     "delete": "Delete one snapshot, for good.",
     "status": "Tell whether the memory is protected, and what to do if not.",
+    "export": "Write one snapshot into a file of its own, signature and all.",
+    "import": "Put a snapshot that was exported into the vault.",
+    "copy": "Copy every snapshot from one vault into another, signatures and all.",
     "watch": "Save folders and files now, and then every so often until told to stop.",
     "keygen": "Make a key that snapshots are signed with, in a file that its owner alone may read.",
 }

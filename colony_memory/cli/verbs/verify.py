@@ -4,30 +4,55 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from colony_memory.cli.options import CommonOptions, LabelFilter
 
-EXAMPLES = ("colony-memory verify", "colony-memory verify --label research latest")
+if TYPE_CHECKING:
+    from colony_memory.reports import VerifyReport
+
+EXAMPLES = (
+    "colony-memory verify",
+    "colony-memory verify --label research latest",
+    "colony-memory verify --trust did:key:z6Mk... ./research.json",
+)
 
 
 def run(
-    snapshot: Annotated[str | None, typer.Argument(metavar="[ID]", hidden=True)] = None,
+    snapshot: Annotated[str | None, typer.Argument(metavar="[ID|FILE]", hidden=True)] = None,
     *,
     label: LabelFilter = None,
     common: CommonOptions,
 ) -> int:
     """Read every byte that is saved and say what holds.
 
-    ID is a snapshot as 'show' takes it. Without one, every snapshot of the label is read, or of all labels. What
-    could not be checked is never called ok. The exit code is 4 if something does not hold.
+    ID is a snapshot as 'show' takes it, FILE one that 'export' wrote, which needs no vault; - is the standard input.
+    Without one, every snapshot of the label is read, or of all labels. What could not be checked is never called ok.
+    The exit code is 4 if something does not hold.
     """
     from colony_memory.cli.errors import NOT_PROVEN
+    from colony_memory.cli.ids import may_name_a_snapshot
+    from colony_memory.cli.summary import verify_lines
+
+    if snapshot is not None and (snapshot == "-" or not may_name_a_snapshot(snapshot)):
+        from colony_memory.cli.moved import verify_file
+
+        reports = [verify_file(snapshot, common)]
+    else:
+        reports = _verify_vault(snapshot, label, common)
+    good, output = all(reports), common.output
+    if common.as_json:
+        output.answer_json({"ok": good, "labels": [{"ok": bool(report), **asdict(report)} for report in reports]})
+    elif not (common.quiet and good):
+        output.answer("\n\n".join("\n".join(verify_lines(report)) for report in reports))
+    return 0 if good else NOT_PROVEN
+
+
+def _verify_vault(snapshot: str | None, label: str | None, common: CommonOptions) -> list[VerifyReport]:
     from colony_memory.cli.ids import find_id, naming_the_label
     from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.summary import verify_lines
     from colony_memory.exceptions import SnapshotNotFound
 
     with open_memory(common) as opened:
@@ -42,11 +67,4 @@ def run(
                 reports = [memory.verify(label=each) for each in labels]
         if not any(report.snapshots or report.problem for report in reports):
             raise SnapshotNotFound(f"nothing is saved yet{f' under label {label!r}' if label else ''}")
-        good = all(reports)
-        if common.as_json:
-            opened.output.answer_json(
-                {"ok": good, "labels": [{"ok": bool(report), **asdict(report)} for report in reports]}
-            )
-        elif not (common.quiet and good):
-            opened.output.answer("\n\n".join("\n".join(verify_lines(report)) for report in reports))
-    return 0 if good else NOT_PROVEN
+    return reports

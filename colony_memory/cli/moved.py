@@ -1,0 +1,130 @@
+"""What export, import and copy share: where they read and write, and what they say."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from colony_memory.cli.errors import FAILED, Failure
+from colony_memory.cli.memory import Opened, trust_arguments
+from colony_memory.cli.text import age, count, made_at, now_utc, size, stamp, stored
+from colony_memory.cli.vault import at_vault
+from colony_memory.client import ColonyMemory
+from colony_memory.transfer import MAX_EXPORT_BYTES, ExportVault, load_export, parse_export
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from colony_memory.cli.options import CommonOptions
+    from colony_memory.cli.output import Output
+    from colony_memory.cli.progress import Progress
+    from colony_memory.cli.vault import Place
+    from colony_memory.reports import VerifyReport
+    from colony_memory.snapshot import SnapshotInfo
+    from colony_memory.transfer import CopyReport, Export
+
+
+def read_file(path: str) -> Export:
+    """The export in a file, or in the standard input for ``-``.
+
+    Raises:
+        Failure: There is no standard input, or it cannot be read.
+        ColonyMemoryError: As :func:`colony_memory.transfer.load_export`.
+    """
+    if path != "-":
+        return load_export(path)
+    if sys.stdin is None:
+        raise Failure("there is no standard input to read", code=FAILED)
+    try:
+        data = sys.stdin.buffer.read(MAX_EXPORT_BYTES + 1)
+    except OSError as error:
+        raise Failure(f"the standard input cannot be read: {error.strerror}", code=FAILED) from error
+    return parse_export(data, name="the standard input")
+
+
+def verify_file(path: str, common: CommonOptions) -> VerifyReport:
+    """What an exported snapshot holds, by the trust that the options name. No vault is opened.
+
+    Raises:
+        Failure: As :func:`read_file`, or the key file is not usable.
+        ColonyMemoryError: As :func:`colony_memory.transfer.load_export`.
+    """
+    vault = ExportVault(read_file(path))
+    memory = ColonyMemory(backend=vault, **trust_arguments(common))
+    return memory.verify(label=vault.label, snapshot_id=vault.snapshot_id)
+
+
+@contextmanager
+def open_pair(
+    common: CommonOptions, source: str | None, target: str | None, output: Output
+) -> Iterator[tuple[Opened, Opened]]:
+    """The memories to copy from and to; the one that no URL names is that of the common options.
+
+    Raises:
+        ValueError: Both are the same vault, or one cannot be opened.
+        Failure: The key file is not usable.
+    """
+    trust = trust_arguments(common)
+    with (
+        at_vault(common.vault if source is None else source, output) as here,
+        at_vault(common.vault if target is None else target, output) as there,
+    ):
+        if _identity(here) == _identity(there):
+            raise ValueError("--from and --to are the same vault")
+        # A witness is of one vault: the pointers of two would pass for one that went back.
+        guarded = {name: value for name, value in trust.items() if name != "witness"}
+        yield (
+            Opened(ColonyMemory(backend=here.backend, **trust), here, output),
+            Opened(ColonyMemory(backend=there.backend, **guarded), there, output),
+        )
+
+
+def _identity(place: Place) -> object:
+    """What two openings of one vault have in common."""
+    path = getattr(place.backend, "path", None)
+    return place.url.rstrip("/") if path is None else path.resolve()
+
+
+@dataclass(frozen=True)
+class _Snapshots:
+    """Snapshots that are done, as a progress bar takes it."""
+
+    done: int
+    total: int
+    action: str = "snapshot"
+
+
+def show_snapshots(progress: Progress) -> Callable[[int, int], None]:
+    """What a copy calls, to show on a terminal how far it has come."""
+    return lambda done, total: progress(_Snapshots(done, total))
+
+
+def export_line(info: SnapshotInfo, where: str) -> str:
+    """What was exported, and where to."""
+    made = made_at(info)
+    return (
+        f"exported snapshot {info.snapshot_id} of label {info.label}, made {stamp(made)} ({age(made, now_utc())}), "
+        f"{stored(info)}, to {where}"
+    )
+
+
+def import_lines(info: SnapshotInfo) -> list[str]:
+    """What was imported, and whether it is the latest now."""
+    named = f"snapshot {info.snapshot_id} of label {info.label}"
+    return [
+        f"{named} was there already; nothing written" if info.reused else f"imported {named}, {stored(info)}",
+        f"it is {'' if info.head else 'not '}the latest of its label",
+    ]
+
+
+def copy_lines(report: CopyReport, *, to: str) -> list[str]:
+    """What was copied, and what is the latest of each label then."""
+    done = f"copied {count(len(report.copied), 'snapshot')} to {to}"
+    sizes = sum(info.stored_bytes for info in report.copied)
+    lines = [
+        f"{done}{f', {size(sizes)}' if sizes else ''}; {len(report.already)} there already"
+        + (f", {len(report.left_out)} left out" if report.left_out else "")
+    ]
+    return lines + [f"latest of label {label}: {snapshot_id}" for label, snapshot_id in sorted(report.heads.items())]

@@ -1,0 +1,45 @@
+"""The verb ``import``."""
+# ruff: noqa: TC001 - typer reads the annotations
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from colony_memory.cli.options import CommonOptions
+
+EXAMPLES = (
+    "colony-memory import research.json",
+    "colony-memory import --vault file:///mnt/usb/vault research.json",
+)
+
+
+def run(
+    file: Annotated[str, typer.Argument(metavar="FILE", hidden=True)],
+    *,
+    label: Annotated[
+        str | None, typer.Option("--label", metavar="NAME", help="Refuse a file of another label than this.")
+    ] = None,
+    common: CommonOptions,
+) -> int:
+    """Put a snapshot that was exported into the vault.
+
+    FILE is what 'export' wrote; - reads the standard input. The snapshot keeps its id, its label and its signature. It
+    is checked first, and refused as 'restore' would refuse it. It becomes the latest if it is newer than that.
+    """
+    from colony_memory.cli.memory import open_memory
+    from colony_memory.cli.moved import import_lines, read_file
+    from colony_memory.transfer import import_snapshot
+
+    if not file:
+        raise ValueError("an empty path")
+    exported = read_file(file)
+    with open_memory(common) as opened:
+        with opened.working("Importing into"):
+            info = import_snapshot(opened.memory, exported, label=label)
+        if common.as_json:
+            opened.output.answer_json({"snapshot": asdict(info)})
+        opened.output.report(*import_lines(info))
+    return 0

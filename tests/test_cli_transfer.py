@@ -1,0 +1,279 @@
+"""export, import and copy on the command line."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+from cli_runs import POSIX, cli, damage, environment, folder, process, refused, save, server, tree, vault
+
+from colony_memory import ColonyMemory, Ed25519Signer
+from colony_memory.cli import moved
+from colony_memory.transfer import load_export
+from colony_memory.vaults.local import LocalVault
+
+__all__ = ["cli", "environment", "folder", "refused", "server", "vault"]
+
+NOTES = {"MEMORY.md": "two years of notes"}
+
+
+# --- export and import
+
+
+def test_a_snapshot_goes_through_a_file(cli, vault, tmp_path):
+    save(vault, {"a": "older"}, label="research")
+    info = save(vault, NOTES, label="research")
+    code, out, err = cli("export", "latest", "research.json", "--label", "research")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"exported snapshot {info.snapshot_id} of label research, made ")
+    assert out.endswith(" to research.json\n")
+    assert load_export("research.json").snapshot_id == info.snapshot_id
+    code, out, err = cli("import", "--vault", tmp_path / "other", "research.json")
+    assert (code, err) == (0, "")
+    first, second = out.splitlines()
+    assert first.startswith(f"imported snapshot {info.snapshot_id} of label research, ")
+    assert second == "it is the latest of its label"
+    assert ColonyMemory(backend=LocalVault(tmp_path / "other")).restore(label="research") == NOTES
+    code, out, err = cli("import", "--vault", tmp_path / "other", "research.json")
+    assert out.splitlines()[0] == f"snapshot {info.snapshot_id} of label research was there already; nothing written"
+
+
+def test_an_older_one_does_not_become_the_latest(cli, vault):
+    older = save(vault, {"a": "older"})
+    assert cli("export", "latest", "older.json")[0] == 0
+    save(vault, NOTES)
+    ColonyMemory(backend=vault).delete_snapshot(label="default", snapshot_id=older.snapshot_id)
+    code, out, _ = cli("import", "older.json")
+    assert (code, out.splitlines()[1]) == (0, "it is not the latest of its label")
+
+
+def test_for_programs(cli, vault, tmp_path):
+    info = save(vault, NOTES)
+    code, out, err = cli("export", info.snapshot_id[:20], "a.json", "--json")
+    told = json.loads(out)
+    assert (code, err, told["file"], told["snapshot"]["snapshot_id"]) == (0, "", "a.json", info.snapshot_id)
+    assert told["snapshot"]["stored_bytes"] == info.stored_bytes
+    code, out, err = cli("import", "a.json", "--json", "--vault", tmp_path / "other")
+    told = json.loads(out)["snapshot"]
+    assert (code, err, told["snapshot_id"], told["reused"], bool(told["head"])) == (
+        0,
+        "",
+        info.snapshot_id,
+        False,
+        True,
+    )
+    assert cli("export", "latest", "b.json", "--quiet") == (0, "", "")
+    assert cli("import", "b.json", "--quiet") == (0, "", "")
+
+
+def test_through_a_pipe(vault, tmp_path):
+    save(vault, NOTES)
+    done = process("export", "latest", "-")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["label"] == "default"
+    assert done.stderr.startswith("exported snapshot ")
+    taken = subprocess.run(
+        [sys.executable, "-m", "colony_memory", "import", "--vault", str(tmp_path / "other"), "-"],
+        input=done.stdout,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (taken.returncode, taken.stderr) == (0, "")
+    assert ColonyMemory(backend=LocalVault(tmp_path / "other")).restore() == NOTES
+
+
+@POSIX
+def test_a_file_that_is_there_stays(cli, refused, vault, tmp_path):
+    save(vault, NOTES)
+    (tmp_path / "precious.json").write_text("precious")
+    assert "there already" in refused(1, "export", "latest", "precious.json")
+    assert (tmp_path / "precious.json").read_text() == "precious"
+    assert cli("export", "latest", "precious.json", "--force")[0] == 0
+    assert (tmp_path / "precious.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_bad_export(refused, vault, tmp_path):
+    assert "nothing is saved yet" in refused(3, "export", "latest", "a.json")
+    info = save(vault, NOTES)
+    assert "begins with '1999'" in refused(3, "export", "1999", "a.json")
+    assert "an empty path" in refused(2, "export", "latest", "")
+    assert "--json and -" in refused(2, "export", "latest", "-", "--json")
+    assert "cannot be written: No such file" in refused(1, "export", "latest", "no/such/a.json")
+    damage(vault, info)
+    assert info.snapshot_id in refused(4, "export", "latest", "a.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["vault"]
+
+
+def test_bad_import(refused, vault, tmp_path, monkeypatch):
+    save(vault, NOTES, label="research")
+    before = tree(vault.path)
+    assert "cannot be read: No such file" in refused(1, "import", "missing.json")
+    assert "no plain file" in refused(1, "import", ".")
+    assert "an empty path" in refused(2, "import", "")
+    (tmp_path / "note.json").write_text("{}")
+    assert "note.json: this is no export" in refused(4, "import", "note.json")
+    assert process("export", "latest", "a.json", "--label", "research").returncode == 0
+    assert "restore it, and back that up under 'home'" in refused(2, "import", "a.json", "--label", "home")
+    text = (tmp_path / "a.json").read_text()
+    (tmp_path / "a.json").write_text(text.replace("H4sI", "AAAA"))
+    assert "a.json" not in refused(4, "import", "a.json")
+    assert tree(vault.path) == before
+    monkeypatch.setattr(sys, "stdin", None)
+    assert "no standard input" in refused(1, "import", "-")
+
+    class Closed(io.RawIOBase):
+        def readable(self):
+            return True
+
+        def readinto(self, _):
+            raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(Closed())))
+    assert "standard input cannot be read: Input/output error" in refused(1, "import", "-")
+
+
+def test_another_content_under_the_same_id(cli, refused, vault):
+    info = save(vault, NOTES)
+    assert cli("export", "latest", "a.json")[0] == 0
+    damage(vault, info)
+    assert "another content" in refused(1, "import", "a.json")
+
+
+# --- verify
+
+
+def test_a_file_is_verified_without_a_vault(cli, refused, vault, tmp_path, monkeypatch):
+    info = save(vault, NOTES, label="research")
+    assert cli("export", "latest", "a.json", "--label", "research")[0] == 0
+    monkeypatch.delenv("COLONY_MEMORY_VAULT")
+    code, out, err = cli("verify", "a.json")
+    assert (code, err) == (0, "")
+    assert info.snapshot_id in out
+    code, out, err = cli("verify", "./a.json", "--json")
+    told = json.loads(out)
+    assert (code, told["ok"], told["labels"][0]["label"]) == (0, True, "research")
+    (check,) = told["labels"][0]["snapshots"]
+    assert (check["snapshot_id"], check["manifest"], check["parts"], check["digest"]) == (info.snapshot_id, *["ok"] * 3)
+    text = (tmp_path / "a.json").read_text()
+    (tmp_path / "a.json").write_text(text.replace("H4sI", "AAAA"))
+    code, out, _ = cli("verify", "a.json", "--json")
+    assert (code, json.loads(out)["labels"][0]["snapshots"][0]["digest"]) == (4, "bad")
+    (tmp_path / "a.json").write_text(text[:-9])
+    assert "a.json: this is no export" in refused(4, "verify", "a.json")
+    assert "cannot be read" in refused(1, "verify", "b.json")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert cli("verify", "-", "--quiet") == (0, "", "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "vault"]
+
+
+def test_a_file_is_verified_against_a_signer(cli, vault):
+    pytest.importorskip("cryptography")
+    signer = Ed25519Signer(bytes(range(32)))
+    ColonyMemory(backend=vault, signer=signer).backup(NOTES)
+    assert cli("export", "latest", "a.json", "--trust", signer.did_key)[0] == 0
+    assert cli("verify", "a.json", "--trust", signer.did_key, "--quiet") == (0, "", "")
+    assert cli("verify", "a.json", "--trust", Ed25519Signer(bytes(32)).did_key)[0] == 4
+    save(vault, {"a": "not signed"}, label="open")
+    assert cli("export", "latest", "b.json", "--label", "open")[0] == 0
+    assert cli("verify", "b.json", "--trust", signer.did_key)[0] == 4
+
+
+# --- copy
+
+
+def test_a_vault_is_copied(cli, vault, tmp_path):
+    save(vault, {"a": "older"})
+    newest = save(vault, NOTES)
+    save(vault, {"b": "c"}, label="research")
+    code, out, err = cli("copy", "--to", tmp_path / "other")
+    assert (code, err) == (0, "")
+    first, *latest = out.splitlines()
+    assert first.startswith(f"copied 3 snapshots to the vault {tmp_path / 'other'}, ")
+    assert first.endswith("; 0 there already")
+    assert latest[0] == f"latest of label default: {newest.snapshot_id}"
+    assert {
+        name: data for name, data in tree(tmp_path / "other").items() if "latest" not in name and name[0] != "."
+    } == {name: data for name, data in tree(vault.path).items() if "latest" not in name and name[0] != "."}
+    code, out, err = cli("copy", "--from", tmp_path / "other", "--json")
+    told = json.loads(out)
+    assert (code, err, told["copied"], len(told["already"]), told["left_out"]) == (0, "", [], 3, [])
+    assert told["from"] == str(tmp_path / "other")
+    assert told["latest"]["default"] == newest.snapshot_id
+    code, out, err = cli("copy", "--to", tmp_path / "third", "--label", "research", "--quiet")
+    assert (code, out, err) == (0, "", "")
+    assert [info.label for info in ColonyMemory(backend=LocalVault(tmp_path / "third")).list_snapshots()] == [
+        "research"
+    ]
+
+
+def test_from_the_hosted_vault_to_a_directory(cli, server, tmp_path):
+    ColonyMemory("col_test", base_url=server.url).backup(NOTES)
+    code, out, err = cli("copy", "--to", tmp_path / "other")
+    assert (code, err) == (0, "")
+    assert out.startswith("copied 1 snapshot to the vault ")
+    code, out, err = cli("copy", "--from", tmp_path / "other", "--to", "colony:")
+    assert (code, err) == (0, "")
+    assert out.startswith("copied 0 snapshots to the hosted vault; 1 there already")
+
+
+def test_an_hour_of_writes_is_told(refused, server, tmp_path):
+    local = LocalVault(tmp_path / "local")
+    for n in range(3):
+        save(local, {"a": str(n)})
+    server.vault.operations_per_hour = 4
+    line = refused(5, "copy", "--from", tmp_path / "local")
+    assert "2 of 3 snapshots are copied, and copying again goes on" in line
+
+
+def test_what_is_left_out_is_named(cli, vault, tmp_path):
+    broken = save(vault, {"a": "older"})
+    save(vault, NOTES)
+    damage(vault, broken)
+    code, out, err = cli("copy", "--to", tmp_path / "other")
+    assert code == 1
+    assert "0 there already, 1 left out" in out
+    assert err.startswith(f"left out: cmem.default.{broken.snapshot_id}.manifest.json: ")
+    code, out, err = cli("copy", "--to", tmp_path / "other", "--json")
+    assert (code, json.loads(out)["left_out"][0]["name"].split(".")[2]) == (1, broken.snapshot_id)
+
+
+def test_bad_copy(refused, vault, tmp_path):
+    assert "give --from, --to" in refused(2, "copy")
+    assert "no snapshot to copy" in refused(3, "copy", "--to", tmp_path / "other")
+    save(vault, NOTES)
+    assert "'home' to copy" in refused(3, "copy", "--to", tmp_path / "other", "--label", "home")
+    for url in (vault.path, tmp_path / "x" / ".." / "vault", f"file://{vault.path}"):
+        assert "are the same vault" in refused(2, "copy", "--to", url)
+    assert "no kind of vault" in refused(2, "copy", "--to", "ftp:x")
+    assert "needs a key" in refused(2, "copy", "--to", "colony:")
+
+
+def test_the_hosted_vault_is_not_copied_onto_itself(refused, server):
+    assert "are the same vault" in refused(2, "copy", "--from", "colony:", "--to", "colony:/")
+
+
+def test_a_signed_label_is_signed_there_too(cli, vault, tmp_path):
+    pytest.importorskip("cryptography")
+    signer = Ed25519Signer(bytes(range(32)))
+    signer.save(tmp_path / "key")
+    ColonyMemory(backend=vault, signer=signer).backup(NOTES)
+    for target, options in (("one", []), ("two", ["--key-file", "key", "--witness", "witness.json"])):
+        code, _, err = cli("copy", "--to", target, *options)
+        assert (code, err) == (0, "")
+        there = ColonyMemory(backend=LocalVault(tmp_path / target), trusted_issuers=signer.did_key)
+        assert there.restore() == NOTES
+        assert there.verify()
+    # The witness is that of the vault that was copied from.
+    assert cli("verify", "--key-file", "key", "--witness", "witness.json")[0] == 0
+
+
+def test_how_far_a_copy_has_come_is_shown():
+    seen = []
+    show = moved.show_snapshots(seen.append)
+    show(1, 3)
+    assert [(event.action, event.done, event.total) for event in seen] == [("snapshot", 1, 3)]
