@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import signal
+import ssl
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from counts import TRIED
 from faces import FACES, PlainVault
+from hypothesis import settings
 
 from colony_memory import snapshot
 from colony_memory.testing import FakeVault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+# For runs beside one that tries them all: --hypothesis-profile=few.
+settings.register_profile("few", settings(max_examples=settings().max_examples // 5))
+
+
+def pytest_configure() -> None:
+    """A shell has what it starts in the background ignore Ctrl-C, and so would every process of a test."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
@@ -24,6 +37,14 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.T
             monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLONY_SDK_NO_TOKEN_CACHE", "1")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@pytest.fixture(scope="module")
+def one_tls_context() -> Iterator[None]:
+    """Each httpx client makes a TLS context, which takes longer than a whole boot over 127.0.0.1 and is not used."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl, "create_default_context", functools.cache(ssl.create_default_context))
+        yield
 
 
 @pytest.fixture(params=sorted(FACES))

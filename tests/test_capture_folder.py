@@ -265,7 +265,7 @@ paths = st.lists(components, min_size=1, max_size=3).map("/".join)
 contents = st.one_of(st.binary(max_size=40), st.text(max_size=20).map(str.encode))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=3 * settings().max_examples // 2, deadline=None)
 @given(
     planned=st.dictionaries(paths, contents, min_size=1, max_size=6),
     directories=st.lists(paths, max_size=3),

@@ -434,7 +434,7 @@ TEXT = write_pointer(pointer(*ENTRIES_OF_TEXT, generation=3))
 
 
 @given(spoiled(TEXT))
-@settings(unhurried, max_examples=400)
+@settings(unhurried, max_examples=4 * settings().max_examples)
 def test_a_spoiled_pointer_is_refused_or_of_this_label(text: str) -> None:
     try:
         at = reread(text)
@@ -448,7 +448,7 @@ def test_a_spoiled_pointer_is_refused_or_of_this_label(text: str) -> None:
 
 
 @given(spoiled(json.dumps(GOOD)).map(lambda text: text.encode("utf-8", "surrogatepass")))
-@settings(unhurried, max_examples=400)
+@settings(unhurried, max_examples=4 * settings().max_examples)
 def test_a_spoiled_catalogue_is_none_or_has_entries(plain: bytes) -> None:
     at = reread(json.dumps({**PUBLISHED, "catalog": packed(plain)}))
     for each in at.entries or ():

@@ -27,6 +27,8 @@ from colony_memory import (
 from colony_memory.testing import FakeVault, FaultyVault
 from colony_memory.testing.faults import ProcessDied
 
+pytestmark = pytest.mark.exhaustive
+
 SMALL, LARGE = {"MEMORY.md": "small"}, {"MEMORY.md": "three parts of noise " + "".join(map(chr, range(0x4E00, 0x4E36)))}
 OLD = [{"MEMORY.md": f"version {n}"} for n in range(4)]
 

@@ -53,6 +53,7 @@ def without_fences(text: str) -> str:
 # Snippets and commands
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("block", RUNNING, ids=str)
 def test_block_runs(open_stage: Callable[[Path], Stage], block: Block) -> None:
     need_extras(block)
@@ -86,6 +87,7 @@ def test_the_tests_are_run_by_the_line_of_the_readme() -> None:
     )
 
 
+@pytest.mark.once
 def test_the_line_to_try_it_shows_that_nothing_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("typer")
     (block,) = (block for block in read_blocks(README) if block.heading == "Try it")
@@ -129,6 +131,7 @@ def test_doctests(name: str) -> None:
     assert outcome.failed == 0
 
 
+@pytest.mark.once
 def test_the_vault_of_the_docs_does_what_a_vault_owes(tmp_path: Path) -> None:
     snippets = [block for block in read_blocks(ROOT / "docs" / "vaults.md") if block.heading == "Write your own"]
     python = [block.text for block in snippets if block.language == "python"]
@@ -278,6 +281,7 @@ def test_the_menu_has_every_page() -> None:
     assert set(menu) == {page.name for page in (ROOT / "docs").glob("*.md")} | added
 
 
+@pytest.mark.once
 def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs")
     site = tmp_path / "site"

@@ -23,7 +23,7 @@ from colony_memory import (
 )
 from colony_memory.testing import FakeVault, VaultServer
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = [pytest.mark.exhaustive, pytest.mark.usefixtures("one_tls_context")]
 
 OLD, NEW, EMPTY = {"MEMORY.md": "two years of notes"}, {"MEMORY.md": "two years and a day"}, {"fresh": "start"}
 # Seconds: when a client gives up, when a stalled request arrives, and when it surely has.
@@ -123,17 +123,6 @@ def connect(request):
     return CLIENTS[request.param]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_tls_context():
-    """Each httpx client makes a TLS context, which takes longer than a whole boot here and is not used."""
-    import functools
-    import ssl
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ssl, "create_default_context", functools.cache(ssl.create_default_context))
-        yield
-
-
 @pytest.fixture(scope="module")
 def shared_server():
     with VaultServer(FakeVault(operations_per_hour=None)) as server:
@@ -159,8 +148,6 @@ def schedules(server, fault, prepare):
         injection = server.fault("*", kind, skip=skip, **options)
         TRIED[f"requests that fail: {fault}"] += 1
         yield injection
-        if fault == "stalled":
-            time.sleep(LATE)  # what was given up on arrives after all
         struck = injection.fired > 0
         skip += 1
         assert skip < 40
@@ -208,7 +195,7 @@ def test_a_shutdown_never_costs_what_was_saved(server, connect, fault):
             done = False
         server.heal()
         if fault == "stalled":
-            time.sleep(LATE)
+            time.sleep(LATE)  # what was given up on arrives after all
         found = ColonyMemory(backend=server.vault)
         assert found.restore() in ([NEW] if done else [NEW, OLD])
         listed = [found.restore(snapshot_id=info.snapshot_id) for info in found.list_snapshots()]

@@ -15,7 +15,7 @@ from colony_memory import _json
 TRICKY = st.text(st.sampled_from('"\\/\n\t\r\b\x00\x1f\x7fé\u2028\uffff\ud83d\ude00\udce9😀ab'), max_size=60)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=3 * settings().max_examples // 2)
 @given(st.dictionaries(TRICKY, TRICKY, min_size=1, max_size=4), st.sampled_from([1, 2, 3, 5, 12, 13, 29]))
 def test_documents_are_the_same_whatever_the_window(documents: dict[str, str], window: int) -> None:
     whole = b"".join(_json.encode_documents(documents))

@@ -60,7 +60,7 @@ PLAIN = built(MEMORY, part_chars=64)
 
 
 @given(spoiled_files(PLAIN.files))
-@settings(unhurried, max_examples=400)
+@settings(unhurried, max_examples=4 * settings().max_examples)
 def test_a_spoiled_snapshot_gives_its_documents_or_is_refused(files: dict[str, str]) -> None:
     for verify in (False, True):
         try:
@@ -75,7 +75,7 @@ def test_a_spoiled_snapshot_gives_its_documents_or_is_refused(files: dict[str, s
 
 @pytest.mark.skipif(not CAN_SIGN, reason="needs the sign extra")
 @given(st.data())
-@settings(unhurried, max_examples=400)
+@settings(unhurried, max_examples=4 * settings().max_examples)
 def test_a_spoiled_signed_snapshot_gives_its_documents_or_is_refused(data: st.DataObject) -> None:
     made = built(MEMORY, part_chars=64, signer=Ed25519Signer(bytes(range(32))))
     files = data.draw(spoiled_files(made.files))
@@ -91,7 +91,7 @@ def test_a_spoiled_signed_snapshot_gives_its_documents_or_is_refused(data: st.Da
 
 
 @given(spoiled_files(PLAIN.files))
-@settings(unhurried, max_examples=200)
+@settings(unhurried, max_examples=2 * settings().max_examples)
 def test_parse_of_any_json_object_gives_its_documents_or_refuses(files: dict[str, str]) -> None:
     try:
         raw = json.loads(files[MANIFEST])

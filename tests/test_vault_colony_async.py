@@ -22,6 +22,8 @@ from colony_memory.vaults.colony import AsyncColonyVault
 
 __all__ = ["environment", "server"]
 
+pytestmark = pytest.mark.usefixtures("one_tls_context")
+
 
 class Bridge:
     """Coroutines as plain methods, all on one loop in a thread of its own."""

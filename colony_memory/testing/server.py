@@ -124,7 +124,7 @@ class VaultServer:
         self._closing.clear()
         self._listener = Listener(self._respond)
         self._thread = threading.Thread(
-            target=self._listener.serve_forever, kwargs={"poll_interval": 0.02}, name="vault-server"
+            target=self._listener.serve_forever, kwargs={"poll_interval": 0.002}, name="vault-server"
         )
         self._thread.start()
 

@@ -54,6 +54,7 @@ def test_a_command_that_fails_says_what_it_wrote() -> None:
         environments.run(sys.executable, "-c", "import sys; print('no such thing'); sys.exit(3)")
 
 
+@pytest.mark.once
 def test_environment_that_fails_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environments, "CACHE", tmp_path)
     with pytest.raises(RuntimeError, match="not-a-file"):
