@@ -74,7 +74,7 @@ def test_over_http_a_folder_comes_back_byte_for_byte(folder, server, tmp_path):
     assert process("restore", tmp_path / "out").returncode == 0
     assert tree(tmp_path / "out") == tree(folder)
     done = process("list", "--json")
-    assert [each["head"] for each in json.loads(done.stdout)["snapshots"]] == [True]
+    assert [bool(each["head"]) for each in json.loads(done.stdout)["snapshots"]] == [True]
     done = process("status")
     assert (done.returncode, done.stderr) == (0, "")
     assert re.match(r"protected: last good backup \S+ (?:ago|now) \(.* UTC\), unsigned, 10.0 MB free\n", done.stdout)
@@ -180,7 +180,11 @@ def test_a_bad_label_is_code_2_and_says_the_spelling(folder, vault):
 
 
 @POSIX
-def test_an_interrupt_is_code_130_and_one_line(folder, server):
+@pytest.mark.parametrize(
+    ("number", "code", "line"),
+    [(signal.SIGINT, 130, "error: interrupted\n"), (signal.SIGTERM, 143, "error: terminated\n")],
+)
+def test_a_signal_has_its_code_and_one_line(folder, server, number, code, line):
     server.fault("*", "delay", seconds=20.0, times=None)
     running = subprocess.Popen(
         [sys.executable, "-m", "colony_memory", "backup", str(folder)],
@@ -192,9 +196,22 @@ def test_an_interrupt_is_code_130_and_one_line(folder, server):
         if server.calls:
             break
         time.sleep(0.01)
-    running.send_signal(signal.SIGINT)
+    running.send_signal(number)
     out, err = running.communicate(timeout=30)
-    assert (running.returncode, out, err) == (130, "", "error: interrupted\n")
+    assert (running.returncode, out, err) == (code, "", line)
+
+
+@POSIX
+def test_a_handler_of_somebody_else_is_left_alone(cli, vault):
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        assert cli("list")[0] == 0
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        assert cli("list")[0] == 0
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @POSIX

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
+import shlex
+import shutil
 import subprocess
 import sys
 
@@ -11,6 +14,7 @@ import pytest
 pytest.importorskip("typer")
 
 import cli_runs
+from cli_runs import POSIX
 
 from colony_memory.cli import app
 
@@ -38,3 +42,60 @@ def test_a_verb_that_is_mistyped_is_suggested(cli):
     code, out, err = cli("bakcup")
     assert (code, out) == (2, "")
     assert "'backup'" in err
+
+
+def cpu(*args):
+    """Seconds of processor time that a process takes."""
+    resource = pytest.importorskip("resource")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, *args], stdout=subprocess.DEVNULL, timeout=60, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def test_the_help_takes_at_most_twice_an_import_of_typer():
+    # In pairs, and the best of them: the machine may be busy with something else.
+    ratios = [cpu("-m", "colony_memory", "--help") / cpu("-c", "import typer") for _ in range(4)]
+    assert min(ratios) < 2
+
+
+@pytest.mark.parametrize(
+    ("shell", "asked", "answer"),
+    [
+        ("bash", {"COMP_WORDS": "colony-memory re", "COMP_CWORD": "1"}, ["restore"]),
+        ("bash", {"COMP_WORDS": "colony-memory restore --fo", "COMP_CWORD": "2"}, ["--force"]),
+        ("zsh", {"_TYPER_COMPLETE_ARGS": "colony-memory sho"}, ['_arguments \'*: :(("show":']),
+        (
+            "fish",
+            {"_TYPER_COMPLETE_ARGS": "colony-memory sta", "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
+            ["status\tTell whether"],
+        ),
+    ],
+)
+def test_shells_complete(shell, asked, answer):
+    done = subprocess.run(
+        [sys.executable, "-m", "colony_memory"],
+        env={**os.environ, **asked, "_COLONY_MEMORY_COMPLETE": f"complete_{shell}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(answer)
+    assert all(line.startswith(each) for line, each in zip(lines, answer, strict=True))
+
+
+@POSIX
+def test_bash_takes_what_the_program_offers(tmp_path):
+    bash = shutil.which("bash") or pytest.skip("needs bash")
+    program = tmp_path / "colony-memory"
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m colony_memory "$@"\n')
+    program.chmod(0o755)
+    script = (
+        'eval "$(colony-memory --show-completion)"; complete -p colony-memory; '
+        'COMP_WORDS=(colony-memory ver); COMP_CWORD=1; _colony_memory_completion colony-memory; echo "${COMPREPLY[@]}"'
+    )
+    env = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run([bash, "-c", script], env=env, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines() == ["complete -o default -F _colony_memory_completion colony-memory", "verify"]

@@ -82,10 +82,14 @@ def test_verify_reads_every_label(cli, vault, three):
     code, out, err = cli("verify")
     assert (code, err) == (0, "")
     first, second = out.split("\n\n")
-    assert first.splitlines()[0].split() == ["id", "manifest", "parts", "digest", "signature"]
-    assert first.splitlines()[1].split() == [three[2].snapshot_id, "ok", "ok", "ok", "missing"]
-    assert first.splitlines()[-1] == "label default: 3 of 3 snapshots good"
-    assert second.splitlines()[-1] == "label other: 1 of 1 snapshot good"
+    assert first.splitlines()[0].split() == [
+        *("id", "manifest", "parts", "digest", "signature", "trust", "catalog", "chain")
+    ]
+    assert first.splitlines()[1].split() == [
+        *(three[2].snapshot_id, "ok", "ok", "ok", "missing", "unchecked", "ok", "ok")
+    ]
+    assert first.splitlines()[-1] == "label default: 3 of 3 snapshots good, pointer unchecked, rollback unchecked"
+    assert second.splitlines()[-1] == "label other: 1 of 1 snapshot good, pointer unchecked, rollback unchecked"
     assert cli("verify", "-q") == (0, "", "")
     answer = json.loads(cli("verify", "--json")[1])
     assert [(each["label"], each["ok"]) for each in answer["labels"]] == [("default", True), ("other", True)]
@@ -100,7 +104,7 @@ def test_verify_says_what_does_not_hold_and_is_code_4(cli, vault, three):
     assert lines[2].split()[:2] == [three[1].snapshot_id, "ok"]
     assert "bad" in lines[2]
     assert lines[-2].startswith("problem  ")
-    assert lines[-1] == "label default: 2 of 3 snapshots good"
+    assert lines[-1] == "label default: 2 of 3 snapshots good, pointer unchecked, rollback unchecked"
     code, out, _ = cli("verify", "--json")
     assert (code, json.loads(out)["ok"]) == (4, False)
     assert cli("verify", "latest")[0] == 0

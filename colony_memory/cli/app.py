@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import os
 from collections.abc import Iterator, MutableMapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _PROGRAM = "colony-memory"
+_COMPLETION = "_COLONY_MEMORY_COMPLETE"
 
 #: Each verb, in the order of the help, with the first line of its own. Its module is loaded when it is asked for.
 VERBS = {
@@ -99,7 +101,6 @@ def _load(name: str) -> Any:
 app = typer.Typer(
     name=_PROGRAM,
     cls=_Program,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -109,6 +110,8 @@ app = typer.Typer(
 def run(argv: Sequence[str]) -> int:
     """Parse the arguments, do what they say and return the exit code; errors are raised."""
     command = typer.main.get_command(app)
+    if _COMPLETION in os.environ:  # a shell asks what may come next
+        command.main(args=list(argv), prog_name=_PROGRAM, complete_var=_COMPLETION)
     with warnings_as_lines():
         try:
             # Not command.main(): it takes interrupts and closed pipes into its own hands.

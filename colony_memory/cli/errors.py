@@ -7,6 +7,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING
 
+from colony_memory.cli.phrases import spoken
 from colony_memory.cli.text import shown
 from colony_memory.exceptions import (
     BackupUncertain,
@@ -77,7 +78,7 @@ def _describe(error: BaseException) -> str:
         return "terminated" if isinstance(error, Terminated) else "interrupted"
     text = str(error)
     if isinstance(error, (Failure, ColonyMemoryError, ValueError)) and text:
-        return text
+        return spoken(text)
     # Not foreseen, so its kind is needed to make sense of it.
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
@@ -149,7 +150,7 @@ def warnings_as_lines() -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default", ColonyMemoryWarning)
-            warnings.showwarning = lambda message, *_: say(f"warning: {message}")
+            warnings.showwarning = lambda message, *_: say(f"warning: {spoken(str(message))}")
             yield
     finally:
         root.removeHandler(silent)

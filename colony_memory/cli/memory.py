@@ -47,7 +47,7 @@ def open_memory(common: CommonOptions) -> Iterator[Opened]:
     """
     output, progress, trust = common.output, Progress(), trust_arguments(common)
     with at_vault(common.vault, output) as place:
-        memory = ColonyMemory(backend=place.backend, **trust)
+        memory = ColonyMemory(backend=place.backend, on_event=progress, **trust)
         yield Opened(memory, place, output, progress)
 
 

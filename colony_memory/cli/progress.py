@@ -39,7 +39,7 @@ class Progress:
         """Show how far it has come.
 
         Args:
-            event: Has ``action``, ``done`` and ``total``.
+            event: Has ``action``, ``done`` and ``total``, as :class:`colony_memory.reports.Event` does.
         """
         if self._status is not None and event.total > 1:
             from rich.text import Text

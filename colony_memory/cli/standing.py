@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory.cli.durations import show_duration
 from colony_memory.cli.grid import styled
+from colony_memory.cli.phrases import spoken
 from colony_memory.cli.tables import label_table
 from colony_memory.cli.text import age, made_at, shown, signer, size, stamp
 
@@ -38,7 +39,7 @@ def status_lines(
     lines += ["", label_table(found, now=now)]
     for problem in verdict.problems:
         of = f"label {problem.label}: " if problem.label else ""
-        lines += ["", f"problem  {shown(of + problem.what)}", f"mend it  {mending(problem)}"]
+        lines += ["", f"problem  {shown(of + spoken(problem.what))}", f"mend it  {mending(problem)}"]
     return lines
 
 
@@ -54,7 +55,7 @@ def status_document(
         "max_age_seconds": None if max_age is None else int(max_age.total_seconds()),
         "stale": verdict.stale,
         "problems": [
-            {"label": each.label, "snapshot_id": each.snapshot_id, "what": each.what, "mend": mending(each)}
+            {"label": each.label, "snapshot_id": each.snapshot_id, "what": spoken(each.what), "mend": mending(each)}
             for each in verdict.problems
         ],
         "watch": {

@@ -32,12 +32,16 @@ _LABELS = (
     Column("stored", right=True, spare=2),
     Column("problems", folds=16),
 )
+#: Each fact is a column of the name of its field.
 _CHECKS = (
     Column("id"),
     Column("manifest"),
     Column("parts"),
     Column("digest"),
     Column("signature"),
+    Column("trust"),
+    Column("catalog", spare=2),
+    Column("chain", spare=1),
 )
 
 
@@ -80,9 +84,8 @@ def label_table(found: VaultMap, *, now: datetime) -> str:
 
 def check_table(report: VerifyReport) -> str:
     """One row for each snapshot that was verified."""
-    rows = [
-        (shown(each.snapshot_id), each.manifest, each.parts, each.digest, each.signature) for each in report.snapshots
-    ]
+    facts = [column.head for column in _CHECKS[1:]]
+    rows = [(shown(each.snapshot_id), *(getattr(each, fact) for fact in facts)) for each in report.snapshots]
     return draw(_CHECKS, rows)
 
 

@@ -1,0 +1,128 @@
+"""Signing, trusting and witnessing on the command line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("cryptography")
+
+import cli_runs
+from cli_runs import POSIX, fails, process, save
+
+from colony_memory import ColonyMemory, Ed25519Signer
+from colony_memory.cli.memory import trust_arguments
+from colony_memory.cli.options import CommonOptions
+
+environment, folder, vault, cli, refused = (
+    cli_runs.environment,
+    cli_runs.folder,
+    cli_runs.vault,
+    cli_runs.cli,
+    cli_runs.refused,
+)
+OURS, STRANGER = Ed25519Signer(bytes(range(32))), Ed25519Signer(bytes(range(1, 33)))
+
+
+@pytest.fixture
+def key(tmp_path):
+    path = tmp_path / "key.pem"
+    OURS.save(path)
+    return path
+
+
+def test_the_arguments_are_those_that_were_given(key, tmp_path):
+    assert trust_arguments(CommonOptions()) == {}
+    found = trust_arguments(CommonOptions(key_file=str(key), witness=str(tmp_path / "seen.json")))
+    assert found["signer"].did_key == OURS.did_key
+    assert str(found["witness"].path) == str(tmp_path / "seen.json")
+    found = trust_arguments(CommonOptions(accept_unsigned=True, accept_legacy_pointer=True))
+    assert found == {"require_signature": False, "accept_legacy_pointer": True}
+
+
+def test_trust_is_a_list_in_any_spelling(key):
+    given = [f"{STRANGER.did_key}@20261101T120000300000Z-abcdef, did:key:b", " ", "did:key:c"]
+    found = trust_arguments(CommonOptions(trust=given))
+    assert found == {
+        "trusted_issuers": {
+            STRANGER.did_key: "20261101T120000300000Z-abcdef",
+            "did:key:b": None,
+            "did:key:c": None,
+        }
+    }
+    found = trust_arguments(CommonOptions(trust=given[:1], key_file=str(key)))
+    assert next(iter(found["trusted_issuers"])) == OURS.did_key
+    assert trust_arguments(CommonOptions(trust=[", "])) == {}
+
+
+def test_a_key_file_signs_and_pins(cli, refused, folder, vault, key, tmp_path):
+    assert cli("backup", folder, "--key-file", key)[0] == 0
+    (info,) = ColonyMemory(backend=vault).list_snapshots()
+    assert info.issuer == OURS.did_key
+    assert cli("status", "--key-file", key)[1].startswith("protected: ")
+    assert cli("restore", "--key-file", key, tmp_path / "out")[0] == 0
+    other = tmp_path / "other.pem"
+    STRANGER.save(other)
+    line = refused(4, "restore", "--key-file", other, tmp_path / "no")
+    assert OURS.did_key in line
+    assert "--trust" in line
+    assert cli("restore", "--key-file", other, "--trust", OURS.did_key, tmp_path / "no")[0] == 0
+
+
+def test_trust_by_the_environment_refuses_the_unsigned(cli, refused, vault, tmp_path, monkeypatch):
+    save(vault, {"a.md": "x"})
+    monkeypatch.setenv("COLONY_MEMORY_TRUST", f"{OURS.did_key},{STRANGER.did_key}")
+    line = refused(4, "restore", tmp_path / "out")
+    assert "--accept-unsigned" in line
+    assert cli("restore", "--accept-unsigned", tmp_path / "out")[0] == 0
+    code, out, _ = cli("verify")
+    assert code == 4
+    assert "label default: 0 of 1 snapshot good, pointer missing, rollback unchecked" in out.splitlines()
+    assert cli("status")[1].startswith("not protected: no good backup")
+
+
+def test_a_vault_that_was_put_back_is_noticed_by_the_witness(cli, refused, folder, vault, key, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLONY_MEMORY_KEY_FILE", str(key))
+    monkeypatch.setenv("COLONY_MEMORY_WITNESS", str(tmp_path / "seen.json"))
+    assert cli("backup", folder)[0] == 0
+    shutil.copytree(vault.path, tmp_path / "before")
+    (folder / "MEMORY.md").write_text("more")
+    assert cli("backup", folder)[0] == 0
+    assert cli("verify")[0] == 0
+    shutil.rmtree(vault.path)
+    shutil.copytree(tmp_path / "before", vault.path)
+    refused(4, "restore", tmp_path / "out")
+    code, out, _ = cli("verify", "--json")
+    assert (code, json.loads(out)["labels"][0]["rollback"]) == (4, "bad")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--key-file", "nowhere.pem"], "nowhere.pem"),
+        (["--key-file", "empty.pem"], "empty.pem"),
+        (["--trust", "z6Mk"], "'z6Mk' is not a did:key"),
+        (["--witness", "."], "is a directory"),
+    ],
+)
+def test_what_is_not_usable_is_code_2_and_one_line(refused, vault, tmp_path, arguments, says):
+    (tmp_path / "empty.pem").write_bytes(b"")
+    (tmp_path / "empty.pem").chmod(0o600)
+    assert says in refused(2, "list", *arguments)
+
+
+@POSIX
+def test_a_key_file_that_is_open_to_others_is_code_2(vault, key):
+    key.chmod(0o644)
+    line = fails(process("list", "--key-file", key), 2)
+    assert "chmod 600" in line
+
+
+def test_without_the_extra_for_signatures_it_says_what_to_install(refused, vault, key, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "cryptography", None)
+    monkeypatch.setitem(__import__("sys").modules, "cryptography.hazmat.primitives.asymmetric.ed25519", None)
+    line = refused(1, "list", "--key-file", key)
+    assert "colony-memory[sign]" in line
