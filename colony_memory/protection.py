@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 #: ``protected``: a whole snapshot is there, and nothing is known to be wrong. ``at risk``: one is there, and something
 #: is wrong. ``not protected``: none is there, or the newest is older than it may be.
 State = Literal["protected", "at risk", "not protected"]
-#: What would mend it: ``delete`` the snapshot, ``backup`` again, ``prune`` to make room, or ``wait``.
-Mending = Literal["delete", "backup", "prune", "wait"]
+#: What would mend it: ``delete`` the snapshot, ``backup`` again, ``prune`` to make room, ``wait``, or ``judge`` whether
+#: a snapshot that is not trusted is one's own.
+Mending = Literal["delete", "backup", "prune", "wait", "judge"]
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,8 @@ def _problems(found: VaultMap) -> Iterator[Problem]:
     for label in found.labels:
         for file, why in label.broken.items():
             name = read_filename(file)
-            yield Problem(why, "delete", label.label, name.snapshot_id if name else None)
+            mending: Mending = "judge" if file in label.untrusted else "delete"
+            yield Problem(why, mending, label.label, name.snapshot_id if name else None)
         if label.dangling and (label.newest is not None or not label.broken):
             yield Problem("no usable pointer: restore goes by the list of files", "backup", label.label)
         free = found.available_bytes

@@ -154,6 +154,7 @@ class LabelMap:
         orphans: Part files that no manifest stands beside.
         next_operations: Writes that the next backup of a like memory takes.
         next_bytes: Bytes that it takes.
+        untrusted: Those of ``broken`` that may be whole, and that this client does not trust.
     """
 
     label: str
@@ -168,6 +169,7 @@ class LabelMap:
     orphans: tuple[str, ...] = ()
     next_operations: int = 3
     next_bytes: int = 0
+    untrusted: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return not self.broken and not self.dangling

@@ -77,6 +77,7 @@ def vault_map(*labels, **changes):
 
 EMPTY = {"snapshots": 0, "oldest": None, "newest": None, "next_bytes": 0, "head": None, "dangling": True}
 ID = "20261101T130000300000Z-abcdef"
+MANIFEST = f"cmem.default.{ID}.manifest.json"
 
 
 # --- the verdict
@@ -103,11 +104,18 @@ ID = "20261101T130000300000Z-abcdef"
             [("backup", "default", None), ("backup", "default", None)],
         ),
         (
-            vault_map(label_map(broken={f"cmem.default.{ID}.manifest.json": "bad"})),
+            vault_map(label_map(broken={MANIFEST: "bad"})),
             None,
             "at risk",
             False,
             [("delete", "default", ID)],
+        ),
+        (
+            vault_map(label_map(broken={MANIFEST: "x"}, untrusted=(MANIFEST,))),
+            None,
+            "at risk",
+            False,
+            [("judge", "default", ID)],
         ),
         (
             vault_map(label_map(**EMPTY, broken={"odd": "bad"})),
@@ -136,6 +144,7 @@ def test_the_newest_of_all_labels_counts_and_the_future_is_no_age():
         (Problem("x", "delete", "default", ID), f"colony-memory delete {ID}"),
         (Problem("x", "delete", "other", ID), f"colony-memory delete --label other {ID}"),
         (Problem("x", "delete", "default"), "colony-memory verify"),
+        (Problem("x", "judge", "other", ID), f"colony-memory verify --label other {ID}"),
         (Problem("x", "prune", "other"), "colony-memory prune --label other --keep 5"),
         (Problem("x", "backup", "other"), "colony-memory backup --label other PATH"),
         (Problem("x", "wait"), "colony-memory status"),

@@ -81,7 +81,9 @@ def test_trust_by_the_environment_refuses_the_unsigned(cli, refused, vault, tmp_
     code, out, _ = cli("verify")
     assert code == 4
     assert "label default: 0 of 1 snapshot good, pointer missing, rollback unchecked" in out.splitlines()
-    assert cli("status")[1].startswith("not protected: no good backup")
+    out = cli("status")[1]
+    assert out.startswith("not protected: no good backup")
+    assert "mend it  colony-memory verify 2" in out
 
 
 def test_a_vault_that_was_put_back_is_noticed_by_the_witness(cli, refused, folder, vault, key, tmp_path, monkeypatch):

@@ -277,6 +277,7 @@ async def _map_label(session: Session, label: str, listing: Listing) -> LabelMap
         orphans=tuple(sorted(name for names in found.orphans.values() for name in names)),
         next_operations=(newest.part_count if newest else 1) + 2,
         next_bytes=newest.stored_bytes if newest else 0,
+        untrusted=tuple(manifest_filename(label, each) for each in found.untrusted),
     )
 
 

@@ -78,6 +78,8 @@ def mending(problem: Problem) -> str:
     if problem.mending == "delete":
         named = shown(problem.snapshot_id or "")
         return f"colony-memory delete{label} {named}" if named else f"colony-memory verify{label}"
+    if problem.mending == "judge":
+        return f"colony-memory verify{label} {shown(problem.snapshot_id or '')}".rstrip()
     if problem.mending == "prune":
         return f"colony-memory prune{label} --keep 5"
     if problem.mending == "backup":
