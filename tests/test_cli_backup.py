@@ -97,6 +97,11 @@ def test_an_open_database_is_saved_once_where_nothing_changes(folder, vault, cli
     assert cli("backup", folder)[1].startswith("unchanged ")
 
 
+def test_a_loop_of_links_is_named(folder, vault, refused, tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    assert "'loop' cannot be read: " in refused(2, "backup", "loop")
+
+
 def test_a_terminal_shows_how_much_was_read(monkeypatch, capsys):
     pytest.importorskip("rich")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
