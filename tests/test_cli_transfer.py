@@ -171,6 +171,15 @@ def test_a_file_is_verified_without_a_vault(cli, refused, vault, tmp_path, monke
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "vault"]
 
 
+def test_a_file_is_restored_without_importing_it(cli, refused, vault, tmp_path):
+    save(vault, NOTES, label="research")
+    assert cli("export", "latest", "a.json", "--label", "research")[0] == 0
+    code, _, err = cli("restore", "--vault", "export:a.json", "--label", "research", "memory")
+    assert (code, err) == (0, "")
+    assert (tmp_path / "memory" / "MEMORY.md").read_text() == NOTES["MEMORY.md"]
+    assert "can only be read" in refused(5, "backup", "--vault", "export:a.json", "memory")
+
+
 def test_a_file_is_verified_against_a_signer(cli, vault):
     pytest.importorskip("cryptography")
     signer = Ed25519Signer(bytes(range(32)))

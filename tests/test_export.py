@@ -18,6 +18,7 @@ from colony_memory import (
     SnapshotNotFound,
     UnsupportedFormat,
     VaultDenied,
+    open_vault,
     transfer,
 )
 from colony_memory.export import EXPORT_FORMAT, Export, read_export, write_export
@@ -212,6 +213,15 @@ def test_a_file_comes_back(tmp_path):
     assert names(tmp_path) == ["work.json"]
     if os.name != "nt":
         assert stat.S_IMODE(place.stat().st_mode) == 0o600
+
+
+def test_a_file_opens_as_a_vault(tmp_path):
+    save_export(EXPORTED, tmp_path / "work.json")
+    assert ColonyMemory(backend=open_vault(f"export:{tmp_path / 'work.json'}")).restore(label=LABEL) == MEMORY
+    with pytest.raises(ColonyMemoryError, match="cannot be read"):
+        open_vault(f"export:{tmp_path / 'missing.json'}")
+    with pytest.raises(ValueError, match="empty vault URL"):
+        open_vault("export:")
 
 
 def test_a_file_is_not_overwritten_unless_asked(tmp_path):

@@ -121,11 +121,12 @@ def open_vault(url: str) -> VaultBackend:
 
     Args:
         url: ``colony:`` (the hosted vault; key from ``COLONY_API_KEY``, address from ``COLONY_BASE_URL``),
-            ``file:///absolute/path`` or a plain path (a local directory), ``memory:`` (gone with the process).
+            ``file:///absolute/path`` or a plain path (a local directory), ``export:path`` (one exported snapshot, to
+            read), ``memory:`` (gone with the process).
 
     Raises:
         ValueError: The URL is of no known kind.
-        ColonyMemoryError: ``colony:`` without a key.
+        ColonyMemoryError: ``colony:`` without a key, or ``export:`` with a file that cannot be read or is no export.
     """
     from colony_memory.vaults._open import open_url
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote_to_bytes
 if TYPE_CHECKING:
     from colony_memory.vaults import VaultBackend
 
-_KINDS = "colony:, file:///absolute/path, memory:, or a path"
+_KINDS = "colony:, file:///absolute/path, export:path, memory:, or a path"
 # Two letters at least, so that a Windows drive is none.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
 
@@ -20,7 +20,7 @@ def open_url(url: str) -> VaultBackend:
 
     Raises:
         ValueError: The URL is of no known kind, or says something that its kind does not take.
-        ColonyMemoryError: ``colony:`` without a key.
+        ColonyMemoryError: ``colony:`` without a key, or ``export:`` with a file that cannot be read or is no export.
     """
     found = None if url.startswith((".", "/", "~")) else _SCHEME.fullmatch(url)
     if found is None:
@@ -28,6 +28,11 @@ def open_url(url: str) -> VaultBackend:
     kind, rest = found[1].lower(), found[2]
     if kind == "file":
         return _open_directory(_read_file_url(rest))
+    if kind == "export":
+        from colony_memory.transfer import load_export
+        from colony_memory.vaults.exported import ExportVault
+
+        return ExportVault(load_export(_expand(rest)))
     if kind in {"s3", "gs", "az"}:
         raise ValueError(f"{kind}: object stores are not in this version; known are {_KINDS}")
     if kind not in {"colony", "memory"}:
