@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from colony_memory.reports import LabelMap, VaultMap
     from colony_memory.snapshot import SnapshotInfo
 
-#: ``protected``: a whole snapshot is there, and nothing is known to be wrong. ``at risk``: one is there, and something
-#: is wrong. ``not protected``: none is there, or the newest is older than it may be.
+#: ``protected``: a whole snapshot is there, and nothing is wrong that stands in its way. ``at risk``: one is there, and
+#: something is wrong. ``not protected``: none is there, or the newest is older than it may be.
 State = Literal["protected", "at risk", "not protected"]
 #: What would mend it: ``delete`` the snapshot, ``backup`` again, ``prune`` to make room, ``wait``, or ``judge`` whether
 #: a snapshot that is not trusted is one's own.
@@ -84,8 +84,17 @@ def assess(found: VaultMap, *, now: datetime, max_age: timedelta | None = None) 
     age = None if newest is None else max(now - created(newest), timedelta(0))
     stale = age is None if max_age is None else age is None or age > max_age
     problems = tuple(_problems(found))
-    state: State = "not protected" if stale else "at risk" if problems else "protected"
+    risky = [each for each in problems if newest is None or not _is_behind(each, newest)]
+    state: State = "not protected" if stale else "at risk" if risky else "protected"
     return Protection(state, newest, age, stale, problems)
+
+
+def _is_behind(problem: Problem, newest: SnapshotInfo) -> bool:
+    """Whether it is of a snapshot from before the client had whom to trust: those stay until somebody judges them."""
+    snapshot_id = problem.snapshot_id
+    if problem.mending != "judge" or problem.label != newest.label or snapshot_id is None:
+        return False
+    return id_order(snapshot_id) < id_order(newest.snapshot_id)
 
 
 def _problems(found: VaultMap) -> Iterator[Problem]:

@@ -77,6 +77,7 @@ def vault_map(*labels, **changes):
 
 EMPTY = {"snapshots": 0, "oldest": None, "newest": None, "next_bytes": 0, "head": None, "dangling": True}
 ID = "20261101T130000300000Z-abcdef"
+OLD = "cmem.default.20261101T110000300000Z-abcdef.manifest.json"
 MANIFEST = f"cmem.default.{ID}.manifest.json"
 
 
@@ -109,6 +110,13 @@ MANIFEST = f"cmem.default.{ID}.manifest.json"
             "at risk",
             False,
             [("delete", "default", ID)],
+        ),
+        (
+            vault_map(label_map(broken={OLD: "x"}, untrusted=(OLD,))),
+            None,
+            "protected",
+            False,
+            [("judge", "default", OLD[13:42])],
         ),
         (
             vault_map(label_map(broken={MANIFEST: "x"}, untrusted=(MANIFEST,))),
