@@ -70,9 +70,11 @@ def states(tmp_path: Path) -> tuple[dict[str, object], dict[str, object]]:
     return before, without_copies(dst)
 
 
-def every(prepared: Callable[[], Path], act: Callable[[Path], object]) -> Iterator[tuple[int, str, Path]]:
-    """Cut ``act`` off at every change to the disk, until it comes to its end."""
-    for nth in range(1, 500):
+def every(
+    prepared: Callable[[], Path], act: Callable[[Path], object], *, first: int = 1, step: int = 1
+) -> Iterator[tuple[int, str, Path]]:
+    """Cut ``act`` off at every change to the disk, or every few, until it comes to its end."""
+    for nth in range(first, 500, step):
         dst = prepared()
         ended = cut_off(lambda: act(dst), at=nth)  # noqa: B023 - it is over before the next turn
         yield nth, ended, dst
@@ -90,7 +92,7 @@ def quietly_recover(path: Path) -> bool:
 def test_a_restore_that_is_killed_anywhere_is_ended_by_the_next_command(tmp_path: Path, way: str) -> None:
     before, after = states(tmp_path)
     seen, mixed = [], 0
-    for nth, _, dst in every(lambda: prepare(tmp_path / "y"), restore):
+    for nth, _, dst in every(lambda: prepare(tmp_path / "y"), restore, step=1 if way == "links" else 3):
         mixed += without_copies(dst) not in (before, after)
         assert set(OLD.values()) <= contents(tmp_path / "y"), f"an original is missing after {nth}"
         if nth % 2:
@@ -113,7 +115,7 @@ def test_a_restore_that_is_killed_anywhere_is_ended_by_the_next_command(tmp_path
 @pytest.mark.parametrize("way", ["links", "no links"], indirect=True)
 def test_a_recovery_that_is_killed_anywhere_is_taken_up_again(tmp_path: Path, way: str) -> None:
     before, after = states(tmp_path)
-    for _, _, dst in every(lambda: prepare(tmp_path / "half"), restore):
+    for _, _, dst in every(lambda: prepare(tmp_path / "half"), restore, first=30):
         if files(dst).get("mine/c.md") == b"new c":
             break
     stopped = 0
@@ -155,7 +157,7 @@ def test_a_fault_at_any_change_leaves_the_folder_as_before_or_as_after(
     restore(tmp_path / "y/dst")
     after = without_copies(tmp_path / "y")
     ends = set()
-    for nth in range(1, 200):
+    for nth in range(1, 200, 3 if isinstance(error, PermissionError) else 1):
         dst = ready()
         ended = cut_off(lambda dst=dst: restore(dst), at=nth, by=fail)  # type: ignore[misc]
         left = [name for name in names(tmp_path / "y") if name != "dst"]
@@ -180,7 +182,7 @@ def test_a_fault_at_any_change_leaves_the_folder_as_before_or_as_after(
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where a restore was killed after ``a.md`` and ``b.sh``."""
     where = tmp_path_factory.mktemp("killed")
-    for _, _, dst in every(lambda: prepare(where), lambda dst: write_folder(DOCUMENTS, dst)):
+    for _, _, dst in every(lambda: prepare(where), lambda dst: write_folder(DOCUMENTS, dst), first=25):
         if files(dst)["b.sh"] == b"new b":
             assert files(dst)["mine/c.md"] == b"old c"
             return where
@@ -207,7 +209,7 @@ def test_what_was_written_since_stays_next_to_the_original_or_where_it_is(half: 
 
 
 def test_a_new_file_that_was_edited_since_stays(tmp_path: Path) -> None:
-    for _, _, dst in every(lambda: prepare(tmp_path / "y"), lambda dst: write_folder(DOCUMENTS, dst)):
+    for _, _, dst in every(lambda: prepare(tmp_path / "y"), lambda dst: write_folder(DOCUMENTS, dst), first=30):
         if "mine/x/d.md" in files(dst):
             break
     (dst / "mine/x/d.md").write_text("edited since")
@@ -361,6 +363,7 @@ def test_only_who_restored_puts_back(half: Path, monkeypatch: pytest.MonkeyPatch
                 {"directories": ["../x"]},
                 {"directories": [1]},
                 {"steps": [{"name": "a", "new": [1], "old": None, "copy_of": None}]},
+                {"steps": [{"name": "a", "new": None, "old": None, "copy_of": None}]},
                 {"steps": [{"name": "/a", "new": [1, 1], "old": None, "copy_of": None}]},
                 {"steps": [{"name": "a", "new": [1, 1], "old": None, "copy_of": "../b"}]},
             )
@@ -381,7 +384,7 @@ def test_nothing_is_put_back_through_a_link(half: Path, tmp_path: Path) -> None:
     outside = make(tmp_path / "outside", {"c.md": b"outside", "keep.md": b"outside"})
     (half / "mine").rename(tmp_path / "moved")
     (half / "mine").symlink_to(outside)
-    with pytest.raises(ColonyMemoryError, match=r"'mine/c\.md', 'mine/x/' could not be put back; the originals are in"):
+    with pytest.raises(ColonyMemoryError, match=r"'mine/c\.md' could not be put back; the originals are in"):
         recover(half)
     assert files(outside) == {"c.md": b"outside", "keep.md": b"outside"}
     (half / "mine").unlink()
@@ -458,3 +461,53 @@ def test_a_process_that_stands_in_an_empty_folder_stays_in_it(tmp_path: Path) ->
     ) as process:
         write_folder({"a.md": "a"}, dst)
         assert process.communicate("\n")[0].strip() == "['a.md']"
+
+
+@pytest.mark.parametrize("what", ["directory", "link"])
+def test_a_directory_that_comes_to_be_there_is_used_and_a_link_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    dst = make(tmp_path / "dst", OLD)
+    real = _swap.Journal.write
+
+    def late(journal: _swap.Journal) -> None:
+        real(journal)
+        if what == "directory":
+            (dst / "e").mkdir()
+        else:
+            (dst / "e").symlink_to("mine")
+
+    monkeypatch.setattr(_swap.Journal, "write", late)
+    if what == "directory":
+        write_folder(NEW, dst)
+        assert files(dst)["e/f/g.md"] == b"new g"
+        return
+    with pytest.raises(ColonyMemoryError, match=r"'e/'.* was changed in the meantime"):
+        write_folder(NEW, dst)
+    assert files(dst) == {**OLD, "e": "mine"}
+
+
+def test_a_copy_goes_again_though_it_was_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dst = make(tmp_path / "dst", OLD)
+    real = _swap._take
+
+    def late(step: _swap.Step, journal: _swap.Journal) -> None:
+        if step.name == "a.md":
+            # Through an open file, say: for now it is one file with two names.
+            (dst / "a.md").write_bytes(b"old a and more")
+        real(step, journal)
+
+    monkeypatch.setattr(_swap, "_take", late)
+    with pytest.raises(ColonyMemoryError, match=r"'a\.md'.* was changed in the meantime"):
+        restore(dst)
+    assert files(dst) == {**OLD, "a.md": b"old a and more"}
+
+
+@linux
+def test_elsewhere_than_on_linux_only_the_own_directory_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert not _swap._is_current(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert _swap._is_current(tmp_path)

@@ -2,16 +2,23 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+import sqlite3
+from contextlib import closing
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from capture_trees import LONG_AGO, count_calls, fail_for, files, make, metadata, names, posix, tree
 
-from colony_memory.capture import _write
+from colony_memory.capture import _swap, _write
 from colony_memory.capture._metadata import METADATA_NAME
-from colony_memory.capture.folder import write_folder
+from colony_memory.capture.folder import read_folder, write_folder
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, SnapshotCorrupt, UnsupportedFormat
+
+if TYPE_CHECKING:
+    from colony_memory.capture._journal import Journal, Step
 
 
 def test_a_new_directory_appears_with_those_above_it(tmp_path: Path) -> None:
@@ -309,3 +316,92 @@ def test_a_target_that_cannot_be_looked_at_is_named(tmp_path: Path, monkeypatch:
     fail_for(monkeypatch, Path, "lstat", "b.md", OSError(errno.EIO, "Input/output error"))
     with pytest.raises(ColonyMemoryError, match=r"'b\.md'.*cannot be looked at \(Input/output error\)"):
         write_folder({"b.md": "new"}, dst)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    """A folder with a database whose last rows are in its log alone, as a program that was killed leaves it."""
+    dst = make(tmp_path / "dst", {"a.md": b"old"})
+    with closing(sqlite3.connect(dst / "live.db", isolation_level=None)) as live:
+        live.execute("PRAGMA journal_mode=wal")
+        live.execute("CREATE TABLE t(x)")
+        live.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        live.execute("INSERT INTO t VALUES ('in the log')")
+        for suffix in ("", "-wal"):
+            shutil.copy(dst / f"live.db{suffix}", dst / f"memory.db{suffix}")
+    (dst / "live.db").unlink()
+    assert names(dst) == ["a.md", "memory.db", "memory.db-wal"]
+    return dst
+
+
+def rows(path: Path) -> list[tuple[str]]:
+    with closing(sqlite3.connect(path)) as opened:
+        assert opened.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        return opened.execute("SELECT x FROM t").fetchall()
+
+
+def saved_database(tmp_path: Path, text: str) -> dict[str, str]:
+    with closing(sqlite3.connect(make(tmp_path / "src", {}) / "memory.db", isolation_level=None)) as source:
+        source.execute("PRAGMA journal_mode=wal")
+        source.execute("CREATE TABLE t(x)")
+        source.executemany("INSERT INTO t VALUES (?)", [(text,)] * 200)
+    return read_folder(tmp_path / "src").documents
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_the_log_of_a_database_goes_with_it(
+    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    if not links:
+        monkeypatch.setattr(os, "link", lambda *_, **__: (_ for _ in ()).throw(PermissionError(errno.EPERM, "no")))
+    documents = saved_database(tmp_path, "saved")
+    os.utime(database / "memory.db", (0, 0))
+    # Of the database itself nothing is newer: the last rows are in its log.
+    assert write_folder(documents, database, newer_than=LONG_AGO, dry_run=True).conflicts == ("memory.db",)
+    with pytest.raises(ColonyMemoryError, match=r"'memory\.db'"):
+        write_folder(documents, database, newer_than=LONG_AGO)
+    before = tree(database)
+    plan = write_folder(documents, database, keep_local=True, dry_run=True)
+    assert tree(database) == before
+    done = write_folder(documents, database, keep_local=True)
+    assert (done.removed, done.replaced) == (("memory.db-wal",), ("memory.db",))
+    assert len(done.kept) == len(plan.kept) == 2
+    copy, log = done.kept
+    assert log == f"{copy}-wal"
+    assert rows(database / "memory.db") == [("saved",)] * 200
+    assert rows(database / copy) == [("in the log",)]
+
+
+def test_a_failure_after_the_log_is_gone_brings_it_back(
+    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = tree(database)
+    real = _swap._take
+
+    def fails(step: Step, journal: Journal) -> None:
+        if step.name == "memory.db":
+            assert not (database / "memory.db-wal").exists()
+            raise OSError(errno.EIO, "Input/output error")
+        real(step, journal)
+
+    monkeypatch.setattr(_swap, "_take", fails)
+    with pytest.raises(ColonyMemoryError, match="nothing was changed"):
+        write_folder(saved_database(tmp_path, "saved"), database)
+    assert tree(database) == before
+    assert rows(database / "memory.db") == [("in the log",)]
+
+
+def test_a_log_without_its_database_is_not_merged_into_the_saved_one(database: Path, tmp_path: Path) -> None:
+    (database / "memory.db").unlink()
+    done = write_folder(saved_database(tmp_path, "saved"), database)
+    assert (done.created, done.removed) == (("memory.db",), ("memory.db-wal",))
+    assert rows(database / "memory.db") == [("saved",)] * 200
+
+
+def test_a_database_that_is_as_it_was_saved_is_not_touched(database: Path) -> None:
+    documents = read_folder(database).documents
+    before = tree(database)
+    assert write_folder(documents, database).unchanged == ("a.md", "memory.db")
+    assert tree(database) == before
+    (database / "memory.db").write_bytes(b"SQLite format 3\0 and no more")
+    assert write_folder(documents, database, dry_run=True).replaced == ("memory.db",)

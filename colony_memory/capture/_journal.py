@@ -8,9 +8,9 @@ that was interrupted and for one that was killed, and may itself be cut off and 
                 "old": [9, 1793088000000000000]}],
      "target": "memory"}
 
-``new`` and ``old`` are size in bytes and time of change in nanoseconds. ``target`` is relative to the directory that
-the staging directory is in. An original is in ``kept`` there as a second name of the same file; where files cannot have
-two names, it is moved there.
+``new`` and ``old`` are size in bytes and time of change in nanoseconds, or null for no file. ``target`` is relative to
+the directory that the staging directory is in. An original is in ``kept`` there, as a second name of the same file;
+where a file cannot have two names, it is moved there.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ Version = tuple[int, int]
 
 @dataclass(frozen=True)
 class Step:
-    """One file that is put in place.
+    """One file that is put in place or taken away.
 
     Attributes:
         name: Path in the folder, with ``/``.
-        new: Version of the file that is put there.
+        new: Version of the file that is put there, or None where one is taken away.
         old: Version of the file that it replaces, or None.
         copy_of: For a copy of what a later step replaces: that step's name.
     """
 
     name: str
-    new: Version
+    new: Version | None
     old: Version | None = None
     copy_of: str | None = None
 
@@ -142,8 +142,13 @@ class Journal:
         return True
 
     def _take_back(self, step: Step) -> None:
-        path, kept = self._path(step.name), self.kept(step.name)
-        there, original = look(path), look(kept)
+        path, kept = self.folder / step.name, self.kept(step.name)
+        original = look(kept)
+        if self._leads_elsewhere(step.name):
+            if step.old is None or original is None:
+                return  # nothing of ours is there
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+        there = look(path)
         if step.old is None:
             if there and (version(there) == step.new or self._is_copy(step, there)):
                 path.unlink()
@@ -162,20 +167,20 @@ class Journal:
         return any(original and os.path.samestat(original, there) for original in originals)
 
     def _remove_made(self, name: str) -> None:
+        path = self.folder / name
+        if self._leads_elsewhere(f"{name}/"):
+            return
         try:
-            self._path(name).rmdir()
+            path.rmdir()
         except FileNotFoundError:
             return
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
-            logger.info("%s stays: there is something of others in it", self.folder / name)
+            logger.info("%s stays: there is something of others in it", path)
 
-    def _path(self, name: str) -> Path:
-        for parent in parents_of(name):
-            if (self.folder / parent).is_symlink():
-                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(self.folder / parent))
-        return self.folder / name
+    def _leads_elsewhere(self, name: str) -> bool:
+        return any((self.folder / parent).is_symlink() for parent in parents_of(name))
 
 
 def read_journal(staging: Path) -> Journal | None:
@@ -202,10 +207,14 @@ def read_journal(staging: Path) -> Journal | None:
 
 
 def _step(*, name: str, new: Any, old: Any, copy_of: str | None, **_later: object) -> Step:
-    return Step(name, _pair(new), None if old is None else _pair(old), copy_of)
+    if new is None and old is None:
+        raise ValueError(f"nothing to do for {name!r}")
+    return Step(name, _pair(new), _pair(old), copy_of)
 
 
-def _pair(value: Any) -> Version:
+def _pair(value: Any) -> Version | None:
+    if value is None:
+        return None
     size, changed = value
     return int(size), int(changed)
 

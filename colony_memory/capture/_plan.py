@@ -10,20 +10,25 @@ from typing import TYPE_CHECKING
 
 from colony_memory.capture._journal import free_name
 from colony_memory.capture._stage import NewFile, encode_text
+from colony_memory.capture.sqlite import DatabaseDamaged, DatabaseLocked, copy_database, is_database
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
+    from collections.abc import Container
     from pathlib import Path
 
+_LOGS = ("-journal", "-wal")  # the index of the latter, -shm, is made anew by whoever opens the database first
+_HEADER_SIZE = 16
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _JUNCTION = 0xA0000003  # reparse tag of a directory junction on Windows
 
 
 @dataclass
 class Plan:
-    """What is to be done in ``target``, compared with what is there."""
+    """What is to be done in ``target``, compared with what is there; ``wanted`` are the names of the snapshot."""
 
     target: Path
+    wanted: Container[str] = ()
     files: dict[str, NewFile] = field(default_factory=dict)
     differing: dict[str, os.stat_result] = field(default_factory=dict)
     unchanged: list[str] = field(default_factory=list)
@@ -33,19 +38,20 @@ class Plan:
     def add_file(self, name: str, content: str | bytes, *, executable: bool) -> None:
         """Compare a document with the file of its name."""
         there = self._look(name)
+        drops = self._logs_of(name) if is_database(encode_text(content[:_HEADER_SIZE])) else {}
         if there is None:
-            self.files[name] = NewFile(content, executable, None)
+            self.files[name] = NewFile(content, executable, None, drops=drops)
             return
         if not stat.S_ISREG(there.st_mode):
             what = "directory" if stat.S_ISDIR(there.st_mode) else "device, pipe or socket"
             raise self._refusal(name, self.target / name, f"is a {what}")
-        same = self._has(name, content, there)
+        same = self._has_merged(name, content) if drops else self._has(name, content, there)
         if same and (not executable or there.st_mode & stat.S_IXUSR or os.name == "nt"):
             self.unchanged.append(name)
             return
-        self.files[name] = NewFile(content, executable, there)
+        self.files[name] = NewFile(content, executable, there, drops={} if same else drops)
         if not same:
-            self.differing[name] = there
+            self.differing[name] = max([there, *drops.values()], key=lambda status: status.st_mtime_ns)
 
     def add_directory(self, name: str) -> None:
         """Make an empty directory unless it is there."""
@@ -69,6 +75,22 @@ class Plan:
             )
             names.add(copy)
             self.files[name] = replace(self.files[name], copy_to=copy)
+
+    def _logs_of(self, name: str) -> dict[str, os.stat_result]:
+        """What is written to the database of that name but not merged into it, where it is not in the snapshot."""
+        found = {}
+        for suffix in _LOGS:
+            there = self._look(name + suffix)
+            if there and stat.S_ISREG(there.st_mode) and there.st_size and name + suffix not in self.wanted:
+                found[name + suffix] = there
+        return found
+
+    def _has_merged(self, name: str, content: str | bytes) -> bool:
+        """Whether the database and its log together are what the snapshot has."""
+        try:
+            return copy_database(self.target / name) == encode_text(content)
+        except (DatabaseDamaged, DatabaseLocked, OSError):
+            return False
 
     def _look(self, name: str) -> os.stat_result | None:
         """Return what stands where ``name`` goes, or None, having made sure that no link is on the way."""

@@ -7,7 +7,7 @@ import re
 import stat
 import warnings
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from colony_memory.capture._filenames import parents_of
@@ -33,12 +33,14 @@ class NewFile:
         executable: Whether its owner may execute it.
         replaces: What stood in its place when the plan was made, or None.
         copy_to: Name under which what it replaces stays next to it, or None where it does not.
+        drops: Files that go with what it replaces: the logs of a database, which would be merged into the new one.
     """
 
     content: str | bytes
     executable: bool
     replaces: os.stat_result | None
     copy_to: str | None = None
+    drops: Mapping[str, os.stat_result] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

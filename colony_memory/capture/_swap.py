@@ -23,7 +23,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colony_memory.capture._journal import Journal, Step, move, version
+from colony_memory.capture._journal import Journal, Step, Version, move, version
 from colony_memory.capture._recover import clear
 from colony_memory.capture._stage import Failed, Job, NewFile, blaming, stage, sync_file, take_owner
 from colony_memory.capture._staging import beside, discard, held, inside, look, sync_directory
@@ -189,29 +189,36 @@ def _plan_moves(job: Job, place: Path) -> Journal:
     made = set()
     for name, file in job.files.items():
         with blaming(f"document {name!r}"):
-            path = job.target / name
-            staged = (new / name).lstat()
-            if file.replaces is None:
-                steps.append(Step(name, version(staged)))
-                continue
-            original = kept / name
-            if original.parent not in made:
-                original.parent.mkdir(parents=True, exist_ok=True)
-                made.add(original.parent)
-            if _link_to(path, original) and not _is_same(original, file.replaces):
-                raise _meanwhile(name, path)
+            going = {**file.drops, name: file.replaces} if file.replaces else dict(file.drops)
+            for each, planned in going.items():
+                made.add((kept / each).parent)
+                _keep(each, planned, target=job.target, kept=kept)
             if file.copy_to is not None:
-                copy = new / file.copy_to
-                if not _link_to(path, copy):
-                    shutil.copy2(path, copy, follow_symlinks=False)
-                    sync_file(copy)
-                steps.append(Step(file.copy_to, version(copy.lstat()), copy_of=name))
-            steps.append(Step(name, version(staged), version(file.replaces)))
+                for each in going:
+                    copy = file.copy_to + each.removeprefix(name)
+                    steps.append(Step(copy, _stage_copy(job.target / each, new / copy), copy_of=each))
+            steps += [Step(each, None, version(planned)) for each, planned in file.drops.items()]
+            old = version(file.replaces) if file.replaces else None
+            steps.append(Step(name, version((new / name).lstat()), old))
     with blaming(f"directory {str(place)!r}"):
         for directory in made:
             sync_directory(directory)
     missing = tuple(parent for parent, name in job.parents() if _is_missing(job.target / parent, name))
     return Journal(place, os.path.relpath(job.target, place.parent), missing, tuple(steps))
+
+
+def _keep(name: str, planned: os.stat_result, *, target: Path, kept: Path) -> None:
+    """Give a file that is going to be replaced or taken away a second name, if it can have one."""
+    (kept / name).parent.mkdir(parents=True, exist_ok=True)
+    if _link_to(target / name, kept / name) and not _is_same(kept / name, planned):
+        raise _meanwhile(name, target / name)
+
+
+def _stage_copy(path: Path, copy: Path) -> Version:
+    if not _link_to(path, copy):
+        shutil.copy2(path, copy, follow_symlinks=False)
+        sync_file(copy)
+    return version(copy.lstat())
 
 
 def _is_missing(path: Path, name: str) -> bool:
@@ -231,7 +238,7 @@ def _make_directory(path: Path, name: str) -> None:
 
 
 def _take(step: Step, journal: Journal) -> None:
-    """Put one file in place.
+    """Put one file in place, or take it away.
 
     Raises:
         ColonyMemoryError: There is no longer what the plan was made for.
@@ -249,7 +256,10 @@ def _take(step: Step, journal: Journal) -> None:
         there = path.lstat()
     if not os.path.samestat(there, kept) or version(there) != step.old:
         raise _meanwhile(step.name, path)
-    move(source, path)
+    if step.new is not None:
+        move(source, path)
+    elif there is not kept:  # or it was moved away already
+        path.unlink()
 
 
 def _create(source: Path, path: Path, name: str) -> None:

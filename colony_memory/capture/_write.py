@@ -17,7 +17,9 @@ from colony_memory.capture._swap import put_in_place
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+
+    from colony_memory.capture._stage import NewFile
 
 _SHOWN = 5
 
@@ -37,6 +39,7 @@ class Written:
         conflicts: With ``dry_run`` only: files that differ and are newer than the snapshot. They stop the call
             without ``dry_run``; ``force`` replaces them.
         masked: Files in which secrets were masked before they were saved: they are not what they were.
+        removed: Logs (``-wal``, ``-journal``) of the databases that were replaced, which would be merged into the new.
     """
 
     created: tuple[str, ...]
@@ -46,6 +49,7 @@ class Written:
     kept: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
     masked: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
 
 
 def write_folder(
@@ -97,7 +101,7 @@ def write_folder(
     contents, metadata = split_documents(documents)
     check_names(contents, metadata.empty_dirs, near=_nearest_directory(target), target=target)
     recover(target)
-    plan = Plan(target)
+    plan = Plan(target, wanted=contents.keys())
     for name, content in sorted(contents.items()):
         plan.add_file(name, content, executable=name in metadata.executable)
     for name in sorted(metadata.empty_dirs):
@@ -120,10 +124,20 @@ def _written(plan: Plan, conflicts: list[str], *, masked: tuple[str, ...]) -> Wr
         replaced=tuple(replaced),
         unchanged=tuple(plan.unchanged),
         directories=tuple(plan.directories),
-        kept=tuple(sorted(file.copy_to for file in replaced.values() if file.copy_to is not None)),
+        removed=tuple(
+            sorted(dropped for name, file in plan.files.items() if name not in refused for dropped in file.drops)
+        ),
+        kept=tuple(sorted(_copies(replaced))),
         conflicts=tuple(conflicts),
         masked=masked,
     )
+
+
+def _copies(replaced: Mapping[str, NewFile]) -> Iterator[str]:
+    for name, file in replaced.items():
+        if file.copy_to is not None:
+            yield file.copy_to
+            yield from (file.copy_to + dropped.removeprefix(name) for dropped in file.drops)
 
 
 def _newer(target: Path, names: list[str]) -> ColonyMemoryError:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from colony_memory.capture import Written
     from colony_memory.snapshot import SnapshotInfo
 
-_DONE = {"create": "created ", "replace": "replaced", "keep": "kept    "}
-_PLANNED = {"create": "would create ", "replace": "would replace", "keep": "would keep   "}
+_DONE = {"create": "created ", "replace": "replaced", "keep": "kept    ", "remove": "removed "}
+_PLANNED = {"create": "would create ", "replace": "would replace", "keep": "would keep   ", "remove": "would remove "}
 _NEWER = "is newer here"
 _SHOWN = 10
 
@@ -26,6 +26,7 @@ def restore_lines(
     lines = [f"{verb['create']} {name}" for name in written.created]
     lines += [f"{verb['create']} {name}/" for name in written.directories]
     lines += [f"{verb['replace']} {name}" for name in written.replaced]
+    lines += [f"{verb['remove']} {name}" for name in written.removed]
     lines += [f"{verb['keep']} {name}" for name in written.kept]
     lines += [f"{_NEWER} {name}" for name in written.conflicts]
     named = f"snapshot {info.snapshot_id} of label {info.label}" if info else "a snapshot that the vault does not list"
