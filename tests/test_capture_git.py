@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from capture_trees import fail_for, files, make, names, tree
+from capture_trees import fail_for, files, make, names, posix, tree
 
 from colony_memory.capture import LeftOut, Note, git, read_folder, read_paths, write_folder
 from colony_memory.capture._metadata import split_documents
@@ -173,6 +173,15 @@ def test_what_is_only_called_git_is_saved_as_it_is(tmp_path: Path, monkeypatch: 
         capture = read_folder(src, git=with_git)
         assert set(capture.documents) == {"a/.git/notes.md", "b/.git", "c/.git/HEAD", "d"}
         assert (capture.left_out, capture.notes) == ((), ())
+
+
+@posix
+def test_a_link_called_git_is_not_followed(repository: Path) -> None:
+    (repository / ".git").rename(repository / "elsewhere")
+    (repository / ".git").symlink_to("elsewhere")
+    capture = read_folder(repository, git=True)
+    assert capture.left_out == (LeftOut(".git", "symbolic link, not followed"),)
+    assert "elsewhere/HEAD" in capture.documents
 
 
 def test_a_git_directory_that_is_named_itself_is_saved_as_it_is(repository: Path) -> None:

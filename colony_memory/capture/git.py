@@ -30,8 +30,11 @@ class NotBundled(Exception):
 def is_repository(path: Path) -> bool:
     """Whether a ``.git`` is git's: a directory of a repository, or a file that leads to one."""
     try:
-        if stat.S_ISDIR(path.lstat().st_mode):
+        mode = path.lstat().st_mode
+        if stat.S_ISDIR(mode):
             return (path / "HEAD").exists() and (path / "objects").is_dir()
+        if not stat.S_ISREG(mode):
+            return False
         with path.open("rb") as file:
             return file.read(8) == b"gitdir: "
     except OSError:
