@@ -126,10 +126,12 @@ def test_diff_shows_each_name(cli, three):
     assert (code, err) == (0, "")
     old, new = three[1].snapshot_id, three[2].snapshot_id
     assert out.splitlines() == [
+        f"from snapshot {old}",
+        f"to   snapshot {new}",
         "- 1.md",
         "+ 2.md",
         "~ a.md  +1 -1 lines",
-        f"snapshot {old} -> snapshot {new}: 1 added, 1 removed, 1 changed, 0 the same",
+        "1 added, 1 removed, 1 changed, 0 the same",
     ]
     answer = json.loads(cli("diff", "latest~1", "latest", "--json")[1])
     assert answer == {
@@ -149,20 +151,20 @@ def test_diff_with_a_folder_compares_files(cli, folder, vault):
     cli("backup", folder)
     code, out, err = cli("diff", "latest", "memory", "--exit-code")
     assert (code, err) == (0, "")
-    assert out.endswith(" -> the folder memory: 0 added, 0 removed, 0 changed, 3 the same\n")
+    assert out.endswith("\nto   the folder memory\n0 added, 0 removed, 0 changed, 3 the same\n")
     (folder / "notes" / "caf\u00e9.md").write_bytes(b"caf\xe8\n")
     (folder / "logs" / "x.log").write_bytes(b"")
     (folder / "link").symlink_to("MEMORY.md")
     code, out, err = cli("diff", "latest", f"{folder}/", "--exit-code")
     assert (code, err) == (1, "left out: link: symbolic link, not followed\n")
-    assert out.splitlines()[:3] == ["- logs/", "+ logs/x.log", "~ notes/caf\u00e9.md  +1 -1 lines"]
+    assert out.splitlines()[2:5] == ["- logs/", "+ logs/x.log", "~ notes/caf\u00e9.md  +1 -1 lines"]
 
 
 @POSIX
 def test_diff_sees_what_became_executable(cli, folder, vault):
     cli("backup", folder)
     (folder / "MEMORY.md").chmod(0o755)
-    assert cli("diff", "latest", "./memory")[1].splitlines()[0] == "+ MEMORY.md (executable)"
+    assert cli("diff", "latest", "./memory")[1].splitlines()[2] == "+ MEMORY.md (executable)"
 
 
 def test_diff_with_no_such_folder_is_code_2(refused, vault):
@@ -177,9 +179,9 @@ def test_prune_deletes_what_no_rule_keeps(cli, vault, three):
     code, out, err = cli("prune", "--keep", "1", "--dry-run")
     assert (code, err) == (0, "")
     assert out.splitlines() == [
-        f"keep    {three[2].snapshot_id}  1d ago (last, newest, latest)",
-        f"delete  {three[1].snapshot_id}  3d ago",
-        f"delete  {three[0].snapshot_id}  5d ago",
+        f"keep    {three[2].snapshot_id} (1d ago): last, newest, latest",
+        f"delete  {three[1].snapshot_id} (3d ago)",
+        f"delete  {three[0].snapshot_id} (5d ago)",
         "label default: 1 to keep, 2 to delete",
         "nothing deleted",
     ]

@@ -15,7 +15,7 @@ pytest.importorskip("typer")
 import cli_runs
 
 import colony_memory
-from colony_memory import ColonyMemory
+from colony_memory import ColonyMemory, capture
 from colony_memory.cli.phrases import spoken
 from colony_memory.exceptions import ColonyMemoryWarning, QuotaExceeded
 
@@ -27,6 +27,7 @@ APART = {"cli", "testing", "autobackup.py", "attestation.py", "_secret_kinds.py"
 #: Said only to whoever calls the library in a way that the command line does not.
 NEVER_SAID = (
     "at_least",
+    "newer_than needs",
     "on_conflict must be",
     "load_export() and read_export() give one",
     "or retention=, not both",
@@ -37,8 +38,9 @@ NEVER_SAID = (
 
 
 def arguments():
-    """Names of the facade's arguments that are no words."""
-    verbs = [member for name, member in vars(ColonyMemory).items() if inspect.isfunction(member)]
+    """Names of arguments that are no words, of the facade and of what reads and writes folders."""
+    verbs = [member for member in vars(ColonyMemory).values() if inspect.isfunction(member)]
+    verbs += [member for name in capture.__all__ if inspect.isfunction(member := getattr(capture, name))]
     return {name for verb in verbs for name in inspect.signature(verb).parameters if "_" in name.strip("_")}
 
 

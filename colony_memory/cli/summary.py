@@ -55,7 +55,7 @@ def _document(name: str) -> str:
 
 
 def diff_lines(found: SnapshotDiff, *, a: str, b: str) -> list[str]:
-    """Each name that differs with a sign before it, and the sum."""
+    """What is compared, each name that differs with a sign before it, and the sum."""
     lines = [(name, styled(f"+ {shown(name)}", "green")) for name in found.added]
     lines += [(name, styled(f"- {shown(name)}", "red")) for name in found.removed]
     lines += [(name, f"~ {shown(name)}  +{each.added} -{each.removed} lines") for name, each in found.changed.items()]
@@ -63,7 +63,7 @@ def diff_lines(found: SnapshotDiff, *, a: str, b: str) -> list[str]:
         f"{len(found.added)} added, {len(found.removed)} removed, {len(found.changed)} changed, "
         f"{found.unchanged} the same"
     )
-    return [*(line for _, line in sorted(lines)), f"{shown(a)} -> {shown(b)}: {total}"]
+    return [shown(f"from {a}"), shown(f"to   {b}"), *(line for _, line in sorted(lines)), total]
 
 
 def plan_lines(plan: PrunePlan, *, label: str, now: datetime) -> list[str]:
@@ -73,10 +73,10 @@ def plan_lines(plan: PrunePlan, *, label: str, now: datetime) -> list[str]:
     for info in newest_first([*plan.keep, *plan.remove]):
         why = ", ".join(plan.reasons.get(info.snapshot_id, ()))
         if info.snapshot_id in going:
-            named = f"delete  {info.snapshot_id}  {age(made_at(info), now)}" + (f" ({why})" if why else "")
+            named = f"delete  {info.snapshot_id} ({age(made_at(info), now)})" + (f": {why}" if why else "")
             lines.append(styled(shown(named), "red"))
         else:
-            lines.append(shown(f"keep    {info.snapshot_id}  {age(made_at(info), now)} ({why})"))
+            lines.append(shown(f"keep    {info.snapshot_id} ({age(made_at(info), now)}): {why}"))
     lines += [f"keep    {shown(file)} (cannot be read or is not trusted)" for file in plan.unread]
     lines += [styled(f"delete  {shown(file)} (left over)", "red") for file in plan.orphans]
     return [*lines, f"label {shown(label)}: {plan_total(plan)}"]
