@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from colony_memory.cli.errors import report_failure, termination_raises
+from colony_memory.cli.errors import ignore_signals, report_failure, termination_raises
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,13 +21,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0 done, 1 failed, 2 usage, 3 nothing saved yet, 4 corrupt or untrusted, 5 vault unreachable,
         refused or rate-limited, 130 interrupted, 143 terminated.
     """
-    try:
-        with termination_raises():
+    with termination_raises():
+        try:
             from colony_memory.cli.app import run
 
             return run(sys.argv[1:] if argv is None else argv)
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - one line and a code, whatever it was
-        return report_failure(error)
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - one line and a code, whatever it was
+            if argv is None and isinstance(error, KeyboardInterrupt):
+                ignore_signals()
+            return report_failure(error)
 
 
 if __name__ == "__main__":

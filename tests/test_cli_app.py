@@ -44,6 +44,14 @@ def test_a_verb_that_is_mistyped_is_suggested(cli):
     assert "'backup'" in err
 
 
+def test_a_verb_is_loaded_once_and_only_if_there_is_one():
+    verbs = app._Verbs()
+    assert len(verbs) == len(app.VERBS)
+    assert verbs["list"] is verbs["list"]
+    with pytest.raises(KeyError):
+        verbs["frob"]
+
+
 def cpu(*args):
     """Seconds of processor time that a process takes."""
     resource = pytest.importorskip("resource")

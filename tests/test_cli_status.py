@@ -13,7 +13,7 @@ import cli_runs
 from cli_runs import NOON, damage, fails, process, save
 
 from colony_memory import SnapshotInfo, watch
-from colony_memory.cli import standing, text
+from colony_memory.cli import standing, tables, text
 from colony_memory.protection import Problem, assess
 from colony_memory.reports import LabelMap, VaultMap
 
@@ -217,6 +217,11 @@ def test_an_empty_vault_protects_nothing(cli, vault, server, monkeypatch):
     out = cli("status")[1].splitlines()
     assert out[0] == "not protected: nothing is saved yet"
     assert out[2:5] == ["vault  colony:", "used   0 B; the vault gives room with the first backup", "files  0"]
+
+
+def test_the_table_counts_what_is_wrong():
+    found = label_map(broken={MANIFEST: "x"}, dangling=True, orphans=("a", "b"))
+    assert tables.problems(found) == ["1 broken", "no usable pointer", "2 leftover files"]
 
 
 def test_only_damage_is_no_protection(cli, vault):

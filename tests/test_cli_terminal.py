@@ -15,8 +15,8 @@ import pytest
 
 pytest.importorskip("typer")
 
-from colony_memory import ColonyMemory, SnapshotInfo
-from colony_memory.cli import tables
+from colony_memory import ColonyMemory, SnapshotInfo, reports
+from colony_memory.cli import progress, tables
 from colony_memory.cli.output import Output
 from colony_memory.testing import FakeVault, VaultServer
 from colony_memory.vaults.local import LocalVault
@@ -197,6 +197,27 @@ def test_work_under_way_is_shown_and_cleared(environment, server, tmp_path):
     code, sent = on_terminal("restore", tmp_path / "out", env=ascii_only)
     assert "Restoring from the hosted vault" in sent
     assert sent.isascii()
+
+
+@pytest.mark.parametrize(("encoding", "full"), [("utf-8", "\u2501"), ("ascii", "#")])
+def test_long_work_has_a_bar(environment, server, tmp_path, encoding, full):
+    (tmp_path / "large.md").write_bytes(os.urandom(1_500_000).hex().encode())
+    server.fault("PUT", "delay", seconds=0.15, times=None)
+    environment["PYTHONIOENCODING"] = encoding
+    code, sent = on_terminal("backup", tmp_path / "large.md", env=environment, columns=100)
+    assert code == 0
+    assert re.search(rf"Saving to the hosted vault, uploading {full}+\S* [1-4] of [2-5]", plain(sent))
+    assert plain(sent[sent.rindex(SHOW_CURSOR) :]).count("uploading") == 0
+
+
+def test_a_bar_says_in_figures_how_full_it_is():
+    assert progress.bar(0, 3) == "\u2500" * 20 + " 0 of 3"
+    assert progress.bar(2, 4, ascii_only=True) == "#" * 10 + "-" * 10 + " 2 of 4"
+    assert progress.bar(9, 3, ascii_only=True) == "#" * 20 + " 9 of 3"
+
+
+def test_what_happens_while_nothing_is_shown_is_passed_over():
+    progress.Progress()(reports.Event("upload", "x", 1, 2))
 
 
 @pytest.mark.parametrize("flag", ["--json", "--quiet"])

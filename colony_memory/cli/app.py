@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 import os
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,7 +44,7 @@ VERBS = {
 _UsageError: Any = typer.BadParameter.__base__
 
 
-class _Verbs(MutableMapping[str, Any]):
+class _Verbs(Mapping[str, Any]):
     """The commands by name, made at the first look."""
 
     def __init__(self) -> None:
@@ -56,12 +56,6 @@ class _Verbs(MutableMapping[str, Any]):
                 raise KeyError(name)
             self._made[name] = _load(name)
         return self._made[name]
-
-    def __setitem__(self, name: str, command: Any) -> None:
-        self._made[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._made[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(VERBS)
@@ -75,7 +69,7 @@ class _Program(typer.core.TyperGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = _Verbs()
+        self.commands: Any = _Verbs()
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature is typer's
         return list(VERBS)

@@ -130,7 +130,16 @@ def termination_raises() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if signal.getsignal(signal.SIGTERM) is _terminate:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def ignore_signals() -> None:
+    """Take no notice of further signals: the process is about to end, and tells why."""
+    import signal
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _terminate(signum: int, frame: object) -> None:  # noqa: ARG001 - what a handler is given

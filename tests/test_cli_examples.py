@@ -1,0 +1,101 @@
+"""Each example in the help of each verb does what it says."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("typer")
+
+import cli_runs
+from cli_runs import NOON, POSIX, save
+
+from colony_memory import ColonyMemory
+from colony_memory.cli import app
+from colony_memory.transfer import export_snapshot, save_export
+
+environment, server, cli = cli_runs.environment, cli_runs.server, cli_runs.cli
+
+EXAMPLES = [example for verb in app.VERBS for example in app.module_of(verb).EXAMPLES]
+STICK = "/mnt/usb/vault"
+
+
+@pytest.fixture
+def furnished(server, tmp_path, monkeypatch):
+    """A home with an agent in it, and a hosted vault with some of its memory."""
+    home = tmp_path / "home"
+    for folder in ("agent/memory/notes", "agent/workspace"):
+        (home / folder).mkdir(parents=True)
+    for path in (home / "agent/memory/notes/a.md", home / "agent/workspace/todo.md", tmp_path / "MEMORY.md"):
+        path.write_text("two years\n")
+        os.utime(path, (0, 0))
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "b.md").write_text("b\n")
+    hour = datetime.now(timezone.utc) - timedelta(hours=1)
+    for label in ("default", "research"):
+        for at in (NOON - timedelta(days=40), NOON - timedelta(hours=1), NOON + timedelta(days=1), hour):
+            save(server.vault, {"notes/a.md": f"{label} {at}"}, at=at, label=label)
+    save_export(export_snapshot(ColonyMemory(backend=server.vault), label="research"), tmp_path / "research.json")
+    return tmp_path
+
+
+def adapted(example, tmp_path, key):
+    """The example with this host's paths and keys."""
+    return example.replace(STICK, str(tmp_path / "stick")).replace("did:key:z6Mk...", key)
+
+
+@pytest.mark.parametrize("example", [each for each in EXAMPLES if "|" not in each])
+def test_an_example_of_the_help_works(cli, furnished, example):
+    name, *arguments = shlex.split(adapted(example, furnished, "did:key:unused"))
+    if "--trust" in arguments:
+        arguments = sign_file(furnished, arguments)
+    if "export" in arguments:
+        (furnished / "research.json").unlink()
+    if "watch" in arguments:
+        arguments.append("--once")  # it would go on
+    code, out, err = cli(*(Path(each).expanduser() if each.startswith("~") else each for each in arguments))
+    assert (name, code) == ("colony-memory", 0), err
+    assert out or "--quiet" in arguments
+
+
+def sign_file(folder, arguments):
+    """The file signed by a key, and the arguments that trust it."""
+    pytest.importorskip("cryptography")
+    from colony_memory import Ed25519Signer, open_vault
+
+    signer = Ed25519Signer(bytes(range(32)))
+    memory = ColonyMemory(backend=open_vault("memory:"), signer=signer)
+    memory.backup({"a.md": "x"}, label="research")
+    (folder / "research.json").unlink()
+    save_export(export_snapshot(memory, label="research"), folder / "research.json")
+    return [signer.did_key if each.startswith("did:key:") else each for each in arguments]
+
+
+@POSIX
+@pytest.mark.parametrize("example", [each for each in EXAMPLES if "|" in each])
+def test_an_example_with_another_host_works(furnished, example):
+    """The other host is a shell with a vault of its own."""
+    program = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m colony_memory "$@"\n'
+    for name, script in (
+        ("colony-memory", program),
+        ("ssh", f'#!/bin/sh\nshift\nCOLONY_MEMORY_VAULT={shlex.quote(str(furnished / "other"))} exec "$@"\n'),
+    ):
+        (furnished / name).write_text(script)
+        (furnished / name).chmod(0o755)
+    path = f"{furnished}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["/bin/sh", "-c", example],
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert list(Path(furnished / "other").glob("cmem.*"))

@@ -1,0 +1,109 @@
+"""What programs get from each verb: the fields that are documented, and for every fault one line and a code."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from dataclasses import fields
+
+import pytest
+
+pytest.importorskip("typer")
+
+import cli_runs
+from cli_runs import fails, process
+from documentation_pages import ROOT, read
+
+from colony_memory import SnapshotInfo
+from colony_memory.cli import app
+from colony_memory.reports import VaultMap, VerifyReport
+
+environment, folder, vault, server, cli = (
+    cli_runs.environment,
+    cli_runs.folder,
+    cli_runs.vault,
+    cli_runs.server,
+    cli_runs.cli,
+)
+
+ARGUMENTS = {
+    "backup": ["memory"],
+    "restore": ["out"],
+    "list": [],
+    "show": ["latest"],
+    "verify": [],
+    "diff": ["latest"],
+    "prune": ["--keep", "1", "--yes"],
+    "delete": ["latest", "--yes"],
+    "status": [],
+    "export": ["latest", "out.json"],
+    "import": ["in.json"],
+    "copy": ["--to", "elsewhere"],
+    "watch": ["memory", "--once"],
+}
+INFO = {each.name for each in fields(SnapshotInfo)}
+
+
+def documented():
+    page = read(ROOT / "docs" / "command-line.md").partition("## For programs")[2]
+    table = page[page.index("|---|---|") :].partition("\n\n")[0]
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", table, re.MULTILINE))
+    told = {verb: set(re.findall(r"`(\w+)`", text.partition(": for each")[0])) for verb, text in rows.items()}
+    told["status"] = told["status"] - {"VaultMap"} | {each.name for each in fields(VaultMap)}
+    return told
+
+
+TOLD = documented()
+
+
+def test_every_verb_is_documented_and_tried():
+    assert set(TOLD) | {"watch"} == set(app.VERBS)
+    assert set(ARGUMENTS) | {"keygen"} == set(app.VERBS)
+
+
+@pytest.mark.parametrize("verb", [verb for verb in ARGUMENTS if verb != "watch"])
+def test_the_fields_are_those_that_are_told(cli, vault, folder, tmp_path, verb):
+    cli("backup", folder)
+    if verb == "import":
+        cli("export", "latest", "in.json")
+        shutil.rmtree(vault.path)
+    code, out, err = cli(verb, *ARGUMENTS[verb], "--json")
+    assert (code, err) == (0, "")
+    answer = json.loads(out)
+    assert set(answer) == TOLD[verb]
+    for info in [answer.get("snapshot"), answer.get("newest"), *answer.get("snapshots", []), *answer.get("copied", [])]:
+        assert info is None or set(info) == INFO
+    if verb == "verify":
+        assert set(answer["labels"][0]) == {"ok", *(each.name for each in fields(VerifyReport))}
+
+
+def test_the_fields_of_a_key(cli, tmp_path):
+    pytest.importorskip("cryptography")
+    assert set(json.loads(cli("keygen", tmp_path / "key.pem", "--json")[1])) == TOLD["keygen"]
+
+
+FAULTS = {
+    "down": ({"status": 500}, "nothing can be said of what is stored"),
+    "limited": ({"status": 429, "code": "RATE_LIMITED", "retry_after": 0}, "try again"),
+    "refused": ({"status": 403, "code": "KARMA_TOO_LOW"}, "karma"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("verb", [verb for verb in ARGUMENTS if verb not in ("watch", "copy")])
+def test_a_vault_that_refuses_is_code_5_and_one_line(cli, server, folder, verb, fault):
+    cli("backup", folder)
+    cli("export", "latest", "in.json")
+    options, says = FAULTS[fault]
+    server.fault("*", "status", times=None, **options)
+    code, out, err = cli(verb, *ARGUMENTS[verb])
+    assert (code, out, len(err.splitlines())) == (5, "", 1), err
+    assert err.startswith("error: ")
+    assert says in err
+
+
+@pytest.mark.parametrize("verb", ["show", "verify", "prune", "status", "copy"])
+def test_a_key_that_is_revoked_is_code_5(server, monkeypatch, verb):
+    monkeypatch.setenv("COLONY_API_KEY", "col_revoked")
+    assert "col_revoked" not in fails(process(verb, *ARGUMENTS[verb]), 5)
