@@ -74,6 +74,7 @@ class Pointer:
         updated_at: When it was written, ``YYYY-MM-DDThh:mm:ssZ``.
         generation: Writes of this pointer by this package; 0 where 0.1.1 wrote it.
         entries: The catalogue, or None where there is none that can be read.
+        went_back_from: Newest snapshot that it named before, where that was deleted; None where it names its newest.
         raw: The JSON object as it was read, which is what a signature covers; empty for one that is to be written.
     """
 
@@ -82,6 +83,7 @@ class Pointer:
     updated_at: str
     generation: int = 0
     entries: tuple[Entry, ...] | None = None
+    went_back_from: str | None = None
     raw: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -102,7 +104,11 @@ class Pointer:
         """The pointer of the next generation, and of one above ``above``."""
         kept = tuple(sorted(entries, key=lambda entry: id_order(entry.info.snapshot_id), reverse=True))
         generation = max(self.generation, above) + 1
-        return Pointer(self.label, snapshot_id, updated_at, generation, kept)
+        # What a pointer without a generation says is not proven.
+        named = (self.snapshot_id, self.went_back_from or snapshot_id) if self.generation else ()
+        newest = max([snapshot_id, *named], key=id_order)
+        back = None if newest == snapshot_id else newest
+        return Pointer(self.label, snapshot_id, updated_at, generation, kept, back)
 
 
 def read_pointer(text: str, *, label: str) -> Pointer:
@@ -132,6 +138,7 @@ def read_pointer(text: str, *, label: str) -> Pointer:
         updated_at=updated_at if isinstance(updated_at, str) else "",
         generation=generation if type(generation) is int and 0 < generation < _MAX_COUNT else 0,
         entries=_read_catalog(catalog, label) if isinstance(catalog, str) else None,
+        went_back_from=_read_id(raw.get("went_back_from")),
         raw=raw,
     )
 
@@ -146,6 +153,8 @@ def write_pointer(pointer: Pointer, *, signer: Signer | None = None) -> str:
         "updated_at": pointer.updated_at,
         "generation": pointer.generation,
     }
+    if pointer.went_back_from is not None:
+        raw["went_back_from"] = pointer.went_back_from
     entries = list(pointer.entries or ())
     catalog = _write_catalog(entries)
     while catalog.size > _MAX_CATALOG_BYTES or len(catalog.blob) > MAX_CATALOG_CHARS:
@@ -156,6 +165,13 @@ def write_pointer(pointer: Pointer, *, signer: Signer | None = None) -> str:
     if signer is not None:
         raw["signature"] = sign_manifest(raw, signer)
     return json.dumps(raw)
+
+
+def _read_id(value: object) -> str | None:
+    try:
+        return require_id(value)
+    except ValueError:
+        return None
 
 
 def _write_catalog(entries: Collection[Entry]) -> Packed:

@@ -159,17 +159,23 @@ def previous_of(manifest: Mapping[str, Any]) -> tuple[str, str] | None:
     return (before, digest) if isinstance(before, str) and isinstance(digest, str) else None
 
 
-def check_newer(label: str, head: str, manifest: Mapping[str, Any]) -> None:
+def check_newer(label: str, head: str, manifest: Mapping[str, Any], *, went_back_from: str | None = None) -> None:
     """Judge a trusted manifest that is newer than what a proven pointer names, and that the pointer does not know.
 
     A writer that died before it moved the pointer leaves one. But what that writer saw as the latest was named by a
-    pointer, so it cannot be newer than what the pointer names now.
+    pointer, so it cannot be newer than what the pointer names now, or named before its owner deleted that.
+
+    Args:
+        label: The label.
+        head: The snapshot that the pointer names.
+        manifest: The newer one.
+        went_back_from: Newest snapshot that the pointer named before, by its own word.
 
     Raises:
         RollbackDetected: The pointer is an older one that was put back.
     """
     before = previous_of(manifest)
-    if before is not None and id_order(before[0]) > id_order(head):
+    if before is not None and id_order(before[0]) > max(id_order(head), id_order(went_back_from or head)):
         msg = (
             f"the pointer of label {label!r} is an older one: it names snapshot {head}, and {manifest['snapshot_id']} "
             f"was made when it named {before[0]}; look at list_snapshots(), restore the right one by its id, and back "

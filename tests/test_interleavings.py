@@ -40,7 +40,7 @@ class Stepped(Vault):
     async def compute(self, function, *args, **kwargs):
         return function(*args, **kwargs)
 
-    async def gather(self, names):
+    async def gather(self, names, told=lambda name: None):
         return [await self.get(name) for name in names]
 
 

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 
 from colony_memory import retention as rules
 from colony_memory._flows.label import ORPHAN_GRACE, Survey, believed_pointer, survey
-from colony_memory._flows.pointer import PointerRead, find_pointer, may_write_pointer, next_pointer, put_pointer
+from colony_memory._flows.pointer import (
+    PointerRead,
+    find_pointer,
+    may_write_pointer,
+    next_pointer,
+    put_pointer,
+    require_same,
+)
 from colony_memory._flows.read import load
 from colony_memory._flows.session import warn
 from colony_memory._names import (
@@ -163,8 +170,7 @@ async def _write_catalogue(session: Session, at: PointerRead, found: Survey, rem
     dangling = bool(found.whole) and (
         at.named is None or manifest_filename(found.label, at.named) not in found.listing.files
     )
-    if not dangling and not (remove and session.vault.conditional and at.named in ids):
-        # Without conditional upload the pointer could be set back over one that another client just moved.
+    if not dangling and not (remove and _keeps_catalogue(session) and at.named in ids):
         return
     if not may_write_pointer(session, at):
         return  # rows of what is gone do no harm, and a signature that is gone would
@@ -172,9 +178,20 @@ async def _write_catalogue(session: Session, at: PointerRead, found: Survey, rem
     left_out = remove | in_flight(session, found, at.pointer)
     entries = [entry for entry in found.whole_entries if entry.info.snapshot_id not in left_out]
     seen = await session.seen(found.label)
+    await require_same(session, at, found.label)
     await put_pointer(session, at, next_pointer(session, at, found.label, head or "", entries, seen=seen))
     if dangling:
         warn(f"the pointer of label {found.label!r} named no snapshot; it names {head} now")
+
+
+def _keeps_catalogue(session: Session) -> bool:
+    """Whether to take what goes out of the catalogue though the pointer stays where it is.
+
+    Without conditional upload the pointer could be set back over one that another client just moved. That is risked
+    for a signed catalogue alone, which must list nothing that its owner deleted: what it lists and is not there, an
+    attacker removed.
+    """
+    return session.vault.conditional or session.signer is not None
 
 
 async def delete_files(session: Session, label: str, targets: Mapping[str, Sequence[str]]) -> int:
@@ -335,9 +352,10 @@ async def _move_away(session: Session, at: PointerRead, found: Survey, snapshot_
         return
     seen = await session.seen(label)
     if at.written != snapshot_id:
-        if session.vault.conditional and at.pointer.entry(snapshot_id) and may_write_pointer(session, at):
+        if _keeps_catalogue(session) and at.pointer.entry(snapshot_id) and may_write_pointer(session, at):
             entries = [entry for entry in at.pointer.entries or () if entry.info.snapshot_id != snapshot_id]
             moved = next_pointer(session, at, label, at.pointer.snapshot_id, entries, seen=seen)
+            await require_same(session, at, label)
             await put_pointer(session, at, moved)
         return
     found.listing.need_complete("choosing the newest snapshot left")

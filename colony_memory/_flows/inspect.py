@@ -106,7 +106,8 @@ def _newer_problem(session: Session, label: str, pointer: Pointer, checks: Itera
     for check in checks:
         if check and check.catalog == "missing" and id_order(check.snapshot_id) > id_order(pointer.snapshot_id):
             try:
-                check_newer(label, pointer.snapshot_id, _manifest(session, label, check.snapshot_id).raw)
+                newer = _manifest(session, label, check.snapshot_id).raw
+                check_newer(label, pointer.snapshot_id, newer, went_back_from=pointer.went_back_from)
             except RollbackDetected as error:
                 return str(error)
     return None

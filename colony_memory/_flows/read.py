@@ -157,7 +157,7 @@ async def _look_for_newer(session: Session, label: str, pointer: Pointer) -> Non
     newer = [i for i in ids if id_order(i) > id_order(pointer.snapshot_id) and pointer.entry(i) is None]
     read = await read_manifests(session, label, newer, broken={}, untrusted={}, check=True)
     for manifest in read.values():
-        check_newer(label, pointer.snapshot_id, manifest.raw)
+        check_newer(label, pointer.snapshot_id, manifest.raw, went_back_from=pointer.went_back_from)
     if read:
         warn(
             f"label {label!r} has {max(read, key=id_order)}, newer than {pointer.snapshot_id}, which its pointer names:"
