@@ -89,6 +89,7 @@ def quietly_recover(path: Path) -> bool:
         return recover(path)
 
 
+@pytest.mark.exhaustive
 def test_a_restore_that_is_killed_anywhere_is_ended_by_the_next_command(tmp_path: Path, way: str) -> None:
     before, after = states(tmp_path)
     seen, mixed = [], 0
@@ -112,6 +113,7 @@ def test_a_restore_that_is_killed_anywhere_is_ended_by_the_next_command(tmp_path
     assert {False, True} == set(seen)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("way", ["links", "no links"], indirect=True)
 def test_a_recovery_that_is_killed_anywhere_is_taken_up_again(tmp_path: Path, way: str) -> None:
     before, after = states(tmp_path)
@@ -135,6 +137,7 @@ def copied(tmp_path: Path) -> Path:
     return tmp_path / "z/dst"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", ["full", "empty", "absent"])
 @pytest.mark.parametrize(
     "error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device"), PermissionError(errno.EPERM, "no")]

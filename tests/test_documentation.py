@@ -219,6 +219,7 @@ def help_of(verb: str) -> str:
     return subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
 
 
+@pytest.mark.once
 def test_options_and_exit_codes_are_those_of_the_command() -> None:
     pytest.importorskip("typer")
     told = help_of("")

@@ -76,6 +76,7 @@ def run(kind, source, memory):
 KINDS = [*((way, False) for way in sorted(WAYS)), ("dies after", True), ("fails once after", True)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("way", "plain"), KINDS)
 @pytest.mark.parametrize("name", sorted(SCENES))
 def test_stopped_at_every_call_nothing_is_lost(name, way, plain):
