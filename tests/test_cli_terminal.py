@@ -130,6 +130,13 @@ def test_a_narrow_terminal_gets_fewer_columns_and_is_told(environment, vault):
     assert table[-1] == "narrow terminal, not shown: oldest, stored"
 
 
+def test_a_narrow_terminal_gets_the_facts_that_matter_most(environment, vault):
+    _, sent = on_terminal("verify", "--vault", vault.path, "latest", env=environment, columns=60)
+    lines = plain(sent[sent.index("id ") :]).splitlines()
+    assert lines[0].split() == ["id", "manifest", "parts", "digest", "signature"]
+    assert lines[2] == "narrow terminal, not shown: trust, catalog, chain"
+
+
 def test_what_is_too_narrow_for_a_table_wraps_the_lines_itself(environment, vault):
     _, sent = on_terminal("list", "--vault", vault.path, env=environment, columns=30)
     assert all(info.snapshot_id in plain(sent) for info in ColonyMemory(backend=vault).list_snapshots())

@@ -132,7 +132,8 @@ def _print_version(asked: bool) -> None:
     epilog="\b\nExit codes: 0 done, 1 failed or something left out, 2 usage, 3 nothing saved yet,\n"
     "4 corrupt or untrusted, 5 vault unreachable, refused or rate-limited.\n\n"
     "\b\nEnvironment: COLONY_API_KEY and COLONY_BASE_URL for the hosted vault,\n"
-    "COLONY_MEMORY_VAULT, COLONY_MEMORY_LABEL."
+    "COLONY_MEMORY_VAULT, COLONY_MEMORY_LABEL, COLONY_MEMORY_KEY_FILE, COLONY_MEMORY_TRUST,\n"
+    "COLONY_MEMORY_WITNESS for the options of those names."
 )
 def _root(
     version: Annotated[

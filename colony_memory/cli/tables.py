@@ -39,9 +39,9 @@ _CHECKS = (
     Column("parts"),
     Column("digest"),
     Column("signature"),
-    Column("trust"),
-    Column("catalog", spare=2),
-    Column("chain", spare=1),
+    Column("trust", spare=1),
+    Column("catalog", spare=3),
+    Column("chain", spare=2),
 )
 
 
