@@ -67,9 +67,23 @@ class MemoryMachine(RuleBasedStateMachine):
                 vault.fail("delete", RateLimited("429", status=429, retry_after=9), skip=n - 1)
             else:
                 vault.fail("*", TimeoutError("slow"), skip=n - 1, times=1, after=True)
-        mem = ColonyMemory(backend=vault)
+        mem = ColonyMemory(backend=vault, **self.options())
         mem._session.now = lambda: self.now + self.skew[number]
         return mem
+
+    def options(self):
+        """What each client is opened with."""
+        return {}
+
+    def restored(self, number):
+        """What a client gives that has just started, None where there is nothing."""
+        with warnings.catch_warnings():
+            # A first backup that died between its manifest and its pointer leaves a snapshot without a pointer.
+            warnings.simplefilter("ignore", ColonyMemoryWarning)
+            try:
+                return self.client(number).restore()
+            except SnapshotNotFound:
+                return None
 
     def attempt(self, run, mem):
         """What the verb returned, or None where it raised or died."""
@@ -91,7 +105,7 @@ class MemoryMachine(RuleBasedStateMachine):
         else:
             assert self.known.setdefault(info.snapshot_id, documents) == documents
             self.heads = [documents]
-            assert self.client(0).restore() == documents
+            assert self.restored(0) == documents
 
     @rule(number=CLIENTS, fault=FAULTS, keep=st.integers(0, 3))
     def prune(self, number, fault, keep):
@@ -125,12 +139,7 @@ class MemoryMachine(RuleBasedStateMachine):
 
     def settle(self):
         """From here on the latest is what it is now."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ColonyMemoryWarning)
-            try:
-                self.heads = [self.client(0).restore()]
-            except SnapshotNotFound:
-                self.heads = [None]
+        self.heads = [self.restored(0)]
 
     @invariant()
     def what_is_listed_restores(self):
@@ -144,14 +153,7 @@ class MemoryMachine(RuleBasedStateMachine):
     def the_latest_is_what_was_saved_last(self):
         if not hasattr(self, "fake"):
             return
-        with warnings.catch_warnings():
-            # A first backup that died between its manifest and its pointer leaves a snapshot without a pointer.
-            warnings.simplefilter("ignore", ColonyMemoryWarning)
-            try:
-                latest = self.client(1).restore()
-            except SnapshotNotFound:
-                latest = None
-        assert latest in self.heads
+        assert self.restored(1) in self.heads
 
     def teardown(self):
         """Whatever happened, the next backup and prune succeed and leave no leftover once it has aged."""
@@ -166,5 +168,6 @@ class MemoryMachine(RuleBasedStateMachine):
             mem.backup(last)
             mem.prune(label="default", keep=2)
             assert mem.restore() == last
+            assert self.client(1).verify()
         manifests = {name.split(".")[2] for name in self.fake.files if name.endswith(".manifest.json")}
         assert {name.split(".")[2] for name in self.fake.files if ".p0." in name} == manifests

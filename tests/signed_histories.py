@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import functools
 import json
 
-from colony_memory import ColonyMemory, Ed25519Signer
-from colony_memory.signing import sign_manifest
+import pytest
+
+from colony_memory import ColonyMemory, Ed25519Signer, trust
+from colony_memory.signing import decode_did_key, sign_manifest, verify_manifest
+
+pytest.importorskip("cryptography")
 
 OWN, RETIRED = Ed25519Signer(bytes(range(32))), Ed25519Signer(bytes(range(1, 33)))
 POINTER = "cmem.default.latest.json"
 #: What this package adds to the pointer and to a manifest that 0.1.1 writes.
 _ADDED = ("generation", "catalog", "signature", "previous")
+
+
+def check_each_signature_once(patch):
+    """Spare the time of checking the same few signatures in thousands of schedules."""
+    known = {}
+
+    def verify_once(manifest):
+        text = json.dumps(manifest, sort_keys=True)
+        if text not in known:
+            known[text] = verify_manifest(manifest)
+        return known[text]
+
+    patch.setattr(trust, "verify_manifest", verify_once)
+    patch.setattr(trust, "decode_did_key", functools.cache(decode_did_key))
 
 
 def as_0_1_1_leaves_them(vault, signer=None):

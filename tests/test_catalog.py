@@ -476,3 +476,34 @@ def test_reading_a_full_catalogue_is_quick() -> None:
     begin = time.process_time()
     reread(text)
     assert time.process_time() - begin < 0.5
+
+
+# --- a pointer that went back ---
+
+
+def ids_of(at: Pointer) -> tuple[str, str | None]:
+    return at.snapshot_id, at.went_back_from
+
+
+def test_a_pointer_that_goes_back_says_from_where() -> None:
+    first, second, third = (f"2026010{day}T000000000000Z-00000{day}" for day in (1, 2, 3))
+
+    def move(at: Pointer, to: str) -> Pointer:
+        return reread(write_pointer(at.moved(to, updated_at=STAMP, entries=())))
+
+    at = Pointer(LABEL, third, STAMP, generation=3)
+    back = move(at, second)
+    assert ids_of(back) == (second, third)
+    assert ids_of(move(back, second)) == (second, third)
+    assert ids_of(move(back, first)) == (first, third)
+    # From where it stands again, there is nothing to explain.
+    assert ids_of(move(back, third)) == (third, None)
+    assert "went_back_from" not in raw(move(back, third))
+    assert ids_of(move(Pointer(LABEL, first, STAMP, generation=1), second)) == (second, None)
+    # What a pointer without a generation named is not proven.
+    assert ids_of(move(Pointer(LABEL, third, STAMP, went_back_from=third), first)) == (first, None)
+
+
+@pytest.mark.parametrize("given", [None, 7, "", "../x", ["a"], {}, "x" * 65])
+def test_where_a_pointer_came_from_is_an_id_or_nothing(given: object) -> None:
+    assert reread(json.dumps({**PUBLISHED, "went_back_from": given})).went_back_from is None

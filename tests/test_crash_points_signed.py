@@ -13,7 +13,7 @@ import warnings
 import pytest
 from counts import TRIED
 from faces import PlainVault
-from signed_histories import HISTORIES, POINTER
+from signed_histories import HISTORIES, POINTER, check_each_signature_once
 from test_crash_points import LARGE, SMALL, WAYS
 
 from colony_memory import (
@@ -57,8 +57,9 @@ REFUSED = "refused"
 
 
 @pytest.fixture(autouse=True)
-def _three_parts(monkeypatch):
+def _quick_and_of_three_parts(monkeypatch):
     monkeypatch.setattr(snapshot, "PART_CHARS", 120)
+    check_each_signature_once(monkeypatch)
 
 
 class Scene:

@@ -61,13 +61,11 @@ class OneId(Session):
         return self.digit * 6
 
 
-def client(kind, digit, seconds):
+def client(kind, digit, seconds, **options):
     backend = FakeVault(operations_per_hour=None)
     session = OneId(
         Stepped(backend if kind == "full" else PlainVault(backend)),
-        signer=None,
-        max_bytes=10**6,
-        now=lambda: NOW.replace(second=seconds),
+        **{"signer": None, "max_bytes": 10**6, "now": lambda: NOW.replace(second=seconds), **options},
     )
     session.digit = digit
     return session
@@ -78,12 +76,12 @@ OLD = [{"m": "one"}, {"m": "two"}]
 MINE = {"A": {"m": "of A"}, "B": {"m": "of B"}}
 
 
-def verbs(kind, keep, seconds):
+def verbs(kind, keep, seconds, **options):
     """The three coroutines, made anew."""
     return {
-        "A": backup(client(kind, "a", seconds["A"]), MINE["A"], prune_keep=keep, **OPTIONS),
-        "B": backup(client(kind, "b", seconds["B"]), MINE["B"], prune_keep=None, **OPTIONS),
-        "P": prune(client(kind, "c", 9), label="default", policy=Retention(keep_last=1)),
+        "A": backup(client(kind, "a", seconds["A"], **options), MINE["A"], prune_keep=keep, **OPTIONS),
+        "B": backup(client(kind, "b", seconds["B"], **options), MINE["B"], prune_keep=None, **OPTIONS),
+        "P": prune(client(kind, "c", 9, **options), label="default", policy=Retention(keep_last=1)),
     }
 
 
@@ -95,10 +93,13 @@ class State(NamedTuple):
 
 
 class Search:
-    """Every state that three verbs can reach together."""
+    """Every state that several verbs can reach together.
 
-    def __init__(self, kind, keep, seconds):
-        self.kind, self.keep, self.seconds = kind, keep, seconds
+    ``verbs`` makes them anew, by names of one letter; ``keeps`` says that none deletes what another one reads.
+    """
+
+    def __init__(self, verbs, names="ABP", *, keeps):
+        self.verbs, self.names, self.keeps = verbs, names, keeps
         self.next_call: dict[tuple, Any] = {}
         self.seen: dict[State, None] = {}
 
@@ -106,7 +107,7 @@ class Search:
         """The next call of a verb after these replies, or how it ended."""
         key = (who, replies)
         if key not in self.next_call:
-            verb = verbs(self.kind, self.keep, self.seconds)
+            verb = self.verbs()
             for other in verb.keys() - {who}:
                 verb[other].close()
             try:
@@ -124,14 +125,14 @@ class Search:
         return self.next_call[key]
 
     def run(self, files):
-        start = State(frozenset(files.items()), ((), (), ()))
+        start = State(frozenset(files.items()), ((),) * len(self.names))
         todo = [start]
         while todo:
             state = todo.pop()
             if state in self.seen:
                 continue
             self.seen[state] = None
-            for place, who in enumerate("ABP"):
+            for place, who in enumerate(self.names):
                 files, own = state.files, state.replies[place]
                 what, call = self.pending(who, own)
                 if what != "call":
@@ -145,6 +146,10 @@ class Search:
                 todo.append(State(files, replies))
         return self.seen
 
+    def outcomes(self, state):
+        """How each verb ended, or its next call."""
+        return {who: self.pending(who, replies) for who, replies in zip(self.names, state.replies, strict=True)}
+
     def is_private(self, call):
         """A call that no other verb can tell apart from its neighbours.
 
@@ -155,7 +160,7 @@ class Search:
         if method in ("vault_upload_file", "vault_delete_file"):
             return ".p0." in args[0]
         if method == "vault_get_file":
-            return self.keep is None and ".latest." not in args[0]
+            return self.keeps and ".latest." not in args[0]
         return method == "vault_status"
 
 
@@ -217,7 +222,7 @@ def test_every_interleaving(kind, clocks, keep):
     old._session.now = lambda: NOW
     for docs in OLD:
         old.backup(docs)
-    search = Search(kind, keep, CLOCKS[clocks])
+    search = Search(lambda: verbs(kind, keep, CLOCKS[clocks]), keeps=keep is None)
     states = search.run(fake.files)
     checked: dict[frozenset, tuple] = {}
     ends = 0
@@ -225,7 +230,7 @@ def test_every_interleaving(kind, clocks, keep):
         if state.files not in checked:
             checked[state.files] = what_a_new_client_finds(state.files)
         listed, latest = checked[state.files]
-        outcomes = {who: search.pending(who, replies) for who, replies in zip("ABP", state.replies, strict=True)}
+        outcomes = search.outcomes(state)
         judge(kind, outcomes, listed, latest)
         ends += all(what != "call" for what, _ in outcomes.values())
     for state in itertools.islice(reversed(states), 50):

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import pytest
 from hypothesis import HealthCheck, settings
 from memory_machine import MemoryMachine
 
 pytestmark = pytest.mark.exhaustive
 
-TestMemory = MemoryMachine.TestCase
-TestMemory.settings = settings(
+FEW = settings(
     max_examples=60,
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+
+TestMemory = MemoryMachine.TestCase
+TestMemory.settings = FEW
+
+if importlib.util.find_spec("cryptography"):
+    from signed_machine import SignedMemoryMachine
+
+    TestSignedMemory = SignedMemoryMachine.TestCase
+    TestSignedMemory.settings = FEW

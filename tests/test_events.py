@@ -1,0 +1,190 @@
+"""What ``on_event`` is told of, on both facades."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning, Event, PruneIncomplete
+from colony_memory.testing import FakeVault, FaultyVault
+
+pytestmark = pytest.mark.usefixtures("small_parts")
+
+SMALL = {"MEMORY.md": "small"}
+LARGE = {"MEMORY.md": "".join(map(chr, range(0x4E00, 0x4E80)))}
+
+
+def events_of(run):
+    """The events of one verb, and what it returned."""
+    told = []
+    return told, run(told.append)
+
+
+def part(info, seq):
+    return f"cmem.default.{info.snapshot_id}.p{seq}.json"
+
+
+def manifest(info):
+    return f"cmem.default.{info.snapshot_id}.manifest.json"
+
+
+def counted(action, *names, total=None):
+    return [Event(action, name, done, total or len(names)) for done, name in enumerate(names, 1)]
+
+
+def names(told):
+    return sorted(event.name for event in told)
+
+
+def test_a_backup_tells_of_every_file_in_order(open_memory, vault):
+    told, info = events_of(lambda tell: open_memory(vault, on_event=tell).backup(LARGE))
+    assert info.part_count > 2
+    parts = [part(info, seq) for seq in range(info.part_count)]
+    assert told == counted("upload", *parts, manifest(info))
+
+
+def test_a_backup_that_writes_nothing_tells_of_nothing(open_memory, vault):
+    open_memory(vault).backup(SMALL)
+    told, info = events_of(lambda tell: open_memory(vault, on_event=tell).backup(SMALL))
+    assert info.reused
+    assert told == []
+
+
+def test_a_restore_tells_of_every_file(open_memory, vault):
+    info = open_memory(vault).backup(LARGE)
+    told, documents = events_of(lambda tell: open_memory(vault, on_event=tell).restore())
+    assert documents == LARGE
+    assert names(told) == names(counted("download", manifest(info), *(part(info, n) for n in range(info.part_count))))
+    # What is read at once may come in any order; the count goes up all the same.
+    assert [(event.action, event.done, event.total) for event in told] == [
+        ("download", n, info.part_count + 1) for n in range(1, info.part_count + 2)
+    ]
+
+
+def test_a_restore_without_a_catalogue_counts_the_manifest_and_the_parts_apart(open_memory, vault):
+    info = open_memory(vault).backup(LARGE)
+    told, _ = events_of(lambda tell: open_memory(vault, on_event=tell).restore(snapshot_id=info.snapshot_id))
+    assert [(event.done, event.total) for event in told] == [
+        (1, 1),
+        *((n, info.part_count) for n in range(1, info.part_count + 1)),
+    ]
+
+
+def test_a_prune_tells_of_every_file_that_is_gone(open_memory, vault):
+    mem = open_memory(vault)
+    old = [mem.backup({"n": str(n)}) for n in range(3)]
+    told, deleted = events_of(lambda tell: open_memory(vault, on_event=tell).prune(label="default", keep=1))
+    assert deleted == 2
+    gone = [event for event in told if event.action == "delete"]
+    assert gone == counted("delete", manifest(old[0]), part(old[0], 0), manifest(old[1]), part(old[1], 0))
+
+
+def test_a_delete_tells_of_every_file_that_is_gone(open_memory, vault):
+    info = open_memory(vault).backup(LARGE)
+    told, _ = events_of(
+        lambda tell: open_memory(vault, on_event=tell).delete_snapshot(label="default", snapshot_id=info.snapshot_id)
+    )
+    gone = [event for event in told if event.action == "delete"]
+    assert gone == counted("delete", manifest(info), *(part(info, n) for n in range(info.part_count)))
+
+
+def test_a_backup_with_a_retention_tells_of_both(open_memory, vault):
+    first = open_memory(vault).backup({"n": "0"})
+    told, info = events_of(lambda tell: open_memory(vault, on_event=tell).backup({"n": "1"}, prune_keep=1))
+    assert [event for event in told if event.action != "download"] == [
+        *counted("upload", part(info, 0), manifest(info)),
+        *counted("delete", manifest(first), part(first, 0)),
+    ]
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_one_that_raises_is_told_no_more(open_memory, vault, at):
+    told = []
+
+    def fail(event):
+        told.append(event)
+        if len(told) == at:
+            raise RuntimeError("the terminal is gone")
+
+    mem = open_memory(vault, on_event=fail)
+    with pytest.warns(ColonyMemoryWarning, match=r"on_event failed, and is called no more: RuntimeError\('the term"):
+        info = mem.backup(LARGE)
+    assert len(told) == at
+    assert mem.restore() == LARGE
+    mem.delete_snapshot(label="default", snapshot_id=info.snapshot_id)
+    assert len(told) == at
+
+
+def test_what_means_to_end_the_program_passes(vault):
+    def interrupt(event):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ColonyMemory(backend=vault, on_event=interrupt).backup(SMALL)
+    assert ColonyMemory(backend=vault).restore(default=None) is None
+
+
+@pytest.mark.parametrize("seq", [0, 1, 2])
+def test_no_upload_is_told_that_failed(open_memory, seq):
+    vault = FaultyVault(FakeVault(operations_per_hour=None))
+    vault.fail("upload", ConnectionError("reset"), match=f".p{seq}.")
+    told = []
+    with pytest.raises(ColonyMemoryError):
+        open_memory(vault, on_event=told.append).backup(LARGE)
+    written = [event for event in told if event.action == "upload"]
+    assert [event.name.partition(".p")[2] for event in written] == [f"{n}.json" for n in range(seq)]
+    assert [event.done for event in written] == list(range(1, seq + 1))
+
+
+def test_a_write_that_is_found_on_reading_back_is_told(open_memory):
+    vault = FaultyVault(FakeVault(operations_per_hour=None))
+    vault.fail("upload", TimeoutError("slow"), times=1, after=True)
+    told, info = events_of(lambda tell: open_memory(vault, on_event=tell).backup(SMALL))
+    assert told == counted("upload", part(info, 0), manifest(info))
+
+
+def test_no_download_is_told_that_failed(open_memory):
+    fake = FakeVault(operations_per_hour=None)
+    info = ColonyMemory(backend=fake).backup(LARGE)
+    vault = FaultyVault(fake)
+    vault.fail("get", ConnectionError("reset"), match=".p1.")
+    told = []
+    with pytest.raises(ColonyMemoryError):
+        open_memory(vault, on_event=told.append).restore()
+    assert part(info, 1) not in [event.name for event in told]
+    assert [event.done for event in told] == list(range(1, len(told) + 1))
+
+
+def test_no_delete_is_told_that_failed(open_memory):
+    fake = FakeVault(operations_per_hour=None)
+    mem = ColonyMemory(backend=fake)
+    first, second, _ = [mem.backup({"n": str(n)}) for n in range(3)]
+    vault = FaultyVault(fake)
+    vault.fail("delete", ColonyMemoryError("no"), match=first.snapshot_id)
+    told = []
+    with pytest.raises(PruneIncomplete):
+        open_memory(vault, on_event=told.append).prune(label="default", keep=1)
+    gone = [event for event in told if event.action == "delete"]
+    assert [(event.name, event.done, event.total) for event in gone] == [
+        (manifest(second), 1, 4),
+        (part(second, 0), 2, 4),
+    ]
+
+
+def test_what_is_read_at_once_is_counted_up():
+    """A slow vault is read in threads; events still come from the caller's, one after the other."""
+    fake = FakeVault(operations_per_hour=None)
+    info = ColonyMemory(backend=fake).backup(LARGE)
+    vault = FaultyVault(fake)
+    vault.hook("get", lambda: time.sleep(0.005), times=None)
+    threads, told = set(), []
+
+    def tell(event):
+        threads.add(threading.current_thread())
+        told.append(event)
+
+    assert ColonyMemory(backend=vault, on_event=tell).restore() == LARGE
+    assert [event.done for event in told] == list(range(1, info.part_count + 2))
+    assert threads == {threading.current_thread()}
