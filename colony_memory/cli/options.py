@@ -150,12 +150,13 @@ class RetentionOptions:
 
 def spread(run: Callable[..., int]) -> Callable[..., int]:
     """The same function with each argument that is a dataclass in the form of that dataclass's fields."""
-    hints = get_type_hints(run, include_extras=True)
-    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    # Not get_type_hints() of the function: before Python 3.11 it wraps what has the default None.
+    given_parameters = inspect.signature(run, eval_str=True).parameters.values()
+    groups: dict[str, Any] = {each.name: each.annotation for each in given_parameters if is_dataclass(each.annotation)}
     parameters: list[inspect.Parameter] = []
-    for parameter in inspect.signature(run).parameters.values():
+    for parameter in given_parameters:
         if parameter.name not in groups:
-            parameters.append(parameter.replace(annotation=hints[parameter.name]))
+            parameters.append(parameter)
             continue
         group = groups[parameter.name]
         of_fields = get_type_hints(group, include_extras=True)

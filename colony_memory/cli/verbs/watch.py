@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -52,13 +52,12 @@ class _AskedByProgram(CommonOptions):
 
 def _with_options_of_backup(run: Callable[..., int]) -> Callable[..., int]:
     """Give a verb the arguments of ``backup`` in the place of its ``**options``."""
-    own, theirs = inspect.signature(run).parameters, inspect.signature(backup.run).parameters
-    hints = {**get_type_hints(backup.run, include_extras=True), **get_type_hints(run, include_extras=True)}
+    own, theirs = (inspect.signature(each, eval_str=True).parameters for each in (run, backup.run))
     merged = {**{name: each for name, each in own.items() if each.kind is not each.VAR_KEYWORD}, **theirs}
     # Positional ones first, as a signature must have them; and what all verbs have comes last.
     ordered = sorted(merged.values(), key=lambda each: (each.kind, each.name == "common"))
     run.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
-    run.__annotations__ = {name: hints[name] for name in [*merged, "return"]}
+    run.__annotations__ = {each.name: each.annotation for each in ordered}
     return run
 
 
