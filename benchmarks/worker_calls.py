@@ -35,7 +35,8 @@ def calls(*, vault: str) -> dict[str, dict[str, int]]:
         vault: ``"plain"``, the five methods, or ``"full"``, one with conditional upload and prefix listing.
     """
     new = _new_plain if vault == "plain" else _new_full
-    return {name: _count(new, scenario) for name, scenario in _SCENARIOS.items()}
+    signed = {f"{name}, signed": verb for name, verb in _scenarios(signer=Ed25519Signer(_SEED)).items()}
+    return {name: _count(new, scenario) for name, scenario in {**_scenarios(), **signed}.items()}
 
 
 def _count(new: Callable[[], tuple[Any, list[str]]], scenario: Callable[[Any], Callable[[], Any]]) -> dict[str, int]:
@@ -71,15 +72,14 @@ def _new_full() -> tuple[Any, list[str]]:
     return Counted(), calls
 
 
-def _first(vault: Any) -> Callable[[], Any]:
-    return lambda: ColonyMemory(backend=vault).backup(small_memory(0))
+def _first(**given: Any) -> Callable[[Any], Callable[[], Any]]:
+    return lambda vault: lambda: ColonyMemory(backend=vault, **given).backup(small_memory(0))
 
 
-def _after(snapshots: int, verb: Callable[[ColonyMemory], Any], **options: Any) -> Callable[[Any], Callable[[], Any]]:
-    """A scenario: so many snapshots are there, and a new client does something."""
+def _after(snapshots: int, verb: Callable[[ColonyMemory], Any], **given: Any) -> Callable[[Any], Callable[[], Any]]:
+    """A scenario: so many snapshots are there, and a new client does something. ``given`` is how clients are opened."""
 
     def scenario(vault: Any) -> Callable[[], Any]:
-        given: dict[str, Any] = {"signer": Ed25519Signer(_SEED)} if options.get("signed") else {}
         fill(vault, ["default"], snapshots, **given)
         client = ColonyMemory(backend=vault, **given)
         return lambda: verb(client)
@@ -87,43 +87,44 @@ def _after(snapshots: int, verb: Callable[[ColonyMemory], Any], **options: Any) 
     return scenario
 
 
-def _list_100_of_300(vault: Any) -> Callable[[], Any]:
-    fill(vault, ["default", "work", "home"], 100)
-    client = ColonyMemory(backend=vault)
+def _list_100_of_300(**given: Any) -> Callable[[Any], Callable[[], Any]]:
+    def scenario(vault: Any) -> Callable[[], Any]:
+        fill(vault, ["default", "work", "home"], 100, **given)
+        client = ColonyMemory(backend=vault, **given)
 
-    def verb() -> None:
-        found = client.list_snapshots(label="default")
-        if len(found) != 100:
-            msg = f"{len(found)} of 100 snapshots were listed"
-            raise RuntimeError(msg)
+        def verb() -> None:
+            found = client.list_snapshots(label="default")
+            if len(found) != 100:
+                msg = f"{len(found)} of 100 snapshots were listed"
+                raise RuntimeError(msg)
 
-    return verb
+        return verb
+
+    return scenario
 
 
-def _delete(place: int) -> Callable[[Any], Callable[[], Any]]:
+def _delete(place: int, **given: Any) -> Callable[[Any], Callable[[], Any]]:
     """Delete the snapshot at a place in the list, newest first."""
 
     def scenario(vault: Any) -> Callable[[], Any]:
-        fill(vault, ["default"], 10)
-        snapshot_id = ColonyMemory(backend=vault).list_snapshots(label="default")[place].snapshot_id
-        client = ColonyMemory(backend=vault)
+        fill(vault, ["default"], 10, **given)
+        snapshot_id = ColonyMemory(backend=vault, **given).list_snapshots(label="default")[place].snapshot_id
+        client = ColonyMemory(backend=vault, **given)
         return lambda: client.delete_snapshot(label="default", snapshot_id=snapshot_id)
 
     return scenario
 
 
-_SCENARIOS: dict[str, Callable[[Any], Callable[[], Any]]] = {
-    "backup, first": _first,
-    "backup, changed": _after(5, lambda client: client.backup(small_memory(99))),
-    "backup, unchanged": _after(5, lambda client: client.backup(small_memory(4))),
-    "backup, prune_keep=5 of 6": _after(5, lambda client: client.backup(small_memory(99), prune_keep=5)),
-    "backup, changed, signed": _after(5, lambda client: client.backup(small_memory(99)), signed=True),
-    "backup, unchanged, signed": _after(5, lambda client: client.backup(small_memory(4)), signed=True),
-    "restore": _after(5, lambda client: client.restore()),
-    "restore, signed": _after(5, lambda client: client.restore(), signed=True),
-    "latest": _after(5, lambda client: client.latest()),
-    "list 100 of 300": _list_100_of_300,
-    "prune, keep 5 of 10": _after(10, lambda client: client.prune(label="default", keep=5)),
-    "delete an old one of 10": _delete(-1),
-    "delete the newest of 10": _delete(0),
-}
+def _scenarios(**given: Any) -> dict[str, Callable[[Any], Callable[[], Any]]]:
+    return {
+        "backup, first": _first(**given),
+        "backup, changed": _after(5, lambda client: client.backup(small_memory(99)), **given),
+        "backup, unchanged": _after(5, lambda client: client.backup(small_memory(4)), **given),
+        "backup, prune_keep=5 of 6": _after(5, lambda client: client.backup(small_memory(99), prune_keep=5), **given),
+        "restore": _after(5, lambda client: client.restore(), **given),
+        "latest": _after(5, lambda client: client.latest(), **given),
+        "list 100 of 300": _list_100_of_300(**given),
+        "prune, keep 5 of 10": _after(10, lambda client: client.prune(label="default", keep=5), **given),
+        "delete an old one of 10": _delete(-1, **given),
+        "delete the newest of 10": _delete(0, **given),
+    }

@@ -38,7 +38,10 @@ class MemoryMachine(RuleBasedStateMachine):
     Attributes:
         known: What every snapshot holds that was ever acknowledged or seen, by id.
         heads: Contents that ``restore`` may give.
+        after_a_backup: What becomes of a warning at the first restore after a backup that is done.
     """
+
+    after_a_backup = "error"
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,11 +78,11 @@ class MemoryMachine(RuleBasedStateMachine):
         """What each client is opened with."""
         return {}
 
-    def restored(self, number):
+    def restored(self, number, *, warnings_are="ignore"):
         """What a client gives that has just started, None where there is nothing."""
         with warnings.catch_warnings():
             # A first backup that died between its manifest and its pointer leaves a snapshot without a pointer.
-            warnings.simplefilter("ignore", ColonyMemoryWarning)
+            warnings.simplefilter(warnings_are, ColonyMemoryWarning)
             try:
                 return self.client(number).restore()
             except SnapshotNotFound:
@@ -105,7 +108,7 @@ class MemoryMachine(RuleBasedStateMachine):
         else:
             assert self.known.setdefault(info.snapshot_id, documents) == documents
             self.heads = [documents]
-            assert self.restored(0) == documents
+            assert self.restored(0, warnings_are=self.after_a_backup) == documents
 
     @rule(number=CLIENTS, fault=FAULTS, keep=st.integers(0, 3))
     def prune(self, number, fault, keep):
