@@ -37,6 +37,7 @@ def no_links(*args: object, **more: object) -> None:
     raise PermissionError(errno.EPERM, "Operation not permitted")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("links", [True, False])
 @pytest.mark.parametrize("target", ["full", "empty", "absent"])
 @pytest.mark.parametrize("function", ["replace", "fsync"])

@@ -263,6 +263,7 @@ SHOWN = [
 ]
 
 
+@pytest.mark.once
 @POSIX
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_hostile_names_do_no_harm_in_any_encoding(vault, tmp_path, encoding):

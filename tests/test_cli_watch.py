@@ -206,6 +206,7 @@ def test_a_second_watch_of_the_label_is_refused(cli, refused, waits, vault, fold
     assert "error: another watch of this vault and label is running on this host: stop it first" in err
 
 
+@pytest.mark.once
 @POSIX
 @pytest.mark.parametrize(("signals", "code"), [([signal.SIGTERM], 5), ([signal.SIGINT, signal.SIGINT], 130)])
 def test_an_end_in_spite_of_a_backup_that_hangs(monkeypatch, vault, folder, capsys, signals, code):
@@ -270,6 +271,7 @@ class Process:
         return self.process.wait(20)
 
 
+@pytest.mark.once
 @POSIX
 def test_through_an_outage_and_a_rate_limit_to_an_end_in_time(server, folder):
     memory = folder / "MEMORY.md"
@@ -297,6 +299,7 @@ def test_through_an_outage_and_a_rate_limit_to_an_end_in_time(server, folder):
     assert "Traceback" not in "".join(watch.lines)
 
 
+@pytest.mark.once
 @POSIX
 def test_killed_and_started_again_with_nobody_to_read_its_lines(vault, folder):
     memory = ColonyMemory(backend=vault)
