@@ -80,6 +80,8 @@ class Trust:
         except UntrustedSnapshot as error:
             raise UntrustedSnapshot(f"{named} is not as it was signed: {error}") from error
         self.admit(issuer, pointer.get("snapshot_id"), what=named)
+        if pointer.get("went_back_from") is not None:
+            self.admit(issuer, pointer["went_back_from"], what=named)
         return issuer
 
     def admit(self, issuer: str, snapshot_id: object, *, what: str) -> None:

@@ -23,7 +23,7 @@ from colony_memory.snapshot import Manifest, SnapshotInfo, read_documents, read_
 from colony_memory.trust import check_newer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from colony_memory._flows.pointer import PointerRead
     from colony_memory._flows.session import Session
@@ -156,13 +156,25 @@ async def _look_for_newer(session: Session, label: str, pointer: Pointer) -> Non
     ids = [f.snapshot_id for f in found if f and f.label == label and f.snapshot_id and f.seq is None]
     newer = [i for i in ids if id_order(i) > id_order(pointer.snapshot_id) and pointer.entry(i) is None]
     read = await read_manifests(session, label, newer, broken={}, untrusted={}, check=True)
-    for manifest in read.values():
-        check_newer(label, pointer.snapshot_id, manifest.raw, went_back_from=pointer.went_back_from)
+    try:
+        _check_newer(pointer, read)
+    except RollbackDetected:
+        # Others may have saved since the pointer was read, and one of these on top of what it names by now.
+        now = await find_pointer(session, label)
+        if now.pointer is None or (now.issuer is None and not session.trust.accept_legacy_pointer):
+            raise
+        if now.issuer is not None:
+            _check_newer(now.pointer, read)
     if read:
         warn(
             f"label {label!r} has {max(read, key=id_order)}, newer than {pointer.snapshot_id}, which its pointer names:"
             " a backup that did not finish or met another client's, or a pointer that was put back"
         )
+
+
+def _check_newer(pointer: Pointer, manifests: Mapping[str, Manifest]) -> None:
+    for manifest in manifests.values():
+        check_newer(pointer.label, pointer.snapshot_id, manifest.raw, went_back_from=pointer.went_back_from)
 
 
 async def _restore_newest(
@@ -262,6 +274,10 @@ async def list_snapshots(session: Session, *, label: str | None) -> list[Snapsho
     for each in labels:
         at = await find_pointer(session, each)
         found = await survey(session, each, at.pointer, listing=listing)
+        if not found.entries and not found.broken:
+            # All that was listed is gone by now, as after a backup of another client that keeps one snapshot.
+            at = await find_pointer(session, each)
+            found = await survey(session, each, at.pointer)
         for problem in found.broken.values():
             warn(f"a snapshot of label {each!r} is left out of the list: {problem}")
         out += found.marked(settle(session, at, found)[0])

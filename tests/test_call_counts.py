@@ -1,0 +1,116 @@
+"""Vault calls of each verb. A signature costs none to save and list, and one to see that a pointer is no older one."""
+
+from __future__ import annotations
+
+import pytest
+from faces import PlainVault
+
+from colony_memory import ColonyMemory, Ed25519Signer
+from colony_memory.testing import FakeVault, FaultyVault
+
+WRITES = ("upload", "delete")
+
+
+class Metered:
+    """A vault, and the clients of it; each snapshot has one part."""
+
+    def __init__(self, kind, signs):
+        if signs:
+            pytest.importorskip("cryptography")
+        self.options = {"signer": Ed25519Signer(bytes(range(32)))} if signs else {}
+        self.fake = FakeVault(operations_per_hour=None)
+        self.vault = FaultyVault(self.fake if kind == "full" else PlainVault(self.fake))
+        self.mem = self.client()
+
+    def client(self):
+        return ColonyMemory(backend=self.vault, **self.options)
+
+    def fill(self, number, *, label="default"):
+        return [self.mem.backup({"n": f"{n:03}"}, label=label).snapshot_id for n in range(number)]
+
+    def count(self, run, mem=None):
+        """``(reads, writes)`` of a verb, by a client that has just started where none is given."""
+        mem = mem or self.client()
+        before = len(self.vault.calls)
+        run(mem)
+        verbs = [verb for verb, _ in self.vault.calls[before:]]
+        writes = sum(verb in WRITES for verb in verbs)
+        return len(verbs) - writes, writes
+
+
+@pytest.fixture(params=["full", "plain"])
+def kind(request):
+    return request.param
+
+
+@pytest.fixture(params=[False, True], ids=["unsigned", "signed"])
+def metered(request, kind):
+    return Metered(kind, request.param)
+
+
+def test_a_first_backup(metered):
+    assert metered.count(lambda mem: mem.backup({"n": "0"})) == (3, 3)
+
+
+def test_a_changed_backup(metered, kind):
+    metered.fill(5)
+    most = 2 if kind == "full" else 3
+    assert metered.count(lambda mem: mem.backup({"n": "new"})) == (most, 3)
+    assert metered.count(lambda mem: mem.backup({"n": "newer"}), metered.mem) == (most, 3)
+
+
+def test_an_unchanged_backup(metered):
+    metered.fill(5)
+    assert metered.count(lambda mem: mem.backup({"n": "004"})) == (2, 0)
+    assert metered.count(lambda mem: mem.backup({"n": "004"}), metered.mem) == (2, 0)
+
+
+def test_a_backup_that_keeps_five(metered, kind):
+    metered.fill(5)
+    assert metered.count(lambda mem: mem.backup({"n": "new"}, prune_keep=5)) == (4 if kind == "full" else 5, 5)
+
+
+def test_a_restore(metered):
+    metered.fill(5)
+    assert metered.count(lambda mem: mem.restore()) == (4 if metered.options else 3, 0)
+
+
+def test_the_latest(metered):
+    metered.fill(5)
+    reads, writes = metered.count(lambda mem: mem.latest())
+    assert reads <= (3 if metered.options else 2)
+    assert writes == 0
+
+
+def test_a_list_of_100_among_300(metered):
+    for label in ("default", "work", "home"):
+        metered.fill(100, label=label)
+    found = []
+    assert metered.count(lambda mem: found.extend(mem.list_snapshots(label="default"))) == (2, 0)
+    assert len(found) == 100
+
+
+def test_a_delete_of_an_older_one(metered, kind):
+    ids = metered.fill(5)
+    reads, writes = (4, 3) if metered.options else (3, 2)
+    if kind == "full":
+        reads, writes = 3, 3
+    assert metered.count(lambda mem: mem.delete_snapshot(label="default", snapshot_id=ids[0])) == (reads, writes)
+
+
+def test_a_delete_of_the_latest(metered):
+    ids = metered.fill(5)
+    assert metered.count(lambda mem: mem.delete_snapshot(label="default", snapshot_id=ids[-1])) == (5, 3)
+
+
+def test_the_first_day_after_0_1_1_costs_a_pointer_more(kind):
+    day = Metered(kind, signs=True)
+    from signed_histories import OWN, as_0_1_1_leaves_them
+
+    day.options = {"signer": OWN}
+    day.mem = day.client()
+    day.fill(3)
+    as_0_1_1_leaves_them(day.fake, OWN)
+    # The pointer to what is there is signed before the first snapshot that says that pointers are signed.
+    assert day.count(lambda mem: mem.backup({"n": "new"}))[1] == 4
+    assert day.count(lambda mem: mem.backup({"n": "newer"})) == (2 if kind == "full" else 3, 3)

@@ -1,0 +1,350 @@
+"""What a client accepts, rule by rule."""
+
+from __future__ import annotations
+
+import pytest
+
+from colony_memory.exceptions import ColonyMemoryError, RollbackDetected, UntrustedSnapshot
+from colony_memory.trust import (
+    OPEN,
+    Trust,
+    check_head,
+    check_newer,
+    follows_signed_pointer,
+    previous_of,
+    read_trust,
+)
+
+ID_1, ID_2, ID_3 = (f"2026010{n}T000000000000Z-00000{n}" for n in (1, 2, 3))
+OWN = "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd"
+DIGEST = "sha256:" + "ab" * 32
+
+
+def signer(seed):
+    signing = pytest.importorskip("colony_memory.signing")
+    pytest.importorskip("cryptography")
+    return signing.Ed25519Signer(bytes([seed]) * 32)
+
+
+def signed(raw, by):
+    from colony_memory.signing import sign_manifest
+
+    return {**raw, "signature": sign_manifest(raw, by)}
+
+
+def manifest(snapshot_id=ID_2, **more):
+    return {"snapshot_id": snapshot_id, "label": "work", **more}
+
+
+# --- a manifest, and a pointer ---
+
+
+def test_whoever_pins_nobody_takes_what_nobody_signed():
+    assert not OPEN.pins
+    assert OPEN.judge(manifest()) is None
+    assert OPEN.judge_pointer(manifest()) is None
+
+
+def test_whoever_pins_nobody_still_checks_a_signature():
+    anyone = signer(1)
+    assert OPEN.judge(signed(manifest(), anyone)) == anyone.did_key
+    assert OPEN.judge_pointer(signed(manifest(), anyone)) == anyone.did_key
+    forged = {**signed(manifest(), anyone), "label": "home"}
+    with pytest.raises(UntrustedSnapshot, match="does not verify"):
+        OPEN.judge(forged)
+    with pytest.raises(UntrustedSnapshot, match="the pointer of label 'home' is not as it was signed"):
+        OPEN.judge_pointer(forged)
+
+
+@pytest.mark.parametrize("raw", [manifest(), manifest(signature=None)])
+def test_an_unsigned_one_is_refused_where_signatures_are_required(raw):
+    trust = Trust(require_signature=True)
+    assert trust.pins
+    with pytest.raises(UntrustedSnapshot, match=r"is not signed.*require_signature=False"):
+        trust.judge(raw)
+    with pytest.raises(UntrustedSnapshot, match="the pointer of label 'work' is not signed"):
+        trust.judge_pointer(raw)
+
+
+def test_an_unsigned_one_is_taken_where_issuers_are_pinned_and_signatures_are_not_required():
+    trust = Trust({OWN: None})
+    assert trust.pins
+    assert trust.judge(manifest()) is None
+    assert trust.judge_pointer(manifest()) is None
+
+
+def test_without_a_check_nothing_is_proven_and_nothing_refused():
+    trust = Trust({OWN: None}, require_signature=True)
+    assert trust.judge(manifest(), verify=False) is None
+    assert trust.judge({"signature": "no signature at all"}, verify=False) is None
+
+
+def test_the_own_signature_is_taken_and_a_foreign_one_is_not():
+    own, stranger = signer(1), signer(2)
+    trust = Trust({own.did_key: None}, require_signature=True)
+    assert trust.judge(signed(manifest(), own)) == own.did_key
+    assert trust.judge_pointer(signed(manifest(), own)) == own.did_key
+    for judge in (trust.judge, trust.judge_pointer):
+        with pytest.raises(UntrustedSnapshot, match="add it to trusted_issuers") as caught:
+            judge(signed(manifest(), stranger))
+        assert own.did_key in str(caught.value)
+        assert stranger.did_key in str(caught.value)
+
+
+@pytest.mark.parametrize("signature", [{}, "x", 1, {"alg": "rsa"}, {"alg": "ed25519", "key_id": OWN, "sig": "A" * 86}])
+def test_what_only_looks_like_a_signature_is_refused(signature):
+    pytest.importorskip("cryptography")
+    for trust in (OPEN, Trust({OWN: None}), Trust(require_signature=True)):
+        for judge in (trust.judge, trust.judge_pointer):
+            with pytest.raises(UntrustedSnapshot):
+                judge(manifest(signature=signature))
+
+
+def test_without_the_extra_a_signature_is_not_believed(monkeypatch):
+    raw = signed(manifest(), signer(1))
+    monkeypatch.setitem(__import__("sys").modules, "cryptography.hazmat.primitives.asymmetric.ed25519", None)
+    with pytest.raises(ColonyMemoryError, match="sign") as caught:
+        OPEN.judge(raw)
+    assert not isinstance(caught.value, UntrustedSnapshot)
+
+
+def test_a_message_shows_no_more_of_a_hostile_id_than_fits():
+    with pytest.raises(UntrustedSnapshot) as caught:
+        Trust(require_signature=True).judge({"snapshot_id": "x" * 10_000, "label": ["y"] * 10_000})
+    assert len(str(caught.value)) < 500
+
+
+# --- keys that were replaced ---
+
+
+@pytest.mark.parametrize(
+    ("last", "snapshot_id", "taken"),
+    [
+        (None, ID_3, True),
+        (None, None, True),
+        (ID_2, ID_1, True),
+        (ID_2, ID_2, True),
+        (ID_2, ID_3, False),
+        (ID_2, "20260102T000000000000Z-000003", False),
+        # An id without a time sorts before all that have one.
+        (ID_2, "zzz", True),
+        ("zzz", ID_1, False),
+        (ID_2, None, False),
+        (ID_2, 7, False),
+        (ID_2, [ID_1], False),
+    ],
+)
+def test_a_retired_key_is_taken_up_to_a_snapshot(last, snapshot_id, taken):
+    trust = Trust({OWN: last})
+    if taken:
+        trust.admit(OWN, snapshot_id, what="it")
+    else:
+        with pytest.raises(
+            UntrustedSnapshot, match=f"it is signed by {OWN}, which is trusted up to snapshot {last} only"
+        ):
+            trust.admit(OWN, snapshot_id, what="it")
+
+
+def test_anyone_is_admitted_where_nobody_is_pinned():
+    Trust(require_signature=True).admit(OWN, ID_1, what="it")
+
+
+def test_the_pointer_of_a_retired_key_is_taken_as_long_as_it_names_an_old_snapshot():
+    old = signer(3)
+    trust = Trust({old.did_key: ID_2}, require_signature=True)
+    assert trust.judge_pointer(signed(manifest(ID_2), old)) == old.did_key
+    for raw in (manifest(ID_3), manifest(ID_1, went_back_from=ID_3)):
+        with pytest.raises(UntrustedSnapshot, match="up to snapshot"):
+            trust.judge_pointer(signed(raw, old))
+    assert trust.judge_pointer(signed(manifest(ID_1, went_back_from=ID_2), old)) == old.did_key
+
+
+# --- what a client may write ---
+
+
+@pytest.mark.parametrize(
+    ("trust", "issuer", "refusal"),
+    [
+        (OPEN, None, None),
+        (OPEN, OWN, None),
+        (Trust({OWN: None}), OWN, None),
+        (Trust({OWN: None}), None, None),
+        (Trust(require_signature=True), OWN, None),
+        (Trust({OWN: None}, require_signature=True), None, "needs signer="),
+        (Trust({OWN: ID_2}), OWN, "trusted up to an older snapshot only"),
+        (Trust({"did:key:other": None}), OWN, "not among trusted_issuers"),
+    ],
+)
+def test_a_client_writes_nothing_that_it_would_refuse(trust, issuer, refusal):
+    if refusal is None:
+        trust.check_signer(issuer)
+    else:
+        with pytest.raises(ValueError, match=refusal):
+            trust.check_signer(issuer)
+
+
+# --- the policy that arguments ask for ---
+
+
+def read(trusted=None, required=None, *, signer=None, legacy=False):
+    return read_trust(trusted, required, accept_legacy_pointer=legacy, signer=signer)
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "issuers", "required"),
+    [
+        (None, {}, {}, False),
+        (None, {"required": True}, {}, True),
+        (None, {"signer": OWN}, {OWN: None}, True),
+        (None, {"signer": OWN, "required": False}, {OWN: None}, False),
+        (OWN, {}, {OWN: None}, True),
+        ([OWN], {}, {OWN: None}, True),
+        ((OWN, OWN), {"required": False}, {OWN: None}, False),
+        ({OWN: ID_1}, {}, {OWN: ID_1}, True),
+        (iter([OWN]), {}, {OWN: None}, True),
+        # What is given takes the place of the signer's own.
+        ({OWN: None}, {"signer": "did:key:other"}, {OWN: None}, True),
+    ],
+)
+def test_what_a_client_is_told_to_trust(given, options, issuers, required):
+    trust = read(given, **options)
+    assert trust == Trust(issuers, required)
+    assert trust.pins == bool(issuers or required)
+
+
+def test_pointers_of_old_writers_are_accepted_only_on_demand():
+    assert not read(OWN).accept_legacy_pointer
+    assert read(OWN, legacy=True).accept_legacy_pointer
+
+
+def test_a_mapping_that_is_changed_later_changes_nothing():
+    given = {OWN: None}
+    trust = read(given)
+    given.clear()
+    assert trust.issuers == {OWN: None}
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ([], "names nobody"),
+        ({}, "names nobody"),
+        ("", "did:key"),
+        ("did:key:z6Mk", "did:key"),
+        ("did:web:example.org", "did:key"),
+        (OWN.replace("z6M", "z6N"), "did:key"),
+        (OWN + "\n", "base58"),
+        ([OWN, 7], "7 is not a did:key"),
+        ([None], "None is not a did:key"),
+        ([b"did:key:z"], "is not a did:key"),
+        ({OWN: "../x"}, "snapshot id"),
+        ({OWN: 7}, "snapshot id"),
+        ({OWN: ""}, "snapshot id"),
+    ],
+)
+def test_what_no_client_can_trust(given, named):
+    with pytest.raises(ValueError, match=named):
+        read(given)
+
+
+# --- the snapshot before ---
+
+
+@pytest.mark.parametrize(
+    ("previous", "named", "found"),
+    [
+        ({"snapshot_id": ID_1, "manifest_sha256": DIGEST}, True, (ID_1, DIGEST)),
+        (None, False, None),
+        ({}, True, None),
+        (ID_1, True, None),
+        ([ID_1, DIGEST], True, None),
+        ({"snapshot_id": ID_1}, True, None),
+        ({"snapshot_id": 7, "manifest_sha256": DIGEST}, True, None),
+        ({"snapshot_id": ID_1, "manifest_sha256": None}, True, None),
+    ],
+)
+def test_the_snapshot_before(previous, named, found):
+    raw = manifest(previous=previous)
+    assert follows_signed_pointer(raw) == named
+    assert previous_of(raw) == found
+
+
+def test_a_manifest_of_0_1_1_names_none_before_it():
+    assert not follows_signed_pointer(manifest())
+    assert previous_of(manifest()) is None
+
+
+# --- a pointer that was put back ---
+
+
+def after(previous):
+    return manifest(ID_3, previous={"snapshot_id": previous, "manifest_sha256": DIGEST})
+
+
+@pytest.mark.parametrize(
+    ("raw", "head", "back"),
+    [
+        (after(ID_1), ID_1, None),  # its writer died before it moved the pointer
+        (after(ID_1), ID_2, None),  # it met another writer
+        (manifest(ID_3), ID_1, None),  # 0.1.1 wrote it
+        (after(ID_2), ID_1, ID_2),  # both were deleted, and the second deletion stopped half way
+        (after(ID_2), ID_1, ID_3),
+    ],
+)
+def test_a_newer_snapshot_that_a_pointer_need_not_know(raw, head, back):
+    check_newer("work", head, raw, went_back_from=back)
+
+
+@pytest.mark.parametrize(("head", "back"), [(ID_1, None), ("no-time", None), (ID_1, ID_1), ("a", ID_1)])
+def test_a_newer_snapshot_that_shows_that_the_pointer_was_put_back(head, back):
+    with pytest.raises(RollbackDetected, match=f"names snapshot {head}, and {ID_3} was made when it named {ID_2}"):
+        check_newer("work", head, after(ID_2), went_back_from=back)
+
+
+# --- heads that were seen before ---
+
+HEAD = "ab" * 8
+
+
+@pytest.mark.parametrize(
+    ("generation", "digest", "at_least"),
+    [
+        (0, None, None),
+        (0, None, f"0:{HEAD}"),
+        (5, DIGEST, f"5:{HEAD}"),
+        (5, DIGEST, "5"),
+        (5, DIGEST, 5),
+        (5, None, f"5:{HEAD}"),
+        (6, "sha256:" + "cd" * 32, f"5:{HEAD}"),
+        (6, None, 5),
+    ],
+)
+def test_a_head_that_holds(generation, digest, at_least):
+    check_head("work", generation=generation, manifest_sha256=digest, at_least=at_least)
+
+
+@pytest.mark.parametrize(
+    ("generation", "digest", "at_least", "told"),
+    [
+        (4, DIGEST, f"5:{HEAD}", "is at generation 4, and 5 was seen before"),
+        (4, DIGEST, 5, "is at generation 4, and 5 was seen before"),
+        (0, None, "5", "no pointer with a generation, and generation 5"),
+        (5, "sha256:" + "cd" * 32, f"5:{HEAD}", "another snapshot than the one that was seen"),
+    ],
+)
+def test_a_head_that_shows_a_rollback(generation, digest, at_least, told):
+    with pytest.raises(RollbackDetected, match=told) as caught:
+        check_head("work", generation=generation, manifest_sha256=digest, at_least=at_least)
+    assert isinstance(caught.value, UntrustedSnapshot)
+    assert "'work'" in str(caught.value)
+
+
+@pytest.mark.parametrize("at_least", ["", "x", "5:", f"5:{HEAD}0", f"{2**60}:{HEAD}", -1, 0, True, 5.0, [5]])
+def test_what_is_no_head(at_least):
+    with pytest.raises(ValueError, match="is not a head"):
+        check_head("work", generation=9, manifest_sha256=DIGEST, at_least=at_least)
+
+
+def test_a_policy_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        read(OWN).require_signature = False
