@@ -18,8 +18,8 @@ from colony_memory import (
     SnapshotNotFound,
     UnsupportedFormat,
     VaultDenied,
+    _export_file,
     open_vault,
-    transfer,
 )
 from colony_memory.export import EXPORT_FORMAT, Export, read_export, write_export
 from colony_memory.transfer import load_export, parse_export, save_export
@@ -250,7 +250,7 @@ def test_what_comes_in_between_stays(tmp_path, monkeypatch):
         target.write_bytes(data)
         place.write_text("precious")
 
-    monkeypatch.setattr(transfer._disk, "write_new", write_new)
+    monkeypatch.setattr(_export_file._disk, "write_new", write_new)
     with pytest.raises(ColonyMemoryError, match="there already"):
         save_export(EXPORTED, place)
     assert place.read_text() == "precious"
@@ -261,7 +261,7 @@ def test_where_there_are_no_links_it_is_renamed(tmp_path, monkeypatch):
     def link(*_):
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(transfer.os, "link", link)
+    monkeypatch.setattr(_export_file.os, "link", link)
     save_export(EXPORTED, tmp_path / "work.json")
     assert load_export(tmp_path / "work.json") == EXPORTED
     assert names(tmp_path) == ["work.json"]
@@ -271,7 +271,7 @@ def test_a_disk_that_is_full_leaves_nothing(tmp_path, monkeypatch):
     def fsync(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(transfer._disk.os, "fsync", fsync)
+    monkeypatch.setattr(_export_file._disk.os, "fsync", fsync)
     with pytest.raises(ColonyMemoryError, match=r"work.json cannot be written: No space left"):
         save_export(EXPORTED, tmp_path / "work.json")
     assert names(tmp_path) == []
@@ -292,9 +292,9 @@ def test_what_cannot_be_read_is_named(tmp_path):
 def test_a_file_of_anothers_making_is_bounded(tmp_path, monkeypatch):
     place = tmp_path / "work.json"
     save_export(EXPORTED, place)
-    monkeypatch.setattr(transfer, "MAX_EXPORT_BYTES", place.stat().st_size)
+    monkeypatch.setattr(_export_file, "MAX_EXPORT_BYTES", place.stat().st_size)
     assert load_export(place) == EXPORTED
-    monkeypatch.setattr(transfer, "MAX_EXPORT_BYTES", place.stat().st_size - 1)
+    monkeypatch.setattr(_export_file, "MAX_EXPORT_BYTES", place.stat().st_size - 1)
     with pytest.raises(ColonyMemoryError, match="larger than"):
         load_export(place)
 

@@ -29,7 +29,7 @@ def open_url(url: str) -> VaultBackend:
     if kind == "file":
         return _open_directory(_read_file_url(rest))
     if kind == "export":
-        from colony_memory.transfer import load_export
+        from colony_memory._export_file import load_export
         from colony_memory.vaults.exported import ExportVault
 
         return ExportVault(load_export(_expand(rest)))
