@@ -154,6 +154,7 @@ def test_collect_runs_in_the_timer_thread_and_for_backup_now_in_the_caller(mem, 
         timer = auto._thread
     assert memory.threads == [threading.current_thread(), timer]
     assert timer.daemon
+    timer.join(5)
     assert not timer.is_alive()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import warnings
 from datetime import datetime, timedelta, timezone
@@ -183,11 +184,15 @@ def test_a_manifest_over_the_cap_is_refused_before_the_first_write(open_memory, 
     assert not vault.files
 
 
+@functools.cache
+def large_noise():
+    return "".join(chr(0x4E00 + (n * n * 7919 + n) % 20000) for n in range(700_000))
+
+
 def test_a_part_over_the_cap_is_refused_before_the_first_write(open_memory, vault, monkeypatch):
     monkeypatch.setattr(colony_memory.snapshot, "PART_CHARS", 2_000_000)
-    noise = "".join(chr(0x4E00 + (n * n * 7919 + n) % 20000) for n in range(700_000))
     with pytest.raises(QuotaExceeded, match="part"):
-        open_memory(vault).backup({"noise": noise})
+        open_memory(vault).backup({"noise": large_noise()})
     assert not vault.files
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing_extensions import assert_type
+from typing import TYPE_CHECKING
 
 from colony_memory import AsyncColonyMemory, ColonyMemory, SnapshotInfo
 from colony_memory.transfer import CopyReport, Export, ExportVault, copy, export_snapshot, import_snapshot, load_export
+
+if TYPE_CHECKING:
+    from typing_extensions import assert_type  # noqa: TC004 - never called
 
 
 def plain(source: ColonyMemory, destination: ColonyMemory) -> None:
