@@ -103,7 +103,8 @@ class Pointer:
     def moved(self, snapshot_id: str, *, updated_at: str, entries: Iterable[Entry], above: int = 0) -> Pointer:
         """The pointer of the next generation, and of one above ``above``."""
         kept = tuple(sorted(entries, key=lambda entry: id_order(entry.info.snapshot_id), reverse=True))
-        generation = max(self.generation, above) + 1
+        # Whoever can write to a vault that nobody signs can set any count: at the end of it, it stays there.
+        generation = min(max(self.generation, above) + 1, _MAX_COUNT - 1)
         # What a pointer without a generation says is not proven.
         named = (self.snapshot_id, self.went_back_from or snapshot_id) if self.generation else ()
         newest = max([snapshot_id, *named], key=id_order)

@@ -60,7 +60,14 @@ class Trust:
                 )
                 raise UntrustedSnapshot(msg)
             return None
-        issuer = verify_manifest(manifest)
+        try:
+            issuer = verify_manifest(manifest)
+        except UntrustedSnapshot as error:
+            msg = (
+                f"{named} is not as it was signed: {error}; restore an older one by its id, or fall back to the newest "
+                "that holds"
+            )
+            raise UntrustedSnapshot(msg) from error
         self.admit(issuer, manifest.get("snapshot_id"), what=named)
         return issuer
 

@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from colony_memory import retention as rules
-from colony_memory._flows.label import ORPHAN_GRACE, Survey, believed_pointer, survey
+from colony_memory._flows.label import ORPHAN_GRACE, Survey, believed_pointer, require_current, settle, survey
 from colony_memory._flows.pointer import (
     PointerRead,
     find_pointer,
@@ -117,8 +117,11 @@ def in_flight(session: Session, found: Survey, pointer: Pointer | None) -> set[s
 async def plan_prune(session: Session, *, label: str, policy: Retention) -> PrunePlan:
     """See :meth:`colony_memory.ColonyMemory.plan_prune`."""
     label = require_label(label)
+    seen = await session.seen(label)
     at, judged = await believed_pointer(session, label)
-    found = await _prove(session, judged or await survey(session, label, at.pointer, prove=True))
+    found = judged or await survey(session, label, at.pointer, prove=True)
+    await require_current(session, at, found, seen=seen)
+    found = await _prove(session, found)
     planned = plan_for(session, found, policy, at)
     aged = _aged_orphans(session, found) if found.listing.complete else {}
     orphans = tuple(name for names in aged.values() for name in names)
@@ -129,9 +132,11 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
     """See :meth:`colony_memory.ColonyMemory.prune`."""
     label = require_label(label)
     for _ in range(_TRIES):
+        seen = await session.seen(label)
         at, judged = await believed_pointer(session, label)
         found = judged or await survey(session, label, at.pointer, prove=True)
         found.listing.need_complete("pruning")
+        await require_current(session, at, found, seen=seen)
         found = await _prove(session, found)
         plan = plan_for(session, found, policy, at).plan
         try:
@@ -324,6 +329,7 @@ async def delete_snapshot(session: Session, *, label: str, snapshot_id: str) -> 
     label, snapshot_id = require_label(label), require_id(snapshot_id)
     manifest_file = manifest_filename(label, snapshot_id)
     for _ in range(_TRIES):
+        seen = await session.seen(label)
         at = await find_pointer(session, label)
         found = await survey(session, label, at.pointer)
         parts = found.part_files(snapshot_id)
@@ -334,7 +340,7 @@ async def delete_snapshot(session: Session, *, label: str, snapshot_id: str) -> 
             msg = f"no snapshot {snapshot_id!r} for label {label!r}"
             raise SnapshotNotFound(msg)
         try:
-            await _move_away(session, at, found, snapshot_id)
+            await _move_away(session, at, found, snapshot_id, seen=seen)
         except Changed:
             continue
         files = [manifest_file, *parts] if there else parts
@@ -345,20 +351,31 @@ async def delete_snapshot(session: Session, *, label: str, snapshot_id: str) -> 
     raise ConflictDetected(msg, theirs=None)
 
 
-async def _move_away(session: Session, at: PointerRead, found: Survey, snapshot_id: str) -> None:
+async def _require_believed(session: Session, at: PointerRead, found: Survey, *, seen: Sequence[str]) -> None:
+    """Raise an UntrustedSnapshot where a pointer that takes the place of this one would hide what was done to it."""
+    refusal = settle(session, at, found)[1]
+    if refusal is not None:
+        raise refusal
+    await require_current(session, at, found, seen=seen)
+
+
+async def _move_away(
+    session: Session, at: PointerRead, found: Survey, snapshot_id: str, *, seen: Sequence[str]
+) -> None:
     """Make the pointer and its catalogue forget a snapshot."""
     label = found.label
     if at.pointer is None:
         return
-    seen = await session.seen(label)
     if at.written != snapshot_id:
         if _keeps_catalogue(session) and at.pointer.entry(snapshot_id) and may_write_pointer(session, at):
             entries = [entry for entry in at.pointer.entries or () if entry.info.snapshot_id != snapshot_id]
+            await require_current(session, at, found, seen=seen)
             moved = next_pointer(session, at, label, at.pointer.snapshot_id, entries, seen=seen)
             await require_same(session, at, label)
             await put_pointer(session, at, moved)
         return
     found.listing.need_complete("choosing the newest snapshot left")
+    await _require_believed(session, at, found, seen=seen)
     left = await _prove(session, found.without(snapshot_id, "it is to be deleted"))
     if not left.whole and session.trust.pins:
         # What this client does not trust is still somebody's memory.

@@ -22,7 +22,7 @@ from colony_memory.snapshot import SnapshotInfo, check_documents, read_documents
 from colony_memory.trust import OPEN, check_newer, previous_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from colony_memory._flows.label import Survey
     from colony_memory._flows.pointer import PointerRead
@@ -50,15 +50,16 @@ async def verify(session: Session, *, label: str, snapshot_id: str | None) -> Ve
             raise SnapshotNotFound(msg)
         return VerifyReport(label, (check,), forged=_forged((check,)))
     for _ in range(_TRIES):
+        seen = await session.seen(label)
         at = await find_pointer(session, label)
-        report = await _verify_label(session, label, at)
+        report = await _verify_label(session, label, at, seen=seen)
         # Where another client was at work, what the pointer said and what was there are of different moments.
         if report or (await find_pointer(session, label, verify=False)).text == at.text:
             break
     return report
 
 
-async def _verify_label(session: Session, label: str, at: PointerRead) -> VerifyReport:
+async def _verify_label(session: Session, label: str, at: PointerRead, *, seen: Sequence[str]) -> VerifyReport:
     listing = await session.vault.list(f"cmem.{label}.")
     listing.need_complete("verifying every snapshot")
     found = [await check_snapshot(session, label, each, at=at) for each in _ids(listing, label)]
@@ -84,7 +85,7 @@ async def _verify_label(session: Session, label: str, at: PointerRead) -> Verify
         problem = problem or _newer_problem(session, label, at.pointer, checks)
         if removed and problem is None:
             problem = f"snapshot {removed[0]} is listed by the pointer, and is not there"
-    rollback, told = await _check_rollback(session, label, at)
+    rollback, told = _check_rollback(session, label, at, seen=seen)
     problem = problem or told
     return VerifyReport(
         label,
@@ -116,7 +117,8 @@ def _forged(checks: Iterable[SnapshotCheck]) -> tuple[str, ...]:
 def _newer_problem(session: Session, label: str, pointer: Pointer, checks: Iterable[SnapshotCheck]) -> str | None:
     """What a trusted snapshot that the proven pointer does not know says of that pointer."""
     for check in checks:
-        if check and check.catalog == "missing" and id_order(check.snapshot_id) > id_order(pointer.snapshot_id):
+        trusted = check.manifest == "ok" and check.trust != "bad"
+        if trusted and id_order(check.snapshot_id) > id_order(pointer.snapshot_id):
             try:
                 newer = _manifest(session, label, check.snapshot_id).raw
                 check_newer(label, pointer.snapshot_id, newer, went_back_from=pointer.went_back_from)
@@ -125,9 +127,9 @@ def _newer_problem(session: Session, label: str, pointer: Pointer, checks: Itera
     return None
 
 
-async def _check_rollback(session: Session, label: str, at: PointerRead) -> tuple[Fact, str | None]:
+def _check_rollback(session: Session, label: str, at: PointerRead, *, seen: Sequence[str]) -> tuple[Fact, str | None]:
     try:
-        compared = check_rollback(session, label, at, seen=await session.seen(label))
+        compared = check_rollback(session, label, at, seen=seen)
     except RollbackDetected as error:
         return "bad", str(error)
     return "ok" if compared else "unchecked", None

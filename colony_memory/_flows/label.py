@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from colony_memory._flows.pointer import find_pointer, head_of
+from colony_memory._flows.pointer import check_rollback, find_pointer, head_of
 from colony_memory._flows.session import log, warn
 from colony_memory._names import id_order, manifest_filename, read_filename
 from colony_memory.catalog import Entry, Pointer
-from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, UntrustedSnapshot
+from colony_memory.exceptions import ColonyMemoryError, RollbackDetected, SnapshotCorrupt, UntrustedSnapshot
 from colony_memory.snapshot import Manifest, SnapshotInfo, read_manifest
-from colony_memory.trust import follows_signed_pointer
+from colony_memory.trust import check_newer, follows_signed_pointer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from colony_memory._flows.pointer import PointerRead
     from colony_memory._flows.session import Session
@@ -239,3 +239,41 @@ async def believed_pointer(session: Session, label: str, *, verify: bool = True)
     if settled.named is not None and not (session.trust.accept_legacy_pointer and settled.named == at.named):
         warn(f"taking the newest trusted snapshot {settled.named} of label {label!r}: {at.problem}")
     return settled, found
+
+
+async def read_newer(session: Session, label: str, pointer: Pointer, ids: Iterable[str]) -> dict[str, Manifest]:
+    """Those of these snapshots that are trusted, and newer than the one that a proven pointer names.
+
+    That the pointer lists them proves nothing: a key that is trusted for older snapshots only may have signed it.
+
+    Raises:
+        RollbackDetected: The pointer is an older one that was put back.
+    """
+    newer = [each for each in ids if id_order(each) > id_order(pointer.snapshot_id)]
+    read = await read_manifests(session, label, newer, broken={}, untrusted={}, check=True)
+    try:
+        _check_newer(pointer, read)
+    except RollbackDetected:
+        # Others may have saved since the pointer was read, and one of these on top of what it names by now.
+        now = await find_pointer(session, label)
+        if now.pointer is None or (now.issuer is None and not session.trust.accept_legacy_pointer):
+            raise
+        if now.issuer is not None:
+            _check_newer(now.pointer, read)
+    return read
+
+
+def _check_newer(pointer: Pointer, manifests: Mapping[str, Manifest]) -> None:
+    for manifest in manifests.values():
+        check_newer(pointer.label, pointer.snapshot_id, manifest.raw, went_back_from=pointer.went_back_from)
+
+
+async def require_current(session: Session, at: PointerRead, found: Survey, *, seen: Sequence[str]) -> None:
+    """Raise a RollbackDetected where the pointer is an older one that was put back.
+
+    To be called before it is signed anew, which would hide that for ever. ``seen`` are the heads that were known
+    before the pointer was read.
+    """
+    check_rollback(session, found.label, at, seen=seen)
+    if at.pointer is not None and at.issuer is not None:
+        await read_newer(session, found.label, at.pointer, (entry.info.snapshot_id for entry in found.entries))

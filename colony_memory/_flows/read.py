@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._constants import NO_DEFAULT
-from colony_memory._flows.label import believed_pointer, read_manifests, settle, survey
+from colony_memory._flows.label import believed_pointer, read_newer, settle, survey
 from colony_memory._flows.pointer import check_rollback, find_pointer, head_of
 from colony_memory._flows.session import warn
 from colony_memory._heads import read_head
@@ -20,10 +20,9 @@ from colony_memory.exceptions import (
     UntrustedSnapshot,
 )
 from colony_memory.snapshot import Manifest, SnapshotInfo, read_documents, read_manifest
-from colony_memory.trust import check_newer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from colony_memory._flows.pointer import PointerRead
     from colony_memory._flows.session import Session
@@ -51,7 +50,8 @@ async def restore(
     if snapshot_id is not None:
         require_id(snapshot_id)
     if at_least is not None:
-        read_head(at_least)
+        if not (isinstance(at_least, str) and at_least.startswith("0:")):
+            read_head(at_least)
         if snapshot_id is not None:
             raise ValueError("at_least= is for the latest snapshot: leave it out where snapshot_id= names one")
     try:
@@ -109,7 +109,7 @@ async def _restore_one(
         if entry and at and at.issuer and manifest.sha256 != entry.manifest_sha256:
             msg = (
                 f"snapshot {snapshot_id} of label {label!r} is another one than the signed pointer names: its manifest "
-                "was replaced"
+                "was replaced; restore an older one by its id"
             )
             raise UntrustedSnapshot(msg)
     except (SnapshotCorrupt, UntrustedSnapshot) as error:
@@ -129,10 +129,11 @@ async def _restore_latest(
 ) -> dict[str, str]:
     tried: str | None = None
     for _ in range(_TRIES):
+        seen = await session.seen(label)
         at, found = await believed_pointer(session, label, verify=verify)
         if found is not None and at.pointer is None and found.untrusted:
             raise next(iter(found.untrusted.values()))
-        watched = check_rollback(session, label, at, seen=await session.seen(label), at_least=at_least)
+        watched = check_rollback(session, label, at, seen=seen, at_least=at_least)
         if at.pointer is None or at.pointer.snapshot_id == tried:
             break
         tried = at.pointer.snapshot_id
@@ -154,27 +155,13 @@ async def _look_for_newer(session: Session, label: str, pointer: Pointer) -> Non
     listing = await session.vault.list(f"cmem.{label}.")
     found = (read_filename(name) for name in listing.files)
     ids = [f.snapshot_id for f in found if f and f.label == label and f.snapshot_id and f.seq is None]
-    newer = [i for i in ids if id_order(i) > id_order(pointer.snapshot_id) and pointer.entry(i) is None]
-    read = await read_manifests(session, label, newer, broken={}, untrusted={}, check=True)
-    try:
-        _check_newer(pointer, read)
-    except RollbackDetected:
-        # Others may have saved since the pointer was read, and one of these on top of what it names by now.
-        now = await find_pointer(session, label)
-        if now.pointer is None or (now.issuer is None and not session.trust.accept_legacy_pointer):
-            raise
-        if now.issuer is not None:
-            _check_newer(now.pointer, read)
-    if read:
+    read = await read_newer(session, label, pointer, ids)
+    unknown = [each for each in read if pointer.entry(each) is None]
+    if unknown:
         warn(
-            f"label {label!r} has {max(read, key=id_order)}, newer than {pointer.snapshot_id}, which its pointer names:"
-            " a backup that did not finish or met another client's, or a pointer that was put back"
+            f"label {label!r} has {max(unknown, key=id_order)}, newer than {pointer.snapshot_id}, which its pointer "
+            "names: a backup that did not finish or met another client's, or a pointer that was put back"
         )
-
-
-def _check_newer(pointer: Pointer, manifests: Mapping[str, Manifest]) -> None:
-    for manifest in manifests.values():
-        check_newer(pointer.label, pointer.snapshot_id, manifest.raw, went_back_from=pointer.went_back_from)
 
 
 async def _restore_newest(
@@ -230,8 +217,9 @@ def _problem(at: PointerRead) -> str:
 async def latest(session: Session, *, label: str) -> SnapshotInfo | None:
     """See :meth:`colony_memory.ColonyMemory.latest`."""
     label = require_label(label)
+    seen = await session.seen(label)
     at, found = await believed_pointer(session, label)
-    watched = check_rollback(session, label, at, seen=await session.seen(label))
+    watched = check_rollback(session, label, at, seen=seen)
     if at.pointer is not None:
         file = await session.vault.get(at.pointer.manifest_file)
         if file is not None:
@@ -241,9 +229,12 @@ async def latest(session: Session, *, label: str) -> SnapshotInfo | None:
             entry = at.pointer.entry(manifest.info.snapshot_id)
             if entry and at.issuer and entry.manifest_sha256 != manifest.sha256:
                 msg = (
-                    f"the manifest of snapshot {manifest.info.snapshot_id} is not the one that the signed pointer names"
+                    f"the manifest of snapshot {manifest.info.snapshot_id} of label {label!r} is not the one that the "
+                    "signed pointer names: it was replaced; restore an older one by its id"
                 )
                 raise UntrustedSnapshot(msg)
+            if at.issuer:
+                await _look_for_newer(session, label, at.pointer)
             stored = entry.info.stored_bytes if entry and entry.manifest_sha256 == manifest.sha256 else 0
             return replace(manifest.info, stored_bytes=stored, head=head_of(at.pointer, manifest.sha256))
         if watched:

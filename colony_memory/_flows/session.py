@@ -8,6 +8,7 @@ import warnings
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Literal
 
+from colony_memory._heads import read_head
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 from colony_memory.signing import did_key_of, require_cryptography
 from colony_memory.trust import OPEN, Trust, read_trust
@@ -114,7 +115,10 @@ class Session:
             warn(f"on_event failed, and is called no more: {error!r}")
 
     async def seen(self, label: str) -> list[str]:
-        """Heads of the label that were seen before, by the witness and by this client."""
+        """Heads of the label that were seen before, by the witness and by this client.
+
+        To be asked for before the pointer is read: others may move both.
+        """
         own = self.heads.get(label)
         found = [own] if own else []
         if self.witness is not None:
@@ -125,7 +129,8 @@ class Session:
             except Exception as error:
                 msg = f"the witness does not tell what was seen of label {label!r}, so a rollback could pass: {error}"
                 raise ColonyMemoryError(msg) from error
-            found += [head] if head else []
+            if head is not None:
+                found.append(_require_head(head))
         return found
 
     async def note(self, label: str, head: str, *, proven: bool) -> None:
@@ -134,12 +139,25 @@ class Session:
             return
         if proven:
             self.heads[label] = head
+        elif self.trust.pins:
+            return  # anyone may have written it, and what a witness remembers never goes back
         if self.witness is None:
             return
         try:
             await self.vault.compute(self.witness.record, label, head)
         except Exception as error:  # noqa: BLE001 - what it did is done, and any witness may fail in its own way
             warn(f"label {label!r} is at {head}, and the witness could not record it: {error}")
+
+
+def _require_head(head: object) -> str:
+    """A head as a witness remembers it."""
+    try:
+        if isinstance(head, str):
+            read_head(head)
+            return head
+    except ValueError:
+        pass
+    raise ColonyMemoryError(f"the witness gives {str(head)[:60]!r}, which is not a head such as '42:0123456789abcdef'")
 
 
 def log(message: str) -> None:

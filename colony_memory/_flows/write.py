@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from colony_memory._flows.delete import delete_files, in_flight, make_room, plan_for, sweep
-from colony_memory._flows.label import ORPHAN_GRACE, Survey, settle, survey
+from colony_memory._flows.label import ORPHAN_GRACE, Survey, require_current, settle, survey
 from colony_memory._flows.pointer import (
     PointerRead,
     check_rollback,
@@ -165,16 +165,20 @@ def policy_of(keep: int | None, retention: Retention | None) -> Retention | None
 
 async def _look(session: Session, label: str, *, survey_all: bool) -> _Known:
     """Read the pointer, and list only where it does not tell what is there."""
+    seen = await session.seen(label)
     raw = at = await find_pointer(session, label)
     entries = (at.pointer.entries if at.pointer else None) or ()
-    known = _Known(at, entries, None, {entry.info.snapshot_id for entry in entries}, await session.seen(label))
-    known.ids |= {each for each in (session.newest.get(label), at.written) if each is not None}
+    known = _Known(at, entries, None, {entry.info.snapshot_id for entry in entries}, seen)
+    # Anyone can put an id of any time there, and ours must not follow it.
+    written = None if at.distrust is not None else at.written
+    known.ids |= {each for each in (session.newest.get(label), written) if each is not None}
     if at.pointer is None or not at.pointer.entry(at.pointer.snapshot_id) or survey_all:
         found = await survey(session, label, at.pointer)
         at, refusal = settle(session, at, found)
         left_out = in_flight(session, found, at.pointer)
         known.entries = tuple(entry for entry in found.whole_entries if entry.info.snapshot_id not in left_out)
-        known.at, known.survey, known.ids = at, found, known.ids | found.ids
+        known.at, known.survey = at, found
+        known.ids |= {entry.info.snapshot_id for entry in found.entries} if session.trust.pins else found.ids
         known.unsigned = raw.distrust is not None and refusal is None and not session.trust.accept_legacy_pointer
         if refusal is not None:
             known.doubt = str(refusal)
@@ -183,10 +187,14 @@ async def _look(session: Session, label: str, *, survey_all: bool) -> _Known:
         if refusal is not None and not survey_all:
             warn(f"{refusal}; the backup is made")
     try:
-        check_rollback(session, label, at, seen=known.seen)
+        if known.survey is not None:
+            await require_current(session, at, known.survey, seen=seen)
+        else:
+            check_rollback(session, label, at, seen=seen)
     except RollbackDetected as error:
-        warn(f"{error}. The backup is made")
-        known.rolled_back = True
+        known.rolled_back, known.doubt = True, known.doubt or str(error)
+        if not survey_all:
+            warn(f"{error}. The backup is made")
     return known
 
 
@@ -207,6 +215,11 @@ async def _unchanged(
     found = known.survey or await survey(session, label, at.pointer)
     whole = next((each for each in found.whole if each.snapshot_id == info.snapshot_id), None)
     if whole is None:
+        return None
+    try:
+        await require_current(session, at, found, seen=known.seen)
+    except RollbackDetected as error:
+        warn(f"{error}. The backup is made")
         return None
     if issuer is not None and at.issuer is None and info.snapshot_id not in session.good:
         # What a catalogue says of a signature is looked up, unless the catalogue itself is signed.
