@@ -79,3 +79,10 @@ def test_the_command_says_the_same(row, code, tmp_path):
     edits = json.loads((tmp_path / "row.json").read_text(encoding="utf-8"))["edits"]
     assert [each["verdict"] for each in edits] == EXPECTED[row]
     assert done.stdout.count("ACCEPTED") == code
+
+
+def test_the_page_shows_these_verdicts():
+    page = (Path(__file__).parent.parent / "docs" / "threat-model.md").read_text(encoding="utf-8")
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith(("| signed", "| unsigned"))]
+    shown = [[cell.upper() for cell in cells] for _, *cells in rows[: len(EXPECTED)]]
+    assert shown == [EXPECTED[name] for name in EXPECTED]
