@@ -249,6 +249,11 @@ def put_pointer_back(held):
 
 
 @attack
+def put_pointer_back_by_one(held):
+    held.files[POINTER] = held.pointers[3]
+
+
+@attack
 def put_pointer_back_and_delete(held):
     held.files[POINTER] = held.pointers[2]
     held.remove(3, 4)
@@ -427,6 +432,8 @@ RESTORED = {
     "delete_pointer": f"{U} {U} {U} {U} v4! v4!",
     "garble_pointer": f"{U} {U} {U} {U} v4! v4!",
     "put_pointer_back": R,
+    # A backup that died before it moved the pointer looks the same.
+    "put_pointer_back_by_one": f"v3! v3! v3! {R} v3! v3!",
     # A state that the vault was in: only a memory outside of it tells.
     "put_pointer_back_and_delete": f"v2 v2 v2 {R} v2 v2",
     "put_vault_back": f"v2 v2 v2 {R} v2 v2",
@@ -460,6 +467,7 @@ PASSED_BY = {
     "nothing": "signer issuers rotated witness legacy lenient",
     "strip_pointer": "legacy lenient",
     "null_pointer_signature": "legacy lenient",
+    "put_pointer_back_by_one": "signer issuers rotated legacy lenient",
     "put_pointer_back_and_delete": "signer issuers rotated legacy lenient",
     "put_vault_back": "signer issuers rotated legacy lenient",
     "point_back_unsigned": "legacy",
@@ -725,6 +733,16 @@ def test_the_thief_of_a_retired_key_can_bring_back_the_last_state_that_it_signed
     options["trusted_issuers"] = [OWN.did_key]
     found, _ = outcome(ColonyMemory(backend=held.backend, witness=held.notes, **options).restore)
     assert found in (U, R)
+
+
+def test_the_thief_of_a_retired_key_is_warned_of_where_one_snapshot_of_the_new_one_is_there():
+    held, options = rotated(new=1)
+    pointer = read_pointer(held.files[POINTER], label="default")
+    back = pointer.moved(held.ids[1], updated_at="x", entries=pointer.entries, above=10**12)
+    forged = type(back)(**{**vars(back), "went_back_from": held.ids[2]})
+    held.files[POINTER] = write_pointer(forged, signer=RETIRED)
+    with pytest.warns(ColonyMemoryWarning, match="a pointer that was put back"):
+        ColonyMemory(backend=held.backend, witness=held.notes, **options).restore()
 
 
 def test_a_client_with_a_retired_key_writes_nothing():

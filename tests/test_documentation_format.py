@@ -50,7 +50,11 @@ def test_the_example_of_the_format_is_signed() -> None:
     memory = ColonyMemory(backend=vault)
     assert memory.verify().snapshots[0].signature == "ok"
     (info,) = memory.list_snapshots()
-    assert info.issuer == Ed25519Signer(bytes(range(32))).did_key
+    signer = Ed25519Signer(bytes(range(32)))
+    assert info.issuer == signer.did_key
+    report = ColonyMemory(backend=vault, signer=signer).verify()
+    assert report
+    assert report.pointer == "ok"
 
 
 def test_the_example_of_the_format_is_what_is_written() -> None:

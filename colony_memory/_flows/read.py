@@ -156,10 +156,9 @@ async def _look_for_newer(session: Session, label: str, pointer: Pointer) -> Non
     found = (read_filename(name) for name in listing.files)
     ids = [f.snapshot_id for f in found if f and f.label == label and f.snapshot_id and f.seq is None]
     read = await read_newer(session, label, pointer, ids)
-    unknown = [each for each in read if pointer.entry(each) is None]
-    if unknown:
+    if read:
         warn(
-            f"label {label!r} has {max(unknown, key=id_order)}, newer than {pointer.snapshot_id}, which its pointer "
+            f"label {label!r} has {max(read, key=id_order)}, newer than {pointer.snapshot_id}, which its pointer "
             "names: a backup that did not finish or met another client's, or a pointer that was put back"
         )
 
