@@ -944,8 +944,8 @@ class Broken(Notes):
 
 
 @pytest.mark.parametrize("answer", [OSError("disk on fire"), "abc", "0:0123456789abcdef", "", 5, b"5", ["5"]])
-def test_a_witness_that_does_not_answer_stops_every_verb_that_asks_it(answer):
-    """A witness that fails must not look like one that has seen nothing; and a backup writes nothing before it asks."""
+def test_a_witness_that_does_not_answer_stops_every_verb_that_asks_it_but_backup(answer):
+    """A witness that fails must not look like one that has seen nothing; and it must not cost the last backup."""
     held = Held()
     before = dict(held.files)
     mem = held.client(witness=Broken(read=answer))
@@ -954,7 +954,6 @@ def test_a_witness_that_does_not_answer_stops_every_verb_that_asks_it(answer):
         lambda: mem.restore(default={}),
         mem.latest,
         mem.verify,
-        lambda: mem.backup({"m": "x"}),
         lambda: mem.prune(label="default"),
         lambda: mem.delete_snapshot(label="default", snapshot_id=held.ids[4]),
     ):
@@ -962,6 +961,12 @@ def test_a_witness_that_does_not_answer_stops_every_verb_that_asks_it(answer):
             verb()
     assert held.files == before
     assert mem.restore(snapshot_id=held.ids[4]) == {"m": "v4"}
+    for options in ({}, {"prune_keep": 1}):
+        with pytest.warns(ColonyMemoryWarning, match=r"the witness.* the backup is made"):
+            info = mem.backup({"m": f"saved with {options}"}, **options)
+        assert info.head
+    assert set(before) - set(held.files) == set()
+    assert held.client().restore() == {"m": "saved with {'prune_keep': 1}"}
 
 
 def test_a_witness_that_cannot_record_costs_a_warning():

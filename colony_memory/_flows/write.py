@@ -165,10 +165,17 @@ def policy_of(keep: int | None, retention: Retention | None) -> Retention | None
 
 async def _look(session: Session, label: str, *, survey_all: bool) -> _Known:
     """Read the pointer, and list only where it does not tell what is there."""
-    seen = await session.seen(label)
+    blind = None
+    try:
+        seen = await session.seen(label)
+    except ColonyMemoryError as error:
+        # Memory that is not saved is lost; a rollback that goes unnoticed for one backup more is not.
+        seen, blind = [], str(error)
+        if not survey_all:
+            warn(f"{error}; the backup is made")
     raw = at = await find_pointer(session, label)
     entries = (at.pointer.entries if at.pointer else None) or ()
-    known = _Known(at, entries, None, {entry.info.snapshot_id for entry in entries}, seen)
+    known = _Known(at, entries, None, {entry.info.snapshot_id for entry in entries}, seen, doubt=blind)
     # Anyone can put an id of any time there, and ours must not follow it.
     written = None if at.distrust is not None else at.written
     known.ids |= {each for each in (session.newest.get(label), written) if each is not None}
@@ -182,7 +189,7 @@ async def _look(session: Session, label: str, *, survey_all: bool) -> _Known:
         known.unsigned = raw.distrust is not None and refusal is None and not session.trust.accept_legacy_pointer
         if refusal is not None:
             known.doubt = str(refusal)
-        elif not found.listing.complete:
+        elif not found.listing.complete and blind is None:
             known.doubt = f"the vault's list of label {label!r} is cut"
         if refusal is not None and not survey_all:
             warn(f"{refusal}; the backup is made")
