@@ -82,6 +82,7 @@ def test_the_latest(metered):
     assert writes == 0
 
 
+@pytest.mark.once
 def test_a_list_of_100_among_300(metered):
     for label in ("default", "work", "home"):
         metered.fill(100, label=label)

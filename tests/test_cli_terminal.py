@@ -31,6 +31,10 @@ HIDE_CURSOR = "\x1b[?25l"
 SHOW_CURSOR = "\x1b[?25h"
 
 
+# Terminals say the same on every Python.
+pytestmark = pytest.mark.once
+
+
 @pytest.fixture
 def environment(tmp_path):
     kept = {
