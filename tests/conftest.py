@@ -19,7 +19,7 @@ from colony_memory.testing import FakeVault
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# For runs beside one that tries them all: --hypothesis-profile=few.
+# For runs on several Pythons, one after the other; a plain pytest tries them all.
 settings.register_profile("few", settings(max_examples=settings().max_examples // 5))
 
 
