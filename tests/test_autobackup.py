@@ -957,7 +957,7 @@ collect = lambda: dict(memory)
 
 def wait():
     print("ready", flush=True)
-    time.sleep(60)
+    any(time.sleep(0.05) for _ in range(1200))  # a signal just before a long sleep would not cut it short
 """
 
 
@@ -1027,7 +1027,7 @@ def collect():
 with Autobackup(mem, collect, every=900) as auto:
     auto.backup_now()
     memory["MEMORY.md"] = "too late"
-    time.sleep(60)
+    any(time.sleep(0.05) for _ in range(1200))  # a signal just before a long sleep would not cut it short
 """)
     )
     assert status == -signal.SIGTERM
@@ -1043,7 +1043,7 @@ def test_sigterm_ends_a_backup_of_the_main_thread_that_hangs(run, saved):
 def collect():
     if threading.current_thread() is threading.main_thread():
         print("ready", flush=True)
-        time.sleep(60)
+        any(time.sleep(0.05) for _ in range(1200))  # a signal just before a long sleep would not cut it short
     return memory
 
 with Autobackup(mem, collect, every=900, final_timeout=0.3) as auto:
@@ -1106,7 +1106,7 @@ def agent():
     with Autobackup(mem, collect, every=0.05):
         memory["MEMORY.md"] = "last words"
         inside.set()
-        time.sleep(60)
+        any(time.sleep(0.05) for _ in range(1200))  # a signal just before a long sleep would not cut it short
 
 threading.Thread(target=agent, daemon=True).start()
 inside.wait()
@@ -1137,7 +1137,7 @@ def test_a_collect_that_blocks_does_not_hold_the_process(run, saved, how):
     script = """
 def collect():
     if memory["MEMORY.md"] == "blocks":
-        time.sleep(60)
+        any(time.sleep(0.05) for _ in range(1200))  # a signal just before a long sleep would not cut it short
     return dict(memory)
 
 auto = Autobackup(mem, collect, every=900, final_timeout=0.3)
