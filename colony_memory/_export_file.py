@@ -8,7 +8,7 @@ import secrets
 import stat
 from pathlib import Path
 
-from colony_memory import _disk
+from colony_memory._os import disk
 from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt
 from colony_memory.export import Export, read_export, write_export
 
@@ -35,7 +35,7 @@ def save_export(exported: Export, path: str | os.PathLike[str], *, overwrite: bo
     temp = place.with_name(f".{place.name[:200]}.{secrets.token_hex(6)}")
     try:
         if overwrite:
-            _disk.replace_file(place, data, temp=temp)
+            disk.replace_file(place, data, temp=temp)
         else:
             _create(place, data, temp)
     except FileExistsError as error:
@@ -45,10 +45,10 @@ def save_export(exported: Export, path: str | os.PathLike[str], *, overwrite: bo
 
 
 def _create(place: Path, data: bytes, temp: Path) -> None:
-    """Like :func:`colony_memory._disk.replace_file` where nothing is there."""
+    """Like :func:`colony_memory._os.disk.replace_file` where nothing is there."""
     if os.path.lexists(place):
         raise FileExistsError
-    _disk.write_new(temp, data)
+    disk.write_new(temp, data)
     try:
         try:
             os.link(temp, place)  # unlike a rename it fails where something came in between
@@ -59,7 +59,7 @@ def _create(place: Path, data: bytes, temp: Path) -> None:
     finally:
         with contextlib.suppress(FileNotFoundError):
             temp.unlink()
-    _disk.sync_directory(place.parent)
+    disk.sync_directory(place.parent)
 
 
 def load_export(path: str | os.PathLike[str]) -> Export:

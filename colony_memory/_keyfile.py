@@ -7,7 +7,7 @@ import shlex
 import stat
 from pathlib import Path
 
-from colony_memory import _disk
+from colony_memory._os import disk
 from colony_memory.exceptions import ColonyMemoryError
 
 # On Windows the bits of a mode say nothing of who may read.
@@ -49,12 +49,12 @@ def write_key_file(path: str | os.PathLike[str], data: bytes) -> None:
     """
     place = _locate(path)
     try:
-        _disk.make_directory(place.parent)
+        disk.make_directory(place.parent)
     except OSError as error:
         raise _failure(f"the directory of key file {place} cannot be made", error) from error
     try:
-        _disk.write_new(place, data)
-        _disk.sync_directory(place.parent)
+        disk.write_new(place, data)
+        disk.sync_directory(place.parent)
     except FileExistsError as error:
         raise ColonyMemoryError(
             f"key file {place} is there already and is not overwritten: a key that is lost cannot be made again"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._names import manifest_filename, require_id, require_label
+from colony_memory._format.names import manifest_filename, require_id, require_label
 from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.signing import did_key_of
 from colony_memory.snapshot import SnapshotInfo

@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from colony_memory import _flows
-from colony_memory._constants import FORMAT, MAX_BYTES, NO_DEFAULT
+from colony_memory import _engine
+from colony_memory._format.constants import FORMAT, MAX_BYTES, NO_DEFAULT
 from colony_memory.exceptions import ColonyMemoryError, VaultUnavailable
 from colony_memory.vaults import AsyncVaultBackend, VaultBackend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
 
-    from colony_memory._flows.session import Session
-    from colony_memory._vault import Unanswered
-    from colony_memory.autobackup import Autobackup
+    from colony_memory._engine.session import Session
+    from colony_memory._engine.store import Unanswered
     from colony_memory.reports import Event, SnapshotDiff, VaultMap, VerifyReport
     from colony_memory.retention import PrunePlan, Retention
+    from colony_memory.schedule.autobackup import Autobackup
     from colony_memory.signing import Signer
     from colony_memory.snapshot import SnapshotInfo
     from colony_memory.witness import Witness
@@ -111,8 +111,8 @@ class ColonyMemory(_Facade):
         _require_methods(backend)
         if _is_coroutine(getattr(backend, "vault_get_file", None)):
             raise ValueError("this backend is asynchronous: use AsyncColonyMemory")
-        from colony_memory._flows.session import Session
-        from colony_memory._vault import SyncVault
+        from colony_memory._engine.session import Session
+        from colony_memory._engine.store import SyncVault
 
         self._session = Session(
             SyncVault(backend),
@@ -162,7 +162,7 @@ class ColonyMemory(_Facade):
             VaultError: The vault could not be reached or refused.
         """
         return self._run(
-            _flows.write.backup(
+            _engine.backup.backup(
                 self._session,
                 documents,
                 label=label,
@@ -208,7 +208,7 @@ class ColonyMemory(_Facade):
             VaultError: The vault could not be reached or refused. Nothing is known of what is stored.
         """
         return self._run(  # type: ignore[no-any-return]
-            _flows.read.restore(
+            _engine.restore.restore(
                 self._session,
                 label=label,
                 snapshot_id=snapshot_id,
@@ -225,11 +225,11 @@ class ColonyMemory(_Facade):
 
         A snapshot that is not whole is left out with a :class:`ColonyMemoryWarning` that names it.
         """
-        return self._run(_flows.read.list_snapshots(self._session, label=label))
+        return self._run(_engine.restore.list_snapshots(self._session, label=label))
 
     def latest(self, *, label: str = "default") -> SnapshotInfo | None:
         """The snapshot that ``restore`` gives, or None where the vault has proven that there is none."""
-        return self._run(_flows.read.latest(self._session, label=label))
+        return self._run(_engine.restore.latest(self._session, label=label))
 
     def prune(self, *, label: str, keep: int = 5, retention: Retention | None = None) -> int:
         """Delete snapshots, and the leftovers of interrupted backups that are older than an hour.
@@ -249,11 +249,11 @@ class ColonyMemory(_Facade):
             PruneIncomplete: Some files could not be deleted.
             VaultError: The vault could not be reached, or cut its list; nothing was deleted.
         """
-        return self._run(_flows.delete.prune(self._session, label=label, policy=_policy(keep, retention)))
+        return self._run(_engine.prune.prune(self._session, label=label, policy=_policy(keep, retention)))
 
     def plan_prune(self, *, label: str, keep: int = 5, retention: Retention | None = None) -> PrunePlan:
         """What :meth:`prune` with these arguments would keep and delete, and why. Deletes nothing."""
-        return self._run(_flows.delete.plan_prune(self._session, label=label, policy=_policy(keep, retention)))
+        return self._run(_engine.prune.plan_prune(self._session, label=label, policy=_policy(keep, retention)))
 
     def delete_snapshot(self, *, label: str, snapshot_id: str) -> None:
         """Delete one snapshot. Where the pointer names it, the pointer first moves to the newest good one left.
@@ -262,11 +262,11 @@ class ColonyMemory(_Facade):
             SnapshotNotFound: There is no such snapshot.
             PruneIncomplete: Some of its files could not be deleted.
         """
-        self._run(_flows.delete.delete_snapshot(self._session, label=label, snapshot_id=snapshot_id))
+        self._run(_engine.prune.delete_snapshot(self._session, label=label, snapshot_id=snapshot_id))
 
     def verify(self, *, label: str = "default", snapshot_id: str | None = None) -> VerifyReport:
         """Read every byte of a label's snapshots, or of one, and report each fact on its own."""
-        return self._run(_flows.inspect.verify(self._session, label=label, snapshot_id=snapshot_id))
+        return self._run(_engine.verify.verify(self._session, label=label, snapshot_id=snapshot_id))
 
     def diff(
         self,
@@ -276,11 +276,11 @@ class ColonyMemory(_Facade):
         label: str = "default",
     ) -> SnapshotDiff:
         """What changed from ``a`` to ``b``: each an id, or documents; ``b`` is by default the latest snapshot."""
-        return self._run(_flows.inspect.diff(self._session, a, b, label=label))
+        return self._run(_engine.verify.diff(self._session, a, b, label=label))
 
     def inspect(self) -> VaultMap:
         """Everything in the vault: labels, snapshots, sizes, leftovers, quota, and what the next backup costs."""
-        return self._run(_flows.inspect.inspect(self._session))
+        return self._run(_engine.verify.inspect(self._session))
 
     def autobackup(
         self,
@@ -295,7 +295,7 @@ class ColonyMemory(_Facade):
 
         ``with mem.autobackup(collect, every=900):`` also saves at the interpreter's exit and on SIGTERM, never raises
         into the agent, and tells of itself in ``last_success`` and ``last_error``. See
-        :class:`colony_memory.autobackup.Autobackup`.
+        :class:`colony_memory.schedule.autobackup.Autobackup`.
 
         Args:
             collect: Returns the documents; called in a thread of its own.
@@ -304,18 +304,18 @@ class ColonyMemory(_Facade):
             final_timeout: Seconds that the last backup may take.
             backup_options: Further arguments of :meth:`backup`.
         """
-        from colony_memory.autobackup import Autobackup
+        from colony_memory.schedule.autobackup import Autobackup
 
         return Autobackup(self, collect, every=every, label=label, final_timeout=final_timeout, **backup_options)
 
     def status(self) -> dict[str, Any]:
         """The vault's quota: ``{quota_bytes, used_bytes, available_bytes, file_count}``, 0 before the first write."""
-        return self._run(_flows.inspect.status(self._session))
+        return self._run(_engine.verify.status(self._session))
 
     @staticmethod
     def _run(verb: Coroutine[Any, Any, _T]) -> _T:
-        from colony_memory._drive import drive
-        from colony_memory._vault import Unanswered
+        from colony_memory._engine.drive import drive
+        from colony_memory._engine.store import Unanswered
 
         try:
             return drive(verb)
@@ -351,8 +351,8 @@ class AsyncColonyMemory(_Facade):
 
             backend = self._own = AsyncColonyVault(_require_key(api_key), base_url=base_url)
         _require_methods(backend)
-        from colony_memory._flows.session import Session
-        from colony_memory._vault import AsyncVault
+        from colony_memory._engine.session import Session
+        from colony_memory._engine.store import AsyncVault
 
         self._session = Session(
             AsyncVault(backend),
@@ -389,7 +389,7 @@ class AsyncColonyMemory(_Facade):
     ) -> SnapshotInfo:
         """See :meth:`ColonyMemory.backup`."""
         return await self._run(
-            _flows.write.backup(
+            _engine.backup.backup(
                 self._session,
                 documents,
                 label=label,
@@ -414,7 +414,7 @@ class AsyncColonyMemory(_Facade):
     ) -> dict[str, str] | _D:
         """See :meth:`ColonyMemory.restore`."""
         return await self._run(
-            _flows.read.restore(
+            _engine.restore.restore(
                 self._session,
                 label=label,
                 snapshot_id=snapshot_id,
@@ -428,27 +428,27 @@ class AsyncColonyMemory(_Facade):
 
     async def list_snapshots(self, *, label: str | None = None) -> list[SnapshotInfo]:
         """See :meth:`ColonyMemory.list_snapshots`."""
-        return await self._run(_flows.read.list_snapshots(self._session, label=label))
+        return await self._run(_engine.restore.list_snapshots(self._session, label=label))
 
     async def latest(self, *, label: str = "default") -> SnapshotInfo | None:
         """See :meth:`ColonyMemory.latest`."""
-        return await self._run(_flows.read.latest(self._session, label=label))
+        return await self._run(_engine.restore.latest(self._session, label=label))
 
     async def prune(self, *, label: str, keep: int = 5, retention: Retention | None = None) -> int:
         """See :meth:`ColonyMemory.prune`."""
-        return await self._run(_flows.delete.prune(self._session, label=label, policy=_policy(keep, retention)))
+        return await self._run(_engine.prune.prune(self._session, label=label, policy=_policy(keep, retention)))
 
     async def plan_prune(self, *, label: str, keep: int = 5, retention: Retention | None = None) -> PrunePlan:
         """See :meth:`ColonyMemory.plan_prune`."""
-        return await self._run(_flows.delete.plan_prune(self._session, label=label, policy=_policy(keep, retention)))
+        return await self._run(_engine.prune.plan_prune(self._session, label=label, policy=_policy(keep, retention)))
 
     async def delete_snapshot(self, *, label: str, snapshot_id: str) -> None:
         """See :meth:`ColonyMemory.delete_snapshot`."""
-        await self._run(_flows.delete.delete_snapshot(self._session, label=label, snapshot_id=snapshot_id))
+        await self._run(_engine.prune.delete_snapshot(self._session, label=label, snapshot_id=snapshot_id))
 
     async def verify(self, *, label: str = "default", snapshot_id: str | None = None) -> VerifyReport:
         """See :meth:`ColonyMemory.verify`."""
-        return await self._run(_flows.inspect.verify(self._session, label=label, snapshot_id=snapshot_id))
+        return await self._run(_engine.verify.verify(self._session, label=label, snapshot_id=snapshot_id))
 
     async def diff(
         self,
@@ -458,19 +458,19 @@ class AsyncColonyMemory(_Facade):
         label: str = "default",
     ) -> SnapshotDiff:
         """See :meth:`ColonyMemory.diff`."""
-        return await self._run(_flows.inspect.diff(self._session, a, b, label=label))
+        return await self._run(_engine.verify.diff(self._session, a, b, label=label))
 
     async def inspect(self) -> VaultMap:
         """See :meth:`ColonyMemory.inspect`."""
-        return await self._run(_flows.inspect.inspect(self._session))
+        return await self._run(_engine.verify.inspect(self._session))
 
     async def status(self) -> dict[str, Any]:
         """See :meth:`ColonyMemory.status`."""
-        return await self._run(_flows.inspect.status(self._session))
+        return await self._run(_engine.verify.status(self._session))
 
     @staticmethod
     async def _run(verb: Coroutine[Any, Any, _T]) -> _T:
-        from colony_memory._vault import Unanswered
+        from colony_memory._engine.store import Unanswered
 
         try:
             return await verb
@@ -484,7 +484,7 @@ def _public(error: Unanswered) -> VaultUnavailable:
 
 def _policy(keep: int, retention: Retention | None) -> Retention:
     """``keep`` has a default, so a retention takes its place."""
-    policy = _flows.write.policy_of(None if retention is not None else keep, retention)
+    policy = _engine.backup.policy_of(None if retention is not None else keep, retention)
     if policy is None:
         raise ValueError("keep must be a count")
     return policy

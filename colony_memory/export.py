@@ -10,8 +10,8 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from colony_memory._json import load_object
-from colony_memory._names import manifest_filename, read_filename, require_id, require_label
+from colony_memory._format.json import load_object
+from colony_memory._format.names import manifest_filename, read_filename, require_id, require_label
 from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat
 from colony_memory.snapshot import read_manifest
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
-from colony_memory._names import id_order, read_filename
+from colony_memory._format.names import id_order, read_filename
 from colony_memory.retention import created
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from colony_memory._names import id_order, id_time
+from colony_memory._format.names import id_order, id_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -13,7 +13,7 @@ import os
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from colony_memory import _keys
-from colony_memory._json import canonical
+from colony_memory._format.json import canonical
 from colony_memory.exceptions import ColonyMemoryError, UntrustedSnapshot
 
 if TYPE_CHECKING:

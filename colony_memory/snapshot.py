@@ -12,9 +12,9 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._constants import FORMAT, MAX_BYTES
-from colony_memory._json import decode_documents, encode_documents, load_object, printable
-from colony_memory._names import (
+from colony_memory._format.constants import FORMAT, MAX_BYTES
+from colony_memory._format.json import decode_documents, encode_documents, load_object, printable
+from colony_memory._format.names import (
     is_cortex_file,
     latest_filename,
     manifest_filename,
@@ -24,7 +24,7 @@ from colony_memory._names import (
     require_label,
     sanitize_label,
 )
-from colony_memory._payload import pack, sha256, unpack
+from colony_memory._format.payload import pack, sha256, unpack
 from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat
 from colony_memory.signing import sign_manifest
 from colony_memory.trust import OPEN

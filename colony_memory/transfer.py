@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, overload
 
+from colony_memory._engine import transfer as _flow
+from colony_memory._engine.transfer import CopyReport
 from colony_memory._export_file import MAX_EXPORT_BYTES, load_export, parse_export, save_export
-from colony_memory._flows import transfer as _flow
-from colony_memory._flows.transfer import CopyReport
 from colony_memory.export import Export, read_export, write_export
 from colony_memory.vaults.exported import ExportVault
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._heads import read_head
-from colony_memory._names import id_order, require_id
+from colony_memory._format.head import read_head
+from colony_memory._format.names import id_order, require_id
 from colony_memory.exceptions import RollbackDetected, UntrustedSnapshot
 from colony_memory.signing import decode_did_key, verify_manifest
 

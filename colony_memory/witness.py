@@ -13,11 +13,11 @@ import stat
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from colony_memory import _disk
-from colony_memory._heads import read_head
-from colony_memory._json import load_object
-from colony_memory._locks import locked
-from colony_memory._names import require_label
+from colony_memory._format.head import read_head
+from colony_memory._format.json import load_object
+from colony_memory._format.names import require_label
+from colony_memory._os import disk
+from colony_memory._os.locks import locked
 from colony_memory.exceptions import ColonyMemoryError
 
 _FORMAT = "colony-memory/witness/1"
@@ -91,7 +91,7 @@ class FileWitness:
         # Where the file is a link, what it leads to is replaced.
         target = Path(os.path.realpath(self.path))
         try:
-            _disk.make_directory(target.parent)
+            disk.make_directory(target.parent)
             with locked(target.with_name(f".{target.name}.lock"), patience=_LOCK_PATIENCE):
                 heads = self._load()
                 if _supersedes(heads.get(label), head, generation):
@@ -101,7 +101,7 @@ class FileWitness:
                 temp = target.with_name(f".{target.name}.tmp")
                 # The lock is held: what has this name is what a crash left.
                 temp.unlink(missing_ok=True)
-                _disk.replace_file(target, text.encode("ascii"), temp=temp)
+                disk.replace_file(target, text.encode("ascii"), temp=temp)
         except OSError as error:
             reason = error.strerror or type(error).__name__
             raise ColonyMemoryError(

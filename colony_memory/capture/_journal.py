@@ -24,7 +24,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._json import load_object
+from colony_memory._format.json import load_object
 from colony_memory.capture._filenames import name_problem, parents_of
 from colony_memory.capture._staging import JOURNAL_NAME, look, sync_directory
 from colony_memory.exceptions import ColonyMemoryError

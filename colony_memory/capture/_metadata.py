@@ -14,7 +14,7 @@ import base64
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._json import canonical, load_object
+from colony_memory._format.json import canonical, load_object
 from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from colony_memory._names import id_time
+from colony_memory._format.names import id_time
 from colony_memory.cli.errors import USAGE, Failure
 from colony_memory.exceptions import ColonyMemoryWarning, SnapshotNotFound
 from colony_memory.retention import newest_first

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from colony_memory.protection import Problem, Protection
     from colony_memory.reports import VaultMap
-    from colony_memory.watch import LastRun
+    from colony_memory.schedule.watch import LastRun
 
 _STYLES = {"protected": "bold green", "at risk": "bold yellow", "not protected": "bold red"}
 
@@ -121,7 +121,7 @@ def _watch(label: str, run: LastRun, now: datetime) -> str:
 
 def last_runs(url: str, labels: Sequence[str]) -> dict[str, LastRun]:
     """How the last run of ``watch`` on this host ended, for each label that there was one of."""
-    from colony_memory.watch import read_last_run
+    from colony_memory.schedule.watch import read_last_run
 
     runs = {label: read_last_run(url, label) for label in dict.fromkeys([*labels, "default"])}
     return {label: run for label, run in runs.items() if run is not None}

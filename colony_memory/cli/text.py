@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
-from colony_memory._names import id_time
+from colony_memory._format.names import id_time
 from colony_memory.retention import created
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colony_memory import _disk
-from colony_memory._locks import locked
+from colony_memory._os import disk
+from colony_memory._os.locks import locked
 from colony_memory.exceptions import QuotaExceeded, VaultDenied, VaultError, VaultUnavailable
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class LocalVault:
             try:
                 with self._locked():
                     target.unlink()
-                    _disk.sync_directory(self.path)
+                    disk.sync_directory(self.path)
             except FileNotFoundError as exc:
                 raise _missing(target) from exc
         return {}
@@ -160,7 +160,7 @@ class LocalVault:
         target = self._locate(filename)
         data = _encode(filename, content)
         with _told(target, needed=len(data)):
-            _disk.make_directory(self.path)
+            disk.make_directory(self.path)
             with self._locked():
                 if if_match is not None or if_none_match is not None:
                     _require(target, if_match=if_match, absent=if_none_match is not None)
@@ -240,7 +240,7 @@ class LocalVault:
 
     def _replace(self, target: Path, data: bytes) -> None:
         # What a crash leaves under this name is cleared by a later upload.
-        _disk.replace_file(target, data, temp=self.path / f"{_TEMP_PREFIX}{secrets.token_hex(8)}")
+        disk.replace_file(target, data, temp=self.path / f"{_TEMP_PREFIX}{secrets.token_hex(8)}")
 
 
 def _is_something_else(path: Path) -> bool:

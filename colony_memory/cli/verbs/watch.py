@@ -16,7 +16,7 @@ from colony_memory.cli.verbs import backup
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from colony_memory.watch import LastRun, Saved
+    from colony_memory.schedule.watch import LastRun, Saved
 
 EXAMPLES = (
     "colony-memory watch --every 15m ~/agent/memory",
@@ -84,7 +84,7 @@ def run(
     from colony_memory.cli.durations import show_duration
     from colony_memory.cli.errors import FAILED, exit_code
     from colony_memory.cli.vault import choose_vault
-    from colony_memory.watch import Watch, last_run_path
+    from colony_memory.schedule.watch import Watch, last_run_path
 
     if once:
         return backup.run(paths, common=common, **options)
@@ -132,7 +132,7 @@ def _read(option: str, text: str) -> float:
 
 def _save(paths: list[str], common: CommonOptions, options: dict[str, Any]) -> Saved:
     """Run ``backup``, and read what it answers to programs."""
-    from colony_memory.watch import Saved
+    from colony_memory.schedule.watch import Saved
 
     given = {each.name: getattr(common, each.name) for each in fields(CommonOptions)}
     asked = _AskedByProgram(**{**given, "as_json": True, "quiet": True})

@@ -1,0 +1,172 @@
+"""What one client remembers, and how it tells of what it worked around."""
+
+from __future__ import annotations
+
+import copy
+import os
+import warnings
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Literal
+
+from colony_memory._format.head import read_head
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
+from colony_memory.signing import did_key_of, require_cryptography
+from colony_memory.trust import OPEN, Trust, read_trust
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from colony_memory._engine.store import Vault
+    from colony_memory.reports import Event
+    from colony_memory.signing import Signer
+    from colony_memory.snapshot import Manifest
+    from colony_memory.witness import Witness
+
+
+def _utc_now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+class Session:
+    """One client.
+
+    Attributes:
+        vault: Where the snapshots are.
+        signer: Signs what this client writes.
+        max_bytes: Bytes of plain text to read or write at most.
+        witness: Keeps outside of the vault how far each label has come.
+        on_event: Told of every file that is written, read or deleted.
+        now: The clock.
+        manifests: Manifests that were read, by file name; they never change.
+        good: Ids of snapshots whose every byte this client has checked or written.
+        newest: The newest id of its own, by label.
+        heads: The newest head that was proven to this client, by label.
+    """
+
+    def __init__(
+        self,
+        vault: Vault,
+        *,
+        signer: Signer | None,
+        max_bytes: int,
+        trusted_issuers: str | Iterable[str] | Mapping[str, str | None] | None = None,
+        require_signature: bool | None = None,
+        accept_legacy_pointer: bool = False,
+        witness: Witness | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        now: Callable[[], datetime] = _utc_now,
+    ) -> None:
+        if trusted_issuers is not None and not isinstance(trusted_issuers, (str, dict)):
+            trusted_issuers = list(trusted_issuers)  # it is read more than once
+        self._trusted = trusted_issuers
+        self._require_signature = require_signature
+        self._accept_legacy_pointer = accept_legacy_pointer
+        self.vault = vault
+        self.signer = signer
+        self.max_bytes = max_bytes
+        self.witness = witness
+        self.on_event = on_event
+        self.now = now
+        self.manifests: dict[str, Manifest] = {}
+        self.good: set[str] = set()
+        self.newest: dict[str, str] = {}
+        self.heads: dict[str, str] = {}
+        if self.trust.pins:
+            require_cryptography("to tell which snapshots to trust")
+
+    @property
+    def trust(self) -> Trust:
+        """What this client accepts; the signer may be exchanged at any time."""
+        if self.signer is None and self._trusted is None and self._require_signature is None:
+            return OPEN
+        return read_trust(
+            self._trusted,
+            self._require_signature,
+            accept_legacy_pointer=self._accept_legacy_pointer,
+            signer=None if self.signer is None else did_key_of(self.signer),
+        )
+
+    def open(self) -> Session:
+        """The same client, pinning nobody: for what is done to snapshots that it does not trust."""
+        other = copy.copy(self)
+        other.signer = other._trusted = other._require_signature = None  # noqa: SLF001 - of its own kind
+        other.witness, other.good = None, set()
+        return other
+
+    def stamp(self) -> str:
+        """The time as manifests and pointers give it."""
+        return f"{self.now().astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+
+    @staticmethod
+    def token() -> str:
+        """Six hex digits that no other writer picks."""
+        return os.urandom(3).hex()
+
+    def tell(self, action: Literal["upload", "download", "delete"], name: str, done: int, total: int) -> None:
+        """Tell ``on_event`` of a file; one that fails is told no more, since memory does not wait for it."""
+        if self.on_event is None:
+            return
+        from colony_memory.reports import Event
+
+        try:
+            self.on_event(Event(action, name, done, total))
+        except Exception as error:  # noqa: BLE001 - it is the caller's code
+            self.on_event = None
+            warn(f"on_event failed, and is called no more: {error!r}")
+
+    async def seen(self, label: str) -> list[str]:
+        """Heads of the label that were seen before, by the witness and by this client.
+
+        To be asked for before the pointer is read: others may move both.
+        """
+        own = self.heads.get(label)
+        found = [own] if own else []
+        if self.witness is not None:
+            try:
+                head = await self.vault.compute(self.witness.read, label)
+            except ColonyMemoryError:
+                raise
+            except Exception as error:
+                msg = f"the witness does not tell what was seen of label {label!r}, so a rollback could pass: {error}"
+                raise ColonyMemoryError(msg) from error
+            if head is not None:
+                found.append(_require_head(head))
+        return found
+
+    async def note(self, label: str, head: str, *, proven: bool) -> None:
+        """Remember a head that was just read or written; one without a generation tells nothing."""
+        if head.startswith("0:") or head in ("", self.heads.get(label)):
+            return
+        if proven:
+            self.heads[label] = head
+        elif self.trust.pins:
+            return  # anyone may have written it, and what a witness remembers never goes back
+        if self.witness is None:
+            return
+        try:
+            await self.vault.compute(self.witness.record, label, head)
+        except Exception as error:  # noqa: BLE001 - what it did is done, and any witness may fail in its own way
+            warn(f"label {label!r} is at {head}, and the witness could not record it: {error}")
+
+
+def _require_head(head: object) -> str:
+    """A head as a witness remembers it."""
+    try:
+        if isinstance(head, str):
+            read_head(head)
+            return head
+    except ValueError:
+        pass
+    raise ColonyMemoryError(f"the witness gives {str(head)[:60]!r}, which is not a head such as '42:0123456789abcdef'")
+
+
+def log(message: str) -> None:
+    """Leave a line in the log, for whoever looks there."""
+    import logging  # slow to import, and rarely needed
+
+    logging.getLogger("colony_memory").info(message)
+
+
+def warn(message: str) -> None:
+    """Tell of something that was worked around."""
+    warnings.warn(message, ColonyMemoryWarning, stacklevel=2)

@@ -1,0 +1,1 @@
+"""Pure: what is in a vault's files."""

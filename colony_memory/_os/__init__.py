@@ -1,0 +1,1 @@
+"""Plain files of this machine: the one place that opens, creates, replaces and locks them."""

@@ -1,0 +1,188 @@
+"""How the latest run of a watch ended, in a small file for whoever asks later.
+
+One file a vault and label, in the user's directory for the state of programs. It is replaced whole, and holds nothing
+that must be kept secret: neither the key nor the vault's address, which may have one in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import warnings
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._format.names import require_label
+from colony_memory._os import disk, locks
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+_VERSION = 1
+_MOST_BYTES = 65_536
+_MOST_CHARS = 2000  # of a message: an error may quote a page of HTML
+
+
+@dataclass(frozen=True)
+class LastRun:
+    """One run of a watch.
+
+    Attributes:
+        when: When it ended, in UTC.
+        ok: Whether everything was saved, or was saved already.
+        message: What was done, or what went wrong, on one line.
+        snapshot_id: The snapshot that was made or found unchanged; None where the run failed.
+        next_run: When the next run is due, in UTC; None where none is, since the watch has ended. A host that was
+            suspended is late by up to one interval.
+        pid: The process.
+    """
+
+    when: datetime
+    ok: bool
+    message: str
+    snapshot_id: str | None
+    next_run: datetime | None
+    pid: int
+
+
+def last_run_path(vault_url: str, label: str) -> Path:
+    """The file that a watch of this vault and label writes, whether it is there or not.
+
+    The hosted vault is told apart by ``COLONY_BASE_URL`` and by the account, which ``COLONY_API_KEY`` names; of these
+    only a hash is in the file's name. A directory is the same one whichever way its path is written.
+
+    Args:
+        vault_url: As :func:`colony_memory.open_vault` takes it.
+        label: Stream of snapshots.
+
+    Raises:
+        ValueError: The label or the URL is not a usable one.
+        ColonyMemoryError: The extra ``cli`` is missing.
+    """
+    try:
+        from platformdirs import user_state_path
+    except ModuleNotFoundError as error:
+        raise ColonyMemoryError(
+            "the place of the state file needs the extra 'cli': pip install 'colony-memory[cli]'"
+        ) from error
+    usable = require_label(label)
+    named = json.dumps([*_identify(vault_url), usable])
+    digest = hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    # The label is for people who look into the directory; it may be as long as a file name itself.
+    return user_state_path("colony-memory") / "watch" / f"{usable[:60]}-{digest}.json"
+
+
+def read_last_run(vault_url: str, label: str) -> LastRun | None:
+    """How the latest run of a watch of this vault and label ended; None where there has been none on this host.
+
+    Arguments and errors are those of :func:`last_run_path`.
+
+    Warns:
+        ColonyMemoryWarning: The file is there and cannot be read. The answer is None then too.
+    """
+    path = last_run_path(vault_url, label)
+    try:
+        with path.open("rb") as file:
+            return _parse(file.read(_MOST_BYTES))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        warnings.warn(f"the last result of watch cannot be read: {path}: {why}", ColonyMemoryWarning, stacklevel=2)
+        return None
+
+
+def write_last_run(path: Path, run: LastRun) -> None:
+    """Put a result in the place of the one before, whole or not at all, for its owner alone.
+
+    Raises:
+        OSError: It could not be written.
+    """
+    document = {
+        "version": _VERSION,
+        "when": run.when.isoformat(),
+        "ok": run.ok,
+        "message": run.message[:_MOST_CHARS],
+        "snapshot_id": run.snapshot_id,
+        "next_run": None if run.next_run is None else run.next_run.isoformat(),
+        "pid": run.pid,
+    }
+    disk.make_directory(path.parent)
+    temp = path.with_name(f".{path.stem}.{os.getpid()}.tmp")
+    # What a process of that number left when it was killed: in a container they all have the same.
+    temp.unlink(missing_ok=True)
+    disk.replace_file(path, json.dumps(document, indent=2).encode("ascii") + b"\n", temp=temp)
+
+
+@contextlib.contextmanager
+def only_one(path: Path) -> Iterator[bool]:
+    """Be the one watch that writes this file, as long as the block runs; gives False where another one is.
+
+    The lock is the operating system's, so a process that was killed holds none. Where the place takes no locks, every
+    watch is the only one: that several save one label is no danger, only a waste.
+    """
+    with contextlib.ExitStack() as held:
+        try:
+            disk.make_directory(path.parent)
+            held.enter_context(locks.locked(path.with_suffix(".lock"), patience=0))
+        except TimeoutError:
+            free = False
+        except OSError as error:
+            free = True
+            warnings.warn(
+                f"nothing keeps a second watch from running: {path.parent}: {error.strerror}",
+                ColonyMemoryWarning,
+                stacklevel=3,
+            )
+        else:
+            free = True
+        yield free
+
+
+def _identify(vault_url: str) -> list[str]:
+    if vault_url.lower().rstrip("/") == "colony:":
+        key = hashlib.sha256(os.environ.get("COLONY_API_KEY", "").encode("utf-8", "surrogateescape")).hexdigest()
+        return ["colony:", os.environ.get("COLONY_BASE_URL", "").rstrip("/"), key]
+    scheme = None if vault_url.startswith((".", "/", "~")) else _SCHEME.match(vault_url)
+    if scheme is not None and scheme[1].lower() != "file":
+        return [vault_url]
+    from colony_memory.vaults import open_vault
+
+    return ["file:", str(Path(getattr(open_vault(vault_url), "path", vault_url)).resolve())]
+
+
+def _parse(data: bytes) -> LastRun:
+    """The result in a file's bytes.
+
+    Raises:
+        ValueError: They hold none.
+    """
+    found: Any = json.loads(data)
+    if not isinstance(found, dict) or found.get("version") != _VERSION:
+        raise ValueError("not of a form that this version knows")
+    kinds: dict[str, Any] = {"ok": bool, "message": str, "snapshot_id": (str, type(None)), "pid": int}
+    if any(not isinstance(found.get(name), kind) for name, kind in kinds.items()):
+        raise ValueError("malformed")
+    due = found.get("next_run")
+    return LastRun(
+        when=_read_time(found.get("when")),
+        ok=found["ok"],
+        message=found["message"],
+        snapshot_id=found["snapshot_id"],
+        next_run=None if due is None else _read_time(due),
+        pid=found["pid"],
+    )
+
+
+def _read_time(text: object) -> datetime:
+    moment = datetime.fromisoformat(str(text))
+    if moment.tzinfo is None:
+        raise ValueError("malformed: a time without its zone")
+    return moment.astimezone(timezone.utc)

@@ -1,0 +1,230 @@
+"""The verbs of the hosted vault, written once over a client and a way to send, which may be coroutines or not."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from colony_memory._engine.boundary import translate
+from colony_memory.exceptions import ColonyMemoryError, RateLimited, VaultError, VaultUnavailable
+from colony_memory.vaults.colony.budget import Budget
+from colony_memory.vaults.colony.requests import (
+    Refused,
+    Reply,
+    Request,
+    Unanswered,
+    build_request,
+    check_name,
+    check_shape,
+    check_text,
+    is_plain,
+    read_reply,
+    whole_number,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import NoReturn
+
+_PREFIX_CHARS = 255
+_COUNTED = frozenset({"vault_upload_file", "vault_upload_file_if", "vault_delete_file"})
+_OF_ONE_FILE = frozenset({"vault_get_file", "vault_delete_file"})
+_ROUTER_WORDS = frozenset({"", "Not Found"})
+"""What a web framework says of an address that it does not serve."""
+_MISUNDERSTOOD = (AssertionError, LookupError, RecursionError, TypeError)
+"""What the SDK stumbles into where a reply is something else than it expects."""
+
+
+class Calls:
+    """The verbs of both vaults, over a client and a transport that may or may not be coroutines."""
+
+    def __init__(
+        self,
+        connect: Callable[..., Any],
+        transmit: Callable[[Request, Any, float], Any],
+        *,
+        api_key: str | None,
+        base_url: str | None,
+        client: Any,
+        timeout: float,
+    ) -> None:
+        if timeout <= 0:
+            raise ValueError(f"timeout must be above 0, not {timeout!r}")
+        if client is None:
+            api_key = (api_key or os.environ.get("COLONY_API_KEY", "")).strip()
+            base_url = (base_url or os.environ.get("COLONY_BASE_URL", "")).strip()
+            if not api_key:
+                raise ColonyMemoryError("no vault: give api_key=, set COLONY_API_KEY, or give another one as backend=")
+            _check_address(base_url)
+        elif api_key is not None or base_url is not None:
+            raise ValueError("give a client=, or what to make one of (api_key=, base_url=), not both")
+        self.budget = Budget()
+        self._connect, self._transmit = connect, transmit
+        self._api_key, self._base_url = api_key, base_url
+        self._given: Any = client
+        self._made: Any = None
+        self._timeout = timeout if client is None else getattr(client, "timeout", timeout)
+        self._latest_token = ""
+        self._lock = threading.Lock()
+
+    @property
+    def address(self) -> str:
+        """The base URL as an argument in a repr."""
+        base_url = self._base_url if self._given is None else self._given.base_url
+        return f"base_url={base_url!r}" if base_url else ""
+
+    def forget(self) -> None:
+        """Drop the client that was made here; the next call makes another."""
+        with self._lock:
+            self._made = None
+
+    async def delegate(self, method: str, *args: str) -> Any:
+        """Call one of the SDK's own five methods."""
+        if args:
+            check_name(args[0])
+        doing = _tell(method, args[0] if args else "")
+        client = self._client()
+        # First, so that a token that cannot be had does not look like a file that is not there.
+        await self._token(doing)
+        getattr(client, "clear_cache", lambda: None)()
+        with self.budget.watch() as undisturbed:
+            try:
+                reply = check_shape(method, await _settle(getattr(client, method)(*args)))
+                limit = client.last_rate_limit if undisturbed() else None
+            except Exception as exc:  # noqa: BLE001 - whatever the SDK lets out leaves as an error of this package
+                self._fail(exc, method, doing)
+        if method in _COUNTED:
+            self.budget.note(getattr(limit, "remaining", None), getattr(limit, "reset", None))
+        return reply
+
+    async def upload_if(self, filename: str, content: str, if_match: str | None, if_none_match: str | None) -> Any:
+        """Upload under a condition, or without one as the SDK does."""
+        if if_none_match not in {None, "*"}:
+            raise ValueError(f"if_none_match must be None or '*', not {if_none_match!r}")
+        if if_match is None and if_none_match is None:
+            return await self.delegate("vault_upload_file", filename, content)
+        check_name(filename)
+        if if_match is not None:
+            if_match = if_match.strip('"')
+            if '"' in if_match or not is_plain(if_match):
+                raise VaultError(f"not an etag of {filename}: {if_match!r}", status=400, code="INVALID_INPUT")
+        what = {"filename": filename, "content": content, "if_match": if_match, "if_none_match": if_none_match}
+        return await self._request("vault_upload_file_if", filename, what)
+
+    async def list_prefix(self, prefix: str) -> Any:
+        """List the names under a prefix."""
+        if len(prefix) > _PREFIX_CHARS:
+            raise ValueError(f"a prefix may have {_PREFIX_CHARS} characters, not {len(prefix)}")
+        check_text(prefix)
+        return await self._request("vault_list_prefix", prefix, {"prefix": prefix})
+
+    async def _request(self, method: str, name: str, what: Mapping[str, str | None]) -> Any:
+        """Send a request of our own."""
+        doing = _tell(method, name)
+        client = self._client()
+        token = await self._token(doing)
+        try:
+            reply: Reply = await self._send(client, token, what)
+            if reply.status == 401:
+                token = await self._token(doing, rejected=token)
+                reply = await self._send(client, token, what)
+            if method in _COUNTED:
+                remaining, reset = (
+                    whole_number(reply.headers.get(f"x-ratelimit-{fact}")) for fact in ("remaining", "reset")
+                )
+                self.budget.note(remaining, reset)
+            return check_shape(method, read_reply(reply))
+        except Exception as exc:  # noqa: BLE001 - one place for every failure, as for the SDK's
+            self._fail(exc, method, doing)
+
+    async def _send(self, client: Any, token: str, what: Mapping[str, str | None]) -> Any:
+        return await _settle(self._transmit(build_request(client.base_url, token, **what), client, self._timeout))
+
+    async def _token(self, doing: str, *, rejected: str | None = None) -> str:
+        """The client's token, a new one if it is still the one that was rejected."""
+        client = self._client()
+        try:
+            token = await _ask_token(client)
+            if token == rejected:
+                client.refresh_token()
+                token = await _ask_token(client)
+        except Exception as exc:  # noqa: BLE001 - as above
+            self._fail(exc, "get_auth_token", doing)
+        if not isinstance(token, str) or not is_plain(token):
+            raise VaultUnavailable(f"{doing} failed: what the service gave as a token is none")
+        self._latest_token = token
+        return token
+
+    def _client(self) -> Any:
+        if self._given is not None:
+            return self._given
+        with self._lock:
+            if self._made is None:
+                address = {"base_url": self._base_url} if self._base_url else {}
+                self._made = self._connect(self._api_key, self._timeout, **address)
+            return self._made
+
+    def _fail(self, error: Exception, method: str, doing: str) -> NoReturn:
+        """Raise what went wrong as an error of this package, without the key and the token."""
+        if isinstance(error, ColonyMemoryError):
+            raise error
+        text = str(error)
+        clean, cause = self._redact(text), error
+        status = getattr(error, "status", None)
+        unanswered = None
+        if status == 404 and not (method in _OF_ONE_FILE and _speaks_of_a_file(error)):
+            unanswered = "the answer is a 404, and not the vault's; is base_url (or COLONY_BASE_URL) right?"
+        elif isinstance(error, Unanswered):
+            unanswered = clean
+        elif isinstance(error, _MISUNDERSTOOD):
+            unanswered = f"the reply was not understood ({type(error).__name__})"
+        elif clean != text:
+            error = Refused(clean, status, getattr(error, "code", None), getattr(error, "retry_after", None))
+        told = VaultUnavailable(f"{doing} failed: {unanswered}") if unanswered else translate(error, doing)
+        if method in _COUNTED and isinstance(told, RateLimited):
+            self.budget.note(0 if told.retry_after is not None else None, told.retry_after)
+        # A cause that holds the key or the token would be printed with the traceback.
+        raise told from (cause if clean == text else None)
+
+    def _redact(self, text: str) -> str:
+        for secret in (self._latest_token, self._api_key, getattr(self._given, "api_key", None)):
+            text = text.replace(secret, "***") if secret else text
+        return text
+
+
+def _tell(method: str, name: str) -> str:
+    return {
+        "vault_status": "asking for the quota",
+        "vault_list_files": "listing the vault",
+        "vault_list_prefix": f"listing {name}*",
+        "vault_get_file": f"reading {name}",
+        "vault_delete_file": f"deleting {name}",
+    }.get(method, f"writing {name}")
+
+
+def _speaks_of_a_file(error: Exception) -> bool:
+    """Whether a 404 has the body of the vault's own, rather than a router's or a proxy's."""
+    body = getattr(error, "response", None)
+    detail = body.get("detail") if isinstance(body, dict) else None
+    return isinstance(detail, dict) or (isinstance(detail, str) and detail not in _ROUTER_WORDS)
+
+
+def _check_address(base_url: str) -> None:
+    parts = urlsplit(base_url)
+    if base_url and (parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc):
+        # Not repeated: what stands there may be a key that was set in the wrong place.
+        raise ValueError("base_url (or COLONY_BASE_URL) must be an http(s) address without user name or password")
+
+
+async def _ask_token(client: Any) -> Any:
+    try:
+        return await _settle(client.get_auth_token())
+    except AssertionError:  # the SDK's own, where another thread gave its token up at this moment
+        return await _settle(client.get_auth_token())
+
+
+async def _settle(value: Any) -> Any:
+    return await value if inspect.isawaitable(value) else value

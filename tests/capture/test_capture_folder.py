@@ -1,0 +1,337 @@
+from __future__ import annotations
+
+import base64
+import errno
+import json
+import os
+import socket
+import stat
+import sys
+import tempfile
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+
+import pytest
+from capture_trees import LONG_AGO, PNG, fail_for, files, linux, make, names, posix, tree
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colony_memory.capture import _filenames, _walk, folder
+from colony_memory.capture import _write as write
+from colony_memory.capture._metadata import METADATA_NAME
+from colony_memory.capture.folder import LeftOut, read_folder, read_paths, write_folder
+from colony_memory.exceptions import ColonyMemoryError
+
+
+def test_utf8_files_are_text_to_the_last_byte(tmp_path: Path) -> None:
+    contents = {
+        "MEMORY.md": b"plain\n",
+        "crlf.md": b"a\r\nb\r\n",
+        "cr.txt": b"a\rb",
+        "bom.md": b"\xef\xbb\xbfhi\r\n",
+        "empty": b"",
+        "nul.log": b"a\0b",
+        ".hidden": b"h",
+        "notes/2026/\u65e5\u8a18.md": "\U0001f469\u200d\U0001f680 n\n".encode(),
+    }
+    capture = read_folder(make(tmp_path / "src", contents))
+    assert {name: text.encode() for name, text in capture.documents.items()} == contents
+    assert capture.left_out == ()
+    assert list(capture.documents) == sorted(contents)
+    with pytest.raises(FrozenInstanceError):
+        capture.left_out = ()  # type: ignore[misc]
+
+
+@posix
+def test_what_text_cannot_carry_is_in_one_canonical_document(tmp_path: Path) -> None:
+    src = make(tmp_path / "src", {"a.md": b"a", "bin/run.sh": b"#!/bin/sh\n", "face.png": PNG, "caf.md": b"caf\xe9"})
+    (src / "bin/run.sh").chmod(0o755)
+    (src / "logs/old").mkdir(parents=True)
+    capture = read_folder(src)
+    assert sorted(capture.documents) == [METADATA_NAME, "a.md", "bin/run.sh"]
+    assert capture.documents[METADATA_NAME] == (
+        '{"empty_dirs":["logs/old"],"executable":["bin/run.sh"],"files":{"caf.md":"Y2Fm6Q==","face.png":"'
+        + base64.b64encode(PNG).decode()
+        + '"},"format":"colony-memory/folder/1"}'
+    )
+    write_folder(capture.documents, tmp_path / "dst")
+    assert files(tmp_path / "dst") == files(src)
+    assert (tmp_path / "dst/logs/old").is_dir()
+    assert (tmp_path / "dst/bin/run.sh").stat().st_mode & stat.S_IXUSR
+    assert not (tmp_path / "dst/a.md").stat().st_mode & stat.S_IXUSR
+
+
+def test_a_real_file_of_the_metadata_name_is_carried_too(tmp_path: Path) -> None:
+    src = make(tmp_path / "src", {"a.md": b"a", METADATA_NAME: b'{"mine": 1}'})
+    capture = read_folder(src)
+    assert set(capture.documents) == {"a.md", METADATA_NAME}
+    write_folder(capture.documents, tmp_path / "dst")
+    assert files(tmp_path / "dst") == files(src)
+    # A directory of that name collides with nothing either.
+    src = make(tmp_path / "src2", {f"{METADATA_NAME}/x": b"x", "b": PNG})
+    write_folder(read_folder(src).documents, tmp_path / "dst2")
+    assert files(tmp_path / "dst2") == files(src)
+
+
+@posix
+def test_links_and_special_files_are_named_and_not_followed(tmp_path: Path) -> None:
+    outside = make(tmp_path / "outside", {"secret.md": b"secret"})
+    src = make(tmp_path / "src", {"a.md": b"a"})
+    (src / "file-link.md").symlink_to(outside / "secret.md")
+    (src / "dir-link").symlink_to(outside)
+    (src / "dangling").symlink_to("nowhere")
+    os.mkfifo(src / "pipe")
+    (src / "only-links").mkdir()
+    (src / "only-links/up").symlink_to("..")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.path.relpath(src / "sock"))
+        capture = read_folder(src)
+    assert capture.documents["a.md"] == "a"
+    assert json.loads(capture.documents[METADATA_NAME])["empty_dirs"] == ["only-links"]
+    assert capture.left_out == (
+        LeftOut("dangling", "symbolic link, not followed"),
+        LeftOut("dir-link", "symbolic link, not followed"),
+        LeftOut("file-link.md", "symbolic link, not followed"),
+        LeftOut("only-links/up", "symbolic link, not followed"),
+        LeftOut("pipe", "named pipe"),
+        LeftOut("sock", "socket"),
+    )
+    assert "secret" not in str(capture.documents)
+
+
+def test_devices_are_named() -> None:
+    assert _walk._special(os.stat_result((stat.S_IFCHR, *[0] * 9))) == "device"
+
+
+def test_names_that_no_restore_would_take_are_named_at_backup(tmp_path: Path) -> None:
+    src = make(tmp_path / "src", {"a.md": b"a"})
+    if os.name != "nt":
+        make(src, {"b\\c.md": b"x", "C:d.md": b"x"})
+        (src / "e\\").mkdir()
+    make(src, {".colony-memory-restoring-abc/kept/a.md": b"original"})
+    capture = read_folder(src)
+    names = {entry.name: entry.reason for entry in capture.left_out}
+    assert "original" in names.pop(".colony-memory-restoring-abc/")
+    if os.name != "nt":
+        assert set(names) == {"b\\c.md", "C:d.md", "e\\/"}
+        assert "backslash" in names["b\\c.md"]
+        assert "drive" in names["C:d.md"]
+    write_folder(capture.documents, tmp_path / "dst")
+
+
+@linux
+def test_names_that_are_not_utf8_round_trip(tmp_path: Path) -> None:
+    src = tmp_path / "src"
+    make(src, {os.fsdecode(b"caf\xe9.md"): b"text", os.fsdecode(b"d\xff/b\xfe"): PNG})
+    (src / os.fsdecode(b"\xe9mpty")).mkdir()
+    capture = read_folder(src)
+    assert "caf\udce9.md" in capture.documents
+    assert capture.documents[METADATA_NAME].isprintable()  # escaped: any JSON reader takes it
+    write_folder(capture.documents, tmp_path / "dst")
+    assert {n: c for n, (_, c) in tree(tmp_path / "dst").items()} == {n: c for n, (_, c) in tree(src).items()}
+
+
+def test_arguments_that_cannot_be_read_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = make(tmp_path, {"file.md": b"x"}) / "file.md"
+    for call in (read_folder, lambda path: read_paths([path])):
+        with pytest.raises(ValueError, match=r"missing.*no such file"):
+            call(tmp_path / "missing")
+        with pytest.raises(ValueError, match=r"'a\\x00b'"):
+            call("a\0b")
+    with pytest.raises(ValueError, match=r"file\.md' is not a directory"):
+        read_folder(file)
+    with pytest.raises(ValueError, match="no path was given"):
+        read_paths([])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"empty': nothing to back up$"):
+        read_folder(tmp_path / "empty")
+    (tmp_path / "empty/inner").mkdir()
+    with pytest.raises(ValueError, match="nothing to back up"):
+        read_folder(tmp_path / "empty")
+
+    def closed(path: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "scandir", closed)
+    with pytest.raises(ValueError, match="cannot be read: not readable: permission denied"):
+        read_folder(tmp_path)
+
+
+@posix
+def test_a_pipe_as_an_argument_is_refused_without_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="neither a file nor a directory"):
+        read_paths([tmp_path / "pipe"])
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    src = make(tmp_path / "src", {"a.md": b"a", "closed.md": b"x", "gone.md": b"x", "bad.md": b"x", "sub/b": b"b"})
+    make(src, {"odd.md": b"x"})
+    fail_for(monkeypatch, os, "open", "closed.md", PermissionError(errno.EACCES, "Permission denied"))
+    fail_for(monkeypatch, os, "open", "gone.md", FileNotFoundError(errno.ENOENT, "No such file or directory"))
+    fail_for(monkeypatch, os, "open", "bad.md", OSError(errno.EIO, "Input/output error"))
+    fail_for(monkeypatch, os, "scandir", "sub", PermissionError(errno.EACCES, "Permission denied"))
+    fail_for(monkeypatch, Path, "lstat", "odd.md", FileNotFoundError(errno.ENOENT, "No such file or directory"))
+    capture = read_folder(src)
+    assert capture.documents == {"a.md": "a"}
+    assert capture.left_out == (
+        LeftOut("bad.md", "Input/output error"),
+        LeftOut("closed.md", "not readable: permission denied"),
+        LeftOut("gone.md", "vanished before it was read"),
+        LeftOut("odd.md", "vanished before it was read"),
+        LeftOut("sub/", "not readable: permission denied"),
+    )
+    (src / "a.md").unlink()
+    with pytest.raises(ValueError, match=r"nothing to back up: 'bad\.md' was left out \(Input/output error\)"):
+        read_folder(src)
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="needs permissions that bind")
+def test_what_is_really_closed_is_named(tmp_path: Path) -> None:
+    src = make(tmp_path / "src", {"a.md": b"a", "closed.md": b"x", "sub/b": b"b"})
+    (src / "closed.md").chmod(0)
+    (src / "sub").chmod(0)
+    try:
+        assert [entry.name for entry in read_folder(src).left_out] == ["closed.md", "sub/"]
+    finally:
+        (src / "sub").chmod(0o700)
+
+
+@pytest.mark.parametrize("restless", [1, 2, 3])
+def test_a_file_that_changes_while_read_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restless: int
+) -> None:
+    src = make(tmp_path / "src", {"a.md": b"a", "log.md": b"start\n"})
+    real, reads = os.fstat, []
+
+    def appending(descriptor: int) -> os.stat_result:
+        status = real(descriptor)
+        if status.st_ino == (src / "log.md").stat().st_ino:
+            reads.append(status.st_size)
+            if len(reads) <= restless:
+                with (src / "log.md").open("ab") as file:
+                    file.write(b"more\n")
+        return status
+
+    monkeypatch.setattr(os, "fstat", appending)
+    capture = read_folder(src)
+    if restless < 3:
+        assert capture.documents["log.md"] == "start\n" + "more\n" * restless
+        assert len(reads) == restless + 1
+    else:
+        assert "log.md" not in capture.documents
+        assert capture.left_out == (LeftOut("log.md", "changed while it was read, 3 times in a row"),)
+
+
+@posix
+def test_a_file_that_becomes_something_else_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outside = make(tmp_path / "outside", {"secret.md": b"secret"})
+    src = make(tmp_path / "src", {"a.md": b"a", "l.md": b"x", "p.md": b"x"})
+    real = os.open
+
+    def swapping(path: str, *args: int) -> int:
+        if path.endswith("l.md"):
+            Path(path).unlink()
+            Path(path).symlink_to(outside / "secret.md")
+        if path.endswith("p.md"):
+            Path(path).unlink()
+            os.mkfifo(path)
+        return real(path, *args)
+
+    monkeypatch.setattr(os, "open", swapping)
+    capture = read_folder(src)
+    assert capture.documents == {"a.md": "a"}
+    assert [entry.name for entry in capture.left_out] == ["l.md", "p.md"]
+    assert capture.left_out[1].reason == "no longer a file when it was read"
+
+
+@posix
+def test_a_link_that_the_caller_names_is_followed(tmp_path: Path) -> None:
+    make(tmp_path, {"real/a.md": b"a"})
+    (tmp_path / "dir-link").symlink_to("real")
+    (tmp_path / "file-link.md").symlink_to("real/a.md")
+    assert read_folder(tmp_path / "dir-link").documents == {"a.md": "a"}
+    assert read_paths([tmp_path / "file-link.md"]).documents == {"file-link.md": "a"}
+
+
+if sys.platform == "linux":
+    components = st.binary(min_size=1, max_size=12).map(lambda raw: os.fsdecode(raw.translate(None, b"/\0\\")))
+else:
+    components = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=12)
+
+
+components = components.filter(lambda name: name not in ("", ".", "..") and _filenames.name_problem(name) is None)
+paths = st.lists(components, min_size=1, max_size=3).map("/".join)
+contents = st.one_of(st.binary(max_size=40), st.text(max_size=20).map(str.encode))
+
+
+@settings(max_examples=3 * settings().max_examples // 2, deadline=None)
+@given(
+    planned=st.dictionaries(paths, contents, min_size=1, max_size=6),
+    directories=st.lists(paths, max_size=3),
+    executable=st.sets(st.integers(0, 5)),
+    there=st.dictionaries(paths, contents, max_size=3),
+)
+def test_any_folder_round_trips(
+    planned: dict[str, bytes], directories: list[str], executable: set[int], there: dict[str, bytes]
+) -> None:
+    with tempfile.TemporaryDirectory() as where:
+        src, dst = Path(where, "src"), Path(where, "dst")
+        src.mkdir()
+        for position, (name, data) in enumerate(planned.items()):
+            try:
+                make(src, {name: data})
+            except OSError:  # a file and a directory of one name were drawn
+                continue
+            (src / name).chmod(0o700 if position in executable else 0o600)
+        for name in directories:
+            try:
+                (src / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+            except OSError:
+                continue
+        for path in src.rglob("*"):
+            if path.is_dir():
+                path.chmod(0o700)
+        if not files(src):
+            return
+        capture = read_folder(src)
+        assert capture.left_out == ()
+        wire = json.loads(json.dumps(capture.documents))  # names and texts are plain strings
+        write_folder(wire, dst)
+        assert tree(dst) == tree(src)
+        assert read_folder(dst) == capture
+        assert len(write_folder(wire, dst, newer_than=LONG_AGO).unchanged) == len(files(src))
+
+        other = Path(where, "other")
+        other.mkdir()
+        for name, data in there.items():
+            try:
+                make(other, {name: data})
+            except OSError:
+                continue
+        before = tree(other)
+        try:
+            write_folder(wire, other)
+        except ColonyMemoryError:
+            assert tree(other) == before
+        else:
+            assert files(other) == {**files(other), **files(src)}
+        assert set(names(Path(where))) == {"src", "dst", "other"}
+
+
+def test_the_module_says_what_is_public() -> None:
+    assert folder.__all__ == sorted(folder.__all__)
+    assert write.write_folder is folder.write_folder
+
+
+def test_the_example_folder_comes_back_byte_for_byte(tmp_path: Path) -> None:
+    example = Path(__file__).parents[2] / "examples/agent-memory"
+    capture = read_folder(example)
+    assert capture.left_out == ()
+    assert set(json.loads(capture.documents[METADATA_NAME])["files"]) == {
+        "letters/note-de-jean.txt",
+        "pictures/toaster-badge.png",
+    }
+    write_folder(capture.documents, tmp_path / "dst")
+    assert files(tmp_path / "dst") == files(example)
+    assert 180_000 < sum(path.stat().st_size for path in example.rglob("*") if path.is_file()) < 240_000

@@ -1,0 +1,323 @@
+"""The verb ``watch``: in this process on a clock of its own, and as the process that a supervisor runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("platformdirs")
+
+import cli_runs
+
+from colony_memory import ColonyMemory
+from colony_memory.cli import errors, output
+from colony_memory.cli.errors import Failure
+from colony_memory.cli.verbs import backup
+from colony_memory.cli.verbs import watch as verb
+from colony_memory.schedule.watch import LastRun, Watch, read_last_run
+
+environment, folder, vault, server = cli_runs.environment, cli_runs.folder, cli_runs.vault, cli_runs.server
+cli, refused = cli_runs.cli, cli_runs.refused
+POSIX = cli_runs.POSIX
+
+TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+ID = r"\d{8}T\d{12}Z-[0-9a-f]{6}"
+
+
+@pytest.fixture(autouse=True)
+def state(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    """What happens in one wait between runs after the other; after the last, the watch is told to stop."""
+    happens = []
+
+    def wait(watch, deadline, *, heed_stop):
+        if watch.busy or not heed_stop:
+            return real(watch, deadline, heed_stop=heed_stop)
+        if not happens:
+            watch.stop("SIGTERM")
+            return real(watch, deadline, heed_stop=heed_stop)
+        happens.pop(0)()
+        return None
+
+    real = Watch._wait
+    monkeypatch.setattr(Watch, "_wait", wait)
+    return happens
+
+
+# The lines.
+
+
+def test_a_line_a_run(cli, waits, vault, folder):
+    waits += [lambda: None, lambda: (folder / "MEMORY.md").write_text("three years")]
+    code, out, err = cli("watch", folder, "--every", "90m")
+    assert code == 0
+    assert err == f"saving to the vault {vault.path} every 1h30m; SIGTERM or Ctrl-C to stop\n"
+    saved, unchanged, again, last = out.splitlines()
+    assert re.fullmatch(rf"{TIME} saved {ID}; next in 1h30m", saved)
+    assert re.fullmatch(rf"{TIME} unchanged since {ID}; next in 1h30m", unchanged)
+    assert re.fullmatch(rf"{TIME} saved {ID}; next in 1h30m", again)
+    assert re.fullmatch(rf"{TIME} unchanged since {ID} \(last backup, on SIGTERM\)", last)
+    assert len(ColonyMemory(backend=vault).list_snapshots()) == 2
+
+
+def test_a_folder_that_vanishes_is_a_line_and_a_retry(cli, waits, vault, folder):
+    away = folder.with_name("away")
+    waits += [lambda: folder.rename(away), lambda: None, lambda: away.rename(folder)]
+    code, out, err = cli("watch", "--quiet", "--keep", "1", folder)
+    assert (code, out) == (0, "")
+    first, second = err.splitlines()
+    for line in (first, second):
+        assert re.match(rf"{TIME} failed: '{re.escape(str(folder))}': no such file or directory; next in ", line)
+    assert "next in 15s" <= first[-11:] <= "next in 30s"
+    assert ColonyMemory(backend=vault).restore()["MEMORY.md"] == "two years\r\n"
+
+
+def test_for_programs_a_document_a_run(cli, waits, vault, folder):
+    waits += [lambda: folder.rename(folder.with_name("away"))]
+    code, out, err = cli("watch", folder, "--json")
+    assert (code, err) == (2, "")
+    first, failed, last = map(json.loads, out.splitlines())
+    assert list(first) == [each.name for each in dataclasses.fields(LastRun)]
+    assert (first["ok"], first["pid"], first["next_run"] > first["when"]) == (True, os.getpid(), True)
+    assert (failed["ok"], failed["snapshot_id"]) == (False, None)
+    assert last["message"].endswith("no such file or directory (last backup, on SIGTERM)")
+    assert last["next_run"] is None
+
+
+def test_the_options_are_those_of_backup(cli, waits, vault, folder):
+    own = inspect.signature(verb.run).parameters
+    theirs = inspect.signature(backup.run).parameters
+    assert set(own) == {*theirs, "every", "final_timeout", "once"}
+    assert all(own[name].kind == each.kind and own[name].default == each.default for name, each in theirs.items())
+    waits += [lambda n=n: (folder / "MEMORY.md").write_text("x" * n) for n in (5, 6, 7)]
+    assert cli("watch", folder, "--label", "research", "--keep", "2")[0] == 0
+    assert len(ColonyMemory(backend=vault).list_snapshots(label="research")) == 2
+    assert read_last_run(str(vault.path), "research").ok
+
+
+def test_once_is_a_backup(cli, vault, folder, state):
+    code, out, err = cli("watch", "--once", folder)
+    assert (code, err) == (0, "")
+    assert out.startswith("saved snapshot ")
+    assert not state.exists()
+
+
+@POSIX
+def test_what_is_left_out_is_named_in_the_line_and_is_exit_code_1(cli, waits, vault, folder):
+    (folder / "link").symlink_to("MEMORY.md")
+    code, out, err = cli("watch", folder, "--quiet")
+    assert (code, out) == (1, "")
+    first, _ = err.splitlines()
+    assert re.match(rf"{TIME} saved {ID}; 1 left out: link \(symbolic link, not followed\); next in 15m", first)
+    assert not read_last_run(str(vault.path), "default").ok
+
+
+def test_names_cannot_move_the_cursor(cli, waits, vault, folder):
+    (folder / "a\x1b[2Jb").symlink_to("MEMORY.md")
+    _, _, err = cli("watch", folder, "--quiet")
+    assert "a\\x1b[2Jb" in err
+    assert "\x1b" not in err
+
+
+def test_nobody_reads_the_lines(monkeypatch, waits, vault, folder):
+    def closed(stream, text):
+        if stream is sys.stdout:
+            raise BrokenPipeError
+        write(stream, text)
+
+    write = errors.write
+    monkeypatch.setattr(output, "write", closed)
+    waits += [lambda: (folder / "MEMORY.md").write_text("three years")]
+    assert cli_runs.main(["watch", str(folder)]) == 0
+    assert ColonyMemory(backend=vault).restore()["MEMORY.md"] == "three years"
+
+
+# What ends it at once.
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["nowhere"], "error: 'nowhere': no such file or directory"),
+        ([""], "error: an empty path"),
+        (["memory", "--every", "900"], "error: --every: '900' has no unit: write it like 90s, 15m, 1h30m or 2d ("),
+        (["memory", "--final-timeout", "soon"], "error: --final-timeout: 'soon' is no length of time: "),
+        (["memory", "--keep", "0"], "error: Invalid value for '--keep'"),
+        (["memory", "--label", "a/b"], "error: label 'a/b' cannot be used as it is"),
+        (["memory", "--vault", "ftp://x"], "error: ftp: is no kind of vault"),
+        ([".", "--vault", "inside"], "error: the vault "),
+    ],
+)
+def test_bad_arguments(refused, vault, folder, options, line):
+    assert refused(2, "watch", *options).startswith(line)
+
+
+def test_a_key_that_the_vault_refuses(refused, server, folder, monkeypatch):
+    monkeypatch.setenv("COLONY_API_KEY", "col_wrong")
+    line = refused(5, "watch", folder)
+    last = read_last_run("colony:", "default")
+    assert (last.ok, last.next_run) == (False, None)
+    assert line.startswith("error: ")
+    assert last.message == f"failed: {line.removeprefix('error: ')}"
+    assert "col_wrong" not in last.message
+
+
+def test_a_failure_of_the_command_line_itself(cli, refused, waits, vault, folder, monkeypatch):
+    def fail(*args, **options):
+        raise Failure("this needs you", code=4)
+
+    run = backup.run
+    monkeypatch.setattr(backup, "run", fail)
+    assert refused(4, "watch", folder) == "error: this needs you"
+    monkeypatch.setattr(backup, "run", run)
+    waits += [lambda: monkeypatch.setattr(backup, "run", fail)]
+    code, _, err = cli("watch", folder)
+    assert code == 4
+    assert re.search(rf"^{TIME} failed: this needs you; next in ", err, re.MULTILINE)
+
+
+def test_a_second_watch_of_the_label_is_refused(cli, refused, waits, vault, folder):
+    seen = []
+
+    def second():
+        thread = threading.Thread(target=lambda: seen.append(cli_runs.main(["watch", str(folder)])))
+        thread.start()
+        thread.join(20)
+
+    waits += [second]
+    code, _, err = cli("watch", folder)
+    assert (code, seen) == (0, [1])
+    assert "error: another watch of this vault and label is running on this host: stop it first" in err
+
+
+@pytest.mark.once
+@POSIX
+@pytest.mark.parametrize(("signals", "code"), [([signal.SIGTERM], 5), ([signal.SIGINT, signal.SIGINT], 130)])
+def test_an_end_in_spite_of_a_backup_that_hangs(monkeypatch, vault, folder, capsys, signals, code):
+    left, let_go = [], threading.Event()
+
+    def hang(*args, **options):
+        for number in signals:
+            os.kill(os.getpid(), number)
+            time.sleep(0.1)
+        let_go.wait(20)
+
+    monkeypatch.setattr(backup, "run", hang)
+    monkeypatch.setattr(verb, "_leave", left.append)
+    assert cli_runs.main(["watch", str(folder), "--final-timeout", "1s"]) == code
+    assert left == [code]
+    let_go.set()
+
+
+@POSIX
+def test_a_second_interrupt_where_nothing_hangs(monkeypatch, refused, vault, folder):
+    def interrupted(watch):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Watch, "run", interrupted)
+    assert refused(130, "watch", folder) == "error: interrupted"
+
+
+# As a process.
+
+
+class Process:
+    """``colony-memory watch`` in a process of its own; its lines as they come."""
+
+    def __init__(self, *args):
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "colony_memory", "watch", *map(str, args)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.lines = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def line(self, pattern):
+        """Read on until such a line."""
+        for line in self.process.stdout:
+            self.lines.append(line)
+            if re.search(pattern, line):
+                return line
+        raise AssertionError("".join(self.lines))
+
+    def end(self, number):
+        self.process.send_signal(number)
+        return self.process.wait(20)
+
+
+@pytest.mark.once
+@POSIX
+def test_through_an_outage_and_a_rate_limit_to_an_end_in_time(server, folder):
+    memory = folder / "MEMORY.md"
+    with Process(folder, "--every", "1s", "--keep", "5", "--final-timeout", "1s") as watch:
+        saved = watch.line(" saved ")
+        server.fault("*", "status", status=500, times=None)
+        memory.write_text("written in the outage")
+        assert re.match(rf"{TIME} failed: .*; next in [01]s$", watch.line("failed"))
+        server.heal()
+        assert watch.line(" saved ") != saved
+        server.fault("*", "status", status=429, code="RATE_LIMITED", retry_after=0, times=None)
+        memory.write_text("written under the limit")
+        assert "next in" in watch.line("failed: .*rate")
+        server.heal()
+        watch.line(" saved ")
+        infos = ColonyMemory(api_key="col_test", base_url=server.url).list_snapshots()
+        assert len(infos) == 3
+        server.fault("GET", "delay", seconds=30, times=None)
+        began = time.monotonic()
+        assert watch.end(signal.SIGTERM) == 5
+        assert time.monotonic() - began < 5
+        watch.line(r"failed: not done within 1 s \(last backup, on SIGTERM\)")
+    last = read_last_run("colony:", "default")
+    assert (last.ok, last.pid) == (False, watch.process.pid)
+    assert "Traceback" not in "".join(watch.lines)
+
+
+@pytest.mark.once
+@POSIX
+def test_killed_and_started_again_with_nobody_to_read_its_lines(vault, folder):
+    memory = ColonyMemory(backend=vault)
+    with Process(folder, "--every", "1h") as watch:
+        watch.line(" saved ")
+        assert watch.end(signal.SIGKILL) == -signal.SIGKILL
+    assert read_last_run(str(vault.path), "default").next_run is not None
+    with Process(folder, "--every", "1s") as watch:
+        watch.line(" unchanged ")
+        watch.process.stdout.close()
+        for text in ("one", "two"):
+            (folder / "MEMORY.md").write_text(text)
+            deadline = time.monotonic() + 20
+            while memory.restore()["MEMORY.md"] != text:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+        (folder / "MEMORY.md").write_text("last words")
+        assert watch.end(signal.SIGTERM) == 0
+    assert memory.restore()["MEMORY.md"] == "last words"
+    last = read_last_run(str(vault.path), "default")
+    assert (last.ok, last.next_run, last.pid) == (True, None, watch.process.pid)

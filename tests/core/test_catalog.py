@@ -1,0 +1,509 @@
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import random
+import time
+import tracemalloc
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colony_memory._format import pointer as catalog
+from colony_memory._format.names import id_order
+from colony_memory._format.pointer import Entry, Pointer, read_pointer, write_pointer
+from colony_memory.exceptions import SnapshotCorrupt
+from colony_memory.snapshot import SnapshotInfo
+
+# A busy machine is no failure.
+unhurried = settings(deadline=None)
+
+LABEL, FILE = "work", "cmem.work.latest.json"
+ID = "20260102T030405000006Z-abcdef"
+STAMP = "2026-01-02T03:04:05Z"
+#: As 0.1.1 writes it.
+PUBLISHED = {
+    "format": "colony-memory/latest/1",
+    "label": LABEL,
+    "snapshot_id": ID,
+    "manifest_file": f"cmem.{LABEL}.{ID}.manifest.json",
+    "updated_at": STAMP,
+}
+
+TEXTS = st.text(st.one_of(st.sampled_from('\ud800\udc00\0"\\é😀'), st.characters()), max_size=8)
+COUNTS = st.integers(0, 2**53 - 1)
+IDS = st.one_of(
+    st.text("abcXYZ0189", min_size=1, max_size=12),
+    st.builds("202601{:02}T000000{:06}Z-{:06x}".format, st.integers(1, 31), COUNTS.map(lambda n: n % 10**6), COUNTS),
+).filter(lambda snapshot_id: len(snapshot_id) <= 64)
+INFOS = st.builds(
+    SnapshotInfo,
+    snapshot_id=IDS,
+    label=st.just(LABEL),
+    created_at=TEXTS,
+    doc_names=st.lists(TEXTS, max_size=4),
+    part_count=st.integers(1, 1_000_000),
+    byte_size=COUNTS,
+    plaintext_sha256=TEXTS,
+    signed=st.booleans(),
+    issuer=st.none() | TEXTS,
+    format=TEXTS,
+    stored_bytes=COUNTS,
+    parent_id=st.none() | TEXTS,
+    encrypted=st.booleans(),
+)
+ENTRIES = st.builds(Entry, INFOS, TEXTS, st.none() | TEXTS)
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def entry(number: int, names: list[str] | None = None, **more: Any) -> Entry:
+    info = SnapshotInfo(
+        snapshot_id=f"2026{number // 28 % 12 + 1:02}{number % 28 + 1:02}T000000{number:06}Z-{number:06x}",
+        label=LABEL,
+        created_at=STAMP,
+        doc_names=names if names is not None else ["MEMORY.md", "notes.md"],
+        part_count=1,
+        byte_size=1000 + number,
+        plaintext_sha256=f"sha256:{random.Random(number).getrandbits(256):064x}",
+        **more,
+    )
+    return Entry(info, f"sha256:{random.Random(-number - 1).getrandbits(256):064x}")
+
+
+def pointer(*entries: Entry, **more: Any) -> Pointer:
+    return Pointer(**{"label": LABEL, "snapshot_id": ID, "updated_at": STAMP, "entries": entries, **more})
+
+
+def reread(text: str) -> Pointer:
+    return read_pointer(text, label=LABEL)
+
+
+def raw(at: Pointer) -> dict[str, Any]:
+    value = json.loads(write_pointer(at))
+    assert isinstance(value, dict)
+    return value
+
+
+def packed(body: object) -> str:
+    """A catalogue of any content."""
+    plain = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return f"{len(plain)}:{base64.b64encode(gzip.compress(plain, mtime=0)).decode()}"
+
+
+def unpacked(text: str) -> dict[str, Any]:
+    size, _, blob = text.partition(":")
+    plain = gzip.decompress(base64.b64decode(blob))
+    assert len(plain) == int(size)
+    value = json.loads(plain)
+    assert isinstance(value, dict)
+    return value
+
+
+# --- round trips ---
+
+
+@unhurried
+@given(IDS, TEXTS, COUNTS, st.lists(ENTRIES, max_size=6))
+def test_a_pointer_comes_back(snapshot_id: str, updated_at: str, generation: int, entries: list[Entry]) -> None:
+    at = Pointer(LABEL, snapshot_id, updated_at, generation, tuple(entries))
+    text = write_pointer(at)
+    assert text.isascii()
+    assert reread(text) == at
+
+
+def test_the_published_fields_are_kept() -> None:
+    at = raw(pointer(entry(1), generation=7))
+    assert list(at) == [*PUBLISHED, "generation", "catalog"]
+    assert at.items() >= {**PUBLISHED, "generation": 7}.items()
+
+
+def test_a_pointer_of_0_1_1_is_read() -> None:
+    at = reread(json.dumps(PUBLISHED))
+    assert at == Pointer(LABEL, ID, STAMP)
+    assert (at.generation, at.entries) == (0, None)
+    assert at.manifest_file == PUBLISHED["manifest_file"]
+    assert at.entry(ID) is None
+
+
+def test_no_entries_are_another_thing_than_no_catalogue() -> None:
+    assert reread(write_pointer(pointer())).entries == ()
+    assert reread(write_pointer(pointer(entries=None))).entries == ()
+
+
+def test_names_that_stay_the_same_are_written_once() -> None:
+    names = [f"document {number}" for number in range(100)]
+    other = [*names, "more"]
+    entries = [entry(1, names), entry(2, list(names)), entry(3, other), entry(4, names), entry(5, [])]
+    text = raw(pointer(*entries))["catalog"]
+    assert unpacked(text)["names"] == [names, other, names, []]
+    assert [row[0] for row in unpacked(text)["snapshots"]] == [0, 0, 1, 2, 3]
+    assert reread(write_pointer(pointer(*entries))).entries == tuple(entries)
+
+
+def test_marks_of_the_moment_are_not_written() -> None:
+    at = reread(write_pointer(pointer(entry(1, reused=True, head=True, diverged_from="x"))))
+    assert at.entries == (entry(1),)
+
+
+def test_an_entry_is_found_by_its_id() -> None:
+    entries = [entry(number) for number in range(5)]
+    at = pointer(*entries)
+    assert at.entry(entries[3].info.snapshot_id) is entries[3]
+    assert at.entry("other") is None
+
+
+# --- moving ---
+
+
+def test_a_moved_pointer_is_of_the_next_generation() -> None:
+    at = pointer(generation=41)
+    entries = [entry(2), entry(9), entry(1), Entry(entry(0).info, "d")]
+    moved = at.moved("next", updated_at="now", entries=iter(entries))
+    assert (moved.label, moved.snapshot_id, moved.updated_at, moved.generation) == (LABEL, "next", "now", 42)
+    assert moved.entries is not None
+    assert [each.info.byte_size for each in moved.entries] == [1009, 1002, 1001, 1000]
+    assert at == pointer(generation=41)
+    with pytest.raises(FrozenInstanceError):
+        entries[0].shrunk_at = "now"  # type: ignore[misc]
+    with pytest.raises(FrozenInstanceError):
+        moved.generation = 0  # type: ignore[misc]
+
+
+@unhurried
+@given(st.lists(ENTRIES, max_size=8))
+def test_entries_are_kept_newest_first(entries: list[Entry]) -> None:
+    moved = pointer().moved(ID, updated_at=STAMP, entries=entries)
+    ids = [each.info.snapshot_id for each in moved.entries or ()]
+    assert ids == sorted((each.info.snapshot_id for each in entries), key=id_order, reverse=True)
+
+
+# --- size ---
+
+
+def test_a_catalogue_of_ten_thousand_documents_fits_a_vault_file() -> None:
+    names = [f"sessions/2026/{n % 12:02}/transcript-{n * 2654435761 % 2**32:08x}.jsonl" for n in range(10_000)]
+    entries = [entry(number, names) for number in range(30)]
+    text = write_pointer(pointer(*entries))
+    assert len(text) < 1_000_000
+    assert reread(text).entries == tuple(entries)
+
+
+def test_three_hundred_snapshots_fit() -> None:
+    entries = [entry(number) for number in range(300)]
+    text = write_pointer(pointer(*entries))
+    assert len(text) < 60_000
+    assert reread(text).entries == tuple(entries)
+
+
+def test_beyond_the_limit_the_oldest_entries_are_left_out() -> None:
+    entries = tuple(reversed([entry(number) for number in range(8000)]))
+    moved = pointer().moved(ID, updated_at=STAMP, entries=entries)
+    text = write_pointer(moved)
+    assert len(json.loads(text)["catalog"]) <= catalog.MAX_CATALOG_CHARS
+    kept = reread(text).entries
+    assert kept is not None
+    assert 1000 < len(kept) < 8000
+    assert moved.entries is not None
+    assert kept == moved.entries[: len(kept)]
+
+
+def test_a_generation_of_any_length_can_be_followed() -> None:
+    text = json.dumps({**PUBLISHED, "generation": 0}).replace('"generation": 0', '"generation": ' + "9" * 4300)
+    moved = reread(text).moved("next", updated_at=STAMP, entries=())
+    assert reread(write_pointer(moved)) == pointer(snapshot_id="next", generation=1)
+
+
+def test_no_more_is_written_than_is_read() -> None:
+    # 15 snapshots of 3,000 documents with very long names, another document in each: much JSON that packs well.
+    names = [f"{'projects/an-agent/with-a-long-name/' * 12}{number}.md" for number in range(3000)]
+    entries = tuple(entry(number, [*names, f"new {number}"]) for number in range(15))
+    kept = reread(write_pointer(pointer(*entries))).entries
+    assert kept is not None
+    assert 0 < len(kept) < len(entries)
+    assert kept == entries[: len(kept)]
+
+
+def test_one_entry_that_is_too_large_is_left_out() -> None:
+    noise = random.Random(1)
+    names = [f"{noise.getrandbits(256):064x}" for _ in range(20_000)]
+    at = reread(write_pointer(pointer(entry(1, names))))
+    assert at == pointer()
+
+
+# --- what is no pointer ---
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "Expecting value"),
+        ("{", "Expecting property name"),
+        ("null", "a JSON object was expected"),
+        ("[]", "a JSON object was expected"),
+        ("\ud800", "Expecting value"),
+        ("[" * 100_000, "nested too deeply"),
+        (json.dumps(PUBLISHED)[:-1] + ',"label":"work"}', "a key is there twice"),
+        (json.dumps(PUBLISHED)[:-1], "Expecting ',' delimiter"),
+    ],
+)
+def test_what_is_no_json_object_is_no_pointer(text: str, what: str) -> None:
+    with pytest.raises(SnapshotCorrupt, match=f"pointer {FILE} is not readable: {what}") as caught:
+        reread(text)
+    assert caught.value.file == FILE
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({"format": None}, "it is not a pointer of label 'work'"),
+        ({"format": "colony-memory/1"}, "it is not a pointer of label 'work'"),
+        ({"format": "colony-memory/latest/2"}, "it is not a pointer of label 'work'"),
+        ({"label": "other"}, "it is not a pointer of label 'work'"),
+        ({"label": "Work"}, "it is not a pointer of label 'work'"),
+        ({"label": None}, "it is not a pointer of label 'work'"),
+        ({"label": ["work"]}, "it is not a pointer of label 'work'"),
+        ({"snapshot_id": None}, "None is not a snapshot id"),
+        ({"snapshot_id": ""}, "'' is not a snapshot id"),
+        ({"snapshot_id": "../x"}, "'../x' is not a snapshot id"),
+        ({"snapshot_id": 7}, "7 is not a snapshot id"),
+        ({"snapshot_id": "other"}, "manifest_file is not the one of the snapshot"),
+        ({"manifest_file": None}, "manifest_file is not the one of the snapshot"),
+        ({"manifest_file": "MEMORY.md"}, "manifest_file is not the one of the snapshot"),
+        ({"manifest_file": f"cmem.other.{ID}.manifest.json"}, "manifest_file is not the one of the snapshot"),
+    ],
+)
+def test_what_is_no_pointer_of_this_label_is_refused(changed: dict[str, Any], what: str) -> None:
+    with pytest.raises(SnapshotCorrupt, match=f"pointer {FILE} is not readable: {what}") as caught:
+        reread(json.dumps({**PUBLISHED, **changed}))
+    assert caught.value.file == FILE
+
+
+@pytest.mark.parametrize("key", ["format", "label", "snapshot_id", "manifest_file"])
+def test_a_pointer_without_a_field_that_matters_is_refused(key: str) -> None:
+    with pytest.raises(SnapshotCorrupt):
+        reread(json.dumps({name: value for name, value in PUBLISHED.items() if name != key}))
+
+
+@pytest.mark.parametrize("updated_at", [None, 7, ["x"], {}])
+def test_a_time_of_another_type_is_left_out(updated_at: object) -> None:
+    assert reread(json.dumps({**PUBLISHED, "updated_at": updated_at})).updated_at == ""
+
+
+@pytest.mark.parametrize("generation", [None, "7", 7.0, True, -1, 0, [7], float("inf"), 2**53])
+def test_a_generation_of_another_type_is_none(generation: object) -> None:
+    assert reread(json.dumps({**PUBLISHED, "generation": generation})).generation == 0
+
+
+# --- what is no catalogue ---
+
+GOOD = unpacked(raw(pointer(entry(1), entry(2)))["catalog"])
+ROW = GOOD["snapshots"][0]
+
+
+def with_row(**changed: object) -> dict[str, Any]:
+    keys = ["names", *(key for key, _ in catalog._ROW)]
+    assert set(changed) <= set(keys)
+    return {**GOOD, "snapshots": [[changed.get(key, value) for key, value in zip(keys, ROW, strict=True)]]}
+
+
+BROKEN = [
+    "",
+    ":",
+    "7",
+    "x:AAAA",
+    "-7:AAAA",
+    " 7:AAAA",
+    "7.0:AAAA",
+    "1e3:AAAA",
+    "999999999:AAAA",
+    "16777217:AAAA",
+    "9" * 10_000 + ":AAAA",
+    "²:AAAA",
+    "0:",
+    "2:e30=",
+    packed(GOOD)[:-8],
+    packed(GOOD) + "////",
+    "1" + packed(GOOD),
+    packed(GOOD).replace(":", "::"),
+    packed(b""),
+    packed(b"null"),
+    packed(b"\xff"),
+    packed(b'{"a":1,"a":2}'),
+    packed(b"[" * 100_000),
+    packed({}),
+    packed([GOOD]),
+    packed({**GOOD, "format": None}),
+    packed({**GOOD, "format": "colony-memory/catalog/2"}),
+    packed({key: value for key, value in GOOD.items() if key != "names"}),
+    packed({key: value for key, value in GOOD.items() if key != "snapshots"}),
+    packed({**GOOD, "names": None}),
+    packed({**GOOD, "names": []}),
+    packed({**GOOD, "names": [None]}),
+    packed({**GOOD, "names": [[7]]}),
+    packed({**GOOD, "names": 7}),
+    packed({**GOOD, "snapshots": None}),
+    packed({**GOOD, "snapshots": 7}),
+    packed({**GOOD, "snapshots": {"0": ROW}}),
+    packed({**GOOD, "snapshots": [None]}),
+    packed({**GOOD, "snapshots": ["x" * len(ROW)]}),
+    packed({**GOOD, "snapshots": [{"0": ROW}]}),
+    packed({**GOOD, "snapshots": [[]]}),
+    packed({**GOOD, "snapshots": [ROW[:-1]]}),
+    packed({**GOOD, "snapshots": [[*ROW, None]]}),
+    packed(with_row(names=1)),
+    packed(with_row(names=-1)),
+    packed(with_row(names=False)),
+    packed(with_row(names="0")),
+    packed(with_row(names=None)),
+    packed(with_row(names=0.0)),
+    packed(with_row(snapshot_id=7)),
+    packed(with_row(snapshot_id="")),
+    packed(with_row(snapshot_id="../x")),
+    packed(with_row(part_count=0)),
+    packed(with_row(part_count=-1)),
+    packed(with_row(part_count=1_000_001)),
+    packed(with_row(part_count=10**12)),
+    packed(with_row(byte_size=-1)),
+    packed(with_row(byte_size=2**53)),
+    packed(with_row(stored_bytes=-1)),
+    packed(with_row(manifest_sha256=None)),
+    packed(with_row(created_at=None)),
+    packed(with_row(part_count="1")),
+    packed(with_row(part_count=1.0)),
+    packed(with_row(part_count=True)),
+    packed(with_row(byte_size=None)),
+    packed(with_row(stored_bytes=False)),
+    packed(with_row(signed=1)),
+    packed(with_row(signed=None)),
+    packed(with_row(issuer=7)),
+    packed(with_row(format=None)),
+    packed(with_row(parent_id=["x"])),
+    packed(with_row(encrypted="no")),
+    packed(with_row(shrunk_at=7)),
+]
+
+
+@pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))
+def test_a_catalogue_that_cannot_be_read_is_none(text: str) -> None:
+    assert reread(json.dumps({**PUBLISHED, "generation": 3, "catalog": text})) == pointer(entries=None, generation=3)
+
+
+@pytest.mark.parametrize("value", [None, 7, True, [], {}, ["x"], {"snapshots": []}])
+def test_a_catalogue_of_another_type_is_none(value: object) -> None:
+    assert reread(json.dumps({**PUBLISHED, "catalog": value})).entries is None
+
+
+def test_the_rows_above_are_what_is_wrong_with_them() -> None:
+    assert reread(json.dumps({**PUBLISHED, "catalog": packed(GOOD)})).entries == (entry(1), entry(2))
+    assert reread(json.dumps({**PUBLISHED, "catalog": packed(with_row())})).entries == (entry(1),)
+
+
+def test_a_bomb_in_a_catalogue_is_stopped() -> None:
+    bomb = base64.b64encode(gzip.compress(b" " * 64_000_000)).decode()
+    tracemalloc.start()
+    try:
+        assert reread(json.dumps({**PUBLISHED, "catalog": f"1000:{bomb}"})).entries is None
+        assert reread(json.dumps({**PUBLISHED, "catalog": f"64000000:{bomb}"})).entries is None
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2_000_000
+
+
+@st.composite
+def spoiled(draw: st.DrawFn, text: str) -> str:
+    for _ in range(draw(st.integers(1, 3))):
+        start = draw(st.integers(0, len(text)))
+        end = draw(st.integers(start, min(len(text), start + draw(st.sampled_from([0, 1, 2, 40, 4000])))))
+        noise = st.text('09ab"{}[]:,=+/', max_size=4)
+        insert = draw(st.one_of(st.just(""), st.just(text[start:end] * 2), TEXTS, noise))
+        text = text[:start] + insert + text[end:]
+    return text
+
+
+ENTRIES_OF_TEXT = (entry(3), entry(2, ["a"]), entry(1, ["a"], issuer="did:key:z", signed=True))
+TEXT = write_pointer(pointer(*ENTRIES_OF_TEXT, generation=3))
+
+
+@given(spoiled(TEXT))
+@settings(unhurried, max_examples=4 * settings().max_examples)
+def test_a_spoiled_pointer_is_refused_or_of_this_label(text: str) -> None:
+    try:
+        at = reread(text)
+    except SnapshotCorrupt as error:
+        assert error.file == FILE  # noqa: PT017 - most of them are no error
+        return
+    assert at.label == LABEL
+    assert at.manifest_file == f"cmem.{LABEL}.{at.snapshot_id}.manifest.json"
+    assert at.entries is None or at.entries == ENTRIES_OF_TEXT
+    assert reread(write_pointer(at)).snapshot_id == at.snapshot_id
+
+
+@given(spoiled(json.dumps(GOOD)).map(lambda text: text.encode("utf-8", "surrogatepass")))
+@settings(unhurried, max_examples=4 * settings().max_examples)
+def test_a_spoiled_catalogue_is_none_or_has_entries(plain: bytes) -> None:
+    at = reread(json.dumps({**PUBLISHED, "catalog": packed(plain)}))
+    for each in at.entries or ():
+        assert isinstance(each.info, SnapshotInfo)
+        assert all(isinstance(name, str) for name in each.info.doc_names)
+        assert all(type(count) is int for count in (each.info.part_count, each.info.byte_size, each.info.stored_bytes))
+
+
+@unhurried
+@given(
+    st.fixed_dictionaries({"names": JSON_VALUES, "snapshots": JSON_VALUES | st.lists(JSON_VALUES | st.just(ROW))}),
+    st.integers(0, len(ROW) - 1),
+    JSON_VALUES,
+)
+def test_a_catalogue_of_anything_is_read_or_none(body: dict[str, Any], place: int, value: object) -> None:
+    row = [*ROW[:place], value, *ROW[place + 1 :]]
+    for content in (body, {**GOOD, **body, "snapshots": [row]}, {**GOOD, "snapshots": [row]}):
+        text = packed({"format": GOOD["format"], **content})
+        at = reread(json.dumps({**PUBLISHED, "catalog": text}))
+        assert at.entries is None or all(isinstance(each, Entry) for each in at.entries)
+
+
+def test_reading_a_full_catalogue_is_quick() -> None:
+    text = write_pointer(pointer(*[entry(number) for number in range(300)]))
+    begin = time.process_time()
+    reread(text)
+    assert time.process_time() - begin < 0.5
+
+
+# --- a pointer that went back ---
+
+
+def ids_of(at: Pointer) -> tuple[str, str | None]:
+    return at.snapshot_id, at.went_back_from
+
+
+def test_a_pointer_that_goes_back_says_from_where() -> None:
+    first, second, third = (f"2026010{day}T000000000000Z-00000{day}" for day in (1, 2, 3))
+
+    def move(at: Pointer, to: str) -> Pointer:
+        return reread(write_pointer(at.moved(to, updated_at=STAMP, entries=())))
+
+    at = Pointer(LABEL, third, STAMP, generation=3)
+    back = move(at, second)
+    assert ids_of(back) == (second, third)
+    assert ids_of(move(back, second)) == (second, third)
+    assert ids_of(move(back, first)) == (first, third)
+    # From where it stands again, there is nothing to explain.
+    assert ids_of(move(back, third)) == (third, None)
+    assert "went_back_from" not in raw(move(back, third))
+    assert ids_of(move(Pointer(LABEL, first, STAMP, generation=1), second)) == (second, None)
+    # What a pointer without a generation named is not proven.
+    assert ids_of(move(Pointer(LABEL, third, STAMP, went_back_from=third), first)) == (first, None)
+
+
+@pytest.mark.parametrize("given", [None, 7, "", "../x", ["a"], {}, "x" * 65])
+def test_where_a_pointer_came_from_is_an_id_or_nothing(given: object) -> None:
+    assert reread(json.dumps({**PUBLISHED, "went_back_from": given})).went_back_from is None

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+import re
+from typing import Any
+
+import pytest
+
+import colony_memory
+from colony_memory import exceptions
+from colony_memory._engine import store as _vault
+
+#: Name, bases, attributes: what callers catch and read. A change here is a change for them.
+TREE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "ColonyMemoryError": (("RuntimeError",), ()),
+    "SnapshotNotFound": (("ColonyMemoryError",), ()),
+    "SnapshotCorrupt": (("ColonyMemoryError", "ValueError"), ("file",)),
+    "UnsupportedFormat": (("SnapshotCorrupt",), ("file",)),
+    "UntrustedSnapshot": (("ColonyMemoryError", "ValueError"), ()),
+    "RollbackDetected": (("UntrustedSnapshot",), ()),
+    "QuotaExceeded": (("ColonyMemoryError",), ("needed", "available")),
+    "ConflictDetected": (("ColonyMemoryError",), ("theirs", "snapshot_id")),
+    "BackupUncertain": (("ColonyMemoryError",), ("snapshot_id",)),
+    "PruneIncomplete": (("ColonyMemoryError",), ("deleted", "failed")),
+    "VaultError": (("ColonyMemoryError",), ("status", "code", "retry_after")),
+    "VaultUnavailable": (("VaultError",), ("status", "code", "retry_after")),
+    "VaultDenied": (("VaultError",), ("status", "code", "retry_after")),
+    "RateLimited": (("VaultError",), ("status", "code", "retry_after")),
+}
+SAMPLES: dict[str, Any] = {
+    "file": "cmem.x.y.manifest.json",
+    "needed": 7,
+    "available": 5,
+    "theirs": "id-1",
+    "snapshot_id": "id-2",
+    "deleted": 3,
+    "failed": ("cmem.x.y.p0.json",),
+    "status": 429,
+    "code": "RATE_LIMIT",
+    "retry_after": 60.0,
+}
+
+
+def defined() -> dict[str, type[BaseException]]:
+    return {
+        name: kind
+        for name, kind in vars(exceptions).items()
+        if inspect.isclass(kind) and issubclass(kind, BaseException) and kind.__module__ == exceptions.__name__
+    }
+
+
+def make(name: str) -> Any:
+    attributes = TREE[name][1]
+    return getattr(exceptions, name)("what happened", **{key: SAMPLES[key] for key in attributes})
+
+
+def drawn() -> dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]]:
+    """The tree in the module's docstring: for each name the parent, further bases and attributes."""
+    assert exceptions.__doc__ is not None
+    out: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {}
+    above: list[str] = []
+    for line in exceptions.__doc__.splitlines():
+        found = re.fullmatch(r"    ([│├└─ ]*)([A-Za-z]+)(?:\(([A-Za-z…, ]+)\))?(.*)", line)
+        if found is None:
+            continue
+        stem, name, bases, tail = found.groups()
+        depth = len(stem) // 4
+        del above[depth:]
+        parent = above[-1] if above else ""
+        others = tuple(base for base in re.split(", ", bases or "") if base and base != "…")
+        out[name] = (parent, others, tuple(re.findall(r"\.([a-z_]+)", tail)))
+        above.append(name)
+    return out
+
+
+def test_the_tree_is_pinned() -> None:
+    kinds = defined()
+    assert {
+        name: tuple(base.__name__ for base in kind.__bases__)
+        for name, kind in kinds.items()
+        if issubclass(kind, exceptions.ColonyMemoryError)
+    } == {name: bases for name, (bases, _) in TREE.items()}
+    assert set(kinds) - set(TREE) == {"ColonyMemoryWarning"}
+    assert exceptions.ColonyMemoryWarning.__bases__ == (UserWarning,)
+
+
+def test_the_tree_is_the_one_in_the_docstring() -> None:
+    tree = drawn()
+    assert list(tree) == list(TREE)
+    for name, (parent, others, attributes) in tree.items():
+        bases, own = TREE[name]
+        assert ((parent, *others) if parent else others) == bases, name
+        inherited = TREE[parent][1] if parent else ()
+        assert (attributes or inherited) == own, name
+
+
+@pytest.mark.parametrize("name", TREE)
+def test_an_error_carries_its_message_and_attributes(name: str) -> None:
+    error = make(name)
+    assert str(error) == "what happened"
+    assert vars(error) == {key: SAMPLES[key] for key in TREE[name][1]}
+    assert isinstance(error, exceptions.ColonyMemoryError)
+    assert inspect.getdoc(type(error))
+
+
+@pytest.mark.parametrize("name", TREE)
+def test_attributes_are_keyword_only_and_documented(name: str) -> None:
+    kind, attributes = getattr(exceptions, name), TREE[name][1]
+    if attributes:
+        own = next(base for base in kind.__mro__ if "__init__" in vars(base))
+        parameters = list(inspect.signature(own.__init__).parameters.values())[2:]
+        assert [parameter.name for parameter in parameters] == list(attributes)
+        assert {parameter.kind for parameter in parameters} == {inspect.Parameter.KEYWORD_ONLY}
+        documented = re.findall(r"^    ([a-z_]+): ", inspect.getdoc(own) or "", re.MULTILINE)
+        assert documented == list(attributes)
+
+
+@pytest.mark.parametrize(
+    ("name", "empty"),
+    [
+        ("SnapshotCorrupt", {"file": None}),
+        ("QuotaExceeded", {"needed": None, "available": None}),
+        ("VaultError", {"status": None, "code": None, "retry_after": None}),
+        ("RateLimited", {"status": None, "code": None, "retry_after": None}),
+    ],
+)
+def test_what_is_not_known_is_none(name: str, empty: dict[str, None]) -> None:
+    assert vars(getattr(exceptions, name)("x")) == empty
+
+
+def test_files_that_are_left_are_a_tuple() -> None:
+    assert exceptions.PruneIncomplete("x", deleted=0, failed=["a", "b"]).failed == ("a", "b")
+    assert exceptions.ConflictDetected("x", theirs=None).snapshot_id is None
+
+
+@pytest.mark.parametrize("name", [*TREE, "ColonyMemoryWarning"])
+def test_every_error_is_a_public_name(name: str) -> None:
+    assert name in colony_memory.__all__
+    assert getattr(colony_memory, name) is getattr(exceptions, name)
+
+
+def test_errors_of_the_inside_are_caught_as_public_ones() -> None:
+    for kind, public in ((_vault.Unanswered, exceptions.VaultUnavailable), (_vault.Changed, exceptions.VaultError)):
+        assert issubclass(kind, public)
+        assert not hasattr(colony_memory, kind.__name__)
+
+
+def test_types_that_people_catch_today() -> None:
+    for name in ("SnapshotCorrupt", "UnsupportedFormat", "UntrustedSnapshot", "RollbackDetected"):
+        assert isinstance(make(name), ValueError)
+    for name in ("SnapshotNotFound", "QuotaExceeded", "VaultUnavailable"):
+        assert isinstance(make(name), RuntimeError)
+        assert not isinstance(make(name), (ValueError, OSError, LookupError))
+
+
+@pytest.mark.parametrize("name", TREE)
+def test_an_error_survives_copying_and_another_process(name: str) -> None:
+    error = make(name)
+    error.add = "a note of the caller's own"
+    for other in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+        assert type(other) is type(error)
+        assert (str(other), other.args, vars(other)) == (str(error), error.args, vars(error))

@@ -1,0 +1,287 @@
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from colony_memory._format import json as _json
+
+# A busy machine is no failure.
+unhurried = settings(deadline=None)
+
+# Halves of pairs on their own, next to each other and in both orders; what JSON escapes; and everything else.
+AWKWARD = '\ud800\udbff\udc00\udfff\ud83d\ude00😀\\"/\0\x1f\x7f\u2028\ufeff\r\nu0d8é項'
+CHARACTERS = st.one_of(st.sampled_from(AWKWARD), st.characters())
+TEXTS = st.text(CHARACTERS, max_size=12)
+DOCUMENTS = st.dictionaries(TEXTS, TEXTS, max_size=5)
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def reference(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def read_back(data: bytes) -> Any:
+    """As the reader of 0.1.1 does: ``json.loads`` of bytes."""
+    return json.loads(data)
+
+
+@unhurried
+@given(JSON_VALUES)
+def test_canonical_form_is_sorted_compact_and_plain(value: object) -> None:
+    text = reference(value)
+    try:
+        expected = text.encode("utf-8")
+    except UnicodeEncodeError:
+        assert read_back(_json.canonical(value)) == value
+    else:
+        assert _json.canonical(value) == expected
+
+
+@unhurried
+@given(TEXTS)
+@example("\ud83d\ude00")
+@example("\ud83d\ud83d\ude00\ude00")
+@example("\\\ud83d\\\ude00")
+@example("\\ud83d\ude00")
+@example("\ude00\ud83d")
+@example("\ud83d\\ude00")
+@example("😀\ude00\ud83d😀")
+@example("\ud800\udc00")
+@example("\udbff\udfff")
+def test_any_text_comes_back_from_canonical_form(text: str) -> None:
+    assert read_back(_json.canonical(text)) == text
+    assert json.loads(_json.canonical(text).decode("utf-8", "surrogatepass")) == text
+
+
+@unhurried
+@given(st.lists(TEXTS, min_size=2, max_size=2, unique=True))
+def test_different_texts_have_different_canonical_forms(texts: list[str]) -> None:
+    assert _json.canonical(texts[0]) != _json.canonical(texts[1])
+
+
+def test_a_lone_surrogate_is_written_as_its_escape() -> None:
+    assert _json.canonical("a\ud800b") == b'"a\\ud800b"'
+    assert _json.canonical("\udfff") == b'"\\udfff"'
+    assert _json.canonical("\ud83d\ude00") == b'"\\ud83d\xed\xb8\x80"'
+    assert _json.canonical("\ud800\udc00") == b'"\\ud800\xed\xb0\x80"'
+    assert _json.canonical("\ud800\ud800\udc00\udc00") == b'"\\ud800\\ud800\xed\xb0\x80\\udc00"'
+    assert _json.canonical("😀") == b'"\xf0\x9f\x98\x80"'
+
+
+def test_keys_are_sorted_by_code_point_and_not_by_utf_16() -> None:
+    assert _json.canonical({"\U0001f600": 1, "\uffff": 2, "Z": 3, "a": 4}) == '{"Z":3,"a":4,"\uffff":2,"😀":1}'.encode()
+
+
+def test_canonical_form_has_a_bound_on_depth() -> None:
+    value: list[Any] = []
+    for _ in range(200_000):
+        value = [value]
+    with pytest.raises(RecursionError):
+        _json.canonical(value)
+
+
+@unhurried
+@given(DOCUMENTS)
+def test_documents_are_written_in_canonical_form(documents: dict[str, str]) -> None:
+    if documents:
+        assert b"".join(_json.encode_documents(documents)) == _json.canonical(documents)
+
+
+@unhurried
+@given(DOCUMENTS)
+def test_any_documents_come_back(documents: dict[str, str]) -> None:
+    data = b"".join(_json.encode_documents(documents)) if documents else b"{}"
+    assert _json.decode_documents(data) == documents
+    assert read_back(data) == documents
+
+
+def test_documents_are_written_one_at_a_time() -> None:
+    pieces = list(_json.encode_documents({"b": "2", "a": "1"}))
+    assert pieces == [b'{"a":', b'"1"', b',"b":', b'"2"', b"}"]
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) != len(pairs):
+        raise ValueError("twice")
+    return dict(pairs)
+
+
+def accepted(data: bytes) -> dict[str, str] | None:
+    """What Python's own reader makes of it, None where that is not an object of texts with every name once."""
+    try:
+        value = json.loads(data.decode("utf-8", "surrogatepass"), object_pairs_hook=_pairs)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        return None
+    return value
+
+
+def decoded(data: bytes) -> dict[str, str] | None:
+    try:
+        return _json.decode_documents(data)
+    except ValueError:
+        return None
+
+
+ENCODED = st.one_of(
+    DOCUMENTS.map(lambda d: json.dumps(d).encode()),
+    DOCUMENTS.map(lambda d: json.dumps(d, indent="\t ").encode()),
+    DOCUMENTS.map(lambda d: reference(d).encode("utf-8", "surrogatepass")),
+    st.dictionaries(TEXTS, JSON_VALUES, max_size=2).map(lambda d: json.dumps(d).encode()),
+    JSON_VALUES.map(lambda value: json.dumps(value).encode()),
+)
+SPLICES = st.one_of(
+    st.binary(max_size=3),
+    st.sampled_from([b"{", b"}", b'"', b"\\", b":", b",", b" ", b"\n", b"\r", b"\t", b"\f", b"\v", b"\0", b"null"]),
+    st.sampled_from([b'"a":"b"', b',"a":"b"', b"\\u0061", b"\\ud83d", b"\\ude00", b"\\U0061", b"\\x61", b"'"]),
+    st.sampled_from([b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\xc0\x80", b"\xc2\xa0", b"\xff", b"/**/", b"[", b"]"]),
+)
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> bytes:
+    data = draw(ENCODED)
+    for _ in range(draw(st.integers(0, 3))):
+        start = draw(st.integers(0, len(data)))
+        end = draw(st.integers(start, min(len(data), start + 4)))
+        data = data[:start] + draw(SPLICES) + data[end:]
+    return data
+
+
+@unhurried
+@given(mutated())
+@example(b'{"a":"1","a":"2"}')
+@example(b'{"a":"1","\\u0061":"2"}')
+@example(b'{"\\ud83d\\ude00":"1","\xf0\x9f\x98\x80":"2"}')
+@example(b'{"a":"1",}')
+@example(b'{,"a":"1"}')
+@example(b'{"a":"1"}{"b":"2"}')
+@example(b" \r\n\t{ } \n")
+@example(b"")
+@example(b"{")
+@example(b'{"a"')
+@example(b'{"a":')
+@example(b'{"a":"\\"}')
+@example(b'{"a":"\n"}')
+@example(b'{"a":"b"\x0c}')
+@example(b'{"a":{"b":"c"}}')
+@example(b'["a"]')
+@example(b"{'a':'b'}")
+@example(b'{a:"b"}')
+@example(b'{"a":"\xff"}')
+@example(b'{"a\xc3":"\xa9"}')
+@example(b'\xef\xbb\xbf{"a":"b"}')
+@example(b'{"a":"\xed\xa0\xbd\xed\xb8\x80"}')
+@example(b'{"a":"\\ud83d\xed\xb8\x80"}')
+@example(b'{"a" :"1","b":"2"}')
+@example(b'{"a":"1" ,"b":"2","c":"3"}')
+@example(b'{"a":"1", "b":"2","c":"3"}')
+@example(b'{"a":"1":"2","b":"3"}')
+@example(b'{"a","b":"c"}')
+@example(b'{"a":"x\\",\\"y","b":"\\":\\""}')
+@example(b'{"\\":\\"":"\\",\\""}')
+@example(b'{"":"",":":",",",":":"}')
+@example(b'{"a":1,"b":"c"}')
+@example(b'{"a":x"b","c":"d"}')
+@example(b'{"a":"\n","b":"c"}')
+@example(b'{"a":"\xff","b":"c"}')
+def test_documents_are_read_exactly_where_python_reads_an_object_of_texts(data: bytes) -> None:
+    assert decoded(data) == accepted(data)
+
+
+@unhurried
+@given(st.text(CHARACTERS, max_size=8))
+def test_documents_in_another_encoding_are_refused(text: str) -> None:
+    data = json.dumps({"name": text}).encode("utf-16")
+    assert decoded(data) is None
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b'{"a":"1","a":"2"}', "document 'a' is there twice"),
+        (b"[]", "byte 0 should be '{'"),
+        (b'{"a" "b"}', "byte 5 should be ':'"),
+        (b'{"a":"b" "c"}', "byte 9 should be ','"),
+        (b'{"a":1}', "byte 5 should begin a string"),
+        (b'{"a":"b"}x', "there is more after the documents"),
+        (b"{}x", "there is more after the documents"),
+    ],
+)
+def test_a_refusal_says_where(data: bytes, what: str) -> None:
+    with pytest.raises(ValueError, match="^" + what.replace("{", r"\{")):
+        _json.decode_documents(data)
+
+
+def test_a_refusal_of_a_long_name_is_short() -> None:
+    name = "n" * 100_000
+    with pytest.raises(ValueError, match="is there twice") as caught:
+        _json.decode_documents(f'{{"{name}":"","{name}":""}}'.encode())
+    assert len(str(caught.value)) < 200
+
+
+def test_deep_nesting_in_documents_is_refused() -> None:
+    with pytest.raises(ValueError, match="byte 5 should begin a string"):
+        _json.decode_documents(b'{"a":' + b"[" * 1_000_000)
+
+
+@unhurried
+@given(TEXTS)
+def test_printable_names_are_encodable_and_keep_what_is(name: str) -> None:
+    shown = _json.printable(name)
+    shown.encode("utf-8")
+    if not any("\ud800" <= char <= "\udfff" for char in name):
+        assert shown == name
+    assert _json.printable(shown) == shown
+
+
+def test_printable_spells_lone_surrogates() -> None:
+    assert _json.printable("a\ud800é\ude00") == "a\\ud800é\\ude00"
+
+
+@unhurried
+@given(st.dictionaries(TEXTS, JSON_VALUES, max_size=4))
+def test_an_object_is_read_as_python_reads_it(value: dict[str, Any]) -> None:
+    text = json.dumps(value)
+    # A pair that json.dumps wrote as two escapes is read as one character, by every reader.
+    assert _json.load_object(text) == json.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "Expecting value"),
+        ("{", "Expecting property name"),
+        ("[]", "a JSON object was expected, not a list"),
+        ("null", "a JSON object was expected, not a NoneType"),
+        ('"x"', "a JSON object was expected, not a str"),
+        ('{"a":1,"a":1}', "a key is there twice"),
+        ('{"a":[{"b":1,"b":2}]}', "a key is there twice"),
+        ('{"a":1,"\\u0061":2}', "a key is there twice"),
+        ("{} {}", "Extra data"),
+        ("\ufeff{}", "BOM"),
+        ('{"a":' + "[" * 200_000, "nested too deeply"),
+        ('{"a":' * 200_000, "nested too deeply"),
+        ("[" * 200_000 + "]" * 200_000, "nested too deeply"),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_what_is_no_object_is_refused(text: str, what: str) -> None:
+    with pytest.raises(ValueError, match=what):
+        _json.load_object(text)
+
+
+@pytest.mark.skipif(not hasattr(sys, "get_int_max_str_digits"), reason="this Python reads numbers of any length")
+def test_a_number_that_is_too_long_is_refused() -> None:
+    with pytest.raises(ValueError, match="4300"):
+        _json.load_object('{"a":' + "9" * 5000 + "}")

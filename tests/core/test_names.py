@@ -1,0 +1,302 @@
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colony_memory._format import names
+
+# A busy machine is no failure.
+unhurried = settings(deadline=None)
+
+UTC = timezone.utc
+END = datetime.max.replace(tzinfo=UTC)
+MOMENTS = st.datetimes(timezones=st.just(UTC))
+TOKENS = st.text("0123456789abcdef", min_size=6, max_size=6)
+LABELS = st.text("abcxyz019_-", min_size=1, max_size=20)
+PLAIN = "ABCXYZabcxyz0189"
+IDS = st.builds(str.__add__, st.sampled_from(PLAIN), st.text(f"{PLAIN}_-", max_size=63))
+
+
+@pytest.mark.parametrize(
+    ("given_label", "usable"),
+    [
+        ("default", "default"),
+        ("Work", "work"),
+        ("  work\t\n", "work"),
+        ("\u2003Agent_7\u00a0", "agent_7"),
+        ("a-b_c", "a-b_c"),
+        ("_", "_"),
+        ("0", "0"),
+        ("latest", "latest"),
+        ("\N{KELVIN SIGN}", "k"),  # folding case is all that it needs
+        ("x" * 171, "x" * 171),
+    ],
+)
+def test_a_label_is_folded_in_case_and_outer_blanks(given_label: str, usable: str) -> None:
+    assert names.require_label(given_label) == usable
+    assert names.require_label(usable) == usable
+    assert names.sanitize_label(given_label) == usable
+
+
+@pytest.mark.parametrize(
+    ("label", "spelling"),
+    [
+        ("a b", "a-b"),
+        ("Work/Acme", "work-acme"),
+        ("-x-", "x"),
+        ("x-", "x"),
+        ("../../etc/passwd", "etc-passwd"),
+        ("work.acme", "work-acme"),
+        ("café", "caf"),
+        ("\N{LATIN CAPITAL LETTER I WITH DOT ABOVE}x", "i-x"),
+        ("a\nb", "a-b"),
+        ("a\0", "a"),
+        ("work项目", "work"),
+        ("ﬁle", "le"),
+    ],
+)
+def test_a_label_that_needs_more_is_refused_with_the_spelling_to_use(label: str, spelling: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"use {spelling!r} if that is what you mean")) as caught:
+        names.require_label(label)
+    assert repr(label) in str(caught.value)
+    assert names.require_label(spelling) == spelling
+    assert names.sanitize_label(label) == spelling
+
+
+@pytest.mark.parametrize("label", ["", " ", "项目甲", "---", "/", "Привет", "\ud800", "-Default-"])
+def test_a_label_without_a_spelling_never_becomes_the_default_one(label: str) -> None:
+    with pytest.raises(ValueError, match="give the label a name in those characters") as caught:
+        names.require_label(label)
+    assert "use 'default'" not in str(caught.value)
+    assert names.sanitize_label(label) == "default"
+
+
+@pytest.mark.parametrize("label", [None, 7, b"work", ["work"], True])
+def test_a_label_that_is_no_string_is_refused(label: object) -> None:
+    with pytest.raises(ValueError, match=f"label must be a string, not {type(label).__name__}"):
+        names.require_label(label)
+
+
+@pytest.mark.parametrize("length", [172, 300, 100_000])
+def test_a_label_that_no_file_name_holds_is_refused_briefly(length: int) -> None:
+    with pytest.raises(ValueError, match="too long") as caught:
+        names.require_label("l" * length)
+    assert len(str(caught.value)) < 200
+
+
+def test_the_longest_label_leaves_room_for_every_file() -> None:
+    label, longest_id = "x" * 171, "0" * 64
+    assert len(names.manifest_filename(label, longest_id)) == names.MAX_NAME
+    assert len(names.part_filename(label, longest_id, 999_999)) <= names.MAX_NAME
+
+
+@unhurried
+@given(st.text(st.characters()))
+def test_two_labels_share_a_stream_only_if_case_and_blanks_tell_them_apart(label: str) -> None:
+    try:
+        usable = names.require_label(label)
+    except ValueError:
+        return
+    assert usable == label.strip().lower() == names.sanitize_label(label)
+    assert re.fullmatch("[a-z0-9_-]+", usable)
+
+
+def test_no_label_is_the_default_one_as_with_0_1_1() -> None:
+    assert names.sanitize_label(None) == names.sanitize_label("") == "default"  # type: ignore[arg-type]
+
+
+@unhurried
+@given(st.text(st.characters()))
+def test_sanitized_labels_are_plain_and_stay_as_they_are(label: str) -> None:
+    folded = names.sanitize_label(label)
+    assert re.fullmatch("[a-z0-9_-]+", folded)
+    assert names.sanitize_label(folded) == folded
+
+
+@unhurried
+@given(IDS)
+def test_plain_ids_are_taken_as_they_are(snapshot_id: str) -> None:
+    assert names.require_id(snapshot_id) is snapshot_id
+
+
+@pytest.mark.parametrize(
+    "snapshot_id",
+    ["", "-a", "_a", "a.b", "a/b", "../a", "a b", "a\n", "a\0", "é", "\u0661", "a" * 65, None, 7, b"a", ["a"]],
+)
+def test_what_is_no_plain_id_is_refused(snapshot_id: object) -> None:
+    with pytest.raises(ValueError, match="is not a snapshot id") as caught:
+        names.require_id(snapshot_id)
+    assert repr(snapshot_id) in str(caught.value)
+
+
+def test_an_id_tells_its_time() -> None:
+    assert names.id_time("20260102T030405000006Z-abcdef") == datetime(2026, 1, 2, 3, 4, 5, 6, UTC)
+
+
+@pytest.mark.parametrize(
+    "snapshot_id",
+    [
+        "",
+        "abc",
+        "20260102T030405000006Z",
+        "20260102T030405000006Z-abcde",
+        "20260102T030405000006Z-ABCDEF",
+        "20260102T030405000006Z-abcdef\n",
+        " 20260102T030405000006Z-abcdef",
+        "20260102T030405Z-abcdef",
+        "20261302T030405000006Z-abcdef",
+        "20260230T030405000006Z-abcdef",
+        "20260102T240405000006Z-abcdef",
+        "20260102T030460000006Z-abcdef",
+        "00000102T030405000006Z-abcdef",
+        "\u0662\u0660\u0662\u06660102T030405000006Z-abcdef",
+    ],
+)
+def test_an_id_of_another_form_has_no_time(snapshot_id: str) -> None:
+    assert names.id_time(snapshot_id) is None
+    assert names.id_order(snapshot_id) < names.id_order("10000101T000000000000Z-000000")
+
+
+@unhurried
+@given(MOMENTS, TOKENS)
+def test_a_new_id_has_the_time_that_it_was_made(moment: datetime, token: str) -> None:
+    snapshot_id = names.new_id(moment, token, [])
+    assert names.id_time(snapshot_id) == moment
+    assert names.require_id(snapshot_id).endswith(f"-{token}")
+
+
+@unhurried
+@given(st.lists(st.tuples(MOMENTS, TOKENS), min_size=2, max_size=6))
+def test_plain_order_of_ids_is_order_of_time(made: list[tuple[datetime, str]]) -> None:
+    ids = [names.new_id(moment, token, []) for moment, token in made]
+    by_time = sorted(ids, key=lambda snapshot_id: (names.id_time(snapshot_id), snapshot_id[-6:]))
+    assert sorted(ids) == by_time == sorted(ids, key=names.id_order)
+
+
+@unhurried
+@given(
+    st.lists(st.tuples(MOMENTS.filter(lambda m: m < END - timedelta(hours=1)), TOKENS), max_size=8),
+    MOMENTS,
+    TOKENS,
+    st.lists(IDS, max_size=3),
+)
+def test_a_new_id_is_later_than_every_one_seen(
+    seen: list[tuple[datetime, str]], now: datetime, token: str, others: list[str]
+) -> None:
+    ids = [names.new_id(moment, tail, []) for moment, tail in seen]
+    ids += [other for other in others if names.id_time(other) is None]
+    made = names.new_id(now, token, ids)
+    time = names.id_time(made)
+    assert time is not None
+    assert time >= now
+    assert all(names.id_order(made) > names.id_order(other) for other in ids)
+    latest = max((moment for moment, _ in seen), default=None)
+    assert time == (now if latest is None or latest < now else latest + timedelta(microseconds=1))
+
+
+def test_a_clock_that_goes_back_never_takes_ids_back() -> None:
+    now, ids = datetime(2026, 5, 1, 12, tzinfo=UTC), []
+    for step in range(50):
+        ids.append(names.new_id(now - timedelta(hours=step), f"{step:06x}", reversed(ids)))
+    assert ids == sorted(ids)
+    assert names.id_time(ids[-1]) == now + timedelta(microseconds=49)
+
+
+def test_an_id_from_the_future_is_followed_by_its_successor() -> None:
+    future = names.new_id(datetime(2999, 12, 31, 23, 59, 59, 999_999, UTC), "ffffff", [])
+    assert names.new_id(datetime(2026, 1, 1, tzinfo=UTC), "000000", [future]) == "30000101T000000000000Z-000000"
+
+
+def test_an_id_at_the_end_of_time_is_passed_over() -> None:
+    end = names.new_id(END, "abcdef", [])
+    assert end == "99991231T235959999999Z-abcdef"
+    assert names.new_id(datetime(2026, 1, 1, tzinfo=UTC), "000000", [end]) == "20260101T000000000000Z-000000"
+    assert names.id_time(names.new_id(END, "000000", [end])) == END
+
+
+def test_a_time_in_another_zone_is_written_in_utc() -> None:
+    here = timezone(timedelta(hours=5, minutes=45))
+    assert names.new_id(datetime(2026, 1, 1, tzinfo=here), "abcdef", []) == "20251231T181500000000Z-abcdef"
+
+
+@unhurried
+@given(LABELS.map(names.sanitize_label), IDS, st.integers(0, 999_999))
+def test_reading_a_file_name_undoes_writing_it(label: str, snapshot_id: str, seq: int) -> None:
+    manifest, part = names.manifest_filename(label, snapshot_id), names.part_filename(label, snapshot_id, seq)
+    pointer = names.latest_filename(label)
+    assert names.read_filename(manifest) == (label, snapshot_id, None)
+    assert names.read_filename(part) == names.VaultFile(label=label, snapshot_id=snapshot_id, seq=seq)
+    assert names.read_filename(pointer) == (label, None, None)
+    assert all(map(names.is_cortex_file, (manifest, part, pointer)))
+
+
+def test_file_names_are_those_of_the_format() -> None:
+    assert names.manifest_filename("Work", "id-1") == "cmem.work.id-1.manifest.json"
+    assert names.part_filename("Work", "id-1", 12) == "cmem.work.id-1.p12.json"
+    assert names.latest_filename("Work") == "cmem.work.latest.json"
+
+
+@pytest.mark.parametrize(
+    "filename",
+    [
+        "",
+        "MEMORY.md",
+        "cmem.json",
+        "cmem..latest.json",
+        "cmem.a.json",
+        "cmem.a..manifest.json",
+        "cmem.a.b.json",
+        "cmem.a.b.p.json",
+        "cmem.a.b.p01.json",
+        "cmem.a.b.p-1.json",
+        "cmem.a.b.p+1.json",
+        "cmem.a.b.p1_0.json",
+        "cmem.a.b.p1.5.json",
+        "cmem.a.b.p1000000.json",
+        "cmem.a.b.p\u0661.json",
+        "cmem.a.b.P0.json",
+        "cmem.a.b.manifest.json\n",
+        "\ncmem.a.b.manifest.json",
+        "cmem.a.latest.json\n",
+        "cmem.a.latest.JSON",
+        "cmem.a.b.c.manifest.json",
+        "cmem.A.b.manifest.json",
+        "cmem.a b.c.manifest.json",
+        "cmem.a.b c.manifest.json",
+        "cmem.a/b.c.manifest.json",
+        "cmem.a.b.manifest.json.bak",
+        "cmem.a.b.manifest.md",
+        "Cmem.a.b.manifest.json",
+        "notes/cmem.a.b.manifest.json",
+        "cmem.é.b.manifest.json",
+    ],
+)
+def test_other_names_are_not_of_the_format(filename: str) -> None:
+    assert names.read_filename(filename) is None
+
+
+@unhurried
+@given(st.text("cmemlatspi01.-_json\n/", max_size=40).map(lambda tail: f"cmem.{tail}"))
+def test_a_name_that_is_read_is_the_one_that_would_be_written(filename: str) -> None:
+    file = names.read_filename(filename)
+    if file is None:
+        return
+    label, snapshot_id, seq = file
+    if snapshot_id is None:
+        assert filename == f"cmem.{label}.latest.json"
+    elif seq is None:
+        assert filename == f"cmem.{label}.{snapshot_id}.manifest.json"
+    else:
+        assert filename == f"cmem.{label}.{snapshot_id}.p{seq}.json"
+
+
+@pytest.mark.parametrize(
+    ("filename", "ours"),
+    [("cmem.x.json", True), ("cmem.anything", False), ("x.json", False), ("cmem.x.json\n", False)],
+)
+def test_a_file_of_this_package_is_told_by_both_ends(filename: str, ours: bool) -> None:
+    assert names.is_cortex_file(filename) is ours

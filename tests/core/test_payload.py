@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import sys
+import tracemalloc
+import zlib
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colony_memory._format import payload as _payload
+
+# A busy machine is no failure.
+unhurried = settings(deadline=None)
+
+
+def encode(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def cut(text: str, places: list[int]) -> list[str]:
+    """The text in slices, some of them empty."""
+    places = sorted(place % (len(text) + 1) for place in places)
+    edges = [0, *places, len(text)]
+    return [text[start:end] for start, end in pairwise(edges)]
+
+
+@unhurried
+@given(st.lists(st.binary(max_size=200), max_size=6), st.lists(st.integers(0, 10_000), max_size=6))
+def test_any_bytes_come_back_however_they_are_cut(pieces: list[bytes], places: list[int]) -> None:
+    plain = b"".join(pieces)
+    packed = _payload.pack(pieces)
+    assert packed.size == len(plain)
+    assert packed.sha256 == _payload.sha256(plain) == "sha256:" + hashlib.sha256(plain).hexdigest()
+    assert _payload.unpack(cut(packed.blob, places), size=len(plain)) == plain
+
+
+@unhurried
+@given(st.binary(max_size=300))
+def test_what_is_packed_is_one_plain_gzip_member(plain: bytes) -> None:
+    data = base64.b64decode(_payload.pack([plain]).blob, validate=True)
+    assert gzip.decompress(data) == plain
+    unpacker = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    unpacker.decompress(data)
+    assert unpacker.eof
+    assert unpacker.unused_data == b""
+
+
+def test_packing_is_the_same_every_time() -> None:
+    assert _payload.pack([b"ab", b"c"]) == _payload.pack([b"abc"])
+
+
+@unhurried
+@given(st.lists(st.binary(max_size=50), min_size=1, max_size=5), st.data())
+def test_several_members_with_zeros_between_are_read(members: list[bytes], data: st.DataObject) -> None:
+    stream = b""
+    for member in members:
+        stream += gzip.compress(member) + b"\0" * data.draw(st.integers(0, 20))
+    places = data.draw(st.lists(st.integers(0, 10_000), max_size=5))
+    plain = b"".join(members)
+    assert _payload.unpack(cut(encode(stream), places), size=len(plain)) == plain == gzip.decompress(stream)
+
+
+def test_zeros_before_the_first_member_are_refused() -> None:
+    with pytest.raises(ValueError, match="the gzip stream is damaged"):
+        _payload.unpack([encode(b"\0" + gzip.compress(b"x"))], size=1)
+
+
+@pytest.mark.parametrize("tail", [b"xx", b"garbage", b"\0\0garbage", b"\x1f\x8b\x07\0\0\0\0\0\0\0"])
+def test_anything_else_after_a_member_is_refused(tail: bytes) -> None:
+    with pytest.raises(ValueError, match="the gzip stream is damaged"):
+        _payload.unpack([encode(gzip.compress(b"x") + tail)], size=1)
+
+
+@pytest.mark.parametrize("tail", [b"x", b"\x1f", b"\x1f\x8b", b"\0\x1f\x8b\x08\0"])
+def test_a_member_that_only_begins_is_cut_short(tail: bytes) -> None:
+    with pytest.raises(ValueError, match="the gzip stream is cut short"):
+        _payload.unpack([encode(gzip.compress(b"x") + tail)], size=1)
+
+
+def test_a_stream_cut_anywhere_is_refused() -> None:
+    plain = b"some text, " * 20
+    stream = base64.b64decode(_payload.pack([plain]).blob)
+    for end in range(len(stream)):
+        with pytest.raises(ValueError, match="cut short"):
+            _payload.unpack([encode(stream[:end])], size=len(plain))
+
+
+@pytest.mark.parametrize("chunks", [[], [""], ["", ""]])
+def test_nothing_is_no_gzip_stream(chunks: list[str]) -> None:
+    with pytest.raises(ValueError, match="the gzip stream is cut short"):
+        _payload.unpack(chunks, size=0)
+
+
+def test_a_changed_byte_never_gives_other_bytes() -> None:
+    plain = b"some text, " * 20
+    stream = base64.b64decode(_payload.pack([plain]).blob)
+    refused = 0
+    for place in range(len(stream)):
+        for flip in (0x01, 0x80, 0xFF):
+            changed = bytearray(stream)
+            changed[place] ^= flip
+            try:
+                assert _payload.unpack([encode(bytes(changed))], size=len(plain)) == plain
+            except ValueError:
+                refused += 1
+    # Of the ten bytes of a gzip header six say nothing of the content.
+    assert refused >= 3 * (len(stream) - 7)
+
+
+@pytest.mark.parametrize("off", [-1, 1, 10**6])
+@pytest.mark.parametrize("plain", [b"x", b"text " * 50_000])
+def test_another_size_than_the_declared_one_is_refused(plain: bytes, off: int) -> None:
+    packed = _payload.pack([plain])
+    what = "there is more than the" if off < 0 else f"there are {len(plain)} bytes, not the {len(plain) + off}"
+    with pytest.raises(ValueError, match=what):
+        _payload.unpack([packed.blob], size=len(plain) + off)
+
+
+def test_no_bytes_at_all_may_be_declared() -> None:
+    assert _payload.unpack([_payload.pack([]).blob], size=0) == b""
+    with pytest.raises(ValueError, match="more than the 0 bytes"):
+        _payload.unpack([_payload.pack([b"x"]).blob], size=0)
+
+
+def test_a_bomb_is_stopped_at_the_declared_size() -> None:
+    bomb = encode(gzip.compress(b"\0" * 64_000_000))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="there is more than the 1000 bytes"):
+            _payload.unpack([bomb], size=1000)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_000_000
+
+
+def test_a_bomb_of_many_members_is_stopped_too() -> None:
+    member = gzip.compress(b"\0" * 1_000_000)
+    bomb = encode(member * 50)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="there is more than the 1500000 bytes"):
+            _payload.unpack([bomb], size=1_500_000)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 6_000_000
+
+
+def test_a_thousand_members_are_read_and_no_more() -> None:
+    member = gzip.compress(b"a")
+    assert _payload.unpack([encode(member * 1000)], size=1000) == b"a" * 1000
+    with pytest.raises(ValueError, match="too many gzip members"):
+        _payload.unpack([encode(member * 1001)], size=1001)
+    with pytest.raises(ValueError, match="too many gzip members"):
+        _payload.unpack([encode(gzip.compress(b"") * 1001)], size=0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda blob: blob[:8] + "=" + blob[8:],
+        lambda blob: blob[:8] + "====" + blob[8:],
+        lambda blob: blob[:8] + "QQ==" + blob[8:],
+        lambda blob: blob[:8] + "\n" + blob[8:],
+        lambda blob: blob[:8] + " " + blob[8:],
+        lambda blob: blob + "\n",
+        lambda blob: " " + blob,
+        lambda blob: blob + "=",
+        lambda blob: blob + "====",
+        lambda blob: blob.rstrip("="),
+        lambda blob: blob[:-1],
+        lambda blob: blob[1:],
+        lambda blob: "-" + blob[1:],
+        lambda blob: "_" + blob[1:],
+        lambda blob: blob[:8] + "é" + blob[9:],
+        lambda blob: blob[:8] + "\ud800" + blob[9:],
+        lambda blob: blob[:8] + "\u0660" + blob[9:],
+        lambda blob: blob[:8] + "\0" + blob[9:],
+    ],
+)
+@pytest.mark.parametrize("places", [[], [8], [9], [3, 8, 11], list(range(64))])
+def test_anything_but_plain_base64_is_refused(change: object, places: list[int]) -> None:
+    blob = _payload.pack([b"xy"]).blob
+    assert blob.endswith("==")
+    with pytest.raises(ValueError, match=r"base64|ASCII|gzip"):
+        _payload.unpack(cut(change(blob), places), size=2)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    "tail", [["AAAA"], ["", "AAAA"], ["", "", "", "A", "AAA"], ["=", "AAAA"], ["A", "A", "A", "A"], ["AA=="]]
+)
+def test_nothing_may_follow_the_padding(tail: list[str]) -> None:
+    blob = _payload.pack([b"xy"]).blob
+    with pytest.raises(ValueError, match="base64"):
+        _payload.unpack([blob, *tail], size=2)
+
+
+def test_chunks_are_taken_one_at_a_time() -> None:
+    """What is wrong at the beginning is told without reading to the end."""
+    taken = []
+
+    def chunks() -> object:
+        for number, chunk in enumerate([encode(b"no gzip at all!!"), "AAAA", "AAAA"]):
+            taken.append(number)
+            yield chunk
+
+    with pytest.raises(ValueError, match="damaged"):
+        _payload.unpack(chunks(), size=10)  # type: ignore[arg-type]
+    assert taken == [0]
+
+
+@pytest.mark.parametrize("size", [2**30, 2**31, 2**62, sys.maxsize - 1, sys.maxsize, 2**63, 2**64, 10**100])
+def test_a_declared_size_beyond_all_memory_is_another_one(size: int) -> None:
+    with pytest.raises(ValueError, match=f"there are 2 bytes, not the {size}"):
+        _payload.unpack([_payload.pack([b"xy"]).blob], size=size)
+
+
+def test_decompressing_in_several_goes_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_payload, "_PIECE", 7)
+    plain = b"some text, " * 1000
+    packed = _payload.pack([plain])
+    assert _payload.unpack(cut(packed.blob, [9, 40]), size=len(plain)) == plain
+    with pytest.raises(ValueError, match="there is more than"):
+        _payload.unpack([packed.blob], size=len(plain) - 1)
+    with pytest.raises(ValueError, match="there are"):
+        _payload.unpack([packed.blob], size=len(plain) + 1)

@@ -1,0 +1,351 @@
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from timelines import DAY, NOW, RULES, TIMELINES, UTC, at, unhurried
+
+from colony_memory._format.names import id_time
+from colony_memory.retention import (
+    PrunePlan,
+    Retention,
+    before_shrink,
+    created,
+    newest_first,
+    plan,
+    read_stamp,
+)
+from colony_memory.snapshot import SnapshotInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def kept(infos: Iterable[SnapshotInfo], *, now: datetime = NOW, head: str | None = None, **rules: Any) -> list[str]:
+    """Times of what stays, newest first, as ``MM-DD hh:mm``."""
+    made = plan(infos, retention=Retention(**rules), now=now, head=head)
+    return [f"{created(info):%m-%d %H:%M}" for info in made.keep]
+
+
+def days(*texts: str) -> list[SnapshotInfo]:
+    return [at(text) for text in texts]
+
+
+# --- the policy ---
+
+
+def test_a_retention_without_a_rule_is_refused() -> None:
+    with pytest.raises(ValueError, match="would remove everything: give at least one"):
+        Retention()
+
+
+@pytest.mark.parametrize("rule", ["last", "hourly", "daily", "weekly", "monthly", "yearly"])
+@pytest.mark.parametrize("value", [-1, 1.0, "3", True, DAY])
+def test_a_rule_is_a_count(rule: str, value: object) -> None:
+    with pytest.raises(ValueError, match=f"keep_{rule}=.* must not be negative, and a count"):
+        Retention(**{f"keep_{rule}": value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [-timedelta(microseconds=1), 7, 7.0, "7d"])
+def test_keep_within_is_a_span(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"keep_within=.* must not be negative, and a timedelta"):
+        Retention(keep_within=value)
+
+
+def test_zero_is_a_rule() -> None:
+    assert Retention(keep_last=0).keep_last == 0
+    assert Retention(keep_within=timedelta(0)).keep_within == timedelta(0)
+    with pytest.raises(FrozenInstanceError):
+        Retention(keep_last=1).keep_last = 2  # type: ignore[misc]
+
+
+# --- times ---
+
+
+@pytest.mark.parametrize(
+    ("stamp", "moment"),
+    [
+        ("2026-06-15T12:00:00Z", NOW),
+        ("2024-02-29T23:59:59Z", datetime(2024, 2, 29, 23, 59, 59, tzinfo=UTC)),
+        ("", None),
+        ("2026-06-15", None),
+        ("2026-06-15T12:00:00", None),
+        ("2026-06-15T12:00:00+00:00", None),
+        ("2026-06-15T12:00:00.5Z", None),
+        ("2025-02-29T12:00:00Z", None),
+        ("2026-06-15T25:00:00Z", None),
+        ("2026-06-15T12:00:00Z\n", None),
+        ("yesterday", None),
+        ("\ud800", None),
+    ],
+)
+def test_stamps_are_read(stamp: str, moment: datetime | None) -> None:
+    assert read_stamp(stamp) == moment
+
+
+def test_a_snapshot_without_a_readable_time_has_that_of_its_id() -> None:
+    assert created(at(NOW, made="garbled")) == NOW
+    bare = SnapshotInfo("no-time", "work", "", [], 1, 1, "sha256:")
+    assert created(bare) == datetime.min.replace(tzinfo=UTC)
+
+
+def test_order_is_that_of_ids_and_not_of_clocks() -> None:
+    older, newer = at(NOW - DAY, made="2026-12-31T00:00:00Z"), at(NOW, made="2020-01-01T00:00:00Z")
+    odd = SnapshotInfo("zzz-no-time", "work", "2026-12-31T00:00:00Z", [], 1, 1, "sha256:")
+    assert newest_first([odd, older, newer]) == [newer, older, odd]
+
+
+# --- each rule on a timeline ---
+
+
+def test_keep_last() -> None:
+    infos = days("2026-06-10", "2026-06-12", "2026-06-11", "2026-06-14", "2026-06-13")
+    assert kept(infos, keep_last=2) == ["06-14 00:00", "06-13 00:00"]
+    assert kept(infos, keep_last=5) == kept(infos, keep_last=100)
+    assert kept(infos, keep_last=0) == ["06-14 00:00"]
+    assert kept([], keep_last=2) == []
+
+
+def test_keep_hourly_has_the_newest_of_each_hour_in_utc() -> None:
+    infos = days(
+        "2026-06-14T22:59:59", "2026-06-14T23:00", "2026-06-14T23:59:59", "2026-06-15T00:00", "2026-06-15T00:30"
+    )
+    assert kept(infos, keep_hourly=3) == ["06-15 00:30", "06-14 23:59", "06-14 22:59"]
+    assert kept(infos, keep_hourly=2) == ["06-15 00:30", "06-14 23:59"]
+
+
+def test_the_same_hour_of_another_day_is_another_hour() -> None:
+    assert kept(days("2026-06-13T07:00", "2026-06-14T07:00"), keep_hourly=9) == ["06-14 07:00", "06-13 07:00"]
+
+
+def test_keep_daily_counts_days_that_have_one() -> None:
+    infos = days("2026-05-01", "2026-06-01T00:00", "2026-06-01T23:59:59", "2026-06-10T08:00", "2026-06-10T09:00")
+    assert kept(infos, keep_daily=2) == ["06-10 09:00", "06-01 23:59"]
+    assert kept(infos, keep_daily=3) == ["06-10 09:00", "06-01 23:59", "05-01 00:00"]
+
+
+def test_days_are_in_utc_wherever_the_clock_is() -> None:
+    there = timezone(timedelta(hours=-9))
+    infos = days("2026-06-14T23:30", "2026-06-15T00:30")  # one evening there
+    assert kept(infos, keep_daily=7, now=NOW.astimezone(there)) == ["06-15 00:30", "06-14 23:30"]
+
+
+def test_keep_weekly_goes_by_iso_weeks() -> None:
+    # Monday 2024-12-30 begins the first week of 2025; Sunday 2027-01-03 ends week 53 of 2026.
+    infos = days("2024-12-29", "2024-12-30", "2024-12-31", "2025-01-01", "2025-01-05", "2025-01-06")
+    assert kept(infos, keep_weekly=9) == ["01-06 00:00", "01-05 00:00", "12-29 00:00"]
+    later = datetime(2027, 2, 1, tzinfo=UTC)
+    infos = days("2026-12-27", "2026-12-28", "2026-12-31", "2027-01-01", "2027-01-03", "2027-01-04")
+    assert kept(infos, now=later, keep_weekly=9) == ["01-04 00:00", "01-03 00:00", "12-27 00:00"]
+
+
+def test_the_same_week_of_another_year_is_another_week() -> None:
+    assert kept(days("2025-06-11", "2026-06-10"), keep_weekly=2) == ["06-10 00:00", "06-11 00:00"]
+
+
+def test_keep_monthly_and_yearly() -> None:
+    infos = days("2024-01-31", "2024-12-31T23:59", "2025-01-01", "2025-06-01", "2026-05-31", "2026-06-01", "2026-06-02")
+    assert kept(infos, keep_monthly=3) == ["06-02 00:00", "05-31 00:00", "06-01 00:00"]
+    assert kept(infos, keep_yearly=3) == ["06-02 00:00", "06-01 00:00", "12-31 23:59"]
+    assert kept(infos, keep_yearly=2) == ["06-02 00:00", "06-01 00:00"]
+
+
+def test_keep_within_is_measured_from_now_and_includes_its_end() -> None:
+    infos = [at(NOW - timedelta(hours=hours)) for hours in (0, 23, 24, 25, 48)]
+    assert len(kept(infos, keep_within=DAY)) == 3
+    assert len(kept(infos, keep_within=timedelta(0))) == 1
+    assert len(kept(infos, keep_within=timedelta.max)) == 5
+
+
+def test_a_snapshot_stays_if_any_rule_keeps_it() -> None:
+    infos = [at(NOW - timedelta(hours=hours)) for hours in range(24 * 40)]
+    made = plan(
+        infos, retention=Retention(keep_last=3, keep_daily=4, keep_monthly=2, keep_within=timedelta(hours=2)), now=NOW
+    )
+    shown = {f"{created(info):%m-%d %H:%M}": made.reasons[info.snapshot_id] for info in made.keep}
+    assert shown == {
+        "06-15 12:00": ("last", "daily", "monthly", "within", "newest"),
+        "06-15 11:00": ("last", "within"),
+        "06-15 10:00": ("last", "within"),
+        "06-14 23:00": ("daily",),
+        "06-13 23:00": ("daily",),
+        "06-12 23:00": ("daily",),
+        "05-31 23:00": ("monthly",),
+    }
+    assert len(made.remove) == len(infos) - 7
+    assert all(made.reasons[info.snapshot_id] == () for info in made.remove)
+
+
+def test_more_than_one_rule_of_a_kind_may_keep_one_snapshot() -> None:
+    only = at(NOW)
+    every = {f"keep_{name}": 1 for name in ("last", "hourly", "daily", "weekly", "monthly", "yearly")}
+    made = plan([only], retention=Retention(**every, keep_within=DAY), now=NOW, head=only.snapshot_id)  # type: ignore[arg-type]
+    assert made.reasons == {
+        only.snapshot_id: (
+            "last", "hourly", "daily", "weekly", "monthly", "yearly", "within", "newest", "latest",
+        )
+    }  # fmt: skip
+
+
+# --- what stays whatever the rules say ---
+
+
+def test_the_newest_and_the_one_that_the_pointer_names_stay() -> None:
+    infos = days("2020-01-01", "2020-01-02", "2020-01-03")
+    made = plan(infos, retention=Retention(keep_last=0), now=NOW, head=infos[0].snapshot_id)
+    assert [info.snapshot_id for info in made.keep] == [infos[2].snapshot_id, infos[0].snapshot_id]
+    assert made.reasons[infos[0].snapshot_id] == ("latest",)
+    assert made.reasons[infos[2].snapshot_id] == ("newest",)
+    assert made.remove == (infos[1],)
+
+
+def test_a_pointer_to_nothing_keeps_nothing() -> None:
+    infos = days("2020-01-01", "2020-01-02")
+    made = plan(infos, retention=Retention(keep_last=1), now=NOW, head="gone")
+    assert made.keep == (infos[1],)
+    assert "gone" not in made.reasons
+
+
+def test_a_snapshot_from_the_future_is_set_apart_and_takes_nobodys_place() -> None:
+    real = days("2026-06-13", "2026-06-14")
+    future = days("2026-06-16", "2030-01-01")
+    for rules in ({"keep_last": 2}, {"keep_daily": 2}, {"keep_within": 3 * DAY}):
+        made = plan([*real, *future], retention=Retention(**rules), now=NOW)  # type: ignore[arg-type]
+        assert made.remove == ()
+        assert {made.reasons[info.snapshot_id][0] for info in future} == {"future"}
+    assert kept([*real, *future], keep_last=1) == ["01-01 00:00", "06-16 00:00", "06-14 00:00"]
+
+
+def test_clocks_of_two_hosts_may_differ_a_little() -> None:
+    near, far = at(NOW + timedelta(minutes=10)), at(NOW + timedelta(minutes=10, seconds=1))
+    made = plan([near, far], retention=Retention(keep_last=1), now=NOW)
+    assert made.reasons[near.snapshot_id] == ("last", "newest")
+    assert made.reasons[far.snapshot_id] == ("future",)
+
+
+def test_a_snapshot_in_flight_is_set_apart_and_takes_nobodys_place() -> None:
+    infos = days("2026-06-13", "2026-06-14", "2026-06-15")
+    flying = infos[2].snapshot_id
+    made = plan(infos, retention=Retention(keep_last=1), now=NOW, in_flight={flying, "other"})
+    assert made.keep == (infos[2], infos[1])
+    assert made.reasons[flying] == ("in-flight",)
+    assert made.reasons[infos[1].snapshot_id] == ("last", "newest")
+    assert made.remove == (infos[0],)
+
+
+def test_the_newest_real_one_stays_beside_one_that_is_set_apart() -> None:
+    real, future, flying = at(NOW - 40 * DAY), at(NOW + 900 * DAY), at(NOW)
+    for retention in (Retention(keep_within=7 * DAY), Retention(keep_last=0)):
+        assert real in plan([real, future], retention=retention, now=NOW).keep
+        made = plan([real, flying], retention=retention, now=NOW, in_flight=[flying.snapshot_id])
+        assert real in made.keep
+
+
+def test_a_snapshot_with_an_id_from_the_future_and_a_time_that_is_right_counts() -> None:
+    """After a clock that was ahead, ids go on from where it was."""
+    infos = [at("2030-01-01", made="2026-06-14T00:00:00Z"), at("2026-06-13")]
+    made = plan(infos, retention=Retention(keep_last=1), now=NOW)
+    assert made.keep == (infos[0],)
+    assert made.reasons[infos[0].snapshot_id] == ("last", "newest")
+
+
+def test_equal_neighbours_are_counted_once() -> None:
+    infos = [at(NOW - n * DAY, text=text) for n, text in enumerate("aabbbac")]
+    made = plan(infos, retention=Retention(keep_last=3), now=NOW)
+    assert made.keep == (infos[0], infos[2], infos[5])
+    assert plan(infos, retention=Retention(keep_last=9), now=NOW).keep == (infos[0], infos[2], infos[5], infos[6])
+
+
+def test_the_same_text_of_another_issuer_is_not_equal() -> None:
+    infos = [at(NOW, text="a", issuer="me"), at(NOW - DAY, text="a"), at(NOW - 2 * DAY, text="a")]
+    assert plan(infos, retention=Retention(keep_last=2), now=NOW).keep == tuple(infos[:2])
+
+
+def test_an_equal_neighbour_that_the_pointer_names_stays() -> None:
+    infos = [at(NOW - n * DAY, text="a") for n in range(3)]
+    made = plan(infos, retention=Retention(keep_last=3), now=NOW, head=infos[1].snapshot_id)
+    assert made.keep == tuple(infos[:2])
+
+
+def test_a_plan_is_true_where_something_goes() -> None:
+    infos = days("2026-06-13", "2026-06-14")
+    assert plan(infos, retention=Retention(keep_last=1), now=NOW)
+    assert not plan(infos, retention=Retention(keep_last=2), now=NOW)
+    assert not PrunePlan((), (), {}, unread=("x",))
+    assert PrunePlan((), (), {}, orphans=("x",))
+
+
+# --- for any timeline ---
+
+
+@unhurried
+@given(TIMELINES, RULES, st.integers(0, 30), st.booleans())
+def test_a_plan_parts_what_is_there_and_never_keeps_nothing(
+    infos: list[SnapshotInfo], retention: Retention, pointed: int, keep_shrunk: bool
+) -> None:
+    head = infos[pointed].snapshot_id if pointed < len(infos) else None
+    shrunk = before_shrink(infos, now=NOW)
+    made = plan(infos, retention=retention, now=NOW, head=head, shrunk=shrunk, keep_shrunk=keep_shrunk)
+    keep, remove = {info.snapshot_id for info in made.keep}, {info.snapshot_id for info in made.remove}
+    assert keep | remove == {info.snapshot_id for info in infos} == set(made.reasons)
+    assert not keep & remove
+    assert bool(keep) == bool(infos)
+    assert list(made.keep) == newest_first(made.keep)
+    assert list(made.remove) == newest_first(made.remove)
+    if head is not None:
+        assert head in keep
+    if infos:
+        assert newest_first(infos)[0] == made.keep[0]
+    assert all(made.reasons[snapshot_id] for snapshot_id in keep)
+    assert all(made.reasons[snapshot_id] in ((), ("before-shrink",)) for snapshot_id in remove)
+    if keep_shrunk:
+        assert set(shrunk) <= keep
+    if retention.keep_last and retention.keep_last > 0:
+        past = [info for info in made.keep if "last" in made.reasons[info.snapshot_id]]
+        assert len(past) <= retention.keep_last
+
+
+@unhurried
+@given(TIMELINES, st.integers(0, 5), st.integers(0, 30))
+def test_a_second_prune_has_nothing_to_do(infos: list[SnapshotInfo], keep_last: int, pointed: int) -> None:
+    head = infos[pointed].snapshot_id if pointed < len(infos) else None
+    retention = Retention(keep_last=keep_last)
+    first = plan(infos, retention=retention, now=NOW, head=head)
+    assert plan(first.keep, retention=retention, now=NOW, head=head).remove == ()
+
+
+@unhurried
+@given(TIMELINES, RULES, st.integers(1, 400), st.booleans())
+def test_a_snapshot_that_is_set_apart_costs_no_other_one(
+    infos: list[SnapshotInfo], retention: Retention, days: int, future: bool
+) -> None:
+    apart = at(NOW + days * DAY if future else NOW)
+    in_flight = [] if future else [apart.snapshot_id]
+    alone = plan(infos, retention=retention, now=NOW)
+    beside = plan([*infos, apart], retention=retention, now=NOW, in_flight=in_flight)
+    assert apart in beside.keep
+    assert {info.snapshot_id for info in alone.keep} <= {info.snapshot_id for info in beside.keep}
+
+
+@unhurried
+@given(TIMELINES, RULES)
+def test_the_order_of_the_summaries_does_not_matter(infos: list[SnapshotInfo], retention: Retention) -> None:
+    assert plan(infos, retention=retention, now=NOW) == plan(reversed(infos), retention=retention, now=NOW)
+    assert before_shrink(infos, now=NOW) == before_shrink(reversed(infos), now=NOW)
+
+
+@unhurried
+@given(TIMELINES, st.integers(0, 5))
+def test_keeping_more_removes_less(infos: list[SnapshotInfo], keep: int) -> None:
+    less = plan(infos, retention=Retention(keep_last=keep, keep_daily=keep), now=NOW)
+    more = plan(infos, retention=Retention(keep_last=keep + 1, keep_daily=keep + 1), now=NOW)
+    assert set(less.reasons) == set(more.reasons)
+    assert {info.snapshot_id for info in less.keep} <= {info.snapshot_id for info in more.keep}
+
+
+def test_ids_of_the_timeline_are_what_they_say() -> None:
+    assert id_time(at(NOW).snapshot_id) == NOW

@@ -1,0 +1,486 @@
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import sys
+import traceback
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colony_memory import signing
+from colony_memory._format.json import load_object
+from colony_memory.exceptions import ColonyMemoryError, UntrustedSnapshot
+from colony_memory.trust import OPEN
+
+# A busy machine is no failure.
+unhurried = settings(deadline=None)
+
+SEED = bytes(range(32))
+DID_KEY = "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd"
+#: Order of the group that Ed25519 signatures are of.
+GROUP_ORDER = 2**252 + 27742317777372353535851937790883648493
+MANIFEST = {"format": "colony-memory/1", "label": "work", "doc_names": ["é", "😀"], "byte_size": 9, "extra": None}
+
+
+@pytest.fixture
+def signer() -> signing.Ed25519Signer:
+    pytest.importorskip("cryptography")
+    return signing.Ed25519Signer(SEED)
+
+
+@pytest.fixture
+def signed(signer: signing.Ed25519Signer) -> dict[str, Any]:
+    return {**MANIFEST, "signature": signing.sign_manifest(MANIFEST, signer)}
+
+
+@pytest.fixture
+def without_cryptography(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the extra is not installed."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "cryptography"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+
+
+def b58(data: bytes) -> str:
+    digits, number = "", int.from_bytes(data, "big")
+    while number:
+        number, digit = divmod(number, 58)
+        digits = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"[digit] + digits
+    return "1" * (len(data) - len(data.lstrip(b"\0"))) + digits
+
+
+def with_sig(signed: dict[str, Any], sig: object) -> dict[str, Any]:
+    return {**signed, "signature": {**signed["signature"], "sig": sig}}
+
+
+def raw_sig(signed: dict[str, Any]) -> bytes:
+    return base64.urlsafe_b64decode(signed["signature"]["sig"] + "==")
+
+
+def b64url(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+# --- did:key ---
+
+
+def test_the_did_key_of_a_known_seed(signer: signing.Ed25519Signer) -> None:
+    assert signer.did_key == DID_KEY
+    assert signing.encode_did_key(signing.decode_did_key(DID_KEY)) == DID_KEY
+
+
+@unhurried
+@given(st.binary(min_size=32, max_size=32))
+def test_a_did_key_is_base58_of_prefix_and_key(key: bytes) -> None:
+    did_key = signing.encode_did_key(key)
+    assert did_key == "did:key:z" + b58(b"\xed\x01" + key)
+    assert len(did_key) == len("did:key:z") + 47
+    assert signing.decode_did_key(did_key) == key
+
+
+KEY = signing.decode_did_key(DID_KEY)
+
+
+@pytest.mark.parametrize(
+    "did_key",
+    [
+        "",
+        "did:key:z",
+        "did:key:z1",
+        DID_KEY[1:],
+        DID_KEY.upper(),
+        DID_KEY.removeprefix("did:key:z"),
+        DID_KEY.replace("did:key:z", "did:key:"),
+        DID_KEY.replace("did:key:z", "did:key:m"),
+        DID_KEY.replace("did:key:z", "did:web:z"),
+        DID_KEY.replace("did:key:z", "did:key:z1"),
+        DID_KEY.replace("did:key:z", "did:key:z11"),
+        f" {DID_KEY}",
+        f"{DID_KEY}\n",
+        f"{DID_KEY}1",
+        f"{DID_KEY}#{DID_KEY[8:]}",
+        f"{DID_KEY[:-1]}0",
+        f"{DID_KEY[:-1]}O",
+        f"{DID_KEY[:-1]}I",
+        f"{DID_KEY[:-1]}l",
+        f"{DID_KEY[:-1]}é",
+        f"{DID_KEY[:-1]}",
+        "did:key:z" + b58(KEY),
+        "did:key:z" + b58(b"\xec\x01" + KEY),  # X25519
+        "did:key:z" + b58(b"\xe7\x01" + KEY),  # secp256k1
+        "did:key:z" + b58(b"\xed\x02" + KEY),
+        "did:key:z" + b58(b"\xed" + KEY),
+        "did:key:z" + b58(b"\0\xed\x01" + KEY),
+        "did:key:z" + b58(b"\xed\x81\x00" + KEY),  # the same prefix in a longer spelling
+        "did:key:z" + b58(b"\xed\x01" + KEY[:-1]),
+        "did:key:z" + b58(b"\xed\x01" + KEY + b"\0"),
+        "did:key:z" + b58(b"\xed\x01"),
+        "did:key:z" + "z" * 65,
+        "did:key:z" + "z" * 1_000_000,
+    ],
+)
+def test_any_other_spelling_of_a_did_key_is_refused_briefly(did_key: str) -> None:
+    with pytest.raises(ValueError, match=r"not a did:key of an Ed25519 key|is not a base58 digit") as caught:
+        signing.decode_did_key(did_key)
+    assert len(str(caught.value)) < 250
+
+
+@unhurried
+@given(st.text("123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz", max_size=70))
+def test_a_did_key_has_one_spelling(digits: str) -> None:
+    did_key = "did:key:z" + digits
+    try:
+        key = signing.decode_did_key(did_key)
+    except ValueError:
+        return
+    assert signing.encode_did_key(key) == did_key
+
+
+# --- signers ---
+
+
+@pytest.mark.parametrize("seed", [b"", bytes(31), bytes(33), bytes(64), "0" * 32, bytearray(32), None, 32])
+def test_a_seed_is_32_bytes(seed: Any) -> None:
+    with pytest.raises(ValueError, match="an Ed25519 seed is 32 bytes"):
+        signing.Ed25519Signer(seed)
+
+
+def test_a_generated_signer_is_kept_by_its_seed(signer: signing.Ed25519Signer) -> None:
+    made = signing.Ed25519Signer.generate()
+    assert len(made.seed) == 32
+    assert made.did_key != signing.Ed25519Signer.generate().did_key
+    assert signing.Ed25519Signer(made.seed).did_key == made.did_key
+    assert signing.Ed25519Signer(made.seed).sign(b"m") == made.sign(b"m")
+    assert signer.seed == SEED
+
+
+def test_the_seed_is_not_shown(signer: signing.Ed25519Signer, caplog: pytest.LogCaptureFixture) -> None:
+    logging.getLogger().warning("%s %r", signer, signer)
+    shown = [repr(signer), str(signer), f"{signer}", caplog.text, repr([signer]), repr(signing.Ed25519Signer)]
+    with pytest.raises(ValueError, match="32 bytes") as caught:
+        signing.Ed25519Signer(SEED + b"!")
+    shown.append("".join(traceback.format_exception(caught.type, caught.value, caught.tb)))
+    for text in shown:
+        for secret in (repr(SEED)[2:-1], SEED.hex(), base64.b64encode(SEED).decode().rstrip("=")):
+            assert secret not in text
+    assert repr(signer) == f"Ed25519Signer({DID_KEY!r})"
+
+
+# RFC 8032, section 7.1, tests 1 to 3: seed, public key, message, signature.
+RFC_8032 = [
+    (
+        "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60",
+        "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a",
+        "",
+        (
+            "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e06522490155"
+            "5fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b"
+        ),
+    ),
+    (
+        "4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb",
+        "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c",
+        "72",
+        (
+            "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da"
+            "085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00"
+        ),
+    ),
+    (
+        "c5aa8df43f9f837bedb7442f31dcb7b166d38535076f094b85ce3a2e0b4458f7",
+        "fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025",
+        "af82",
+        (
+            "6291d657deec24024827e69c3abe01a30ce548a284743a445e3680d7db5ac3ac"
+            "18ff9b538d16f290ae67f760984dc6594a7c15e9716ed28dc027beceea1ec40a"
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("seed", "public_key", "message", "signature"), RFC_8032)
+def test_signatures_are_those_of_rfc_8032(seed: str, public_key: str, message: str, signature: str) -> None:
+    pytest.importorskip("cryptography")
+    signer = signing.Ed25519Signer(bytes.fromhex(seed))
+    assert signing.decode_did_key(signer.did_key).hex() == public_key
+    assert signer.sign(bytes.fromhex(message)).hex() == signature
+
+
+# --- manifests ---
+
+
+def test_what_is_signed_verifies(signed: dict[str, Any]) -> None:
+    assert signed["signature"].keys() == {"alg", "key_id", "sig"}
+    assert signing.verify_manifest(signed) == DID_KEY
+    assert signing.verify_manifest(json.loads(json.dumps(signed))) == DID_KEY
+    assert signing.verify_manifest(dict(reversed(signed.items()))) == DID_KEY
+
+
+def test_the_signature_covers_the_canonical_manifest_without_itself(signed: dict[str, Any]) -> None:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    message = json.dumps(MANIFEST, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    Ed25519PublicKey.from_public_bytes(KEY).verify(raw_sig(signed), message)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"byte_size": 10}, {"byte_size": 9.0}, {"label": "W"}, {"extra": False}, {"more": 1}, {"doc_names": ["😀", "é"]}],
+)
+def test_any_change_of_a_signed_field_shows(signed: dict[str, Any], changed: dict[str, Any]) -> None:
+    with pytest.raises(UntrustedSnapshot, match="does not verify"):
+        signing.verify_manifest({**signed, **changed})
+
+
+def test_a_signed_field_that_is_gone_shows(signed: dict[str, Any]) -> None:
+    for key in MANIFEST:
+        with pytest.raises(UntrustedSnapshot, match="does not verify"):
+            signing.verify_manifest({name: value for name, value in signed.items() if name != key})
+
+
+def test_the_signature_of_another_key_does_not_verify(signed: dict[str, Any]) -> None:
+    other = signing.Ed25519Signer(bytes(32))
+    signature = {**signed["signature"], "key_id": other.did_key}
+    with pytest.raises(UntrustedSnapshot, match="does not verify"):
+        signing.verify_manifest({**signed, "signature": signature})
+
+
+@pytest.mark.parametrize("signature", [None, "", "x", 7, True, [], ["ed25519"]])
+def test_a_signature_that_is_no_object_is_malformed(signature: object) -> None:
+    with pytest.raises(UntrustedSnapshot, match="the signature is malformed"):
+        signing.verify_manifest({**MANIFEST, "signature": signature})
+
+
+@pytest.mark.parametrize("alg", [None, "", "Ed25519", "ed25519 ", "none", "hs256", 7, ["ed25519"], "x" * 10_000])
+def test_another_algorithm_is_not_supported(alg: object) -> None:
+    with pytest.raises(UntrustedSnapshot, match="unsupported signature alg") as caught:
+        signing.verify_manifest({**MANIFEST, "signature": {"alg": alg, "key_id": DID_KEY, "sig": "A" * 86}})
+    assert len(str(caught.value)) < 100
+
+
+@pytest.mark.parametrize(
+    ("key_id", "sig"),
+    [(None, "A" * 86), (7, "A" * 86), ([DID_KEY], "A" * 86), (DID_KEY, None), (DID_KEY, 7), (DID_KEY, b"A" * 86)],
+)
+def test_a_signature_with_a_field_of_another_type_is_malformed(key_id: object, sig: object) -> None:
+    with pytest.raises(UntrustedSnapshot, match="the signature is malformed"):
+        signing.verify_manifest({**MANIFEST, "signature": {"alg": "ed25519", "key_id": key_id, "sig": sig}})
+
+
+@pytest.mark.parametrize("key_id", ["", "me", "did:key:z", DID_KEY.replace("z6", "z16", 1), f"{DID_KEY}\n"])
+def test_a_key_of_another_spelling_is_malformed(key_id: str) -> None:
+    with pytest.raises(UntrustedSnapshot, match=r"the signature is malformed: .*did:key"):
+        signing.verify_manifest({**MANIFEST, "signature": {"alg": "ed25519", "key_id": key_id, "sig": "A" * 86}})
+
+
+def test_a_signature_has_one_spelling(signed: dict[str, Any]) -> None:
+    sig, raw = signed["signature"]["sig"], raw_sig(signed)
+    assert len(sig) == 86
+    # 64 bytes are 85 digits and a third: the last digit has four bits that say nothing.
+    digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    slack = [sig[:-1] + digit for digit in digits if base64.urlsafe_b64decode(sig[:-1] + digit + "==") == raw]
+    assert len(slack) == 16
+    spellings = {
+        *slack,
+        sig + "==",
+        sig + "=",
+        sig + "\n",
+        " " + sig,
+        sig[:40] + "\n" + sig[40:],
+        sig[:40] + "!" + sig[40:],
+        base64.b64encode(raw).decode(),
+        base64.b64encode(raw).decode().rstrip("="),
+    } - {sig}
+    for spelling in spellings:
+        with pytest.raises(UntrustedSnapshot, match="sig is not 64 bytes of base64url without padding"):
+            signing.verify_manifest(with_sig(signed, spelling))
+
+
+def test_the_other_alphabet_is_refused(signer: signing.Ed25519Signer) -> None:
+    # One in three signatures has neither of the digits that differ: look for one that has.
+    for number in range(100):
+        manifest = {"number": number}
+        signature = signing.sign_manifest(manifest, signer)
+        other = signature["sig"].replace("-", "+").replace("_", "/")
+        if other != signature["sig"]:
+            break
+    assert other != signature["sig"]
+    with pytest.raises(UntrustedSnapshot, match="sig is not 64 bytes of base64url"):
+        signing.verify_manifest({**manifest, "signature": {**signature, "sig": other}})
+
+
+@pytest.mark.parametrize("length", [0, 1, 32, 63, 65, 128, 100_000])
+def test_a_signature_of_another_length_is_malformed(signed: dict[str, Any], length: int) -> None:
+    with pytest.raises(UntrustedSnapshot, match="sig is not 64 bytes"):
+        signing.verify_manifest(with_sig(signed, b64url(bytes(length))))
+
+
+@pytest.mark.parametrize("sig", ["é" * 86, "\ud800" * 86, "A", "A" * 85, "A" * 87, "=" * 86])
+def test_a_signature_that_is_no_base64_is_malformed(signed: dict[str, Any], sig: str) -> None:
+    with pytest.raises(UntrustedSnapshot, match="sig is not 64 bytes"):
+        signing.verify_manifest(with_sig(signed, sig))
+
+
+def test_a_signature_cannot_be_varied(signed: dict[str, Any]) -> None:
+    """S plus the order of the group satisfies the same equation; RFC 8032 wants it refused."""
+    raw = raw_sig(signed)
+    number = int.from_bytes(raw[32:], "little") + GROUP_ORDER
+    assert number < 2**256
+    with pytest.raises(UntrustedSnapshot, match="does not verify"):
+        signing.verify_manifest(with_sig(signed, b64url(raw[:32] + number.to_bytes(32, "little"))))
+
+
+def test_no_bit_of_a_signature_is_free(signed: dict[str, Any]) -> None:
+    raw = raw_sig(signed)
+    for bit in range(512):
+        varied = bytearray(raw)
+        varied[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(UntrustedSnapshot, match="does not verify"):
+            signing.verify_manifest(with_sig(signed, b64url(bytes(varied))))
+
+
+@pytest.mark.parametrize("key", [b"\xff" * 32, b"\x02" + bytes(31), b"\x09" + bytes(31)])
+def test_a_key_that_is_no_point_does_not_verify(signed: dict[str, Any], key: bytes) -> None:
+    signature = {**signed["signature"], "key_id": signing.encode_did_key(key)}
+    with pytest.raises(UntrustedSnapshot, match="does not verify"):
+        signing.verify_manifest({**signed, "signature": signature})
+
+
+P = 2**255 - 19
+#: The y of the points of order 8: roots of d*y^4 + 2*y^2 - 1 for the d of edwards25519 (RFC 8032, section 5.1).
+Y8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+SMALL = [y + sign for y in (0, 1, P - 1, P, P + 1, Y8, P - Y8) for sign in (0, 2**255)]
+
+
+def test_the_keys_of_small_order_are_what_they_are_called() -> None:
+    d = -121665 * pow(121666, -1, P) % P
+    assert (d * Y8**4 + 2 * Y8**2 - 1) % P == 0
+
+
+@pytest.mark.parametrize("key", SMALL, ids=range(len(SMALL)))
+def test_a_key_of_small_order_signs_nothing(signed: dict[str, Any], key: int) -> None:
+    """Under the neutral one, for example, one signature verifies for every message."""
+    key_id = signing.encode_did_key(key.to_bytes(32, "little"))
+    for sig in (signed["signature"]["sig"], b64url(b"\x01" + bytes(63)), b64url(bytes(64))):
+        with pytest.raises(UntrustedSnapshot, match="a key of small order"):
+            signing.verify_manifest({**signed, "signature": {"alg": "ed25519", "key_id": key_id, "sig": sig}})
+
+
+def test_a_manifest_of_any_depth_is_checked_or_refused(signed: dict[str, Any]) -> None:
+    """The reader and the writer of JSON do not give up at the same depth."""
+    text = json.dumps({**signed, "extra": 0})
+    outcomes = set()
+    for depth in range(1, sys.getrecursionlimit() + 20):
+        nested = text.replace('"extra": 0', '"extra": ' + "[" * depth + "]" * depth)
+        try:
+            manifest = load_object(nested)
+        except ValueError:
+            outcomes.add("not read")
+            continue
+        with pytest.raises(UntrustedSnapshot, match=r"does not verify|nested too deeply") as caught:
+            signing.verify_manifest(manifest)
+        outcomes.add(str(caught.value))
+    assert "snapshot signature does not verify" in outcomes
+
+
+def test_a_manifest_too_deep_to_write_is_refused(signed: dict[str, Any]) -> None:
+    deep: list[Any] = []
+    for _ in range(200_000):
+        deep = [deep]
+    with pytest.raises(UntrustedSnapshot, match="nested too deeply"):
+        signing.verify_manifest({**signed, "extra": deep})
+
+
+@pytest.mark.parametrize("key_id", [None, "", 7, b"did:key:z"])
+def test_a_signer_without_a_key_is_refused(key_id: object) -> None:
+    class Mute:
+        did_key = key_id
+
+        def sign(self, message: bytes) -> bytes:
+            return bytes(64)
+
+    with pytest.raises(ValueError, match="the signer has no did_key"):
+        signing.sign_manifest(MANIFEST, Mute())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("raw", [b"", bytes(63), bytes(65), "s" * 64, None, bytearray(64)])
+def test_a_signer_that_gives_no_signature_is_refused(raw: object) -> None:
+    class Broken:
+        did_key = DID_KEY
+
+        def sign(self, message: bytes) -> Any:
+            return raw
+
+    with pytest.raises(ValueError, match="did not give the 64 bytes of an Ed25519 signature"):
+        signing.sign_manifest(MANIFEST, Broken())
+
+
+def test_a_manifest_with_lone_surrogates_is_signed_too(signer: signing.Ed25519Signer) -> None:
+    manifest = {"extra": "\ud83d", "\ude00": "\ud83d\ude00"}
+    signature = signing.sign_manifest(manifest, signer)
+    assert signing.verify_manifest({**manifest, "signature": signature}) == DID_KEY
+    with pytest.raises(UntrustedSnapshot):
+        signing.verify_manifest({**manifest, "extra": "\\ud83d", "signature": signature})
+
+
+def test_anything_that_signs_is_a_signer(signer: signing.Ed25519Signer) -> None:
+    class Hardware:
+        did_key = DID_KEY
+
+        def sign(self, message: bytes) -> bytes:
+            return signer.sign(message)
+
+    class Published:
+        key_id = DID_KEY
+        sign = Hardware.sign
+
+    for other in (Hardware(), Published()):
+        signature = signing.sign_manifest(MANIFEST, other)  # type: ignore[arg-type]
+        assert signing.verify_manifest({**MANIFEST, "signature": signature}) == DID_KEY
+
+
+# --- without the extra ---
+
+
+@pytest.mark.usefixtures("without_cryptography")
+def test_without_the_extra_a_signer_says_what_to_install() -> None:
+    with pytest.raises(ColonyMemoryError, match=r"pip install 'colony-memory\[sign\]'"):
+        signing.Ed25519Signer(SEED)
+    with pytest.raises(ColonyMemoryError, match=r"pip install 'colony-memory\[sign\]'"):
+        signing.Ed25519Signer.generate()
+
+
+@pytest.mark.usefixtures("without_cryptography")
+def test_without_the_extra_a_signature_is_neither_right_nor_wrong() -> None:
+    manifest = {**MANIFEST, "signature": {"alg": "ed25519", "key_id": DID_KEY, "sig": "A" * 86}}
+    for check in (signing.verify_manifest, OPEN.judge):
+        with pytest.raises(ColonyMemoryError, match=r"cannot be checked: .*colony-memory\[sign\]") as caught:
+            check(manifest)
+        assert not isinstance(caught.value, UntrustedSnapshot)
+
+
+@pytest.mark.usefixtures("without_cryptography")
+def test_without_the_extra_what_needs_none_is_untouched() -> None:
+    assert OPEN.judge(MANIFEST) is None
+    assert OPEN.judge({**MANIFEST, "signature": {"alg": "ed25519"}}, verify=False) is None
+    with pytest.raises(UntrustedSnapshot, match="malformed"):
+        OPEN.judge({**MANIFEST, "signature": "x"})
+
+
+# --- what a client accepts ---
+
+
+def test_a_signature_that_is_there_is_checked(signed: dict[str, Any]) -> None:
+    assert OPEN.judge(signed) == DID_KEY
+    assert OPEN.judge({**signed, "byte_size": 1}, verify=False) is None
+    with pytest.raises(UntrustedSnapshot):
+        OPEN.judge({**signed, "byte_size": 1})
+
+
+@pytest.mark.parametrize("manifest", [MANIFEST, {**MANIFEST, "signature": None}])
+def test_nobody_is_proven_where_nobody_signed(manifest: dict[str, Any]) -> None:
+    assert OPEN.judge(manifest) is None

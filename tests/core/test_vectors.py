@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib.util
+import inspect
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from colony_sdk import ColonyNotFoundError
+
+import colony_memory
+from colony_memory import (
+    AsyncColonyMemory,
+    ColonyMemory,
+    SnapshotCorrupt,
+    SnapshotNotFound,
+    UnsupportedFormat,
+    UntrustedSnapshot,
+)
+
+HERE = Path(__file__).parents[1]
+REPOSITORY = HERE.parent
+VECTORS = sorted((HERE / "vectors" / "v1").glob("*.json"))
+SHARED = REPOSITORY.parent / "shared" / "vectors" / "v1"
+REFUSALS = {
+    "not_found": SnapshotNotFound,
+    "corrupt": SnapshotCorrupt,
+    "unsupported": UnsupportedFormat,
+    "untrusted": UntrustedSnapshot,
+}
+ACCEPTED_OPTIONS = inspect.signature(ColonyMemory.__init__).parameters
+CAN_VERIFY = importlib.util.find_spec("cryptography") is not None
+
+
+def sdk_absence(filename: str) -> Exception:
+    return ColonyNotFoundError(f"no such file: {filename}", 404, {}, "NOT_FOUND")
+
+
+def bare_absence(filename: str) -> Exception:
+    return RuntimeError("not found")
+
+
+class SealedVault:
+    """Holds a vector's files, and remembers every attempt to change them."""
+
+    def __init__(self, files: dict[str, str], absence: Any) -> None:
+        self._files = files
+        self._absence = absence
+        self.writes: list[str] = []
+
+    def vault_status(self) -> dict[str, Any]:
+        used = sum(len(content.encode("utf-8")) for content in self._files.values())
+        quota = 10_000_000 if self._files else 0
+        return {
+            "quota_bytes": quota,
+            "used_bytes": used,
+            "available_bytes": max(0, quota - used),
+            "file_count": len(self._files),
+        }
+
+    def vault_list_files(self) -> dict[str, Any]:
+        items = [
+            {"filename": name, "content_size": len(content.encode("utf-8"))}
+            for name, content in sorted(self._files.items())
+        ]
+        return {"items": items, "total": len(items), "next_cursor": None}
+
+    def vault_get_file(self, filename: str) -> dict[str, Any]:
+        if filename not in self._files:
+            raise self._absence(filename)
+        return {"filename": filename, "content": self._files[filename]}
+
+    def vault_upload_file(self, filename: str, content: str) -> dict[str, Any]:
+        self.writes.append(f"PUT {filename}")
+        raise PermissionError("sealed")
+
+    def vault_delete_file(self, filename: str) -> dict[str, Any]:
+        self.writes.append(f"DELETE {filename}")
+        raise PermissionError("sealed")
+
+
+def restore_sync(vault: SealedVault, options: dict[str, Any], call: dict[str, Any]) -> dict[str, str]:
+    return ColonyMemory(backend=vault, **options).restore(**call)
+
+
+def restore_async(vault: SealedVault, options: dict[str, Any], call: dict[str, Any]) -> dict[str, str]:
+    async def run() -> dict[str, str]:
+        return await AsyncColonyMemory(backend=vault, **options).restore(**call)
+
+    return asyncio.run(run())
+
+
+def digest(documents: dict[str, str]) -> str:
+    canonical = json.dumps(documents, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(canonical.encode("utf-8")).hexdigest()
+
+
+def client_options(vector: dict[str, Any]) -> dict[str, Any]:
+    """The constructor's arguments that the vector's request asks for; skips what cannot be asked for here."""
+    request = vector["request"]
+    options: dict[str, Any] = {}
+    if request["trusted_issuers"] is not None:
+        if "trusted_issuers" not in ACCEPTED_OPTIONS:
+            pytest.skip("this client cannot pin issuers")
+        options["trusted_issuers"] = request["trusted_issuers"]
+    if "max_bytes" in request and "max_bytes" in ACCEPTED_OPTIONS:
+        options["max_bytes"] = request["max_bytes"]
+    signed = any('"signature"' in content for content in vector["files"].values())
+    if not CAN_VERIFY and (signed or options.get("trusted_issuers")):
+        pytest.skip("a signature cannot be checked without the sign extra")
+    return options
+
+
+@pytest.mark.parametrize("restore", [restore_sync, restore_async], ids=["sync", "async"])
+@pytest.mark.parametrize("absence", [sdk_absence, bare_absence], ids=["sdk", "bare"])
+@pytest.mark.parametrize("path", VECTORS, ids=lambda path: path.stem)
+def test_vector(path: Path, absence: Any, restore: Any) -> None:
+    vector = json.loads(path.read_text(encoding="utf-8"))
+    options = client_options(vector)
+    vault = SealedVault(vector["files"], absence)
+    call = {"label": vector["request"]["label"], "snapshot_id": vector["request"]["snapshot_id"]}
+    with warnings.catch_warnings():
+        # A reader may well warn where it had to work around something; any other warning stays an error.
+        warnings.simplefilter("ignore", colony_memory.ColonyMemoryWarning)
+        if vector["expect"] == "ok":
+            documents = restore(vault, options, call)
+            if "documents" in vector:
+                assert documents == vector["documents"]
+            else:
+                assert digest(documents) == vector["documents_sha256"]
+        else:
+            refusal = REFUSALS[vector["expect"]]
+            with pytest.raises(refusal) as caught:
+                restore(vault, options, call)
+            if vector["expect"] == "corrupt":
+                assert not isinstance(caught.value, UnsupportedFormat)
+            assert str(caught.value)
+    assert vault.writes == []
+
+
+def test_every_vector_is_seen() -> None:
+    assert len(VECTORS) == 54
+    vectors = [json.loads(path.read_text(encoding="ascii")) for path in VECTORS]
+    assert [vector["name"] for vector in vectors] == [path.stem for path in VECTORS]
+    assert {vector["expect"] for vector in vectors} == {"ok", *REFUSALS}
+    for vector in vectors:
+        answers = {"documents", "documents_sha256"} & set(vector)
+        assert len(answers) == (vector["expect"] == "ok"), vector["name"]
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="no shared vectors beside this checkout")
+def test_vectors_are_the_shared_ones() -> None:
+    assert {path.name for path in SHARED.glob("*.json")} == {path.name for path in VECTORS}
+    for path in VECTORS:
+        assert path.read_bytes() == (SHARED / path.name).read_bytes(), path.name

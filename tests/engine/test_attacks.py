@@ -1,0 +1,1020 @@
+"""What whoever holds the vault can do to a client that pins its signer: every attack, every policy, and what came out.
+
+The holder reads, writes and deletes any file, remembers every state that the vault was ever in, and has keys of its
+own. It does not have the agent's key, nor its witness.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+import warnings
+
+import pytest
+from faces import PlainVault
+
+from colony_memory import (
+    ColonyMemory,
+    ColonyMemoryError,
+    ColonyMemoryWarning,
+    FileWitness,
+    RollbackDetected,
+    SnapshotCorrupt,
+    SnapshotNotFound,
+    UntrustedSnapshot,
+)
+from colony_memory._format.pointer import read_pointer, write_pointer
+from colony_memory.signing import Ed25519Signer, sign_manifest, verify_manifest
+from colony_memory.snapshot import build
+from colony_memory.testing import FakeVault
+
+pytest.importorskip("cryptography")
+
+OWN, RETIRED, STRANGER = (Ed25519Signer(bytes([seed]) * 32) for seed in (1, 2, 3))
+POINTER = "cmem.default.latest.json"
+FUTURE = "20990101T000000000000Z-ffffff"
+LONG_AGO = "20200101T000000000000Z-000000"
+STEP = 7200.0
+
+
+class Notes:
+    """A witness in memory: what the agent keeps elsewhere."""
+
+    def __init__(self):
+        self.heads = {}
+
+    def read(self, label):
+        return self.heads.get(label)
+
+    def record(self, label, head):
+        self.heads[label] = head
+
+
+#: Histories by how they were made: each is made once, and copied.
+_MADE = {}
+
+
+class Held:
+    """A vault with five versions of a memory, v0 to v4, and its holder's recollections."""
+
+    def __init__(self, *, versions=5, signer=OWN, kind="full"):
+        self.clock = 1.8e9
+        self.fake = FakeVault(operations_per_hour=None, clock=lambda: self.clock)
+        self.backend = self.fake if kind == "full" else PlainVault(self.fake)
+        self.files = self.fake.files
+        self.notes = Notes()
+        self.ids, self.pointers, self.states = [], [], []
+        made = _MADE.get((versions, signer))
+        if made is None:
+            for number in range(versions):
+                self.save(f"v{number}", signer=signer)
+            made = _MADE[versions, signer] = copy.copy(self)
+            self.ids, self.pointers, self.states = [], [], []
+            made.files, made.known, made.heads = dict(self.files), dict(self.fake._known), dict(self.notes.heads)
+        self.files.update(made.files)
+        self.fake._known.update(made.known)
+        self.notes.heads.update(made.heads)
+        self.clock, self.ids = made.clock, list(made.ids)
+        self.pointers, self.states = list(made.pointers), list(made.states)
+
+    def save(self, text, **options):
+        self.clock += STEP
+        mem = ColonyMemory(backend=self.backend, witness=self.notes, **options)
+        self.ids.append(mem.backup({"m": text}).snapshot_id)
+        self.pointers.append(self.files[POINTER])
+        self.states.append(dict(self.files))
+
+    def client(self, policy="signer", **more):
+        options = {**POLICIES[policy], **more}
+        if options.pop("notes", False):
+            options["witness"] = self.notes
+        return ColonyMemory(backend=self.backend, **options)
+
+    def manifest(self, number, label="default"):
+        return f"cmem.{label}.{self.ids[number]}.manifest.json"
+
+    def part(self, number):
+        return f"cmem.default.{self.ids[number]}.p0.json"
+
+    def edit(self, name, change):
+        raw = json.loads(self.files[name])
+        change(raw)
+        self.files[name] = json.dumps(raw)
+
+    def sign(self, name, by):
+        self.edit(name, lambda raw: raw.pop("signature", None))
+        self.edit(name, lambda raw: raw.update(signature=sign_manifest(raw, by)))
+
+    def remove(self, *numbers):
+        for number in numbers:
+            del self.files[self.manifest(number)]
+            del self.files[self.part(number)]
+
+    def put(self, text, *, snapshot_id, by=None, previous=None):
+        built = build(
+            {"m": text}, label="default", snapshot_id=snapshot_id, created_at="x", signer=by, previous=previous
+        )
+        self.files.update(built.files)
+
+    def point(self, snapshot_id, *, by=None, generation=None):
+        """A pointer to a snapshot with the genuine catalogue, signed by a key of the holder's or by nobody."""
+
+        def change(raw):
+            raw.pop("signature", None)
+            raw.update(snapshot_id=snapshot_id, manifest_file=f"cmem.default.{snapshot_id}.manifest.json")
+            if generation is not None:
+                raw["generation"] = generation
+
+        self.edit(POINTER, change)
+        if by is not None:
+            self.sign(POINTER, by)
+
+
+POLICIES = {
+    "signer": {"signer": OWN},
+    "issuers": {"trusted_issuers": [OWN.did_key]},
+    "rotated": {"signer": OWN, "trusted_issuers": {RETIRED.did_key: LONG_AGO, OWN.did_key: None}},
+    "witness": {"signer": OWN, "notes": True},
+    "legacy": {"signer": OWN, "accept_legacy_pointer": True},
+    "lenient": {"signer": OWN, "require_signature": False},
+}
+ATTACKS = {}
+
+
+def attack(function):
+    ATTACKS[function.__name__] = function
+    return function
+
+
+# --- signatures taken away, or exchanged ---
+
+
+@attack
+def nothing(held):
+    """As it was left."""
+
+
+@attack
+def strip_pointer(held):
+    held.edit(POINTER, lambda raw: raw.pop("signature"))
+
+
+@attack
+def null_pointer_signature(held):
+    held.edit(POINTER, lambda raw: raw.update(signature=None))
+
+
+@attack
+def strip_newest_manifest(held):
+    held.edit(held.manifest(4), lambda raw: raw.pop("signature"))
+
+
+@attack
+def strip_everything(held):
+    strip_pointer(held)
+    for number in range(5):
+        held.edit(held.manifest(number), lambda raw: raw.pop("signature"))
+
+
+@attack
+def strip_all_but_the_first(held):
+    strip_pointer(held)
+    for number in range(1, 5):
+        held.edit(held.manifest(number), lambda raw: raw.pop("signature"))
+
+
+@attack
+def sign_everything_anew(held):
+    for number in range(5):
+        held.sign(held.manifest(number), STRANGER)
+    held.sign(POINTER, STRANGER)
+
+
+@attack
+def replace_and_sign_anew(held):
+    held.put("forged", snapshot_id=held.ids[4], by=STRANGER)
+    held.sign(POINTER, STRANGER)
+
+
+@attack
+def sign_the_pointer_anew(held):
+    held.point(held.ids[2], by=STRANGER, generation=10**9)
+
+
+@attack
+def replace_and_sign_nothing(held):
+    held.put("forged", snapshot_id=held.ids[4])
+    strip_pointer(held)
+
+
+@attack
+def manifest_signature_on_the_pointer(held):
+    given = json.loads(held.files[held.manifest(4)])["signature"]
+    held.edit(POINTER, lambda raw: raw.update(signature=given))
+
+
+@attack
+def pointer_signature_on_a_manifest(held):
+    given = json.loads(held.files[POINTER])["signature"]
+    held.edit(held.manifest(4), lambda raw: raw.update(signature=given))
+
+
+@attack
+def pointer_in_place_of_a_manifest(held):
+    held.files[held.manifest(4)] = held.files[POINTER]
+
+
+@attack
+def manifest_in_place_of_the_pointer(held):
+    held.files[POINTER] = held.files[held.manifest(4)]
+
+
+# --- the pointer ---
+
+
+@attack
+def delete_pointer(held):
+    del held.files[POINTER]
+
+
+@attack
+def garble_pointer(held):
+    held.files[POINTER] = held.files[POINTER][:-40]
+
+
+@attack
+def put_pointer_back(held):
+    held.files[POINTER] = held.pointers[2]
+
+
+@attack
+def put_pointer_back_by_one(held):
+    held.files[POINTER] = held.pointers[3]
+
+
+@attack
+def put_pointer_back_and_delete(held):
+    held.files[POINTER] = held.pointers[2]
+    held.remove(3, 4)
+
+
+@attack
+def put_vault_back(held):
+    held.files.clear()
+    held.files.update(held.states[2])
+
+
+@attack
+def bend_pointer(held):
+    held.edit(POINTER, lambda raw: raw.update(snapshot_id=held.ids[2], manifest_file=held.manifest(2)))
+
+
+@attack
+def point_back_unsigned(held):
+    held.point(held.ids[2])
+    held.remove(3, 4)
+
+
+@attack
+def point_back_as_0_1_1(held):
+    held.point(held.ids[2])
+    held.edit(POINTER, lambda raw: [raw.pop(key, None) for key in ("generation", "catalog")])
+    held.remove(3, 4)
+
+
+@attack
+def raise_generation(held):
+    held.point(held.ids[2], generation=2**53 - 1)
+
+
+@attack
+def replace_catalogue(held):
+    catalog = json.loads(held.pointers[1])["catalog"]
+    held.edit(POINTER, lambda raw: raw.update(catalog=catalog))
+
+
+@attack
+def pointer_of_another_label(held):
+    mem = ColonyMemory(backend=held.backend, signer=OWN)
+    mem.backup({"m": "other"}, label="other")
+    held.files[POINTER] = held.files["cmem.other.latest.json"]
+
+
+@attack
+def relabelled_pointer_of_another_label(held):
+    pointer_of_another_label(held)
+    held.edit(POINTER, lambda raw: raw.update(label="default"))
+    held.edit(POINTER, lambda raw: raw.update(manifest_file=raw["manifest_file"].replace("other", "default")))
+
+
+# --- snapshots ---
+
+
+@attack
+def delete_newest(held):
+    held.remove(4)
+
+
+@attack
+def delete_newest_two(held):
+    held.remove(3, 4)
+
+
+@attack
+def delete_middle(held):
+    held.remove(2)
+
+
+@attack
+def delete_all_but_the_pointer(held):
+    held.remove(0, 1, 2, 3, 4)
+
+
+@attack
+def delete_all(held):
+    held.files.clear()
+
+
+@attack
+def keep_the_first_alone(held):
+    held.remove(1, 2, 3, 4)
+    del held.files[POINTER]
+
+
+@attack
+def move_an_older_one_over_the_newest(held):
+    for name in (held.manifest, held.part):
+        held.files[name(4)] = held.files[name(2)]
+
+
+@attack
+def move_and_rename(held):
+    for name in (held.manifest, held.part):
+        held.files[name(4)] = held.files[name(2)].replace(held.ids[2], held.ids[4])
+
+
+@attack
+def move_from_another_label(held):
+    mem = ColonyMemory(backend=held.backend, signer=OWN)
+    other = mem.backup({"m": "other"}, label="other").snapshot_id
+    for name, kind in ((held.manifest(4), "manifest"), (held.part(4), "p0")):
+        held.files[name] = held.files[f"cmem.other.{other}.{kind}.json"]
+
+
+@attack
+def swap_parts(held):
+    one, two = held.part(3), held.part(4)
+    held.files[one], held.files[two] = (
+        held.files[two].replace(held.ids[4], held.ids[3]),
+        held.files[one].replace(held.ids[3], held.ids[4]),
+    )
+
+
+@attack
+def edit_part(held):
+    held.edit(held.part(4), lambda raw: raw.update(b64=base64.b64encode(b"forged").decode()))
+
+
+@attack
+def edit_manifest(held):
+    held.edit(held.manifest(4), lambda raw: raw.update(created_at="2020-01-01T00:00:00Z"))
+
+
+@attack
+def claim_a_newer_format(held):
+    held.edit(held.manifest(4), lambda raw: raw.update(format="colony-memory/9"))
+
+
+@attack
+def forge_a_future_one(held):
+    held.put("forged", snapshot_id=FUTURE, by=STRANGER)
+
+
+@attack
+def forge_a_future_one_and_delete_the_pointer(held):
+    held.put("forged", snapshot_id=FUTURE, by=STRANGER)
+    del held.files[POINTER]
+
+
+@attack
+def forge_a_future_one_and_point_to_it(held):
+    held.put("forged", snapshot_id=FUTURE)
+    held.point(FUTURE)
+
+
+@attack
+def fill_with_junk(held):
+    for number in range(40):
+        held.files[f"cmem.default.2099010{number % 9 + 1}T0000{number:02}000000Z-ffffff.manifest.json"] = "[" * number
+
+
+U, R, C, F = "UntrustedSnapshot", "RollbackDetected", "SnapshotCorrupt", "UnsupportedFormat"
+#: What restore gives under each policy, in the order of POLICIES: the text, with ``!`` where there was a warning, or
+#: the error. One word stands for every policy.
+RESTORED = {
+    "nothing": "v4",
+    "strip_pointer": f"{U} {U} {U} {U} v4 v4",
+    "null_pointer_signature": f"{U} {U} {U} {U} v4 v4",
+    "strip_newest_manifest": U,
+    # Who does not require signatures is told nothing: nothing else is wrong.
+    "strip_everything": f"{U} {U} {U} {U} {U} v4",
+    # What is left looks like the first day after 0.1.1.
+    "strip_all_but_the_first": f"v0! v0! v0! {R} v0! v4",
+    "sign_everything_anew": U,
+    "replace_and_sign_anew": f"{U} {U} {U} {U} v3! {U}",
+    "sign_the_pointer_anew": f"{U} {U} {U} {U} v4! {U}",
+    "replace_and_sign_nothing": f"{U} {U} {U} {U} v3! forged",
+    "manifest_signature_on_the_pointer": f"{U} {U} {U} {U} v4 {U}",
+    "pointer_signature_on_a_manifest": U,
+    "pointer_in_place_of_a_manifest": F,
+    "manifest_in_place_of_the_pointer": f"{U} {U} {U} {U} v4! v4!",
+    "delete_pointer": f"{U} {U} {U} {U} v4! v4!",
+    "garble_pointer": f"{U} {U} {U} {U} v4! v4!",
+    "put_pointer_back": R,
+    # A backup that died before it moved the pointer looks the same.
+    "put_pointer_back_by_one": f"v3! v3! v3! {R} v3! v3!",
+    # A state that the vault was in: only a memory outside of it tells.
+    "put_pointer_back_and_delete": f"v2 v2 v2 {R} v2 v2",
+    "put_vault_back": f"v2 v2 v2 {R} v2 v2",
+    "bend_pointer": f"{U} {U} {U} {U} v4! {U}",
+    "point_back_unsigned": f"{U} {U} {U} {U} v2 v2",
+    "point_back_as_0_1_1": f"{U} {U} {U} {U} v2 v2",
+    "raise_generation": f"{U} {U} {U} {U} v4! v2",
+    "replace_catalogue": f"{U} {U} {U} {U} v4 {U}",
+    "pointer_of_another_label": f"{U} {U} {U} {U} v4! v4!",
+    "relabelled_pointer_of_another_label": f"{U} {U} {U} {U} v4! {U}",
+    "delete_newest": f"v3! v3! v3! {R} v3! v3!",
+    "delete_newest_two": f"v2! v2! v2! {R} v2! v2!",
+    "delete_middle": "v4",
+    "delete_all_but_the_pointer": f"{C} {C} {C} {R} {C} {C}",
+    "delete_all": f"none none none {R} none none",
+    "keep_the_first_alone": f"v0! v0! v0! {R} v0! v0!",
+    "move_an_older_one_over_the_newest": C,
+    "move_and_rename": U,
+    "move_from_another_label": C,
+    "swap_parts": C,
+    "edit_part": C,
+    "edit_manifest": U,
+    "claim_a_newer_format": F,
+    "forge_a_future_one": "v4",
+    "forge_a_future_one_and_delete_the_pointer": f"{U} {U} {U} {U} v4! v4!",
+    "forge_a_future_one_and_point_to_it": f"{U} {U} {U} {U} v4! forged",
+    "fill_with_junk": "v4",
+}
+#: Where verify() holds though something was done.
+PASSED_BY = {
+    "nothing": "signer issuers rotated witness legacy lenient",
+    "strip_pointer": "legacy lenient",
+    "null_pointer_signature": "legacy lenient",
+    "put_pointer_back_by_one": "signer issuers rotated legacy lenient",
+    "put_pointer_back_and_delete": "signer issuers rotated legacy lenient",
+    "put_vault_back": "signer issuers rotated legacy lenient",
+    "point_back_unsigned": "legacy",
+    "point_back_as_0_1_1": "legacy lenient",
+    "forge_a_future_one_and_point_to_it": "lenient",
+}
+CASES = [(name, policy) for name in ATTACKS for policy in POLICIES]
+#: Part of every message: what the reader of it can do.
+ADVICE = ("restore", "back it up", "add it to trusted_issuers", "accept_legacy_pointer", "require_signature", "newer")
+
+
+def expected(name, policy):
+    words = RESTORED[name].split()
+    return words[0] if len(words) == 1 else words[list(POLICIES).index(policy)]
+
+
+def outcome(restore):
+    """What came out, in the words of RESTORED, and the error."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            found = restore()["m"]
+        except SnapshotNotFound as error:
+            return "none", error
+        except ColonyMemoryError as error:
+            return type(error).__name__, error
+    return f"{found}!" if caught else found, None
+
+
+def quietly(verb):
+    """A verb, with whatever warnings; its errors are for the caller."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)
+        return verb()
+
+
+def test_every_attack_has_a_row():
+    assert list(RESTORED) == list(ATTACKS)
+
+
+@pytest.mark.parametrize(("name", "policy"), CASES)
+def test_what_restore_gives(name, policy):
+    held = Held()
+    ATTACKS[name](held)
+    found, error = outcome(held.client(policy).restore)
+    assert found == expected(name, policy)
+    if found in (U, R):
+        assert "'default'" in str(error)
+        assert any(advice in str(error) for advice in ADVICE), error
+
+
+@pytest.mark.parametrize(("name", "policy"), CASES)
+def test_what_verify_says(name, policy):
+    held = Held()
+    ATTACKS[name](held)
+    report = held.client(policy).verify()
+    assert bool(report) == (policy in PASSED_BY.get(name, "").split())
+    if not report and report.snapshots:
+        assert report.problem or report.forged or report.removed or not all(report.snapshots)
+
+
+@pytest.mark.parametrize("policy", ["signer", "witness"])
+@pytest.mark.parametrize("name", ATTACKS)
+def test_latest_tells_no_more_than_restore(name, policy):
+    """It names the snapshot that restore gives, and refuses where restore does, as far as a manifest shows."""
+    held = Held()
+    ATTACKS[name](held)
+
+    def latest():
+        info = held.client(policy).latest()
+        if info is None:
+            raise SnapshotNotFound("none")
+        return {"m": f"v{held.ids.index(info.snapshot_id)}"}
+
+    found, _ = outcome(latest)
+    if name in ("swap_parts", "edit_part"):
+        assert found == "v4"
+    elif found != expected(name, policy):
+        assert {found, expected(name, policy)} == {U, R}
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_a_snapshot_by_its_id_is_the_genuine_one_or_none(name):
+    held = Held()
+    ATTACKS[name](held)
+    for number, snapshot_id in enumerate([*held.ids, FUTURE]):
+        found, _ = outcome(lambda each=snapshot_id: held.client().restore(snapshot_id=each))
+        assert found in (f"v{number}", "none", U, C, F)
+
+
+# --- what a client does in the middle of it ---
+
+
+def change(held, verb, policy):
+    """A verb that writes, by a client that has just started; what it raised."""
+    mem = held.client(policy)
+    run = {
+        "backup": lambda: mem.backup({"m": "new"}),
+        "backup the same": lambda: mem.backup({"m": "v2"}),
+        "backup keeping one": lambda: mem.backup({"m": "new"}, prune_keep=1),
+        "prune": lambda: mem.prune(label="default", keep=1),
+        "delete the first": lambda: mem.delete_snapshot(label="default", snapshot_id=held.ids[0]),
+        "delete the third": lambda: mem.delete_snapshot(label="default", snapshot_id=held.ids[2]),
+    }[verb]
+    return outcome(lambda: {"m": str(run())})
+
+
+def genuine(held):
+    """Numbers of the snapshots that are there as they were written."""
+    return [
+        number
+        for number in range(5)
+        if all(held.files.get(name) == held.states[4][name] for name in (held.manifest(number), held.part(number)))
+    ]
+
+
+@pytest.mark.parametrize("policy", ["signer", "witness"])
+@pytest.mark.parametrize("verb", ["backup", "backup the same", "backup keeping one", "prune"])
+@pytest.mark.parametrize("name", ATTACKS)
+def test_no_verb_loses_the_newest_or_signs_what_the_holder_chose(name, verb, policy):
+    held = Held()
+    ATTACKS[name](held)
+    there, before = genuine(held), held.files.get(POINTER)
+    found_before, _ = outcome(held.client(policy).restore)
+    told, _ = change(held, verb, policy)
+    if there and verb != "backup keeping one":
+        assert there[-1] in genuine(held)
+    if verb in ("backup", "backup the same"):
+        assert genuine(held) == there
+    found, _ = outcome(held.client(policy).restore)
+    if verb.startswith("backup"):
+        # The memory of the agent is saved whatever was done to the older ones.
+        assert found in ("v2" if verb == "backup the same" else "new", found_before)
+    elif found != found_before:
+        # What was refused or warned of is silent from now on only where the verb itself told of it.
+        assert told.endswith("!"), (found_before, told, found)
+    if held.files.get(POINTER) != before:
+        assert verify_manifest(json.loads(held.files[POINTER])) == OWN.did_key
+
+
+@pytest.mark.parametrize("kind", ["full", "plain"])
+@pytest.mark.parametrize("verb", ["prune", "delete the first", "delete the third"])
+@pytest.mark.parametrize("name", ["put_pointer_back", "put_pointer_back_and_delete", "put_vault_back"])
+def test_a_pointer_that_was_put_back_is_not_signed_anew(name, verb, kind):
+    held = Held(kind=kind)
+    ATTACKS[name](held)
+    before = dict(held.files)
+    assert change(held, verb, "witness")[0] == R
+    with pytest.raises(RollbackDetected):
+        held.client("witness").plan_prune(label="default", keep=1)
+    assert held.files == before
+    assert outcome(held.client("witness").restore)[0] == R
+
+
+def test_a_stripped_pointer_is_not_signed_anew_by_a_delete():
+    held = Held()
+    point_back_unsigned(held)
+    before = dict(held.files)
+    with pytest.raises(UntrustedSnapshot, match="accept_legacy_pointer"):
+        held.client().delete_snapshot(label="default", snapshot_id=held.ids[2])
+    assert held.files == before
+
+
+def test_a_backup_over_a_pointer_that_was_put_back_says_so_and_removes_nothing():
+    held = Held()
+    put_pointer_back(held)
+    with pytest.warns(ColonyMemoryWarning, match=r"is an older one.*nothing is removed"):
+        held.client().backup({"m": "new"}, prune_keep=1)
+    assert genuine(held) == [0, 1, 2, 3, 4]
+    assert held.client().restore() == {"m": "new"}
+
+
+def test_a_memory_that_equals_the_one_that_was_put_back_is_saved_again():
+    """To say that it is saved already, where a restore refuses it, would be to lose it."""
+    held = Held()
+    put_pointer_back(held)
+    with pytest.warns(ColonyMemoryWarning, match=r"is an older one.*The backup is made"):
+        info = held.client().backup({"m": "v2"})
+    assert not info.reused
+    assert held.client().restore() == {"m": "v2"}
+
+
+@pytest.mark.parametrize("last", ["99991231T235959999998Z-ffffff", FUTURE])
+@pytest.mark.parametrize("where", ["pointer", "manifest"])
+def test_an_id_from_the_future_is_not_followed_where_nobody_trusted_made_it(last, where):
+    held = Held()
+    held.put("forged", snapshot_id=last)
+    if where == "pointer":
+        held.point(last)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)
+        for number in range(4):
+            info = held.client().backup({"m": f"new {number}"}, prune_keep=9)
+            assert info.snapshot_id < FUTURE
+            assert held.client().restore() == {"m": f"new {number}"}
+
+
+# --- keys that were replaced ---
+
+
+def rotated(*, new=2):
+    """Three versions by the retired key, and then some by the new one; what the clients of the new one trust."""
+    held = Held(versions=3, signer=RETIRED)
+    trusted = {RETIRED.did_key: held.ids[-1], OWN.did_key: None}
+    for number in range(new):
+        held.save(f"v{3 + number}", signer=OWN, trusted_issuers=trusted)
+    return held, {"signer": OWN, "trusted_issuers": trusted}
+
+
+def test_a_rotation_keeps_what_the_old_key_signed():
+    held, options = rotated()
+    mem = ColonyMemory(backend=held.backend, **options)
+    assert mem.restore() == {"m": "v4"}
+    assert mem.restore(snapshot_id=held.ids[0]) == {"m": "v0"}
+    assert len(mem.list_snapshots()) == 5
+    assert mem.verify()
+
+
+def test_before_the_new_key_was_used_its_clients_take_the_pointer_of_the_old_one():
+    held, options = rotated(new=0)
+    assert ColonyMemory(backend=held.backend, **options).restore() == {"m": "v2"}
+
+
+def test_the_thief_of_a_retired_key_cannot_sign_anything_newer():
+    held, options = rotated()
+    held.put("forged", snapshot_id=FUTURE, by=RETIRED)
+    held.point(FUTURE, by=RETIRED)
+    found, error = outcome(ColonyMemory(backend=held.backend, **options).restore)
+    assert (found, f"up to snapshot {held.ids[2]} only" in str(error)) == (U, True)
+    found, error = outcome(lambda: ColonyMemory(backend=held.backend, **options).restore(snapshot_id=FUTURE))
+    assert (found, f"up to snapshot {held.ids[2]} only" in str(error)) == (U, True)
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_the_thief_of_a_retired_key_cannot_point_behind_what_is_there(listed):
+    """Not even with a generation above every other, and a catalogue that lists the newer ones."""
+    held, options = rotated()
+    pointer = read_pointer(held.files[POINTER], label="default")
+    entries = [entry for entry in pointer.entries if listed or entry.info.snapshot_id <= held.ids[2]]
+    back = pointer.moved(held.ids[1], updated_at="x", entries=entries, above=10**12)
+    for forged in (back, type(back)(**{**vars(back), "went_back_from": held.ids[2]})):
+        held.files[POINTER] = write_pointer(forged, signer=RETIRED)
+        mem = ColonyMemory(backend=held.backend, witness=held.notes, **options)
+        found, _ = outcome(mem.restore)
+        assert found in (R, U)
+        assert not mem.verify()
+        with pytest.raises(UntrustedSnapshot):
+            mem.prune(label="default", keep=1)
+        with pytest.raises(UntrustedSnapshot):
+            mem.latest()
+
+
+def test_the_thief_of_a_retired_key_can_bring_back_the_last_state_that_it_signed():
+    """What documentation calls neither prevented nor detected: it holds until the key is no longer trusted."""
+    held, options = rotated()
+    for name in held.states[4]:
+        if name not in held.states[2]:
+            del held.files[name]
+    pointer = read_pointer(held.states[2][POINTER], label="default")
+    forged = pointer.moved(held.ids[2], updated_at="x", entries=pointer.entries, above=10**12)
+    held.files[POINTER] = write_pointer(forged, signer=RETIRED)
+    assert ColonyMemory(backend=held.backend, witness=held.notes, **options).restore() == {"m": "v2"}
+    options["trusted_issuers"] = [OWN.did_key]
+    found, _ = outcome(ColonyMemory(backend=held.backend, witness=held.notes, **options).restore)
+    assert found in (U, R)
+
+
+def test_the_thief_of_a_retired_key_is_warned_of_where_one_snapshot_of_the_new_one_is_there():
+    held, options = rotated(new=1)
+    pointer = read_pointer(held.files[POINTER], label="default")
+    back = pointer.moved(held.ids[1], updated_at="x", entries=pointer.entries, above=10**12)
+    forged = type(back)(**{**vars(back), "went_back_from": held.ids[2]})
+    held.files[POINTER] = write_pointer(forged, signer=RETIRED)
+    with pytest.warns(ColonyMemoryWarning, match="a pointer that was put back"):
+        ColonyMemory(backend=held.backend, witness=held.notes, **options).restore()
+
+
+def test_a_client_with_a_retired_key_writes_nothing():
+    held, options = rotated()
+    with pytest.raises(ValueError, match="would refuse its own snapshot"):
+        ColonyMemory(backend=held.backend, **{**options, "signer": RETIRED}).backup({"m": "x"})
+
+
+# --- the day of the upgrade ---
+
+
+def as_0_1_1(held):
+    """Every file as 0.1.1 would have written it with the same key."""
+    for name in held.files:
+        if not name.endswith(".p0.json"):
+            held.edit(name, lambda raw: [raw.pop(key, None) for key in ("generation", "catalog", "previous")])
+            held.edit(name, lambda raw: raw.pop("signature", None))
+            if name != POINTER:
+                held.sign(name, OWN)
+
+
+def test_the_first_day_after_0_1_1_goes_on_with_a_warning():
+    held = Held()
+    as_0_1_1(held)
+    mem = held.client()
+    with pytest.warns(ColonyMemoryWarning, match=r"taking the newest trusted snapshot .* is not signed"):
+        assert mem.restore() == {"m": "v4"}
+    assert mem.backup({"m": "new"}).head
+    assert held.client().restore() == {"m": "new"}
+    assert len(held.client().list_snapshots()) == 6
+    assert held.client().verify()
+
+
+def test_from_the_second_day_on_a_pointer_of_0_1_1_is_refused_until_it_is_accepted():
+    held = Held()
+    as_0_1_1(held)
+    quietly(lambda: held.client().backup({"m": "new"}))
+    pointed = json.loads(held.states[4][POINTER])
+    held.files[POINTER] = json.dumps({key: pointed[key] for key in list(pointed)[:5]})
+    with pytest.raises(UntrustedSnapshot, match=r"accept_legacy_pointer=True"):
+        held.client().restore()
+    with pytest.warns(ColonyMemoryWarning, match="newest trusted"):
+        assert held.client("legacy").restore() == {"m": "new"}
+
+
+@pytest.mark.parametrize("verb", ["prune", "backup keeping one"])
+def test_a_signer_on_a_vault_that_nobody_signed_loses_nothing(verb):
+    held = Held(signer=None)
+    with pytest.raises(UntrustedSnapshot, match=r"restore it once with require_signature=False and back it up again"):
+        held.client().restore()
+    with pytest.raises(UntrustedSnapshot):
+        held.client().restore(default={})
+    with pytest.warns(ColonyMemoryWarning, match="is left out of the list.*is not signed"):
+        assert held.client().list_snapshots() == []
+    change(held, verb, "signer")
+    assert genuine(held) == [0, 1, 2, 3, 4]
+    # The one-time way, and then the usual one.
+    accepted = held.client(require_signature=False).restore(snapshot_id=held.ids[4])
+    assert accepted == {"m": "v4"}
+    quietly(lambda: held.client().backup(accepted))
+    assert held.client().restore() == {"m": "v4"}
+    assert genuine(held) == [0, 1, 2, 3, 4]
+    held.client().delete_snapshot(label="default", snapshot_id=held.ids[0])
+    assert genuine(held) == [1, 2, 3, 4]
+
+
+# --- verify=False, and other ways to look away ---
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("strip_everything", "v4"),
+        ("sign_everything_anew", "v4"),
+        ("edit_manifest", "v4"),
+        ("replace_and_sign_anew", "forged"),
+        ("move_an_older_one_over_the_newest", C),
+        ("move_from_another_label", C),
+        ("swap_parts", C),
+        ("edit_part", C),
+        ("delete_all_but_the_pointer", C),
+    ],
+)
+def test_verify_false_looks_away_from_signatures_and_from_nothing_else(name, found):
+    held = Held()
+    ATTACKS[name](held)
+    assert outcome(lambda: held.client().restore(verify=False))[0] == found
+    if found == "v4":
+        assert outcome(lambda: held.client().restore(snapshot_id=held.ids[4], verify=False))[0] == found
+
+
+def test_a_head_is_compared_even_without_signatures():
+    held = Held()
+    put_vault_back(held)
+    assert outcome(lambda: held.client("witness").restore(verify=False))[0] == R
+    assert outcome(lambda: held.client().restore(verify=False, at_least=5))[0] == R
+
+
+@pytest.mark.parametrize("more", [{"verify": False}, {}])
+def test_nothing_that_is_not_proven_reaches_the_witness(more):
+    """It never goes back: a count that a forger made up would have every genuine pointer refused from then on."""
+    held = Held()
+    genuine_pointer = held.files[POINTER]
+    raise_generation(held)
+    seen = dict(held.notes.heads)
+    policy = "witness" if more else "lenient"
+    quietly(lambda: held.client(policy, witness=held.notes, **({"notes": False} if more else {})).restore(**more))
+    assert held.notes.heads == seen
+    held.files[POINTER] = genuine_pointer
+    assert held.client("witness").restore() == {"m": "v4"}
+
+
+def test_a_head_of_0_1_1_can_be_handed_back():
+    held = Held()
+    as_0_1_1(held)
+    head = quietly(lambda: held.client().list_snapshots())[0].head
+    assert head.startswith("0:")
+    assert quietly(lambda: held.client().restore(at_least=head)) == {"m": "v4"}
+
+
+@pytest.mark.parametrize("options", [{}, {"signer": OWN}])
+def test_a_count_at_its_end_stays_there(options):
+    """An unsigned vault lets anyone write the largest; no backup fails by it, nor with a witness that has seen it."""
+    held = Held(signer=options.get("signer"))
+    raise_generation(held)
+    if options:
+        held.sign(POINTER, OWN)
+        held.files.update({POINTER: held.files[POINTER]})
+    mem = ColonyMemory(backend=held.backend, witness=held.notes, **options)
+    quietly(mem.verify)
+    for text in ("x", "y"):
+        quietly(lambda each=text: mem.backup({"m": each}))
+    assert ColonyMemory(backend=held.backend, witness=held.notes, **options).restore() == {"m": "y"}
+    assert held.notes.heads["default"].startswith(f"{2**53 - 1}:")
+
+
+# --- the witness ---
+
+
+def test_an_emptied_vault_is_not_a_first_boot_where_there_is_a_witness():
+    held = Held()
+    delete_all(held)
+    assert held.client().restore(default={"m": "fresh"}) == {"m": "fresh"}
+    for restore in (
+        lambda: held.client("witness").restore(default={"m": "fresh"}),
+        lambda: held.client().restore(default={"m": "fresh"}, at_least="5"),
+    ):
+        with pytest.raises(RollbackDetected, match="generation 5 was seen before"):
+            restore()
+
+
+def test_a_client_that_is_running_is_a_witness_of_its_own():
+    held = Held()
+    mem = held.client()
+    mem.restore()
+    put_vault_back(held)
+    with pytest.raises(RollbackDetected):
+        mem.restore()
+
+
+def test_two_hosts_with_witnesses_of_their_own(tmp_path):
+    held = Held(versions=1)
+    one, two = (
+        ColonyMemory(backend=held.backend, signer=OWN, witness=FileWitness(tmp_path / name)) for name in ("1", "2")
+    )
+    for number in range(4):
+        one.backup({"m": f"one {number}"})
+        assert two.restore() == {"m": f"one {number}"}
+        two.backup({"m": f"two {number}"})
+        assert one.restore() == {"m": f"two {number}"}
+    state = dict(held.files)
+    two.backup({"m": "last"})
+    last = FileWitness(tmp_path / "2").read("default")
+    held.files.clear()
+    held.files.update(state)
+    fresh = {
+        name: ColonyMemory(backend=held.backend, signer=OWN, witness=FileWitness(tmp_path / name)) for name in "12"
+    }
+    # The first host has not seen what was taken away; the second has.
+    assert fresh["1"].restore() == {"m": "two 3"}
+    with pytest.raises(RollbackDetected):
+        fresh["2"].restore()
+    assert int(last.partition(":")[0]) == 10
+
+
+class Broken(Notes):
+    def __init__(self, *, read=None, record=None):
+        super().__init__()
+        self._read, self._record = read, record
+
+    def read(self, label):
+        if isinstance(self._read, Exception):
+            raise self._read
+        return self._read
+
+    def record(self, label, head):
+        if self._record is not None:
+            raise self._record
+
+
+@pytest.mark.parametrize("answer", [OSError("disk on fire"), "abc", "0:0123456789abcdef", "", 5, b"5", ["5"]])
+def test_a_witness_that_does_not_answer_stops_every_verb_that_asks_it_but_backup(answer):
+    """A witness that fails must not look like one that has seen nothing; and it must not cost the last backup."""
+    held = Held()
+    before = dict(held.files)
+    mem = held.client(witness=Broken(read=answer))
+    for verb in (
+        mem.restore,
+        lambda: mem.restore(default={}),
+        mem.latest,
+        mem.verify,
+        lambda: mem.prune(label="default"),
+        lambda: mem.delete_snapshot(label="default", snapshot_id=held.ids[4]),
+    ):
+        with pytest.raises(ColonyMemoryError, match="the witness"):
+            verb()
+    assert held.files == before
+    assert mem.restore(snapshot_id=held.ids[4]) == {"m": "v4"}
+    for options in ({}, {"prune_keep": 1}):
+        with pytest.warns(ColonyMemoryWarning, match=r"the witness.* the backup is made"):
+            info = mem.backup({"m": f"saved with {options}"}, **options)
+        assert info.head
+    assert set(before) - set(held.files) == set()
+    assert held.client().restore() == {"m": "saved with {'prune_keep': 1}"}
+
+
+def test_a_witness_that_cannot_record_costs_a_warning():
+    held = Held()
+    mem = held.client(witness=Broken(record=OSError("read-only")))
+    with pytest.warns(ColonyMemoryWarning, match=r"is at 5:.*could not record it: read-only"):
+        assert mem.restore() == {"m": "v4"}
+    with pytest.warns(ColonyMemoryWarning, match="could not record"):
+        mem.backup({"m": "new"})
+
+
+def test_a_witness_file_that_is_garbled_says_what_to_do(tmp_path):
+    held = Held()
+    path = tmp_path / "witness.json"
+    held.client(witness=FileWitness(path)).restore()
+    whole = path.read_text()
+    path.write_text(whole[:-9])
+    with pytest.raises(ColonyMemoryError, match=r"cannot be read.*put a good copy of it back"):
+        held.client(witness=FileWitness(path)).restore()
+    path.write_text(whole)
+    put_vault_back(held)
+    with pytest.raises(RollbackDetected):
+        held.client(witness=FileWitness(path)).restore()
+    path.unlink()  # the thief of the witness file
+    assert held.client(witness=FileWitness(path)).restore() == {"m": "v2"}
+
+
+# --- the vault itself lies ---
+
+
+def test_a_holder_who_withholds_is_not_told_from_one_who_has_lost():
+    held = Held()
+    get = held.fake.vault_get_file
+    held.fake.vault_get_file = lambda name: get("gone" if name == held.part(4) else name)
+    with pytest.raises(SnapshotCorrupt, match="missing part"):
+        held.client().restore()
+
+
+def test_one_state_for_each_client_shows_when_their_heads_meet():
+    """A fork: either host sees a history that holds, until one is asked about the other's head."""
+    held = Held(versions=2)
+    fork = dict(held.files)
+    held.save("for the first", signer=OWN)
+    first = held.notes.heads["default"]
+    held.files.clear()
+    held.files.update(fork)
+    held.notes.heads.clear()
+    held.save("for the second", signer=OWN)
+    assert held.client().restore() == {"m": "for the second"}
+    with pytest.raises(RollbackDetected, match="another snapshot than the one that was seen"):
+        held.client().restore(at_least=first)

@@ -1,0 +1,311 @@
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import email.message
+import errno
+import http.client
+import json
+import socket
+import ssl
+import urllib.error
+from typing import Any
+
+import pytest
+from colony_sdk import (
+    ColonyAPIError,
+    ColonyAuthError,
+    ColonyConflictError,
+    ColonyNetworkError,
+    ColonyNotFoundError,
+    ColonyRateLimitError,
+    ColonyServerError,
+    ColonyValidationError,
+)
+
+from colony_memory import exceptions
+from colony_memory._engine.boundary import translate
+from colony_memory.exceptions import (
+    ColonyMemoryError,
+    QuotaExceeded,
+    RateLimited,
+    VaultDenied,
+    VaultError,
+    VaultUnavailable,
+)
+
+DOING = "writing cmem.work.x.manifest.json"
+
+
+def shown(error: Exception) -> ColonyMemoryError:
+    """The translation; it says what was being done, what was raised, and fits one line."""
+    out = translate(error, DOING)
+    assert str(out).startswith(f"{DOING} failed: {type(error).__name__}")
+    assert "\n" not in str(out)
+    return out
+
+
+def told(error: ColonyMemoryError) -> tuple[Any, Any, Any]:
+    assert isinstance(error, VaultError)
+    return error.status, error.code, error.retry_after
+
+
+# --- what the SDK raises ---
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "hint"),
+    [
+        (401, "AUTH_INVALID_TOKEN", "check the API key"),
+        (401, None, "check the API key"),
+        (403, "KARMA_TOO_LOW", "10 karma"),
+        (403, "AUTH_AGENT_ONLY", "use an agent's key"),
+        (403, "AUTH_PENDING_ACTIVATION", "not active yet"),
+        (403, "SOMETHING_NEW", "may not do that"),
+        (403, None, "may not do that"),
+    ],
+)
+def test_a_denial_says_what_to_do(status: int, code: str | None, hint: str) -> None:
+    out = shown(ColonyAuthError("no", status, {}, code))
+    assert type(out) is VaultDenied
+    assert told(out) == (status, code, None)
+    assert hint in str(out)
+
+
+def test_karma_that_is_too_low_names_another_vault() -> None:
+    out = shown(ColonyAuthError("no", 403, {}, "KARMA_TOO_LOW"))
+    assert "another vault (backend=LocalVault(path))" in str(out)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (ColonyNotFoundError("gone", 404, {}, "NOT_FOUND"), 404, "NOT_FOUND"),
+        (ColonyNotFoundError("gone", 404), 404, None),
+        (ColonyValidationError("bad", 400, {}, "INVALID_INPUT"), 400, "INVALID_INPUT"),
+        (ColonyValidationError("bad", 422), 422, None),
+        (ColonyConflictError("twice", 409, {}, "CONFLICT"), 409, "CONFLICT"),
+        (ColonyAPIError("changed", 412, {}, "PRECONDITION_FAILED"), 412, "PRECONDITION_FAILED"),
+        (ColonyAPIError("gone", 410), 410, None),
+        (ColonyAPIError("odd", 302), 302, None),
+        (ColonyAPIError("odd", 499), 499, None),
+        (ColonyAPIError("odd", 1), 1, None),
+    ],
+)
+def test_a_refusal_keeps_its_status_and_code(error: Exception, status: int, code: str | None) -> None:
+    out = shown(error)
+    assert type(out) is VaultError
+    assert told(out) == (status, code, None)
+
+
+@pytest.mark.parametrize("code", ["QUOTA_EXCEEDED", "LIMIT_EXCEEDED"])
+def test_a_full_vault_is_told_as_one(code: str) -> None:
+    out = shown(ColonyValidationError("full", 400, {}, code))
+    assert type(out) is QuotaExceeded
+    assert (out.needed, out.available) == (None, None)
+    assert "prune() makes room" in str(out)
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "seconds", "words"),
+    [
+        (60, 60.0, "try again in 60 s"),
+        (0, 0.0, "try again in 0 s"),
+        (1.6, 1.6, "try again in 2 s"),
+        (None, None, "try again later"),
+        (-5, None, "try again later"),
+        ("60", None, "try again later"),
+        (True, None, "try again later"),
+        (float("nan"), None, "try again later"),
+    ],
+)
+@pytest.mark.parametrize("code", ["RATE_LIMIT", "RATE_LIMITED", None])
+def test_a_rate_limit_says_how_long(code: str | None, retry_after: Any, seconds: float | None, words: str) -> None:
+    out = shown(ColonyRateLimitError("slow", 429, {}, code, retry_after))
+    assert type(out) is RateLimited
+    assert told(out) == (429, code, seconds)
+    assert isinstance(out.retry_after, float) or seconds is None
+    assert words in str(out)
+
+
+def test_a_rate_limit_of_any_other_client_is_one_too() -> None:
+    assert type(shown(ColonyAPIError("slow", 429))) is RateLimited
+
+
+def test_a_fault_of_the_server_may_say_how_long_too() -> None:
+    error = ColonyServerError("busy", 503)
+    error.retry_after = 7  # type: ignore[attr-defined]
+    assert told(shown(error)) == (503, None, 7.0)
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504, 507, 599])
+def test_a_fault_of_the_server_says_nothing_of_what_is_stored(status: int) -> None:
+    out = shown(ColonyServerError("oops", status, {}, "INTERNAL"))
+    assert type(out) is VaultUnavailable
+    assert told(out) == (status, "INTERNAL", None)
+    assert "nothing can be said of what is stored" in str(out)
+
+
+def test_no_connection() -> None:
+    out = shown(ColonyNetworkError("refused", 0))
+    assert type(out) is VaultUnavailable
+    assert told(out) == (None, None, None)
+
+
+# --- what escapes the SDK, and what other clients raise ---
+
+
+def json_error() -> json.JSONDecodeError:
+    try:
+        json.loads("<html>")
+    except json.JSONDecodeError as error:
+        return error
+    raise AssertionError
+
+
+def unicode_error() -> UnicodeDecodeError:
+    try:
+        b"\xff".decode()
+    except UnicodeDecodeError as error:
+        return error
+    raise AssertionError
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TimeoutError(),
+        TimeoutError("timed out"),
+        asyncio.TimeoutError(),
+        concurrent.futures.TimeoutError(),
+        http.client.RemoteDisconnected("closed"),
+        http.client.IncompleteRead(b"{", 100),
+        http.client.BadStatusLine("x"),
+        http.client.CannotSendRequest(),
+        ConnectionResetError(errno.ECONNRESET, "reset"),
+        ConnectionRefusedError(errno.ECONNREFUSED, "refused"),
+        BrokenPipeError(errno.EPIPE, "pipe"),
+        socket.gaierror(-2, "unknown"),
+        ssl.SSLError(1, "bad record"),
+        ssl.SSLCertVerificationError("expired"),
+        ssl.SSLEOFError(8, "eof"),
+        OSError(errno.ENETUNREACH, "unreachable"),
+        OSError(errno.EIO, "io"),
+        OSError("just so"),
+        json_error(),
+        unicode_error(),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_no_usable_answer_says_nothing_of_what_is_stored(error: Exception) -> None:
+    out = shown(error)
+    assert type(out) is VaultUnavailable
+    assert told(out) == (None, None, None)
+    assert "nothing can be said of what is stored, try again" in str(out)
+
+
+def test_no_usable_answer_by_httpx() -> None:
+    httpx = pytest.importorskip("httpx")
+    kinds = [
+        "ConnectError", "ConnectTimeout", "ReadError", "ReadTimeout", "WriteError", "WriteTimeout", "PoolTimeout",
+        "CloseError", "ProxyError", "LocalProtocolError", "RemoteProtocolError", "UnsupportedProtocol",
+    ]  # fmt: skip
+    for kind in kinds:
+        assert type(shown(getattr(httpx, kind)("oops"))) is VaultUnavailable, kind
+
+
+def test_a_refusal_by_an_error_with_status_code() -> None:
+    class ApiError(Exception):
+        status_code = 404
+
+    out = shown(ApiError("gone"))
+    assert type(out) is VaultError
+    assert out.status == 404
+
+
+def test_a_refusal_by_an_os_error_with_status() -> None:
+    error = urllib.error.HTTPError("https://example.org", 404, "gone", email.message.Message(), None)
+    try:
+        out = shown(error)
+    finally:
+        error.close()
+    assert type(out) is VaultError
+    assert told(out) == (404, None, None)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_a_full_disk_is_a_full_vault(number: int) -> None:
+    out = shown(OSError(number, "full"))
+    assert type(out) is QuotaExceeded
+
+
+def test_a_file_that_may_not_be_touched_is_a_denial() -> None:
+    for number in (errno.EACCES, errno.EPERM):
+        out = shown(OSError(number, "no"))
+        assert type(out) is VaultDenied
+        assert told(out) == (None, None, None)
+    assert type(shown(PermissionError())) is VaultDenied
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyError("x"),
+        RuntimeError("not found"),
+        ValueError("odd"),
+        IndexError(),
+        AttributeError("vault_get_file"),
+        AssertionError(),
+        NotImplementedError(),
+        Exception(),
+        UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_anything_else_is_an_error_of_the_vault(error: Exception) -> None:
+    out = shown(error)
+    assert type(out) is VaultError
+    assert told(out) == (None, None, None)
+
+
+def test_a_status_that_is_no_status_is_none() -> None:
+    for status in (0, -1, False, True, "404", 404.0, None, [404]):
+        error = RuntimeError("x")
+        error.status = status  # type: ignore[attr-defined]
+        error.code = 404  # type: ignore[attr-defined]
+        out = shown(error)
+        assert type(out) is VaultError
+        assert told(out) == (None, None, None)
+
+
+def test_a_code_without_a_status_does_not_fill_a_vault() -> None:
+    error = RuntimeError("x")
+    error.code = "QUOTA_EXCEEDED"  # type: ignore[attr-defined]
+    assert type(shown(error)) is VaultError
+
+
+# --- our own, and the message ---
+
+
+@pytest.mark.parametrize("name", ["SnapshotNotFound", "SnapshotCorrupt", "QuotaExceeded", "VaultError", "RateLimited"])
+def test_an_error_of_this_package_passes_as_it_is(name: str) -> None:
+    error = getattr(exceptions, name)("as it is")
+    assert translate(error, DOING) is error
+    refusal = VaultError("as it is", status=404, code="NOT_FOUND")
+    assert translate(refusal, DOING) is refusal
+
+
+@pytest.mark.parametrize("code", ["QUOTA_EXCEEDED", "LIMIT_EXCEEDED"])
+def test_a_vault_of_this_package_that_is_full_is_told_as_one(code: str) -> None:
+    assert type(translate(VaultError("full", status=400, code=code), DOING)) is QuotaExceeded
+
+
+def test_a_message_is_one_short_line() -> None:
+    out = shown(RuntimeError("line one\n\tline two\r\n" + "x" * 10_000))
+    assert str(out).startswith(f"{DOING} failed: RuntimeError: line one line two xxx")
+    assert len(str(out)) < 400
+
+
+def test_an_error_without_words_is_told_by_its_name() -> None:
+    assert str(shown(RuntimeError())) == f"{DOING} failed: RuntimeError"
+    assert str(shown(RuntimeError(" \n"))) == f"{DOING} failed: RuntimeError"

@@ -1,0 +1,357 @@
+"""Export and import: byte for byte, with the trust decision of a restore, and nothing lost."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+from faces import PlainVault
+from transfers import (
+    LARGE,
+    PART_CHARS,
+    POINTER,
+    VERSIONS,
+    backend_of,
+    fake,
+    files,
+    filled,
+    nothing_uploaded,
+)
+
+from colony_memory import (
+    ColonyMemory,
+    ColonyMemoryWarning,
+    ConflictDetected,
+    QuotaExceeded,
+    SnapshotCorrupt,
+    SnapshotNotFound,
+    VaultError,
+    snapshot,
+)
+from colony_memory._engine import deliver
+from colony_memory._format.pointer import read_pointer
+from colony_memory.export import Export
+from colony_memory.testing import FaultyVault
+from colony_memory.transfer import ExportVault, export_snapshot, import_snapshot
+
+
+@pytest.fixture(autouse=True)
+def _three_parts(monkeypatch):
+    monkeypatch.setattr(snapshot, "PART_CHARS", PART_CHARS)
+
+
+# --- export
+
+
+def test_an_export_is_the_snapshots_files():
+    memory, ids = filled()
+    for snapshot_id, documents in zip(ids, VERSIONS, strict=True):
+        exported = export_snapshot(memory, snapshot_id=snapshot_id)
+        assert exported.files == {name: text for name, text in files(memory).items() if snapshot_id in name}
+        assert ColonyMemory(backend=ExportVault(exported)).restore() == documents
+
+
+def test_nothing_to_export_is_told():
+    memory, _ = filled([])
+    with pytest.raises(SnapshotNotFound, match="no snapshot for label 'default'"):
+        export_snapshot(memory)
+    memory, _ = filled()
+    with pytest.raises(SnapshotNotFound, match="no snapshot 'other'"):
+        export_snapshot(memory, snapshot_id="other")
+    for wrong in ({"label": "a b"}, {"snapshot_id": "../x"}):
+        with pytest.raises(ValueError, match=r"a b|snapshot id"):
+            export_snapshot(memory, **wrong)
+
+
+def test_a_damaged_snapshot_is_not_exported():
+    memory, ids = filled()
+    name = f"cmem.default.{ids[1]}.p1.json"
+    files(memory)[name] = files(memory)[name].replace("b64", "b46")
+    with pytest.raises(SnapshotCorrupt) as caught:
+        export_snapshot(memory, snapshot_id=ids[1])
+    assert caught.value.file == name
+    del files(memory)[name]
+    with pytest.raises(SnapshotCorrupt, match="missing part file"):
+        export_snapshot(memory, snapshot_id=ids[1])
+
+
+def test_a_file_that_no_vault_can_hold_is_not_exported():
+    memory, ids = filled()
+    name = f"cmem.default.{ids[0]}.p0.json"
+    files(memory)[name] = files(memory)[name][:-1] + ', "note": "\ud800"}'
+    with pytest.raises(SnapshotCorrupt, match="surrogate"):
+        export_snapshot(memory, snapshot_id=ids[0])
+
+
+def test_a_snapshot_that_goes_while_it_is_read_was_not_there():
+    memory, ids = filled()
+    vault = FaultyVault(backend_of(memory))
+    victim = ColonyMemory(backend=backend_of(memory))
+    vault.hook(
+        "get", lambda: victim.delete_snapshot(label="default", snapshot_id=ids[1]), match=f"{ids[1]}.p0", times=1
+    )
+    with pytest.raises(SnapshotNotFound, match="while it was read"):
+        export_snapshot(ColonyMemory(backend=vault), snapshot_id=ids[1])
+
+
+# --- import
+
+
+def test_an_import_is_listed_and_the_latest(vault):
+    source, ids = filled()
+    memory = ColonyMemory(backend=vault)
+    info = import_snapshot(memory, export_snapshot(source, snapshot_id=ids[1]))
+    assert (bool(info.head), info.reused) == (True, False)
+    assert memory.restore() == LARGE
+    (listed,) = ColonyMemory(backend=vault).list_snapshots()
+    assert (listed.snapshot_id, listed.stored_bytes) == (ids[1], info.stored_bytes)
+    assert read_pointer(vault.files[POINTER], label="default").entry(ids[1]) is not None
+    assert memory.backup({"a": "next"}).parent_id == ids[1]
+
+
+def test_what_is_there_already_is_not_written(vault):
+    source, _ = filled()
+    memory, _ = filled([], vault=vault)
+    exported = export_snapshot(source)
+    import_snapshot(memory, exported)
+    before = dict(vault.files)
+    again = import_snapshot(memory, exported)
+    assert (bool(again.head), again.reused) == (True, True)
+    assert vault.files == before
+
+
+def test_the_pointer_never_moves_to_an_older_snapshot(vault):
+    source, ids = filled()
+    memory, own = filled([{"own": "memory"}], vault=vault)
+    before = vault.files[POINTER]
+    info = import_snapshot(memory, export_snapshot(source, snapshot_id=ids[0]))
+    assert not info.head
+    assert memory.restore() == {"own": "memory"}
+    assert [each.snapshot_id for each in memory.list_snapshots()] == [own[0], ids[0]]
+    if isinstance(vault, PlainVault):
+        assert vault.files[POINTER] == before  # it might be another client's by now
+    else:
+        pointer = read_pointer(vault.files[POINTER], label="default")
+        assert (pointer.snapshot_id, pointer.generation) == (own[0], 2)
+        assert {entry.info.snapshot_id for entry in pointer.entries} == {own[0], ids[0]}
+    assert not memory.backup({"own": "memory"}, skip_unchanged=False).reused
+
+
+def test_the_pointer_of_0_1_1_gains_a_catalogue(vault):
+    source, ids = filled()
+    older, _own = filled([{"own": "memory"}], vault=vault)
+    raw = json.loads(vault.files[POINTER])
+    vault.files[POINTER] = json.dumps({key: raw[key] for key in raw if key not in ("generation", "catalog")})
+    import_snapshot(older, export_snapshot(source, snapshot_id=ids[0]))
+    assert read_pointer(vault.files[POINTER], label="default").entries is None  # nothing to move, nothing to write
+    later, (newest,) = filled([{"later": "memory"}])
+    import_snapshot(older, export_snapshot(later, snapshot_id=newest))
+    pointer = read_pointer(vault.files[POINTER], label="default")
+    assert pointer.snapshot_id == newest
+    assert older.restore() == {"later": "memory"}
+    assert len(older.list_snapshots()) == 3
+
+
+@pytest.mark.parametrize("spoil", [lambda files: files.pop(POINTER), lambda files: files.update({POINTER: "?"})])
+def test_a_pointer_that_is_lost_is_made_anew(vault, spoil):
+    source, ids = filled()
+    memory, own = filled([{"own": "memory"}, {"own": "newer"}], vault=vault)
+    spoil(vault.files)
+    two_hours = timedelta(hours=2)
+    memory._session.now = lambda before=memory._session.now: before() + two_hours
+    for name in list(vault.files):  # long there, so that no backup under way can be about to point to them
+        backend = vault.vault if isinstance(vault, PlainVault) else vault
+        entry = backend._known.get(name)
+        if entry is not None and name in vault.files:
+            object.__setattr__(entry, "updated_at", entry.updated_at - two_hours.total_seconds())
+    import_snapshot(memory, export_snapshot(source, snapshot_id=ids[0]))
+    pointer = read_pointer(vault.files[POINTER], label="default")
+    assert pointer.snapshot_id == own[1]
+    assert {entry.info.snapshot_id for entry in pointer.entries} == {*own, ids[0]}
+
+
+def test_an_export_of_another_label_is_refused():
+    source, _ = filled(label="work")
+    exported = export_snapshot(source, label="work")
+    memory, _ = filled([])
+    with pytest.raises(ValueError, match="cannot be imported as 'home': restore it, and back that up under 'home'"):
+        import_snapshot(memory, exported, label="home")
+    assert import_snapshot(memory, exported, label=" Work ").label == "work"
+    with pytest.raises(ValueError, match="must be an Export, not str"):
+        import_snapshot(memory, "work.json")
+
+
+def changed(exported, name, text):
+    found = {**exported.files, name: text}
+    return Export(exported.label, exported.snapshot_id, {key: value for key, value in found.items() if value})
+
+
+def test_nothing_that_is_wrong_is_imported():
+    source, ids = filled()
+    exported = export_snapshot(source, snapshot_id=ids[1])
+    part, manifest = f"cmem.default.{ids[1]}.p1.json", f"cmem.default.{ids[1]}.manifest.json"
+    vault = fake()
+    memory = ColonyMemory(backend=vault)
+    with nothing_uploaded(vault):
+        for name, text in (
+            (part, None),
+            (part, "{}"),
+            (part, exported.files[part].replace("b64", "b46")),
+            (manifest, exported.files[manifest].replace("sha256:", "sha256:0", 1)),
+            (f"cmem.default.{ids[1]}.p9.json", "{}"),
+        ):
+            with pytest.raises(SnapshotCorrupt) as caught:
+                import_snapshot(memory, changed(exported, name, text))
+            assert caught.value.file in (name, manifest)
+        with pytest.raises(SnapshotCorrupt, match="max_bytes"):
+            import_snapshot(ColonyMemory(backend=vault, max_bytes=10), exported)
+    assert import_snapshot(memory, exported).head
+
+
+def test_what_does_not_fit_is_refused_before_the_first_write():
+    source, ids = filled()
+    exported = export_snapshot(source, snapshot_id=ids[1])
+    size = sum(map(len, exported.files.values()))
+    memory, _ = filled([{"a": "b"}])
+    vault = backend_of(memory)
+    vault.quota_bytes = sum(map(len, vault.files.values())) + size - 1
+    with nothing_uploaded(vault), pytest.raises(QuotaExceeded, match="prune") as caught:
+        import_snapshot(memory, exported)
+    assert caught.value.needed == size
+    vault.quota_bytes = 10 * size
+    with pytest.MonkeyPatch.context() as patch, nothing_uploaded(vault):
+        patch.setattr(deliver, "MAX_FILE_BYTES", 100)
+        with pytest.raises(QuotaExceeded, match="a vault file holds 100"):
+            import_snapshot(memory, exported)
+    assert import_snapshot(memory, exported)
+
+
+@pytest.mark.parametrize("place", ["p1", "manifest"])
+def test_another_content_under_the_same_id_is_refused(vault, place):
+    source, ids = filled()
+    exported = export_snapshot(source, snapshot_id=ids[1])
+    memory = ColonyMemory(backend=vault)
+    vault.files[f"cmem.default.{ids[1]}.{place}.json"] = "another"
+    before = dict(vault.files)
+    with pytest.raises(ConflictDetected, match="another content") as caught:
+        import_snapshot(memory, exported)
+    assert (caught.value.theirs, caught.value.snapshot_id) == (ids[1], None)
+    assert vault.files == before
+
+
+def test_another_client_that_writes_the_same_id_first_is_noticed():
+    source, ids = filled()
+    exported = export_snapshot(source, snapshot_id=ids[1])
+    manifest = f"cmem.default.{ids[1]}.manifest.json"
+    for text, outcome in (("another", ConflictDetected), (exported.files[manifest], None)):
+        vault = FaultyVault(fake())
+        vault.hook("upload", lambda vault=vault, text=text: vault.vault.files.update({manifest: text}), match=manifest)
+        if outcome is None:
+            assert import_snapshot(ColonyMemory(backend=vault), exported).head
+        else:
+            with pytest.raises(outcome, match="another content"):
+                import_snapshot(ColonyMemory(backend=vault), exported)
+            assert POINTER not in vault.vault.files
+
+
+def test_a_snapshot_that_lost_a_part_is_made_whole(vault):
+    source, ids = filled()
+    exported = export_snapshot(source, snapshot_id=ids[1])
+    memory = ColonyMemory(backend=vault)
+    import_snapshot(memory, exported)
+    del vault.files[f"cmem.default.{ids[1]}.p1.json"]
+    info = import_snapshot(memory, exported)
+    assert (bool(info.head), info.reused) == (True, False)
+    assert memory.restore() == LARGE
+
+
+def test_parts_that_stand_there_for_long_are_touched_before_the_manifest():
+    source, ids = filled()
+    exported = export_snapshot(source, snapshot_id=ids[1])
+    vault = fake()
+    manifest = f"cmem.default.{ids[1]}.manifest.json"
+    vault.files.update({name: text for name, text in exported.files.items() if name != manifest})
+    import_snapshot(ColonyMemory(backend=vault), exported)
+    uploads = [name for verb, name in vault.calls if verb == "upload"]
+    assert uploads == [f"cmem.default.{ids[1]}.p2.json", manifest, POINTER]
+
+
+def test_parts_that_were_swept_in_between_are_noticed():
+    source, ids = filled()
+    exported = export_snapshot(source, snapshot_id=ids[1])
+    vault = FaultyVault(fake())
+    part = f"cmem.default.{ids[1]}.p0.json"
+    vault.vault.files[part] = exported.files[part]
+    vault.hook("upload", lambda: vault.vault.files.pop(part), match=f"{ids[1]}.p1")
+    memory = ColonyMemory(backend=vault)
+    with pytest.raises(VaultError, match="removed as a leftover"):
+        import_snapshot(memory, exported)
+    assert memory.list_snapshots() == []
+    assert import_snapshot(memory, exported).head
+
+
+def test_after_a_long_upload_the_parts_are_looked_for():
+    source, ids = filled()
+    exported = export_snapshot(source, snapshot_id=ids[1])
+    vault = FaultyVault(fake())
+    memory = ColonyMemory(backend=vault)
+    start = memory._session.now()
+    moments = iter([start, *[start + timedelta(hours=1)] * 9])
+    memory._session.now = lambda: next(moments)
+    vault.hook("upload", lambda: vault.vault.files.pop(f"cmem.default.{ids[1]}.p0.json"), match=f"{ids[1]}.p2")
+    with pytest.raises(VaultError, match="removed as a leftover"):
+        import_snapshot(memory, exported)
+
+
+@pytest.mark.parametrize(
+    "lie", [lambda reply: {**reply, "content": "another"}, lambda reply: {**reply, "content": reply["content"] + " "}]
+)
+def test_what_does_not_read_back_is_told(lie):
+    source, _ids = filled()
+    vault = FaultyVault(fake())
+    vault.lie("get", lie, match=".p0.")
+    with pytest.raises(VaultError, match="read back it holds another text"):
+        import_snapshot(ColonyMemory(backend=vault), export_snapshot(source))
+    assert POINTER not in vault.vault.files
+
+
+def test_what_is_gone_when_it_is_read_back_is_told():
+    source, ids = filled()
+    vault = FaultyVault(fake())
+    part = f"cmem.default.{ids[2]}.p0.json"
+    vault.hook("get", lambda: vault.vault.files.pop(part), match=part)
+    with pytest.raises(VaultError, match="read back it is not there"):
+        import_snapshot(ColonyMemory(backend=vault), export_snapshot(source))
+
+
+def test_another_client_in_between_keeps_what_it_wrote(vault):
+    source, ids = filled()
+    faulty = FaultyVault(vault)
+    other = ColonyMemory(backend=vault)
+    # Before the pointer is written, or before it is looked at for the last time where conditions are not kept.
+    verb, skipped = ("upload", 0) if not isinstance(vault, PlainVault) else ("get", 1)
+    calls = []
+
+    def write():
+        calls.append(1)
+        if len(calls) == skipped + 1:
+            other.backup({"their": "memory"})
+
+    faulty.hook(verb, write, match=POINTER, times=skipped + 1)
+    info = import_snapshot(ColonyMemory(backend=faulty), export_snapshot(source, snapshot_id=ids[0]))
+    assert not info.head
+    assert other.restore() == {"their": "memory"}
+    assert len(other.list_snapshots()) == 2
+
+
+def test_a_pointer_that_never_stands_still_is_told():
+    source, _ids = filled()
+    vault = FaultyVault(fake())
+    numbers = iter(range(100))
+    vault.hook("upload", lambda: vault.vault.files.update({POINTER: f"{next(numbers)}"}), match=POINTER, times=None)
+    memory = ColonyMemory(backend=vault)
+    with pytest.raises(ConflictDetected, match="kept changing"):
+        import_snapshot(memory, export_snapshot(source))
+    with pytest.warns(ColonyMemoryWarning, match="not readable"):
+        assert memory.restore() == VERSIONS[2]

@@ -1,0 +1,311 @@
+"""Copy from vault to vault: every byte, every label, and what is left out is named."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from transfers import (
+    LARGE,
+    PART_CHARS,
+    POINTER,
+    VERSIONS,
+    backend_of,
+    fake,
+    files,
+    filled,
+    no_pointers,
+    nothing_uploaded,
+)
+
+from colony_memory import (
+    AsyncColonyMemory,
+    ColonyMemory,
+    ColonyMemoryWarning,
+    QuotaExceeded,
+    RateLimited,
+    SnapshotNotFound,
+    VaultError,
+    snapshot,
+    transfer,
+)
+from colony_memory._format.pointer import read_pointer
+from colony_memory.testing import AsyncFakeVault, FakeVault, FaultyVault, VaultServer
+from colony_memory.transfer import CopyReport, copy, export_snapshot, import_snapshot
+from colony_memory.vaults.local import LocalVault
+
+
+@pytest.fixture(autouse=True)
+def _three_parts(monkeypatch):
+    monkeypatch.setattr(snapshot, "PART_CHARS", PART_CHARS)
+
+
+# --- both faces
+
+
+def in_loop(function, *args, **options):
+    async def inside():
+        return function(*args, **options)
+
+    return asyncio.run(inside())
+
+
+OPEN = {
+    "sync": (ColonyMemory, lambda function, *args, **options: function(*args, **options)),
+    "sync in a loop": (ColonyMemory, in_loop),
+    "async": (
+        lambda backend: AsyncColonyMemory(backend=AsyncFakeVault(backend)),
+        lambda function, *args, **options: asyncio.run(function(*args, **options)),
+    ),
+    "async over a plain vault": (
+        lambda backend: AsyncColonyMemory(backend=backend),
+        lambda function, *args, **options: asyncio.run(function(*args, **options)),
+    ),
+}
+
+
+@pytest.mark.parametrize("face", sorted(OPEN))
+def test_every_face_moves_snapshots(face, vault):
+    opening, call = OPEN[face]
+    source, ids = filled()
+    there, middle = opening(backend=backend_of(source)), opening(backend=vault)
+    exported = call(export_snapshot, there)
+    assert exported == call(export_snapshot, there, snapshot_id=ids[2])
+    info = call(import_snapshot, middle, exported)
+    assert (info.snapshot_id, bool(info.head), info.reused) == (ids[2], True, False)
+    report = call(copy, there, middle)
+    assert [info.snapshot_id for info in report.copied] == ids[:2]
+    assert [info.snapshot_id for info in report.already] == ids[2:]
+    assert report
+    assert report.heads == {"default": ids[2]}
+    assert no_pointers(vault.files) == no_pointers(files(source))
+    assert ColonyMemory(backend=vault).restore() == VERSIONS[2]
+
+
+# --- copy
+
+
+def test_a_copy_is_the_same_in_every_byte(vault):
+    source, ids = filled()
+    filled([{"a": "b"}], label="work", vault=backend_of(source))
+    files(source)["foreign.txt"] = "not ours"
+    memory, seen = ColonyMemory(backend=vault), []
+    report = copy(source, memory, progress=lambda done, total: seen.append((done, total)))
+    assert report
+    assert seen == [(n, 4) for n in range(1, 5)]
+    assert [info.snapshot_id for info in report.copied][:3] == ids
+    assert no_pointers(vault.files) == no_pointers({k: v for k, v in files(source).items() if k != "foreign.txt"})
+
+    def told(infos):
+        return [(info.snapshot_id, info.label, info.stored_bytes, bool(info.head)) for info in infos]
+
+    assert told(ColonyMemory(backend=vault).list_snapshots()) == told(source.list_snapshots())
+    before = dict(vault.files)
+    again = copy(source, memory)
+    assert (again.copied, len(again.already), again.heads) == ((), 4, report.heads)
+    assert vault.files == before
+
+
+def test_only_the_labels_asked_for_are_copied():
+    source, _ = filled()
+    for label in ("work", "home"):
+        filled([{"a": label}], label=label, vault=backend_of(source))
+    for labels, wanted in (
+        ("work", {"work"}),
+        (["home", " Work"], {"home", "work"}),
+        (None, {"default", "home", "work"}),
+    ):
+        memory, _ = filled([])
+        report = copy(source, memory, labels=labels)
+        assert {info.label for info in memory.list_snapshots()} == set(report.heads) == wanted
+
+
+def test_nothing_to_copy_is_told_before_anything_is_written():
+    memory, _ = filled([])
+    with pytest.raises(SnapshotNotFound, match="there is no snapshot to copy"):
+        copy(filled([])[0], memory)
+    source, _ = filled()
+    with nothing_uploaded(backend_of(memory)):
+        with pytest.raises(SnapshotNotFound, match="'work' to copy"):
+            copy(source, memory, labels=["default", "work"])
+        with pytest.raises(SnapshotNotFound, match="there is no snapshot to copy"):
+            copy(source, memory, labels=[])
+        with pytest.raises(ValueError, match="a b"):
+            copy(source, memory, labels=["default", "a b"])
+
+
+def test_a_newer_memory_at_the_destination_stays_the_latest(vault):
+    source, _ids = filled()
+    memory, own = filled([{"own": "memory"}], vault=vault)
+    report = copy(source, memory)
+    assert report
+    assert report.heads == {"default": own[0]}
+    assert memory.restore() == {"own": "memory"}
+    assert len(memory.list_snapshots()) == 4
+
+
+def test_the_pointer_names_what_it_named_where_it_came_from(vault):
+    source, ids = filled()
+    pointer = read_pointer(files(source)[POINTER], label="default")
+    old = {"snapshot_id": ids[1], "manifest_file": f"cmem.default.{ids[1]}.manifest.json"}
+    files(source)[POINTER] = json.dumps({**json.loads(files(source)[POINTER]), **old})
+    memory = ColonyMemory(backend=vault)
+    assert copy(source, memory).heads == {"default": ids[1]}
+    assert memory.restore() == LARGE
+    assert read_pointer(vault.files[POINTER], label="default").generation > pointer.generation
+
+
+def test_a_lost_pointer_is_no_hindrance(vault):
+    source, ids = filled()
+    del files(source)[POINTER]
+    memory = ColonyMemory(backend=vault)
+    assert copy(source, memory).heads == {"default": ids[2]}
+    assert memory.restore() == VERSIONS[2]
+
+
+def test_when_a_memory_shrank_is_known_after_a_copy():
+    long_ago, now = "2026-01-01T00:00:00Z", fake()
+    source = ColonyMemory(backend=now)
+    source.backup({"a": "long " * 100})
+    source.backup({"a": "b"}, prune_keep=1)
+    shrunk = [entry.shrunk_at for entry in read_pointer(now.files[POINTER], label="default").entries]
+    assert any(shrunk), long_ago
+    memory, _ = filled([])
+    copy(source, memory)
+    assert [entry.shrunk_at for entry in read_pointer(files(memory)[POINTER], label="default").entries] == shrunk
+
+
+def test_what_is_damaged_is_left_out_and_named(vault):
+    source, ids = filled()
+    manifest, part = f"cmem.default.{ids[1]}.manifest.json", f"cmem.default.{ids[1]}.p0.json"
+    files(source)[part] = "{}"
+    memory = ColonyMemory(backend=vault)
+    report = copy(source, memory)
+    assert not report
+    assert list(report.left_out) == [manifest]
+    assert part in report.left_out[manifest]
+    assert memory.restore() == VERSIONS[2]
+    assert [info.snapshot_id for info in memory.list_snapshots()] == [ids[2], ids[0]]
+
+
+def test_where_nothing_can_be_copied_no_pointer_is_written():
+    source, ids = filled(VERSIONS[:1])
+    files(source)[f"cmem.default.{ids[0]}.p0.json"] = "{}"
+    memory, _ = filled([])
+    report = copy(source, memory)
+    assert (bool(report), report.heads, files(memory)) == (False, {}, {})
+
+
+def test_another_content_at_the_destination_is_left_out_and_stays(vault):
+    source, ids = filled()
+    part = f"cmem.default.{ids[0]}.p0.json"
+    vault.files[part] = "another"
+    report = copy(source, ColonyMemory(backend=vault))
+    assert "another content" in report.left_out[f"cmem.default.{ids[0]}.manifest.json"]
+    assert vault.files[part] == "another"
+    assert report.heads == {"default": ids[2]}
+
+
+def test_a_destination_that_takes_less_leaves_out():
+    source, _ = filled()
+    memory = ColonyMemory(backend=fake(), max_bytes=100)
+    report = copy(source, memory)
+    assert (len(report.copied), len(report.left_out)) == (2, 1)
+
+
+def test_a_snapshot_that_goes_while_others_are_copied_is_passed_over(vault):
+    source, ids = filled()
+    faulty = FaultyVault(backend_of(source))
+    faulty.hook(
+        "get", lambda: source.delete_snapshot(label="default", snapshot_id=ids[0]), match=f"{ids[0]}.manifest", times=1
+    )
+    report = copy(ColonyMemory(backend=faulty), ColonyMemory(backend=vault))
+    assert report
+    assert [info.snapshot_id for info in report.copied] == ids[1:]
+
+
+def test_what_does_not_fit_is_not_begun():
+    source, _ids = filled()
+    need = sum(map(len, files(source).values()))
+    memory, _ = filled([{"a": "b"}], label="own")
+    vault = backend_of(memory)
+    vault.quota_bytes = sum(map(len, vault.files.values())) + need - 1
+    with nothing_uploaded(vault), pytest.raises(QuotaExceeded, match=r"nothing was copied.*0 of 3") as caught:
+        copy(source, memory)
+    assert (caught.value.needed, caught.value.available) == (need, need - 1)
+
+
+def test_a_list_that_is_cut_is_not_copied_from():
+    source, _ = filled()
+    vault = FaultyVault(backend_of(source))
+    vault.lie("list", lambda reply: {**reply, "has_more": True})
+    with pytest.raises(VaultError, match="copying is refused"):
+        copy(ColonyMemory(backend=vault), filled([])[0])
+
+
+def test_a_list_that_is_cut_at_the_destination_hides_nothing():
+    source, _ids = filled()
+    vault = FaultyVault(fake())
+    memory = ColonyMemory(backend=vault)
+    copy(source, memory)
+    vault.lie("list", lambda reply: {**reply, "items": [], "has_more": True})
+    assert len(copy(source, memory).already) == 3
+
+
+# --- real vaults
+
+
+def test_from_the_hosted_vault_to_a_directory_and_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(snapshot, "PART_CHARS", 700)
+    versions = [{"MEMORY.md": f"{n} " + "".join(map(chr, range(0x4E00, 0x4E00 + 700)))} for n in range(3)]
+    with VaultServer(fake()) as server, VaultServer(fake()) as other:
+        hosted = ColonyMemory("col_test", base_url=server.url)
+        for documents in versions:
+            hosted.backup(documents)
+        local = ColonyMemory(backend=LocalVault(tmp_path / "vault"))
+        report = copy(hosted, local)
+        assert report
+        assert local.restore() == versions[2]
+        assert [info.part_count for info in report.copied] == [3, 3, 3]
+        back = ColonyMemory("col_test", base_url=other.url)
+        assert copy(local, back)
+        assert back.restore() == versions[2]
+        assert no_pointers(other.vault.files) == no_pointers(server.vault.files)
+        assert len(copy(hosted, back).already) == 3
+        there = asyncio.run(into_async(server.url, tmp_path / "again"))
+        assert len(there.copied) == 3
+    again = ColonyMemory(backend=LocalVault(tmp_path / "again"))
+    assert again.list_snapshots() == local.list_snapshots()
+    assert again.verify()
+
+
+async def into_async(url, path):
+    pytest.importorskip("httpx")
+    async with AsyncColonyMemory("col_test", base_url=url) as hosted:
+        return await copy(hosted, AsyncColonyMemory(backend=LocalVault(path)))
+
+
+def test_an_hours_writes_end_a_copy_and_the_next_hour_goes_on():
+    now = [1_800_000_000.0]
+    versions = [{"a": f"version {n}"} for n in range(12)]
+    source, ids = filled(versions)
+    memory = ColonyMemory(backend=FakeVault(operations_per_hour=10, clock=lambda: now[0]))
+    for done in (5, 10):
+        with pytest.raises(
+            RateLimited, match=f"{done} of 12 snapshots are copied, and copying again goes on"
+        ) as caught:
+            copy(source, memory)
+        assert caught.value.retry_after
+        with pytest.warns(ColonyMemoryWarning, match="there is no pointer"):
+            assert memory.restore() == versions[done - 1]
+        now[0] += 3600
+    report = copy(source, memory)
+    assert (len(report.copied), len(report.already), report.heads) == (2, 10, {"default": ids[-1]})
+    assert len(memory.list_snapshots()) == 12
+
+
+def test_a_report_is_true_where_nothing_was_left_out():
+    assert CopyReport((), ())
+    assert not CopyReport((), (), {"x": "why"})
+    assert transfer.CopyReport is CopyReport

@@ -1,0 +1,254 @@
+"""Trust goes along: what was signed stays signed, and what a client would not restore it does not take in."""
+
+from __future__ import annotations
+
+import base64
+import json
+import warnings
+
+import pytest
+from transfers import LARGE, POINTER, VERSIONS, backend_of, fake, files, filled, no_pointers, nothing_uploaded
+
+pytest.importorskip("cryptography")
+
+from colony_memory import (
+    ColonyMemory,
+    ColonyMemoryWarning,
+    Ed25519Signer,
+    RollbackDetected,
+    UntrustedSnapshot,
+)
+from colony_memory._format.pointer import read_pointer
+from colony_memory.export import Export
+from colony_memory.signing import sign_manifest
+from colony_memory.testing import FaultyVault
+from colony_memory.testing.faults import ProcessDied
+from colony_memory.transfer import ExportVault, copy, export_snapshot, import_snapshot, read_export, write_export
+from colony_memory.witness import FileWitness
+
+SIGNER, STRANGER = Ed25519Signer(bytes(range(32))), Ed25519Signer(bytes(32))
+
+
+def signed(versions=VERSIONS, **options):
+    return filled(versions, signer=SIGNER, **options)
+
+
+def pinned(vault, **options):
+    """A client that accepts what the signer signed, and cannot sign itself."""
+    return ColonyMemory(backend=vault, trusted_issuers=SIGNER.did_key, **options)
+
+
+def unsigned(exported, *, signer=None):
+    """The export with the manifest's signature dropped, or made by another key."""
+    found = dict(exported.files)
+    (name,) = (each for each in found if each.endswith("manifest.json"))
+    raw = json.loads(found[name])
+    del raw["signature"]
+    if signer is not None:
+        raw["signature"] = sign_manifest(raw, signer)
+    found[name] = json.dumps(raw)
+    return Export(exported.label, exported.snapshot_id, found)
+
+
+# --- export and import
+
+
+def test_a_file_is_verified_offline_against_the_signer():
+    source, ids = signed()
+    exported = read_export(write_export("default", ids[2], export_snapshot(source).files))
+    memory = pinned(ExportVault(exported))
+    report = memory.verify(snapshot_id=ids[2])
+    assert report
+    assert report.snapshots[0].trust == "ok"
+    assert memory.restore(snapshot_id=ids[2]) == VERSIONS[2]
+    for made in (unsigned(exported), unsigned(exported, signer=STRANGER)):
+        memory = pinned(ExportVault(made))
+        assert not memory.verify(snapshot_id=ids[2])
+        with pytest.raises(UntrustedSnapshot):
+            memory.restore(snapshot_id=ids[2])
+        with pytest.raises(UntrustedSnapshot):
+            export_snapshot(memory, snapshot_id=ids[2])
+
+
+def test_a_client_does_not_take_in_what_it_would_not_restore():
+    source, _ids = signed()
+    exported = export_snapshot(source)
+    vault = fake()
+    with nothing_uploaded(vault):
+        for made in (unsigned(exported), unsigned(exported, signer=STRANGER)):
+            with pytest.raises(UntrustedSnapshot):
+                import_snapshot(ColonyMemory(backend=vault, signer=SIGNER), made)
+    info = import_snapshot(ColonyMemory(backend=vault, signer=SIGNER), exported)
+    assert info.head
+    assert info.issuer == SIGNER.did_key
+    assert read_pointer(vault.files[POINTER], label="default").signed
+    assert pinned(vault).restore() == VERSIONS[2]
+    assert pinned(vault).list_snapshots()[0].head == info.head
+
+
+def test_a_signed_pointer_does_not_lose_its_signature_to_an_import(vault):
+    older, _ = filled([{"older": "memory"}])
+    signed([{"own": "memory"}], vault=vault)
+    later, _ = filled([{"later": "memory"}])
+    before = vault.files[POINTER]
+    memory = ColonyMemory(backend=vault)
+    with pytest.warns(ColonyMemoryWarning, match=r"left as it is.*signer="):
+        info = import_snapshot(memory, export_snapshot(later))
+    assert (info.head, vault.files[POINTER]) == ("", before)
+    assert len(memory.list_snapshots()) == 2
+    assert pinned(vault).restore() == {"own": "memory"}
+    with warnings.catch_warnings():  # a row that is missing is no reason to write the pointer
+        warnings.simplefilter("error")
+        assert not import_snapshot(memory, export_snapshot(older)).head
+    assert vault.files[POINTER] == before
+
+
+def test_a_pointer_that_is_not_trusted_is_left_alone(vault):
+    filled([{"own": "memory"}], vault=vault)
+    source, _ = signed()
+    before = vault.files[POINTER]
+    with pytest.warns(ColonyMemoryWarning, match="not trusted"):
+        info = import_snapshot(ColonyMemory(backend=vault, signer=SIGNER), export_snapshot(source))
+    assert (info.head, vault.files[POINTER]) == ("", before)
+
+
+def test_an_import_into_a_label_that_was_rolled_back_is_refused(tmp_path):
+    vault, witness = fake(), FileWitness(tmp_path / "witness.json")
+    memory = ColonyMemory(backend=vault, signer=SIGNER, witness=witness)
+    memory.backup({"a": "1"})
+    old = dict(vault.files)
+    memory.backup({"a": "2"})
+    vault.files = old
+    source, _ = signed()
+    again = ColonyMemory(backend=vault, signer=SIGNER, witness=witness)
+    with pytest.raises(RollbackDetected):
+        import_snapshot(again, export_snapshot(source))
+    assert read_pointer(vault.files[POINTER], label="default").generation == 1
+    with pytest.raises(RollbackDetected):
+        copy(again, filled([])[0])
+
+
+# --- copy
+
+
+def test_a_signed_label_stays_signed_without_the_key(vault):
+    source, ids = signed()
+    assert copy(ColonyMemory(backend=backend_of(source)), ColonyMemory(backend=vault)).heads == {"default": ids[2]}
+    assert vault.files == files(source)
+    memory = pinned(vault)
+    assert memory.restore() == VERSIONS[2]
+    assert memory.verify()
+    # Every night what is new goes along, pointer and all.
+    source.backup({"MEMORY.md": "version 3"})
+    source.backup({"MEMORY.md": "version 4"})
+    assert len(copy(ColonyMemory(backend=backend_of(source)), ColonyMemory(backend=vault)).copied) == 2
+    assert vault.files == files(source)
+    assert pinned(vault).verify()
+
+
+def test_a_client_that_pins_copies_without_the_key_too(vault):
+    source, _ = signed()
+    memory = pinned(vault)
+    assert copy(pinned(backend_of(source)), memory)
+    assert memory.restore() == VERSIONS[2]
+    assert memory._session.heads == {"default": memory.latest().head}
+
+
+def test_where_a_snapshot_is_left_out_the_pointer_is_not_signed(vault):
+    source, ids = signed()
+    files(source)[f"cmem.default.{ids[1]}.p0.json"] = "{}"
+    with pytest.warns(ColonyMemoryWarning, match="not signed as where it came from"):
+        report = copy(ColonyMemory(backend=backend_of(source)), ColonyMemory(backend=vault))
+    assert not report
+    pointer = read_pointer(vault.files[POINTER], label="default")
+    assert (pointer.snapshot_id, pointer.signed) == (ids[2], False)
+    assert ColonyMemory(backend=vault).restore() == VERSIONS[2]
+
+
+def test_where_there_is_more_the_pointer_is_not_copied_as_it_is(vault):
+    _, own = filled([{"own": "memory"}], vault=vault)
+    source, _ = signed()
+    del vault.files[POINTER]
+    with pytest.warns(ColonyMemoryWarning, match="not signed as where it came from"):
+        copy(ColonyMemory(backend=backend_of(source)), ColonyMemory(backend=vault))
+    assert own[0] in {info.snapshot_id for info in ColonyMemory(backend=vault).list_snapshots()}
+
+
+def test_the_key_signs_the_pointer_anew(vault, tmp_path):
+    source, ids = signed(witness=FileWitness(tmp_path / "witness.json"))
+    memory = ColonyMemory(backend=vault, signer=SIGNER, witness=FileWitness(tmp_path / "witness.json"))
+    assert copy(source, memory)
+    pointer = read_pointer(vault.files[POINTER], label="default")
+    assert pointer.signed
+    assert pointer.generation == read_pointer(files(source)[POINTER], label="default").generation + 1
+    fresh = pinned(vault, witness=FileWitness(tmp_path / "witness.json"))
+    assert fresh.restore() == VERSIONS[2]
+    assert fresh.verify()
+    assert fresh.latest().snapshot_id == ids[2]
+
+
+def test_what_is_not_trusted_is_left_out_on_either_side():
+    source, ids = signed()
+    name = f"cmem.default.{ids[1]}.manifest.json"
+    files(source)[name] = unsigned(export_snapshot(source, snapshot_id=ids[1])).files[name]
+    memory, _ = filled([])
+    for one, other in (
+        (pinned(backend_of(source)), memory),
+        (ColonyMemory(backend=backend_of(source)), pinned(fake())),
+    ):
+        with pytest.warns(ColonyMemoryWarning, match="not signed as where it came from|left as it is"):
+            report = copy(one, other)
+        assert list(report.left_out) == [name]
+        assert len(other.list_snapshots()) == 2
+
+
+def test_a_client_that_pins_writes_no_pointer_that_it_would_refuse(vault):
+    source, ids = signed()
+    raw = json.loads(files(source)[POINTER])
+    raw["signature"]["sig"] = base64.urlsafe_b64encode(bytes(64)).rstrip(b"=").decode()
+    files(source)[POINTER] = json.dumps(raw)
+    with pytest.warns(ColonyMemoryWarning, match=r"left as it is.*signer="):
+        report = copy(ColonyMemory(backend=backend_of(source)), pinned(vault))
+    assert (len(report.copied), report.heads) == (3, {})
+    assert POINTER not in vault.files
+    assert pinned(vault).restore(snapshot_id=ids[1]) == LARGE
+
+
+def test_a_source_whose_pointer_is_not_trusted_gives_what_is_signed(vault):
+    source, ids = signed()
+    raw = json.loads(files(source)[POINTER])
+    del raw["signature"]
+    files(source)[POINTER] = json.dumps(raw)
+    with pytest.warns(ColonyMemoryWarning, match="own signatures"):
+        report = copy(pinned(backend_of(source)), ColonyMemory(backend=vault, signer=SIGNER))
+    assert report.heads == {"default": ids[2]}
+    assert pinned(vault).restore() == VERSIONS[2]
+
+
+def test_a_signing_copy_that_stops_anywhere_is_completed():
+    n, finished = 0, False
+    while not finished:
+        n += 1
+        source, target = signed(VERSIONS[:2])[0], fake()
+        vault = FaultyVault(target)
+        vault.stop_after(n, applied=n % 2 == 0)
+        try:
+            copy(source, ColonyMemory(backend=vault, signer=SIGNER))
+            finished = True
+        except ProcessDied:
+            pass
+        assert copy(source, ColonyMemory(backend=target, signer=SIGNER))
+        memory = pinned(target)
+        assert memory.restore() == LARGE
+        assert memory.verify()
+        assert no_pointers(target.files) == no_pointers(files(source))
+    assert n > 5
+
+
+def test_a_pointer_of_a_lower_generation_is_not_copied_as_it_is(vault):
+    filled([{"own": str(n)} for n in range(3)], vault=vault)
+    source, ids = signed(VERSIONS[:2])
+    with pytest.warns(ColonyMemoryWarning, match="not signed as where it came from"):
+        copy(ColonyMemory(backend=backend_of(source)), ColonyMemory(backend=vault))
+    pointer = read_pointer(vault.files[POINTER], label="default")
+    assert (pointer.snapshot_id, pointer.generation) == (ids[1], 4)

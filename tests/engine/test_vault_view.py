@@ -1,0 +1,315 @@
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from colony_sdk import ColonyAPIError, ColonyNetworkError
+from small_vaults import BARE_404, BUSY, GONE, NAME, Dictionary, view
+
+from colony_memory._engine import store as _vault
+from colony_memory._engine.store import ListedFile, StoredFile, SyncVault, drive
+from colony_memory.exceptions import (
+    RateLimited,
+    VaultDenied,
+    VaultError,
+    VaultUnavailable,
+)
+
+# --- status ---
+
+
+@pytest.mark.parametrize("reply", [{"quota_bytes": 10}, {"result": {"quota_bytes": 10}}])
+def test_status_may_be_wrapped(reply: Any) -> None:
+    assert drive(view(status=reply)[0].status()) == {"quota_bytes": 10}
+
+
+@pytest.mark.parametrize("reply", [None, [], "", 7, {"result": []}])
+def test_a_status_that_is_no_object_says_nothing(reply: Any) -> None:
+    with pytest.raises(VaultUnavailable, match="the vault's status is not readable"):
+        drive(view(status=reply)[0].status())
+
+
+def test_a_fault_says_what_was_being_done() -> None:
+    with pytest.raises(VaultUnavailable, match=r"^asking for the quota failed: ColonyServerError: busy") as caught:
+        drive(view(status=BUSY)[0].status())
+    assert caught.value.status == 503
+    assert caught.value.__cause__ is BUSY
+
+
+def test_an_error_of_this_package_passes_as_it_is() -> None:
+    error = VaultUnavailable("the disk is asleep")
+    with pytest.raises(VaultUnavailable) as caught:
+        drive(view(status=error)[0].status())
+    assert caught.value is error
+    assert caught.value.__cause__ is None
+
+
+# --- listing ---
+
+ITEM = {"filename": "cmem.a.json", "content_size": 7, "updated_at": "2026-01-02T03:04:05Z"}
+LISTED = ListedFile(7, datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc))
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        [ITEM],
+        {"items": [ITEM]},
+        {"files": [ITEM]},
+        {"items": None, "files": [ITEM]},
+        {"items": [ITEM], "files": []},
+        {"result": [ITEM]},
+        {"result": {"items": [ITEM]}},
+        {"result": {"files": [ITEM], "total": 1}},
+        {"items": [ITEM], "total": 1, "has_more": False, "next_cursor": None},
+        {"items": [ITEM], "total": 0},
+        {"items": [{**ITEM, "filename": None, "name": "cmem.a.json"}, {"filename": "other"}, "MEMORY.md"]},
+    ],
+)
+def test_a_listing_has_many_shapes(reply: Any) -> None:
+    listing = drive(view(list=reply)[0].list("cmem."))
+    assert listing == _vault.Listing("cmem.", {"cmem.a.json": LISTED}, complete=True)
+    listing.need_complete("pruning")
+
+
+@pytest.mark.parametrize("reply", [[], {"items": []}, {"files": []}, {"result": []}, {"items": [], "total": 0}])
+def test_an_empty_listing_is_one(reply: Any) -> None:
+    assert drive(view(list=reply)[0].list("cmem.")) == _vault.Listing("cmem.", {}, complete=True)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        None,
+        {},
+        "",
+        7,
+        {"items": None},
+        {"files": None},
+        {"items": {}},
+        {"items": "x"},
+        {"result": {}},
+        {"result": None},
+    ],
+)
+def test_a_torn_listing_is_not_an_empty_one(reply: Any) -> None:
+    with pytest.raises(VaultUnavailable, match=r"listing cmem\.\* failed: the reply has no list of files, try again"):
+        drive(view(list=reply)[0].list("cmem."))
+
+
+@pytest.mark.parametrize("item", [None, 7, {}, {"filename": None}, {"filename": 7}, {"name": ["x"]}, [], ["x"]])
+def test_a_listing_with_a_file_without_a_name_is_torn(item: Any) -> None:
+    with pytest.raises(VaultUnavailable, match="names a file that is no string"):
+        drive(view(list=[ITEM, item])[0].list("cmem."))
+
+
+@pytest.mark.parametrize(
+    "cut", [{"has_more": True}, {"next_cursor": "x"}, {"total": 2}, {"has_more": False, "total": 10**9}]
+)
+def test_a_cut_listing_is_noticed(cut: dict[str, Any]) -> None:
+    for reply in ({"items": [ITEM], **cut}, {"result": {"files": [ITEM], **cut}}):
+        listing = drive(view(list=reply)[0].list("cmem."))
+        assert not listing.complete
+        with pytest.raises(VaultError, match=r"pruning is refused: the vault's list of cmem\.\* is cut"):
+            listing.need_complete("pruning")
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-01-02T03:04:05Z", datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)),
+        ("2026-01-02T03:04:05.000006Z", datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=timezone.utc)),
+        ("2026-01-02T03:04:05", datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)),
+        ("2026-01-02T03:04:05+02:00", datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone(timedelta(hours=2)))),
+        ("", None),
+        ("Z", None),
+        ("yesterday", None),
+        (None, None),
+        (1767323045, None),
+    ],
+)
+def test_times_and_sizes_are_told_where_they_can_be_read(text: Any, moment: datetime | None) -> None:
+    reply = [{"filename": "a", "updated_at": text, "content_size": "7"}]
+    assert drive(view(list=reply)[0].list("")).files == {"a": ListedFile(None, moment)}
+
+
+def test_a_vault_that_lists_by_prefix_is_asked_for_one() -> None:
+    class Prefixed(Dictionary):
+        def vault_list_prefix(self, prefix: str) -> Any:
+            self.asked = prefix
+            return [name for name in self.files if name.startswith(prefix)]
+
+    long = "a" * 254 + "bcd"
+    backend = Prefixed({"a" * 254 + "b": "", long: "", "z": ""})
+    assert list(drive(SyncVault(backend).list(long)).files) == [long]
+    assert backend.asked == long[:255]
+    assert backend.calls == []
+
+
+# --- reading ---
+
+
+@pytest.mark.parametrize(
+    ("reply", "etag"),
+    [
+        ({"content": "x"}, None),
+        ({"result": {"content": "x"}}, None),
+        ({"content": "x", "etag": '"e"'}, '"e"'),
+        ({"content": "x", "etag": 7}, None),
+        ({"content": "x", "result": "of another kind"}, None),
+    ],
+)
+def test_a_file_may_be_wrapped_and_tagged(reply: Any, etag: str | None) -> None:
+    assert drive(view(get=reply)[0].get(NAME)) == StoredFile("x", etag)
+
+
+@pytest.mark.parametrize("reply", [None, {}, [], "x", 7, {"content": None}, {"content": b"x"}, {"result": {}}])
+def test_a_torn_file_is_neither_there_nor_absent(reply: Any) -> None:
+    with pytest.raises(VaultUnavailable, match=f"reading {NAME} failed: the reply has no content"):
+        drive(view(get=reply)[0].get(NAME))
+
+
+def test_absence_is_said_by_the_vault() -> None:
+    vault, backend = view(get=GONE)
+    assert drive(vault.get(NAME)) is None
+    assert backend.calls == ["get"]
+
+
+class HttpError(OSError):
+    """As the one of ``requests``: an OSError without status."""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyError(NAME),
+        RuntimeError("not found"),
+        LookupError(),
+        StopIteration(),
+        BARE_404,
+        FileNotFoundError(2, "no such file"),
+        HttpError("404 Client Error"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_absence_is_proven_by_a_listing(error: Exception) -> None:
+    vault, backend = view({"other": ""}, get=error)
+    assert drive(vault.get(NAME)) is None
+    assert backend.calls == ["get", "list"]
+
+
+@pytest.mark.parametrize("error", [KeyError(NAME), RuntimeError("not found"), BARE_404])
+@pytest.mark.parametrize(
+    "listing",
+    [
+        {"items": [], "has_more": True},
+        {"items": [], "total": 1},
+        {"items": [], "next_cursor": "x"},
+        [NAME],
+        ["a", NAME],
+    ],
+)
+def test_a_listing_that_is_cut_or_names_the_file_proves_nothing(error: Exception, listing: Any) -> None:
+    with pytest.raises(VaultError, match=f"^reading {NAME} failed") as caught:
+        drive(view(get=error, list=listing)[0].get(NAME))
+    assert caught.value.__cause__ is error
+
+
+@pytest.mark.parametrize("listing", [BUSY, TimeoutError(), None, {}])
+def test_without_a_listing_nothing_is_proven(listing: Any) -> None:
+    with pytest.raises(VaultUnavailable, match=r"^listing cmem\.work\.x\.manifest\.json\* failed"):
+        drive(view(get=KeyError(NAME), list=listing)[0].get(NAME))
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (BUSY, VaultUnavailable),
+        (TimeoutError(), VaultUnavailable),
+        (ConnectionResetError(), VaultUnavailable),
+        (http.client.RemoteDisconnected("closed"), VaultUnavailable),
+        (http.client.IncompleteRead(b""), VaultUnavailable),
+        (json.JSONDecodeError("torn", "<", 0), VaultUnavailable),
+        (ColonyNetworkError("refused", 0), VaultUnavailable),
+        (ColonyAPIError("odd", 410), VaultError),
+        (ColonyAPIError("no", 401), VaultDenied),
+        (ColonyAPIError("no", 403, {}, "NOT_FOUND"), VaultDenied),
+        (PermissionError(), VaultDenied),
+        (ColonyAPIError("slow", 429), RateLimited),
+    ],
+)
+def test_no_other_failure_is_absence(error: Exception, kind: type[VaultError]) -> None:
+    vault, backend = view(get=error)
+    with pytest.raises(kind) as caught:
+        drive(vault.get(NAME))
+    assert type(caught.value) is kind
+    assert backend.calls == ["get"]
+
+
+# --- the budget ---
+
+
+@pytest.mark.parametrize(("reply", "left"), [(7, 7), (0, 0), (None, None), ("7", None)])
+def test_operations_left_are_told_by_a_vault_that_counts(reply: Any, left: int | None) -> None:
+    class Counting(Dictionary):
+        def vault_operations_left(self) -> Any:
+            return self._do("left", lambda: reply)
+
+    assert drive(SyncVault(Counting()).operations_left()) == left
+    vault, backend = view()
+    assert drive(vault.operations_left()) is None
+    assert backend.calls == []
+
+
+def test_driving_ends_with_a_value_or_an_error() -> None:
+    async def verb(error: Exception | None = None) -> int:
+        if error:
+            raise error
+        return 7
+
+    assert drive(verb()) == 7
+    with pytest.raises(KeyError):
+        drive(verb(KeyError()))
+
+
+def test_what_waits_can_not_be_driven() -> None:
+    closed = []
+
+    async def verb() -> None:
+        try:
+            await asyncio.sleep(0)
+        finally:
+            closed.append(True)
+
+    with pytest.raises(RuntimeError, match="use AsyncColonyMemory"):
+        drive(verb())
+    assert closed == [True]
+
+
+class Wrapped(Dictionary):
+    """Plain methods that give something to await."""
+
+    def vault_get_file(self, filename: str) -> Any:
+        async def later() -> Any:
+            raise AssertionError
+
+        return later()
+
+    def vault_list_files(self) -> Any:
+        class Reply:
+            def __await__(self) -> Any:
+                raise AssertionError
+
+        return Reply()
+
+
+def test_a_backend_that_gives_something_to_await_is_told_from_a_torn_one() -> None:
+    vault = SyncVault(Wrapped())
+    with pytest.raises(VaultUnavailable, match="use AsyncColonyMemory"):
+        drive(vault.get(NAME))
+    with pytest.raises(VaultUnavailable, match="use AsyncColonyMemory"):
+        drive(vault.list(""))

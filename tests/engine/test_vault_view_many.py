@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import pytest
+from small_vaults import BUSY, FILES, NAME, Coroutines, Decorated, Dictionary, view
+
+from colony_memory._engine import store as _vault
+from colony_memory._engine.store import AsyncVault, StoredFile, drive
+from colony_memory.exceptions import (
+    VaultError,
+    VaultUnavailable,
+)
+
+
+class Clock:
+    """In place of the one that calls are timed with."""
+
+    def __init__(self, step: float) -> None:
+        self.step = step
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        self.now += self.step
+        return self.now
+
+
+def test_slow_reads_go_side_by_side() -> None:
+    vault, backend = view(FILES)
+    names = iter(FILES)
+    lock = threading.Lock()
+
+    def slow() -> dict[str, str]:
+        time.sleep(0.003)
+        with lock:
+            return {"content": next(names)}
+
+    backend.odd["get"] = slow
+    found = drive(vault.get_many(FILES))
+    assert list(found) == list(FILES)
+    assert len(backend.threads) > 2
+    assert len(backend.threads - {threading.current_thread().name}) <= _vault._READERS
+    assert all(name.startswith(("MainThread", "colony-memory-read")) for name in backend.threads)
+    assert not any(thread.name.startswith("colony-memory-read") for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize(("step", "threaded"), [(0.0019, False), (0.0021, True)])
+def test_only_slow_reads_are_worth_a_thread(monkeypatch: pytest.MonkeyPatch, step: float, threaded: bool) -> None:
+    monkeypatch.setattr(_vault, "time", Clock(step))
+    vault, backend = view(FILES)
+    found = drive(vault.gather(FILES))
+    assert [file.content for file in found if file] == list(FILES.values())
+    assert (backend.threads != {threading.current_thread().name}) is threaded
+
+
+def test_a_slow_listing_before_tells_that_reads_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_vault, "time", Clock(1.0))
+    vault, backend = view(FILES)
+    drive(vault.list(""))
+    backend.threads.clear()
+    drive(vault.gather(FILES))
+    assert threading.current_thread().name not in backend.threads
+
+
+def test_one_read_is_not_worth_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_vault, "time", Clock(1.0))
+    vault, backend = view(FILES)
+    drive(vault.list(""))
+    assert drive(vault.gather(["file 07"])) == [StoredFile("7", None)]
+    assert backend.threads == {threading.current_thread().name}
+
+
+@pytest.mark.parametrize("step", [0.0, 1.0])
+def test_what_is_read_keeps_its_order_and_its_absences(monkeypatch: pytest.MonkeyPatch, step: float) -> None:
+    monkeypatch.setattr(_vault, "time", Clock(step))
+    vault, _ = view({"a": "1", "c": "3"})
+    found = drive(vault.get_many(["c", "b", "a", "c"]))
+    assert list(found.items()) == [("c", StoredFile("3", None)), ("b", None), ("a", StoredFile("1", None))]
+    assert drive(vault.get_many([])) == {}
+
+
+@pytest.mark.parametrize("kind", [VaultUnavailable, KeyboardInterrupt])
+def test_the_first_error_ends_a_reading_of_many(monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]) -> None:
+    monkeypatch.setattr(_vault, "time", Clock(1.0))
+    vault, backend = view(FILES)
+    drive(vault.list(""))
+    started = threading.Barrier(_vault._READERS)
+
+    def get() -> BaseException:
+        if backend.calls.count("get") <= _vault._READERS:
+            started.wait(5)
+        time.sleep(0.02)
+        return KeyboardInterrupt() if kind is KeyboardInterrupt else BUSY
+
+    backend.odd["get"] = get
+    with pytest.raises(kind):
+        drive(vault.gather(FILES))
+    assert _vault._READERS <= backend.calls.count("get") < len(FILES)
+    assert not any(thread.name.startswith("colony-memory-read") for thread in threading.enumerate())
+
+
+def test_a_computation_runs_where_it_is() -> None:
+    assert drive(view()[0].compute(lambda a, b: (threading.current_thread(), a, b), 1, b=2)) == (
+        threading.current_thread(),
+        1,
+        2,
+    )
+
+
+def test_a_sync_vault_works_inside_a_running_loop() -> None:
+    async def main() -> dict[str, StoredFile | None]:
+        vault, backend = view(FILES)
+        backend.odd["status"] = lambda: time.sleep(0.003) or {}
+        drive(vault.status())
+        return drive(vault.get_many(FILES))
+
+    assert asyncio.run(main())["file 39"] == StoredFile("39", None)
+
+
+# --- the asynchronous view ---
+
+
+BACKENDS = [Dictionary, Coroutines, Decorated]
+
+
+@pytest.mark.parametrize("kind", BACKENDS)
+def test_any_backend_works_asynchronously(kind: type[Dictionary]) -> None:
+    async def main() -> None:
+        backend = kind(FILES)
+        vault = AsyncVault(backend)
+        assert await vault.status() == {"quota_bytes": 10, "used_bytes": 1}
+        assert set((await vault.list("file 1")).files) == {f"file 1{digit}" for digit in range(10)}
+        assert await vault.get("file 07") == StoredFile("7", None)
+        assert await vault.get("other") is None
+        await vault.put("new", "x")
+        await vault.delete("new")
+        assert set(backend.files) == set(FILES)
+        found = await vault.get_many([*FILES, "other"])
+        assert {name: file.content for name, file in found.items() if file} == FILES
+        assert found["other"] is None
+        assert await vault.get_many([]) == {}
+        backend.odd["get"] = BUSY
+        with pytest.raises(VaultUnavailable, match=r"^reading x failed: ColonyServerError: busy"):
+            await vault.get("x")
+
+    asyncio.run(main(), debug=True)
+
+
+class Searching(Dictionary):
+    """Raises StopIteration where a file is not there."""
+
+    def vault_get_file(self, filename: str) -> Any:
+        return {"content": next(text for name, text in self.files.items() if name == filename)}
+
+
+def test_a_plain_method_that_raises_stop_iteration_does_not_hang_the_loop() -> None:
+    async def main() -> dict[str, StoredFile | None]:
+        return await asyncio.wait_for(AsyncVault(Searching(FILES)).get_many(["file 07", NAME]), 5)
+
+    assert asyncio.run(main()) == {"file 07": StoredFile("7", None), NAME: None}
+
+
+def test_threads_that_can_not_be_started_are_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the interpreter's exit no thread starts any more, and a last backup still has to read."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    monkeypatch.setattr(_vault, "time", Clock(1.0))
+    monkeypatch.setattr("concurrent.futures.ThreadPoolExecutor.submit", refuse)
+    vault, backend = view(FILES)
+    drive(vault.list(""))
+    found = drive(vault.get_many(FILES))
+    assert {name: file.content for name, file in found.items() if file} == FILES
+    assert backend.threads == {threading.current_thread().name}
+
+
+def test_plain_methods_do_not_hold_up_the_loop() -> None:
+    async def main() -> set[str]:
+        backend = Dictionary(FILES)
+        await AsyncVault(backend).get_many(FILES)
+        return backend.threads
+
+    assert threading.current_thread().name not in asyncio.run(main())
+
+
+def test_a_long_computation_does_not_hold_up_the_loop() -> None:
+    async def main() -> tuple[threading.Thread, int]:
+        return await AsyncVault(Dictionary()).compute(lambda number: (threading.current_thread(), number), number=7)
+
+    thread, number = asyncio.run(main())
+    assert thread is not threading.current_thread()
+    assert number == 7
+
+
+def test_reads_wait_together_and_no_more_than_so_many_at_once() -> None:
+    async def main() -> int:
+        backend = Coroutines(FILES)
+        backend.pause = 0.005
+        await AsyncVault(backend).get_many(FILES)
+        return backend.most
+
+    assert asyncio.run(main()) == _vault._READERS
+
+
+@pytest.mark.parametrize("kind", [Dictionary, Coroutines])
+def test_an_error_ends_the_other_reads(kind: type[Dictionary]) -> None:
+    async def main() -> None:
+        backend = kind(FILES)
+        backend.pause = 0.001  # type: ignore[attr-defined]
+        backend.odd["get"] = BUSY
+        with pytest.raises(VaultUnavailable):
+            await AsyncVault(backend).gather(FILES)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert backend.calls.count("get") < len(FILES)
+
+    asyncio.run(main(), debug=True)
+
+
+@pytest.mark.parametrize("kind", [Dictionary, Coroutines])
+def test_a_cancelled_reading_leaves_nothing_behind(kind: type[Dictionary], caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        backend = kind(FILES)
+        backend.odd["get"] = lambda: time.sleep(0.01) or {"content": ""}
+        reading = asyncio.ensure_future(AsyncVault(backend).gather(FILES))
+        while not backend.calls:  # noqa: ASYNC110 - threads set no event of the loop
+            await asyncio.sleep(0.001)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        calls = len(backend.calls)
+        await asyncio.sleep(0.05)
+        assert len(backend.calls) <= calls + _vault._READERS  # what a thread has begun it ends
+        assert len(backend.calls) < len(FILES)
+
+    asyncio.run(main())
+    assert caplog.text == ""
+
+
+def test_a_cancelled_write_is_not_read_back() -> None:
+    async def main() -> list[str]:
+        backend = Coroutines()
+        backend.pause = 10
+        writing = asyncio.ensure_future(AsyncVault(backend).put(NAME, "x"))
+        await asyncio.sleep(0.005)
+        writing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+        return backend.calls
+
+    assert asyncio.run(main()) == []
+
+
+def test_the_view_itself_is_of_neither_kind() -> None:
+    bare = _vault.Vault(Dictionary())
+    with pytest.raises(VaultError, match="NotImplementedError"):
+        drive(bare.status())
+    for verb in (bare.compute(int), bare.gather([])):
+        with pytest.raises(NotImplementedError):
+            drive(verb)

@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+from colony_sdk import ColonyAPIError, ColonyServerError, ColonyValidationError
+from small_vaults import BARE_404, BUSY, CHANGED, GONE, NAME, NO_ANSWER, REFUSED, Tagged, applied, view
+
+from colony_memory._engine.store import ABSENT, ANY, Changed, SyncVault, Unanswered, drive
+from colony_memory.exceptions import (
+    QuotaExceeded,
+    RateLimited,
+    VaultDenied,
+    VaultError,
+    VaultUnavailable,
+)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"filename": NAME},
+        {"content_size": 3},
+        {"content_size": None},
+        {"content_size": "4"},
+        {"result": {"content_size": 3}},
+    ],
+)
+def test_a_write_that_is_confirmed_is_not_read_back(reply: Any) -> None:
+    vault, backend = view(upload=reply)
+    assert drive(vault.put(NAME, "é1")) is None
+    assert backend.calls == ["upload"]
+
+
+def test_a_write_tells_its_time() -> None:
+    vault, _ = view(upload={"content_size": 1, "updated_at": "2026-01-02T03:04:05Z"})
+    assert drive(vault.put(NAME, "x")) == datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
+
+
+@pytest.mark.parametrize("size", [0, 2, 4, 10**9])
+def test_a_write_of_another_size_did_not_happen(size: int) -> None:
+    with pytest.raises(VaultError, match=f"writing {NAME} failed: the vault stored {size} bytes of 3") as caught:
+        drive(view(upload={"content_size": size})[0].put(NAME, "é1"))
+    assert not isinstance(caught.value, Unanswered)
+
+
+@pytest.mark.parametrize("error", NO_ANSWER, ids=repr)
+def test_a_write_that_was_applied_and_not_answered_is_done(error: Exception) -> None:
+    vault, backend = view({NAME: "old"})
+    backend.odd["upload"] = applied(backend, error)
+    assert drive(vault.put(NAME, "new")) is None
+    assert backend.calls == ["upload", "get"]
+
+
+@pytest.mark.parametrize("files", [{NAME: "old"}, {}])
+@pytest.mark.parametrize("status", [500, 503])
+def test_a_write_that_failed_and_is_not_there_did_not_happen(files: dict[str, str], status: int) -> None:
+    vault, backend = view(files, upload=ColonyServerError("oops", status))
+    with pytest.raises(VaultUnavailable, match=f"^writing {NAME} failed: ColonyServerError: oops") as caught:
+        drive(vault.put(NAME, "new"))
+    assert type(caught.value) is VaultUnavailable
+    assert caught.value.status == status
+    assert backend.files == files
+    assert backend.calls[:2] == ["upload", "get"]
+
+
+@pytest.mark.parametrize("files", [{NAME: "old"}, {}])
+@pytest.mark.parametrize("error", NO_ANSWER[2:], ids=repr)
+def test_a_write_without_any_answer_may_still_be_under_way(error: Exception, files: dict[str, str]) -> None:
+    vault, backend = view(files, upload=error)
+    with pytest.raises(Unanswered, match=f"^writing {NAME} failed: .*; it was not there yet when it was read back"):
+        drive(vault.put(NAME, "new"))
+    assert backend.files == files
+    assert backend.calls[:2] == ["upload", "get"]
+
+
+@pytest.mark.parametrize("unread", [BUSY, TimeoutError(), {}, ColonyAPIError("no", 401)])
+@pytest.mark.parametrize("error", NO_ANSWER, ids=repr)
+def test_a_write_that_can_not_be_read_back_is_unanswered(error: Exception, unread: Any) -> None:
+    with pytest.raises(Unanswered, match=f"writing {NAME} failed: .*; it could not be read back either") as caught:
+        drive(view(upload=error, get=unread)[0].put(NAME, "new"))
+    assert caught.value.status == getattr(error, "status", None)
+    assert isinstance(caught.value.__cause__, VaultError)
+    assert caught.value.__cause__.__cause__ is error
+
+
+@pytest.mark.parametrize("reply", [None, {}, [], "", 7, {"result": {}}])
+def test_a_torn_confirmation_is_read_back(reply: Any) -> None:
+    vault, backend = view({NAME: "new"}, upload=reply)
+    assert drive(vault.put(NAME, "new")) is None
+    assert backend.calls == ["upload", "get"]
+    with pytest.raises(VaultUnavailable, match=f"writing {NAME} failed: the reply is not readable"):
+        drive(vault.put(NAME, "newer"))
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (REFUSED, VaultError),
+        (GONE, VaultError),
+        (BARE_404, VaultError),
+        (ColonyAPIError("long", 413), VaultError),
+        (ColonyAPIError("odd", 499), VaultError),
+        (ColonyAPIError("no", 401), VaultDenied),
+        (PermissionError(13, "denied"), VaultDenied),
+        (ColonyAPIError("no", 403, {}, "KARMA_TOO_LOW"), VaultDenied),
+        (ColonyAPIError("slow", 429), RateLimited),
+        (ColonyValidationError("full", 400, {}, "QUOTA_EXCEEDED"), QuotaExceeded),
+        (OSError(28, "full"), QuotaExceeded),
+    ],
+)
+def test_a_refusal_that_was_read_is_final(error: Exception, kind: type[Exception]) -> None:
+    vault, backend = view({NAME: "new"}, upload=error)
+    with pytest.raises(kind) as caught:
+        drive(vault.put(NAME, "new"))
+    assert type(caught.value) is kind
+    assert backend.calls == ["upload"]
+
+
+# --- writing on a condition ---
+
+
+def test_conditions_are_passed_on() -> None:
+    backend = Tagged()
+    vault = SyncVault(backend)
+    assert vault.conditional
+    drive(vault.put(NAME, "one", match=ABSENT))
+    drive(vault.put(NAME, "two", match="one"))
+    assert backend.conditions == [{"if_none_match": "*"}, {"if_match": "one"}]
+    drive(vault.put(NAME, "three", match=ANY))
+    assert backend.calls == ["upload if", "upload if", "upload"]
+    assert backend.files == {NAME: "three"}
+
+
+@pytest.mark.parametrize("match", [ABSENT, "mine"])
+def test_a_condition_that_does_not_hold_changes_nothing(match: str) -> None:
+    backend = Tagged({NAME: "theirs"})
+    with pytest.raises(Changed, match=f"writing {NAME} failed: ColonyAPIError: changed") as caught:
+        drive(SyncVault(backend).put(NAME, "new", match=match))
+    assert (caught.value.status, caught.value.code) == (412, "PRECONDITION_FAILED")
+    assert backend.files == {NAME: "theirs"}
+
+
+def test_a_condition_on_a_file_that_is_gone_does_not_hold() -> None:
+    backend = Tagged()
+    with pytest.raises(Changed):
+        drive(SyncVault(backend).put(NAME, "new", match="mine"))
+    assert backend.files == {}
+
+
+@pytest.mark.parametrize("match", [ABSENT, "old"])
+def test_a_condition_that_fails_on_ones_own_write_holds(match: str) -> None:
+    """A client that repeats a request after a lost reply meets what it has written itself."""
+    backend = Tagged({NAME: "old"})
+    backend.odd["upload if"] = applied(backend, CHANGED)
+    assert drive(SyncVault(backend).put(NAME, "new", match=match)) is None
+
+
+def test_a_condition_that_fails_and_can_not_be_read_back_is_unanswered() -> None:
+    backend = Tagged({NAME: "theirs"}, get=BUSY)
+    with pytest.raises(Unanswered):
+        drive(SyncVault(backend).put(NAME, "new", match=ABSENT))
+
+
+def test_without_conditional_upload_the_condition_is_not_looked_at() -> None:
+    vault, backend = view({NAME: "theirs"})
+    assert not vault.conditional
+    drive(vault.put(NAME, "new", match=ABSENT))
+    assert backend.files == {NAME: "new"}
+
+
+# --- deleting ---
+
+
+def test_a_file_is_deleted() -> None:
+    vault, backend = view({NAME: "x"})
+    drive(vault.delete(NAME))
+    assert backend.files == {}
+    assert backend.calls == ["delete"]
+
+
+def test_a_file_that_is_gone_already_is_no_error() -> None:
+    vault, backend = view(delete=GONE)
+    drive(vault.delete(NAME))
+    assert backend.calls == ["delete"]
+    drive(view()[0].delete(NAME))  # a KeyError, and the listing does not name it
+
+
+@pytest.mark.parametrize("error", NO_ANSWER, ids=repr)
+def test_a_delete_that_was_applied_and_not_answered_is_done(error: Exception) -> None:
+    vault, backend = view({NAME: "x"})
+
+    def delete() -> Exception:
+        backend.files.clear()
+        return error
+
+    backend.odd["delete"] = delete
+    drive(vault.delete(NAME))
+    assert backend.calls == ["delete", "get", "list"]
+
+
+@pytest.mark.parametrize("error", NO_ANSWER, ids=repr)
+def test_a_delete_that_was_not_applied_is_its_error(error: Exception) -> None:
+    vault, backend = view({NAME: "x"}, delete=error)
+    with pytest.raises(VaultError, match=f"^deleting {NAME} failed"):
+        drive(vault.delete(NAME))
+    assert backend.calls == ["delete", "get"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        REFUSED,
+        ColonyAPIError("slow", 429),
+        ColonyAPIError("no", 403),
+        ColonyAPIError("a", 403),
+        ColonyAPIError("b", 499),
+    ],
+)
+def test_a_delete_that_was_refused_is_not_looked_into(error: Exception) -> None:
+    vault, backend = view({}, delete=error)
+    with pytest.raises(VaultError):
+        drive(vault.delete(NAME))
+    assert backend.calls == ["delete"]
+
+
+def test_a_delete_at_a_wrong_address_is_looked_into() -> None:
+    vault, backend = view({NAME: "x"}, delete=BARE_404)
+    with pytest.raises(VaultError, match=f"^deleting {NAME} failed"):
+        drive(vault.delete(NAME))
+    backend.files.clear()
+    drive(vault.delete(NAME))
+
+
+def test_a_delete_that_can_not_be_looked_into_raises() -> None:
+    with pytest.raises(VaultUnavailable):
+        drive(view({NAME: "x"}, delete=BUSY, get=BUSY)[0].delete(NAME))

@@ -1,0 +1,134 @@
+"""The lock on a file: whom it keeps out, how long one waits, and that it goes with its holder."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from colony_memory._os.locks import locked
+
+# Takes the lock, says so, and keeps it until it is told to go or killed.
+HOLDER = """
+import sys
+from pathlib import Path
+from colony_memory._os.locks import locked
+
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.readline()
+print("given back", flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def lock(tmp_path):
+    return tmp_path / ".lock"
+
+
+@pytest.fixture
+def holder(lock):
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def is_free(lock):
+    try:
+        with locked(lock, patience=0):
+            return True
+    except TimeoutError:
+        return False
+
+
+def test_one_thread_at_a_time_holds_it(lock):
+    inside, most = 0, 0
+    counting = threading.Lock()
+
+    def work():
+        nonlocal inside, most
+        for _ in range(20):
+            with locked(lock):
+                with counting:
+                    inside += 1
+                    most = max(most, inside)
+                with counting:
+                    inside -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert (inside, most) == (0, 1)
+
+
+def test_another_process_is_waited_for_and_then_let_be(lock, holder):
+    with (
+        pytest.raises(TimeoutError, match=r"locked by another process for 0 s: .*\.lock"),
+        locked(lock, patience=0.01),
+    ):
+        pytest.fail("held by two")
+    assert not is_free(lock)
+    holder.stdin.write("go\n")
+    holder.stdin.flush()
+    assert holder.stdout.readline() == "given back\n"
+    assert is_free(lock)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_it_goes_with_the_process_that_held_it(lock, holder):
+    holder.send_signal(signal.SIGKILL)
+    holder.wait(10)
+    assert is_free(lock)
+
+
+def test_it_is_given_back_after_an_error(lock):
+    with pytest.raises(ZeroDivisionError), locked(lock):
+        assert not is_free(lock)
+        raise ZeroDivisionError
+    assert is_free(lock)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_child_forked_meanwhile_does_not_keep_it(lock):
+    stay, go = os.pipe()
+    with locked(lock):
+        child = os.fork()
+        if child == 0:  # has the descriptor of the lock too
+            os.close(go)
+            os.read(stay, 1)
+            os._exit(0)
+    try:
+        assert is_free(lock)
+    finally:
+        os.close(go)
+        os.close(stay)
+        os.waitpid(child, 0)
+
+
+def test_the_file_is_the_owners_empty_and_left_as_it_is(lock):
+    with locked(lock):
+        pass
+    assert lock.read_bytes() == b""
+    if os.name != "nt":
+        assert stat.S_IMODE(lock.stat().st_mode) == 0o600
+    lock.write_bytes(b"kept")
+    with locked(lock):
+        pass
+    assert lock.read_bytes() == b"kept"
+
+
+def test_a_directory_that_is_missing_is_the_systems_to_tell(tmp_path):
+    with pytest.raises(FileNotFoundError), locked(tmp_path / "away" / ".lock"):
+        pytest.fail("held without a file")

@@ -1,0 +1,152 @@
+"""The file that tells how the latest run of a watch ended."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import stat
+import sys
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+pytest.importorskip("platformdirs")
+
+from colony_memory._os import locks as _locks
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
+from colony_memory.schedule import last_run as module
+from colony_memory.schedule.watch import LastRun, last_run_path, read_last_run
+
+NOON = datetime(2026, 11, 1, 12, tzinfo=timezone.utc)
+RUN = LastRun(
+    when=NOON, ok=True, message="saved caf\u00e9", snapshot_id="a", next_run=NOON + timedelta(minutes=15), pid=7
+)
+
+
+@pytest.fixture(autouse=True)
+def state(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(module.disk, "sync_directory", lambda place: None)
+    return tmp_path / "state"
+
+
+def test_what_was_written_is_read_and_only_by_its_owner():
+    path = last_run_path("vault", "Default ")
+    assert read_last_run("vault", "default") is None
+    module.write_last_run(path, RUN)
+    assert read_last_run("vault", "default") == RUN
+    failed = dataclasses.replace(RUN, ok=False, message="x" * 5000, snapshot_id=None, next_run=None)
+    module.write_last_run(path, failed)
+    assert read_last_run("vault", "default") == dataclasses.replace(failed, message="x" * 2000)
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    if os.name != "nt":
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_what_a_killed_process_left_is_no_hindrance():
+    path = last_run_path("vault", "default")
+    module.write_last_run(path, RUN)
+    path.with_name(f".{path.stem}.{os.getpid()}.tmp").write_text("torn")
+    module.write_last_run(path, RUN)
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_each_vault_label_and_account_has_a_file_of_its_own(monkeypatch, tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "vault")
+    same = {
+        last_run_path(url, "default")
+        for url in ("vault", "./vault", "~/vault", str(tmp_path / "vault"), (tmp_path / "vault").as_uri(), "link")
+    }
+    assert len(same) == 1
+    paths = [*same, last_run_path("vault", "other"), last_run_path("vault-2", "default"), last_run_path("s3://a", "x")]
+    for key, address in (("", ""), ("col_secret", ""), ("col_secret", "http://127.0.0.1:1"), ("col_other", "")):
+        monkeypatch.setenv("COLONY_API_KEY", key)
+        monkeypatch.setenv("COLONY_BASE_URL", address)
+        paths.append(last_run_path("colony:", "default"))
+        assert paths[-1] == last_run_path("COLONY:/", "default")
+    assert len(set(paths)) == len(paths)
+    assert not any("secret" in path.name for path in paths)
+    assert len(last_run_path("vault", "x" * 150).name) < 110
+
+
+def test_the_file_holds_nothing_but_the_result(monkeypatch):
+    monkeypatch.setenv("COLONY_API_KEY", "col_secret")
+    path = last_run_path("colony:", "default")
+    module.write_last_run(path, RUN)
+    assert set(json.loads(path.read_text())) == {"version", *(each.name for each in dataclasses.fields(LastRun))}
+    assert "secret" not in path.read_text()
+
+
+def test_bad_arguments_are_refused():
+    with pytest.raises(ValueError, match="label"):
+        last_run_path("vault", "a/b")
+    with pytest.raises(ValueError, match="empty vault URL"):
+        read_last_run("", "default")
+
+
+def test_without_platformdirs_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "platformdirs", None)
+    with pytest.raises(ColonyMemoryError, match=r"colony-memory\[cli\]"):
+        read_last_run("vault", "default")
+
+
+GOOD = {
+    "version": 1,
+    "when": NOON.isoformat(),
+    "ok": True,
+    "message": "m",
+    "snapshot_id": None,
+    "next_run": None,
+    "pid": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("", "Expecting value"),
+        ("[" * 60_000, "recursion"),
+        ("[]", "not of a form that this version knows"),
+        (json.dumps({**GOOD, "version": 2}), "not of a form that this version knows"),
+        (json.dumps({**GOOD, "ok": 1}), "malformed"),
+        (json.dumps({**GOOD, "message": None}), "malformed"),
+        (json.dumps({**GOOD, "when": "yesterday"}), "Invalid isoformat"),
+        (json.dumps({**GOOD, "when": None}), "Invalid isoformat"),
+        (json.dumps({**GOOD, "next_run": "2026-11-01T12:00:00"}), "without its zone"),
+        (b"\xff", "utf-8"),
+        (None, "Is a directory"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_told_and_counts_for_none(content, why):
+    path = last_run_path("vault", "default")
+    path.parent.mkdir(parents=True)
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.warns(ColonyMemoryWarning, match=why) as caught:
+        assert read_last_run("vault", "default") is None
+    assert str(path) in str(caught[0].message)
+    assert caught[0].filename == __file__
+
+
+def test_only_one_at_a_time():
+    path = last_run_path("vault", "default")
+    with module.only_one(path) as first, module.only_one(path) as second, module.only_one(path.with_stem("b")) as other:
+        assert (first, second, other) == (True, False, True)
+    with module.only_one(path) as again:
+        assert again
+
+
+def test_where_no_lock_can_be_had_everybody_is_the_only_one(monkeypatch):
+    def refuse(*args, **options):
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(_locks, "locked", refuse)
+    path = last_run_path("vault", "default")
+    with pytest.warns(ColonyMemoryWarning, match="No locks available"), module.only_one(path) as free:
+        assert free

@@ -1,0 +1,501 @@
+"""Backups until told to stop: the schedule on a clock of its own, the thread and the signals in earnest."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import threading
+import time
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from colony_memory import ColonyMemory
+from colony_memory.capture import read_folder
+from colony_memory.exceptions import (
+    BackupUncertain,
+    ColonyMemoryError,
+    QuotaExceeded,
+    RateLimited,
+    SnapshotCorrupt,
+    VaultDenied,
+    VaultUnavailable,
+)
+from colony_memory.schedule import watch as module
+from colony_memory.schedule.last_run import only_one
+from colony_memory.schedule.watch import Saved, Watch, mends_itself
+from colony_memory.vaults.memory import MemoryVault
+
+NOON = datetime(2026, 11, 1, 12, tzinfo=timezone.utc)
+POSIX = pytest.mark.skipif(os.name == "nt", reason="signals of other systems end the process at once")
+DOWN = VaultUnavailable("the vault is down")
+HANG = "this run hangs"
+
+
+class OnAClock(Watch):
+    """A watch on a clock that moves only where it waits. Each run takes no time, or hangs.
+
+    ``at`` is what happens at which second.
+    """
+
+    def __init__(self, save, *, at=None, **options):
+        self.now = 0.0
+        self._at = sorted((at or {}).items())
+        super().__init__(save, clock=lambda: self.now, **options)
+
+    def _start(self, work):
+        if not (isinstance(self._save, Runs) and self._save.hangs()):
+            work()
+
+    def _next_message(self, timeout):
+        if not self._inbox.empty():
+            return self._inbox.get()
+        until = self.now + timeout
+        if self._at and self._at[0][0] <= until:
+            self.now, happens = self._at.pop(0)
+            happens(self)
+        else:
+            self.now = until
+        return None if self._inbox.empty() else self._inbox.get()
+
+
+class Runs:
+    """What one run after the other comes to, the last one for ever, and when each was."""
+
+    def __init__(self, *outcomes):
+        self.outcomes = list(outcomes)
+        self.times = []
+        self.told = []
+        self.watch = None
+
+    def hangs(self):
+        return self.outcomes[0] is HANG and self() is HANG
+
+    def __call__(self):
+        self.times.append(self.watch.now)
+        outcome = self.outcomes.pop(0) if len(self.outcomes) > 1 else self.outcomes[0]
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    def go(self, *, stop=None, **options):
+        at = options.pop("at", {})
+        if stop is not None:
+            at[stop] = lambda watch: watch.stop()
+        self.watch = OnAClock(self, at=at, on_run=self.told.append, **options)
+        return self.watch.run()
+
+    @property
+    def lines(self):
+        return [each.message for each in self.told]
+
+
+@pytest.fixture(autouse=True)
+def exact(monkeypatch):
+    """No chance, and one moment."""
+    monkeypatch.setattr(module.random, "uniform", lambda low, high: high)
+    monkeypatch.setattr(module, "_utc_now", lambda: NOON)
+
+
+# The schedule.
+
+
+def test_a_run_now_then_every_so_often_and_one_at_the_end():
+    runs = Runs(Saved("a"), Saved("a", reused=True))
+    ended = runs.go(every=900, stop=2000)
+    assert runs.times == [0, 900, 1800, 2000]
+    assert runs.lines == [
+        "saved a",
+        "unchanged since a",
+        "unchanged since a",
+        "unchanged since a (last backup, on stop())",
+    ]
+    assert [each.next_run for each in runs.told] == [NOON + timedelta(minutes=15)] * 3 + [None]
+    assert all(each.ok and each.snapshot_id == "a" and each.pid == os.getpid() for each in runs.told)
+    assert {each.when for each in runs.told} == {NOON}
+    assert (ended.last, ended.error) == (runs.told[-1], None)
+    assert not runs.watch.busy
+
+
+def test_an_outage_is_tried_again_later_and_later_for_ever():
+    runs = Runs(Saved("a"), *[DOWN] * 12, Saved("b"))
+    runs.go(every=900, stop=9000)
+    gaps = [later - earlier for earlier, later in zip(runs.times, runs.times[1:], strict=False)]
+    assert gaps[:10] == [900, 30, 60, 120, 240, 480, 900, 900, 900, 900]
+    assert runs.lines[1] == "failed: the vault is down"
+    assert (runs.told[1].ok, runs.told[1].snapshot_id) == (False, None)
+    assert runs.told[1].next_run == NOON + timedelta(seconds=30)
+
+
+def test_a_success_begins_the_count_of_errors_anew():
+    runs = Runs(DOWN, DOWN, Saved("a"), DOWN, Saved("b"))
+    runs.go(every=900, stop=1100)
+    assert runs.times == [0, 30, 90, 990, 1020, 1100]
+
+
+def test_no_retry_waits_longer_than_an_hour():
+    runs = Runs(Saved("a"), DOWN)
+    runs.go(every=86_400, stop=86_400 + 40_000)
+    gaps = [later - earlier for earlier, later in zip(runs.times, runs.times[1:], strict=False)]
+    assert gaps[1:-1] == [30, 60, 120, 240, 480, 960, 1920, *[3600] * 10]
+
+
+def test_chance_shortens_the_wait_by_a_half_at_most(monkeypatch):
+    asked = []
+    monkeypatch.setattr(module.random, "uniform", lambda *span: asked.append(span) or span[0])
+    runs = Runs(DOWN, DOWN, RateLimited("slow down", retry_after=70), Saved("a"))
+    runs.go(every=900, stop=120)
+    assert runs.times == [0, 15, 45, 115, 120]
+    assert set(asked) == {(0.5, 1.0)}
+
+
+@pytest.mark.parametrize(("asked", "next_at"), [(2000, 2000), (10, 30), (1e9, 86_400), (None, 30), (-5, 30)])
+def test_what_the_vault_asks_for_is_kept(asked, next_at):
+    runs = Runs(RateLimited("slow down", retry_after=asked), Saved("a"))
+    runs.go(every=900, stop=next_at + 1)
+    assert runs.times == [0, next_at, next_at + 1]
+
+
+@pytest.mark.parametrize("error", [ValueError("no such folder"), KeyError("x"), VaultDenied("revoked"), SystemExit(3)])
+def test_once_under_way_nothing_ends_it(error):
+    runs = Runs(Saved("a"), error, Saved("b"))
+    ended = runs.go(every=900, stop=1000)
+    assert runs.times == [0, 900, 930, 1000]
+    assert ended.error is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("no such folder"),
+        SnapshotCorrupt("x"),
+        VaultDenied("wrong key"),
+        TypeError("x"),
+        ColonyMemoryError("x"),
+    ],
+)
+def test_what_does_not_mend_itself_is_raised_by_the_first_run(error, tmp_path):
+    runs = Runs(error)
+    with pytest.raises(type(error)) as caught:
+        runs.go(state=tmp_path / "state.json")
+    assert caught.value is error
+    assert (runs.times, runs.told) == ([0], [])
+    noted = json.loads((tmp_path / "state.json").read_text())
+    assert (noted["ok"], noted["next_run"]) == (False, None)
+
+
+@pytest.mark.parametrize(
+    "error", [DOWN, RateLimited("x"), BackupUncertain("x", snapshot_id="a"), QuotaExceeded("full", needed=2)]
+)
+def test_what_may_mend_itself_is_tried_again_from_the_first_run_on(error):
+    assert mends_itself(error)
+    runs = Runs(error, Saved("a"))
+    assert runs.go(stop=50).error is None
+    assert runs.times == [0, 30, 50]
+
+
+def test_an_error_is_one_line_with_its_kind_where_it_was_not_foreseen():
+    runs = Runs(DOWN, OSError(5, "Input/output\nerror"), SystemExit(), VaultUnavailable("a\r\n  b"), Saved("a"))
+    runs.go(stop=500)
+    assert runs.lines[1:4] == ["failed: OSError: [Errno 5] Input/output error", "failed: SystemExit", "failed: a b"]
+
+
+def test_what_is_left_out_is_named_and_is_no_success_and_no_error():
+    left_out = tuple(f"{name} (link)" for name in "abcde")
+    runs = Runs(Saved("x", left_out=left_out[:1]), Saved("x", reused=True, left_out=left_out))
+    ended = runs.go(every=900, stop=950)
+    assert runs.times == [0, 900, 950]
+    assert runs.lines[:2] == [
+        "saved x; 1 left out: a (link)",
+        "unchanged since x; 5 left out: a (link), b (link), c (link) and 2 more",
+    ]
+    assert not any(each.ok for each in runs.told)
+    assert {each.snapshot_id for each in runs.told} == {"x"}
+    assert ended.error is None
+
+
+# Time and what takes it.
+
+
+def test_a_run_that_hangs_is_told_each_interval_and_ends_when_it_ends():
+    runs = Runs(Saved("a"), HANG, Saved("b"))
+
+    def come_back(watch):
+        watch._inbox.put(module._Outcome(saved=Saved("late")))
+
+    runs.go(every=900, at={3000: come_back}, stop=4000)
+    assert runs.lines == [
+        "saved a",
+        "failed: not done after 900 s, still waiting",
+        "failed: not done after 1800 s, still waiting",
+        "saved late",
+        "saved b",
+        "saved b (last backup, on stop())",
+    ]
+    assert runs.times == [0, 900, 3900, 4000]
+    assert runs.told[1].next_run is None
+
+
+def test_a_short_interval_leaves_a_run_a_minute_before_it_is_told():
+    runs = Runs(Saved("a"), HANG)
+    runs.go(every=1, stop=130)
+    assert runs.lines[1:3] == [f"failed: not done after {seconds} s, still waiting" for seconds in (60, 120)]
+
+
+def test_the_last_backup_is_bounded_where_a_run_hangs():
+    runs = Runs(Saved("a"), HANG)
+    ended = runs.go(every=900, final_timeout=7, stop=1000)
+    assert runs.watch.now == 1007
+    assert runs.times == [0, 900]
+    assert isinstance(ended.error, VaultUnavailable)
+    assert ended.last.message == "failed: not done within 7 s (last backup, on stop())"
+    assert runs.watch.busy
+
+
+def test_the_last_backup_is_bounded_where_it_hangs_itself():
+    runs = Runs(Saved("a"), HANG)
+    ended = runs.go(every=900, final_timeout=7, stop=500)
+    assert (runs.watch.now, runs.times) == (507, [0, 500])
+    assert (type(ended.error), runs.watch.busy) == (VaultUnavailable, True)
+
+
+def test_after_a_run_under_way_there_is_one_more_in_the_same_time():
+    runs = Runs(HANG, Saved("b"))
+
+    def come_back(watch):
+        watch._inbox.put(module._Outcome(saved=Saved("a")))
+
+    ended = runs.go(at={10: lambda watch: watch.stop("SIGTERM"), 15: come_back}, final_timeout=10)
+    assert runs.times == [0, 15]
+    assert runs.lines == ["saved b (last backup, on SIGTERM)"]
+    assert ended.error is None
+
+
+def test_the_last_backup_is_made_although_the_vault_was_away():
+    runs = Runs(Saved("a"), DOWN, Saved("b"))
+    assert runs.go(every=900, stop=910).error is None
+    assert runs.times == [0, 900, 910]
+
+
+def test_an_error_of_the_last_backup_is_its_result():
+    runs = Runs(Saved("a"), DOWN)
+    ended = runs.go(every=900, stop=910)
+    assert ended.error is DOWN
+    assert ended.last.message == "failed: the vault is down (last backup, on stop())"
+
+
+def test_the_last_backup_keeps_to_a_rate_limit():
+    runs = Runs(Saved("a"), RateLimited("slow down", retry_after=600))
+    ended = runs.go(every=900, stop=1000)
+    assert runs.times == [0, 900]
+    assert isinstance(ended.error, RateLimited)
+    assert ended.error.retry_after == 500
+    assert ended.last.message == "failed: the vault's rate limit holds for 500 s more (last backup, on stop())"
+
+
+def test_to_stop_twice_changes_nothing():
+    runs = Runs(Saved("a"))
+    stop = {40: lambda watch: (watch.stop("SIGTERM"), watch.stop("SIGHUP"))}
+    runs.go(at=stop)
+    assert runs.times == [0, 40]
+    assert runs.lines[-1] == "saved a (last backup, on SIGTERM)"
+
+
+def test_a_wait_is_made_in_pieces_and_a_clock_on_the_wall_does_not_matter(monkeypatch):
+    runs = Runs(Saved("a"))
+    moments = iter([NOON, NOON - timedelta(days=400), NOON + timedelta(days=900)])
+    monkeypatch.setattr(module, "_utc_now", lambda: next(moments))
+    runs.go(every=10_000, stop=15_000)
+    assert runs.times == [0, 10_000, 15_000]
+    assert [each.when for each in runs.told] == [NOON, NOON - timedelta(days=400), NOON + timedelta(days=900)]
+
+
+@pytest.mark.parametrize("name", ["every", "final_timeout"])
+@pytest.mark.parametrize("value", [0, -1, math.inf, math.nan, "900", True, None])
+def test_bad_arguments(name, value):
+    with pytest.raises(ValueError, match=name):
+        Watch(lambda: Saved("a"), **{name: value})
+
+
+# What is on disk.
+
+
+def test_each_result_is_in_the_state_file(tmp_path):
+    state = tmp_path / "deep" / "state.json"
+    seen = []
+
+    def look(run):
+        seen.append(json.loads(state.read_text())["message"] == run.message)
+
+    runs = Runs(Saved("a"), DOWN)
+    runs.watch = OnAClock(runs, at={1000: lambda watch: watch.stop()}, on_run=look, state=state)
+    runs.watch.run()
+    assert seen == [True] * 5
+    assert json.loads(state.read_text())["next_run"] is None
+
+
+def test_a_state_file_that_cannot_be_written_is_told_and_nothing_more(tmp_path):
+    (tmp_path / "state.json").mkdir()
+    runs = Runs(Saved("a"))
+    assert runs.go(state=tmp_path / "state.json", stop=10).error is None
+    for line in runs.lines:
+        assert line.startswith("saved a")
+        assert f"this could not be noted in {tmp_path / 'state.json'}: Is a directory" in line
+    assert [each.name for each in tmp_path.iterdir() if each.suffix == ".tmp"] == []
+
+
+def test_a_second_watch_of_the_same_state_is_refused(tmp_path):
+    state = tmp_path / "state.json"
+    runs = Runs(Saved("a"))
+    with only_one(state), pytest.raises(ColonyMemoryError, match="another watch of this vault and label"):
+        runs.go(state=state)
+    assert (runs.times, state.exists()) == ([], False)
+    runs.go(state=state, stop=1)
+    assert runs.times == [0, 1]
+
+
+def test_memory_that_vanished_does_not_age_out(tmp_path):
+    memory, mem = tmp_path / "memory", ColonyMemory(backend=MemoryVault())
+    memory.mkdir()
+    (memory / "MEMORY.md").write_text("two years of notes\n" * 100)
+    runs = Runs(None)
+
+    def save():
+        return mem.backup(read_folder(memory).documents, prune_keep=1)
+
+    def empty(watch):
+        (memory / "MEMORY.md").unlink()
+
+    def remove(watch):
+        memory.rmdir()
+
+    def begin_anew(watch):
+        memory.mkdir()
+        (memory / "MEMORY.md").write_text("hello\n")
+
+    def go_on(watch):
+        (memory / "MEMORY.md").write_text("hello again\n")
+
+    at = {1000: empty, 2000: remove, 20_000: begin_anew, 25_000: go_on, 30_000: lambda watch: watch.stop()}
+    watch = OnAClock(save, at=at, on_run=runs.told.append)
+    assert watch.run().error is None
+    assert f"failed: {str(memory)!r}: nothing to back up" in runs.lines
+    assert f"failed: {str(memory)!r}: no such file or directory" in runs.lines
+    whole = runs.told[0].snapshot_id
+    assert len({each.snapshot_id for each in runs.told if each.ok}) == 3
+    # Two small ones were saved with a retention of one: what they shrank from is still there.
+    assert mem.restore(snapshot_id=whole)["MEMORY.md"].startswith("two years")
+    assert mem.restore()["MEMORY.md"] == "hello again\n"
+
+
+# Threads and signals.
+
+
+def run_apart(watch):
+    ended = []
+    thread = threading.Thread(target=lambda: ended.append(watch.run()))
+    thread.start()
+    return thread, ended
+
+
+def test_in_a_thread_it_runs_until_stop_and_takes_no_signals():
+    before = signal.getsignal(signal.SIGTERM)
+    mem, ran, threads = ColonyMemory(backend=MemoryVault()), threading.Event(), set()
+
+    def save():
+        threads.add(threading.current_thread().name)
+        return mem.backup({"MEMORY.md": "first"})
+
+    watch = Watch(save, every=0.01, on_run=lambda run: run.message.startswith("unchanged") and ran.set())
+    thread, ended = run_apart(watch)
+    assert ran.wait(20)
+    assert signal.getsignal(signal.SIGTERM) is before
+    watch.stop()
+    thread.join(20)
+    assert ended[0].last.ok
+    assert not watch.busy
+    assert threads == {"colony-memory-watch"}
+    assert mem.latest().snapshot_id == ended[0].last.snapshot_id
+
+
+def test_a_run_that_hangs_does_not_keep_the_end_waiting():
+    let_go, began = threading.Event(), threading.Event()
+
+    def save():
+        began.set()
+        let_go.wait(20)
+        return Saved("late")
+
+    watch = Watch(save, final_timeout=0.05)
+    thread, ended = run_apart(watch)
+    assert began.wait(20)
+    watch.stop()
+    thread.join(20)
+    assert isinstance(ended[0].error, VaultUnavailable)
+    assert watch.busy
+    let_go.set()
+
+
+def test_where_no_thread_can_be_started_it_is_an_error_like_others(monkeypatch):
+    runs = Runs(Saved("a"))
+    watch = OnAClock(runs, at={40: lambda watch: watch.stop()}, on_run=runs.told.append)
+    runs.watch = watch
+    start, failures = watch._start, [RuntimeError("can't start new thread")]
+
+    def fail_once(work):
+        if len(runs.times) == 1 and failures:
+            raise failures.pop()
+        start(work)
+
+    watch._start = fail_once
+    watch._every = 10
+    watch.run()
+    assert runs.lines[:3] == ["saved a", "failed: RuntimeError: can't start new thread", "saved a"]
+
+
+@POSIX
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
+def test_signals_stop_it_and_are_given_back(name):
+    number = getattr(signal, name)
+    before = signal.getsignal(number)
+    runs = Runs(Saved("a"))
+    runs.go(at={5: lambda watch: os.kill(os.getpid(), number)})
+    assert runs.lines == ["saved a", f"saved a (last backup, on {name})"]
+    assert signal.getsignal(number) == before
+
+
+@POSIX
+def test_a_signal_wakes_a_wait_at_once():
+    def kill_later(run):
+        if run.next_run is not None:
+            threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM)).start()
+
+    began = time.monotonic()
+    ended = Watch(lambda: Saved("a"), every=3600, on_run=kill_later).run()
+    assert ended.last.message.endswith("on SIGTERM)")
+    assert time.monotonic() - began < 10
+
+
+@POSIX
+def test_a_signal_that_is_ignored_stays_so():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        runs = Runs(Saved("a"))
+        runs.go(at={5: lambda watch: os.kill(os.getpid(), signal.SIGHUP)}, stop=50)
+        assert runs.times == [0, 50]
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@POSIX
+def test_a_second_interrupt_ends_it_at_once():
+    interrupt = lambda watch: os.kill(os.getpid(), signal.SIGINT)  # noqa: E731
+    runs = Runs(Saved("a"), HANG)
+    with pytest.raises(KeyboardInterrupt):
+        runs.go(at={5: interrupt, 6: interrupt})
+    assert runs.times == [0, 5]
+    assert runs.watch.busy
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -1,0 +1,238 @@
+"""The pages as their readers meet them: fenced blocks, run in order in a place of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from colony_memory.testing import FakeVault, VaultServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from typing_extensions import Self
+
+ROOT = Path(__file__).parents[2]
+CHANGELOG = ROOT / "CHANGELOG.md"
+README = ROOT / "README.md"
+FORMAT = ROOT / "SNAPSHOT-FORMAT.md"
+PAGES = [README, ROOT / "skill.md", FORMAT, *sorted((ROOT / "docs").glob("*.md"))]
+
+#: Headings whose commands build an environment: whoever runs the whole suite has done so.
+BUILDING = ("Try it", "Test it")
+_KEY = "col_..."
+_FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^## (.*?) *$", re.MULTILINE)
+_SHELLS = ("sh", "console", "crontab")
+_CRONTAB = re.compile(r"(?:\S+ +){5}(.*)")
+# What differs from run to run, and is shown as it was in one.
+_VARYING = (
+    (r"\b\d{8}T\d{12}Z-[0-9a-f]{6}\b", "ID"),
+    (r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b", "TIME"),
+    (r"\((?:\d+[smhdy] ago|(?:just )?now)\)", "(AGE)"),
+    (r"\b\d+(\.\d)? [kMGT]?B\b", "SIZE"),
+    (r"\(\d+ %\)", "(SHARE)"),
+)
+_NEEDED = {"read_last_run": "platformdirs", "Ed25519Signer": "cryptography", 'AsyncColonyMemory(api_key="': "httpx"}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block.
+
+    Attributes:
+        page: The file that it is in.
+        line: Number of its first line.
+        place: Its place among the blocks of the page.
+        heading: The section that it is in.
+        language: What stands behind the fence.
+        text: What is in it.
+        shown: For Python, what the next block says that is printed, or None.
+    """
+
+    page: Path
+    line: int
+    place: int
+    heading: str
+    language: str
+    text: str
+    shown: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is something to run here."""
+        return self.language == "python" or (self.language in _SHELLS and self.heading not in BUILDING)
+
+    def commands(self) -> Iterator[tuple[str, str | None]]:
+        """Each command, with what it is shown to print, or None."""
+        if self.language == "console":
+            for piece in re.split(r"^\$ ", self.text, flags=re.MULTILINE)[1:]:
+                command, _, shown = piece.partition("\n")
+                yield command, shown
+        elif self.language == "crontab":
+            for line in self.text.splitlines():
+                found = _CRONTAB.fullmatch(line)
+                assert found, f"{self}: not a line of a crontab: {line}"
+                yield found[1], ""
+        else:
+            yield self.text, None
+
+
+def read(page: Path) -> str:
+    """The text of a page."""
+    return page.read_text(encoding="utf-8")
+
+
+def read_blocks(page: Path) -> list[Block]:
+    """The fenced blocks of a page, in order."""
+    text = read(page)
+    headings = [(found.start(), found[1]) for found in _HEADING.finditer(text)]
+    blocks: list[Block] = []
+    end = 0
+    for place, found in enumerate(_FENCE.finditer(text)):
+        heading = next((name for start, name in reversed(headings) if start < found.start()), "")
+        line = text.count("\n", 0, found.start(2)) + 1
+        if found[1] == "text" and blocks and blocks[-1].language == "python" and not text[end : found.start()].strip():
+            last = blocks[-1]
+            blocks[-1] = Block(page, last.line, last.place, last.heading, last.language, last.text, found[2])
+        blocks.append(Block(page, line, place, heading, found[1], found[2]))
+        end = found.end()
+    return blocks
+
+
+def need_extras(block: Block) -> None:
+    """Skip the test where the block needs an extra that is not installed."""
+    for sign, module in _NEEDED.items():
+        if block.language == "python" and sign in block.text:
+            pytest.importorskip(module)
+    if block.language in _SHELLS and not is_installation(block):
+        pytest.importorskip("typer")
+
+
+def is_installation(block: Block) -> bool:
+    """Whether it is nothing but ``pip install …``, which only a network could run."""
+    return block.language == "sh" and all(line.startswith("pip install ") for line in block.text.splitlines())
+
+
+def fits(shown: str, printed: str) -> bool:
+    """Whether a page shows what is printed.
+
+    Ids, times and sizes may be others, ``…`` stands for anything, and runs of blanks for any such.
+    """
+    for varying, name in _VARYING:
+        shown, printed = re.sub(varying, name, shown), re.sub(varying, name, printed)
+    pieces = shown.strip().split("…")
+    pattern = ".*".join(r"\s+".join(map(re.escape, re.split(r"\s+", piece))) for piece in pieces)
+    return re.fullmatch(pattern, printed.strip(), re.DOTALL) is not None
+
+
+class Stage:
+    """Where the blocks of one page run: a directory, a home and a hosted vault of its own."""
+
+    def __init__(self, page: Path, directory: Path) -> None:
+        self._blocks = read_blocks(page)
+        self._directory = directory / "here"
+        self._namespace: dict[str, Any] = {"__name__": "page"}
+        self._server = VaultServer(FakeVault(operations_per_hour=None), api_key=_KEY)
+        self._done = 0
+        _furnish(self._directory)
+        self._settings = {
+            "HOME": str(directory),
+            "XDG_DATA_HOME": str(directory / "data"),
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        }
+
+    def __enter__(self) -> Self:
+        self._server.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._server.close()
+
+    def run(self, block: Block) -> None:
+        """Run a block, and before it those above that were not run yet."""
+        while self._done < block.place:
+            above = self._blocks[self._done]
+            self._done += 1
+            if above.runs:
+                with contextlib.suppress(pytest.skip.Exception):
+                    need_extras(above)
+                    self._run(above)
+        self._done = max(self._done, block.place + 1)
+        self._run(block)
+
+    def _run(self, block: Block) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(self._directory)
+            for name, value in self._settings.items():
+                patch.setenv(name, value)
+            if block.language == "python":
+                self._run_python(block, patch)
+            elif not is_installation(block):
+                for command, shown in block.commands():
+                    self._run_command(block, command, shown)
+
+    def _run_python(self, block: Block, patch: pytest.MonkeyPatch) -> None:
+        patch.setenv("COLONY_API_KEY", _KEY)
+        patch.setenv("COLONY_BASE_URL", self._server.url)
+        # Its own line numbers, so that a traceback leads into the page.
+        code = compile("\n" * (block.line - 1) + block.text, str(block.page), "exec")
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(code, self._namespace)
+        if block.shown is not None:
+            assert fits(block.shown, printed.getvalue()), f"{block} prints\n{printed.getvalue()}"
+
+    def _run_command(self, block: Block, command: str, shown: str | None) -> None:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, f"{block}: {command}: exit code {done.returncode}\n{done.stdout}"
+        if shown is not None:
+            assert fits(shown, done.stdout), f"{block}: {command} prints\n{done.stdout}"
+
+
+def _furnish(directory: Path) -> None:
+    """What a page may take for granted: a MEMORY.md, a small folder of memory, and the example."""
+    notes = directory / "memory" / "notes"
+    notes.mkdir(parents=True)
+    (directory / "MEMORY.md").write_text("two years of notes\n", encoding="utf-8")
+    (directory / "memory" / "MEMORY.md").write_text("two years of notes\n", encoding="utf-8")
+    (directory / "memory" / "logs").mkdir()
+    for day in ("monday", "tuesday"):
+        (notes / f"{day}.md").write_text(f"it was {day}\n", encoding="utf-8")
+    (directory.parent / "agent").symlink_to(directory.name)
+    shutil.copytree(ROOT / "examples", directory / "examples")
+
+
+@pytest.fixture(scope="module")
+def open_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], Stage]]:
+    """Gives the stage of a page: the blocks of a page share one."""
+    stages: dict[Path, Stage] = {}
+    with contextlib.ExitStack() as opened:
+
+        def open_one(page: Path) -> Stage:
+            if page not in stages:
+                stages[page] = opened.enter_context(Stage(page, tmp_path_factory.mktemp(page.stem)))
+            return stages[page]
+
+        yield open_one

@@ -1,0 +1,88 @@
+"""Snapshots along a time, for tests of retention."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from itertools import count
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from colony_memory._format.names import new_id
+from colony_memory.retention import (
+    Retention,
+    before_shrink,
+    plan,
+)
+from colony_memory.snapshot import SnapshotInfo
+
+# A busy machine is no failure.
+unhurried = settings(deadline=None)
+
+UTC = timezone.utc
+NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
+DAY = timedelta(days=1)
+_serial = count()
+
+
+def at(
+    moment: datetime | str, *, size: int = 1000, text: object = None, made: str | None = None, issuer: str | None = None
+) -> SnapshotInfo:
+    """A snapshot of a moment, unlike every other one unless ``text`` says so."""
+    if isinstance(moment, str):
+        moment = datetime.fromisoformat(moment).replace(tzinfo=UTC)
+    number = next(_serial)
+    return SnapshotInfo(
+        snapshot_id=new_id(moment, f"{number % 2**24:06x}", []),
+        label="work",
+        created_at=f"{moment:%Y-%m-%dT%H:%M:%SZ}" if made is None else made,
+        doc_names=["MEMORY.md"],
+        part_count=1,
+        byte_size=size,
+        plaintext_sha256=f"sha256:{number if text is None else text}",
+        issuer=issuer,
+    )
+
+
+OFFSETS = st.timedeltas(min_value=timedelta(days=-800), max_value=timedelta(days=400))
+TIMELINES = st.lists(
+    st.builds(
+        lambda offset, text, size, made: at(NOW + offset, text=text, size=size, made=made),
+        OFFSETS,
+        st.sampled_from("abcd"),
+        st.integers(0, 10_000),
+        st.none() | st.sampled_from(["", "2020-01-01T00:00:00Z", "2031-01-01T00:00:00Z"]),
+    ),
+    max_size=25,
+)
+PERIODS = ("hourly", "daily", "weekly", "monthly", "yearly")
+RULES = (
+    st.fixed_dictionaries(
+        {f"keep_{name}": st.none() | st.integers(0, 5) for name in ("last", *PERIODS)}
+        | {"keep_within": st.none() | st.timedeltas(min_value=timedelta(0))}
+    )
+    .filter(lambda rules: any(value is not None for value in rules.values()))
+    .map(lambda rules: Retention(**rules))
+)
+
+
+class Agent:
+    """Saves memories of given sizes with a retention, carrying on what each backup noted, as a backup does."""
+
+    def __init__(self, **rules: Any) -> None:
+        self.retention = Retention(**rules)
+        self.held: list[SnapshotInfo] = []
+        self.noted: dict[str, datetime] = {}
+
+    def save(self, moment: datetime, size: int) -> SnapshotInfo:
+        new = at(moment, size=size)
+        infos = [*self.held, new]
+        shrunk = before_shrink(infos, now=moment, noted=self.noted)
+        made = plan(infos, retention=self.retention, now=moment, head=new.snapshot_id, shrunk=shrunk, keep_shrunk=True)
+        self.held = list(made.keep)
+        self.noted = {i: since.replace(microsecond=0) for i, since in shrunk.items()}
+        return new
+
+    def holds(self, info: SnapshotInfo) -> bool:
+        return info in self.held

@@ -1,0 +1,663 @@
+"""The hosted vault over HTTP with the SDK's real clients: every fault, at every call."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import threading
+import time
+
+import colony_sdk
+import pytest
+
+from colony_memory.exceptions import (
+    ColonyMemoryError,
+    QuotaExceeded,
+    RateLimited,
+    VaultDenied,
+    VaultError,
+    VaultUnavailable,
+)
+from colony_memory.testing import FakeVault, VaultBackendTests, VaultServer
+from colony_memory.testing._http import Listener, Reply
+from colony_memory.vaults import ConditionalUpload, OperationBudget, PrefixListing, VaultBackend
+from colony_memory.vaults.colony import ColonyVault
+from colony_memory.vaults.colony import budget as budget_module
+from colony_memory.vaults.colony.requests import build_request
+
+ETAG = "0" * 64
+NO_RETRY = colony_sdk.RetryConfig(max_retries=0)
+
+# Every call, on a vault that holds x.json, with the method and the path of its request.
+CALLS = {
+    "status": (lambda vault: vault.vault_status(), "GET", "/vault/status"),
+    "list": (lambda vault: vault.vault_list_files(), "GET", "/vault/files"),
+    "get": (lambda vault: vault.vault_get_file("x.json"), "GET", "x.json"),
+    "upload": (lambda vault: vault.vault_upload_file("x.json", "new"), "PUT", "x.json"),
+    "delete": (lambda vault: vault.vault_delete_file("x.json"), "DELETE", "x.json"),
+    "prefix": (lambda vault: vault.vault_list_prefix("x"), "GET", "/vault/files"),
+    "upload if": (lambda vault: vault.vault_upload_file_if("new.json", "new", if_none_match="*"), "PUT", "new.json"),
+}
+OUR_OWN = ("prefix", "upload if")
+every_call = pytest.mark.parametrize("name", CALLS)
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    monkeypatch.setenv("COLONY_SDK_NO_TOKEN_CACHE", "1")
+    for name in ("COLONY_API_KEY", "COLONY_BASE_URL", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def server():
+    with VaultServer(FakeVault(operations_per_hour=None)) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def answering(respond):
+    """A server that answers every request as told; its address."""
+    listener = Listener(respond)
+    thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.server_address[1]}/api/v1"
+    finally:
+        listener.shutdown()
+        listener.server_close()
+        thread.join()
+
+
+def with_token(respond):
+    """Answer the token's request as the vault does, and the others as told."""
+
+    def answer(request):
+        if request.path == "/auth/token":
+            return Reply(200, b'{"access_token": "token-of-the-day"}')
+        return respond(request)
+
+    return answer
+
+
+class HostedVaultScenarios:
+    """What both vaults owe. A subclass gives ``connect(base_url, api_key=…, timeout=…)``, closed by the fixture."""
+
+    @pytest.fixture
+    def vault(self, server, connect):
+        server.vault.files["x.json"] = "old"
+        return connect(server.url)
+
+    @every_call
+    def test_works(self, vault, server, name):
+        call, method, path = CALLS[name]
+        call(vault)
+        assert any(seen[0] == method and path in seen[1] for seen in server.calls)
+
+    def test_replies_are_the_vaults(self, vault):
+        assert vault.vault_status()["used_bytes"] == 3
+        assert [item["filename"] for item in vault.vault_list_files()["items"]] == ["x.json"]
+        found = vault.vault_get_file("x.json")
+        assert found["content"] == "old"
+        reply = vault.vault_upload_file_if("x.json", "newer", if_match=found["etag"])
+        assert (reply["filename"], reply["content_size"]) == ("x.json", 5)
+        assert reply["etag"] == vault.vault_get_file("x.json")["etag"]
+        assert vault.vault_list_prefix("x")["total"] == 1
+        assert vault.vault_list_prefix("y")["items"] == []
+        vault.vault_delete_file("x.json")
+        assert vault.vault_list_files()["items"] == []
+
+    @every_call
+    @pytest.mark.parametrize(
+        ("kind", "options"),
+        [
+            ("drop", {}),
+            ("garbage", {}),
+            ("torn", {"declared": "whole"}),
+            ("torn", {"declared": "sent"}),
+            ("status", {"status": 500}),
+            ("status", {"status": 502}),
+            ("status", {"status": 503}),
+            ("status", {"status": 504}),
+            ("applied", {"then": "drop"}),
+            ("applied", {"then": "status", "status": 500}),
+        ],
+    )
+    def test_no_answer_is_told_as_such(self, vault, server, name, kind, options):
+        call, method, path = CALLS[name]
+        server.fault(method, kind, path=path, times=None, **options)
+        if name == "delete" and kind in {"garbage", "torn"}:
+            # What a delete is answered with does not matter, where it was a success.
+            with contextlib.suppress(VaultUnavailable):
+                call(vault)
+            return
+        with pytest.raises(VaultUnavailable) as caught:
+            call(vault)
+        assert caught.value.status in {None, options.get("status")}
+        assert caught.value.__cause__ is not None
+        if path.endswith(".json"):
+            assert path in str(caught.value)
+
+    @every_call
+    @pytest.mark.parametrize(
+        ("kind", "options"),
+        [("drop", {}), ("garbage", {}), ("torn", {}), ("torn", {"declared": "sent"}), ("status", {"status": 503})],
+    )
+    def test_no_answer_of_the_token_service(self, vault, server, name, kind, options):
+        server.fault("POST", kind, path="/auth/token", times=None, **options)
+        with pytest.raises(VaultUnavailable):
+            CALLS[name][0](vault)
+        assert server.vault.files == {"x.json": "old"}
+
+    @every_call
+    def test_no_connection(self, server, vault, name):
+        server.close()
+        with pytest.raises(VaultUnavailable):
+            CALLS[name][0](vault)
+
+    @every_call
+    def test_a_slow_vault_times_out(self, server, connect, name):
+        server.vault.files["x.json"] = "old"
+        vault = connect(server.url, timeout=0.2)
+        call, method, path = CALLS[name]
+        vault.vault_status()
+        server.fault(method, "delay", path=path, seconds=5)
+        with pytest.raises(VaultUnavailable):
+            call(vault)
+
+    @every_call
+    def test_an_expired_token_is_renewed(self, vault, server, name):
+        call, method, _path = CALLS[name]
+        vault.vault_status()
+        server.expire_tokens()
+        server.calls.clear()
+        call(vault)
+        assert [seen[0] for seen in server.calls] == [method, "POST", method]
+
+    @every_call
+    def test_a_token_that_stays_rejected_is_denied(self, vault, server, name):
+        call, method, path = CALLS[name]
+        server.fault(method, "expired", path=path, times=None)
+        with pytest.raises(VaultDenied) as caught:
+            call(vault)
+        assert (caught.value.status, caught.value.code) == (401, "AUTH_INVALID_TOKEN")
+        assert sum(path in seen[1] for seen in server.calls) == 2
+
+    @every_call
+    def test_a_key_that_was_withdrawn_is_denied(self, vault, server, name):
+        vault.vault_status()
+        server.expire_tokens()
+        server.api_key = "col_other"
+        with pytest.raises(VaultDenied) as caught:
+            CALLS[name][0](vault)
+        assert caught.value.status == 401
+
+    @every_call
+    def test_a_wrong_key_is_denied_and_not_repeated(self, server, connect, name):
+        with pytest.raises(VaultDenied) as caught:
+            CALLS[name][0](connect(server.url, api_key="col_wrong_and_secret"))
+        assert (caught.value.status, caught.value.code) == (401, "AUTH_INVALID_KEY")
+        assert "col_wrong" not in str(caught.value)
+        assert server.vault.calls == []
+
+    @every_call
+    def test_too_many_requests(self, vault, server, name):
+        call, method, path = CALLS[name]
+        server.fault(method, "status", path=path, status=429, code="RATE_LIMIT", retry_after=1234)
+        with pytest.raises(RateLimited) as caught:
+            call(vault)
+        assert (caught.value.status, caught.value.code, caught.value.retry_after) == (429, "RATE_LIMIT", 1234)
+
+    @pytest.mark.parametrize("name", ["upload", "upload if"])
+    @pytest.mark.parametrize(
+        ("status", "code", "kind"),
+        [
+            (403, "KARMA_TOO_LOW", VaultDenied),
+            (400, "INVALID_INPUT", VaultError),
+            (400, "QUOTA_EXCEEDED", QuotaExceeded),
+            (400, "LIMIT_EXCEEDED", QuotaExceeded),
+            (409, "CONFLICT", VaultError),
+            (422, None, VaultError),
+        ],
+    )
+    def test_a_refusal_carries_what_the_vault_said(self, vault, server, name, status, code, kind):
+        call, method, path = CALLS[name]
+        server.fault(method, "status", path=path, status=status, code=code)
+        with pytest.raises(kind) as caught:
+            call(vault)
+        assert path in str(caught.value)
+        assert "injected fault" in str(caught.value)
+        if kind is not QuotaExceeded:
+            assert type(caught.value) is kind
+            assert (caught.value.status, caught.value.code) == (status, code)
+
+    def test_the_vaults_own_refusals(self, vault, server):
+        for name, text, kind in (
+            ("x.exe", "x", VaultError),
+            ("x.json", "x" * 1_000_001, QuotaExceeded),
+            ("x.json", "x" * 1_100_001, VaultError),
+            ("x.json", "\ud800", VaultError),
+        ):
+            for upload in (
+                lambda name=name, text=text: vault.vault_upload_file(name, text),
+                lambda name=name, text=text: vault.vault_upload_file_if(name, text, if_match=ETAG),
+            ):
+                with pytest.raises(kind) as caught:
+                    upload()
+                assert type(caught.value) is kind
+        assert server.vault.files == {"x.json": "old"}
+
+    def test_a_failed_condition(self, vault, server):
+        for condition in ({"if_none_match": "*"}, {"if_match": ETAG}, {"if_match": ETAG, "if_none_match": "*"}):
+            with pytest.raises(VaultError) as caught:
+                vault.vault_upload_file_if("x.json", "new", **condition)
+            assert (caught.value.status, caught.value.code) == (412, "PRECONDITION_FAILED")
+        assert server.vault.files == {"x.json": "old"}
+
+    def test_a_failed_condition_told_by_a_proxy(self, connect):
+        with answering(with_token(lambda request: Reply(412, b"<h1>Precondition Failed</h1>"))) as url:
+            with pytest.raises(VaultError) as caught:
+                connect(url).vault_upload_file_if("x.json", "new", if_match=ETAG)
+            assert (caught.value.status, caught.value.code) == (412, "PRECONDITION_FAILED")
+
+    def test_an_etag_may_come_in_its_quotes(self, vault, server):
+        etag = vault.vault_get_file("x.json")["etag"]
+        vault.vault_upload_file_if("x.json", "new", if_match=f'"{etag}"')
+        assert server.vault.files == {"x.json": "new"}
+
+    @pytest.mark.parametrize("etag", ["", 'a"b', "a\nX-Evil: 1", "é"])
+    def test_an_etag_that_is_none_is_not_sent(self, vault, server, etag):
+        with pytest.raises(VaultError) as caught:
+            vault.vault_upload_file_if("x.json", "new", if_match=etag)
+        assert (caught.value.status, caught.value.code) == (400, "INVALID_INPUT")
+        assert server.calls == []
+
+    def test_an_unknown_condition(self, vault):
+        with pytest.raises(ValueError, match="if_none_match"):
+            vault.vault_upload_file_if("x.json", "new", if_none_match="etag")
+
+    def test_without_a_condition_it_is_an_upload(self, vault, server):
+        vault.vault_upload_file_if("x.json", "new")
+        assert server.vault.files == {"x.json": "new"}
+
+    @pytest.mark.parametrize("name", OUR_OWN)
+    def test_our_own_requests_are_sent_once(self, vault, server, name):
+        call, method, path = CALLS[name]
+        for fault in (("drop", {}), ("status", {"status": 503}), ("status", {"status": 429, "retry_after": 1})):
+            server.calls.clear()
+            server.fault(method, fault[0], path=path, **fault[1])
+            with pytest.raises(VaultError):
+                call(vault)
+            assert [seen[0] for seen in server.calls if "token" not in seen[1]] == [method]
+
+    def test_an_unanswered_upload_can_be_read_back(self, vault, server):
+        server.fault("PUT", "applied", path="new.json")
+        with pytest.raises(VaultUnavailable):
+            vault.vault_upload_file_if("new.json", "new", if_none_match="*")
+        assert vault.vault_get_file("new.json")["content"] == "new"
+
+    @pytest.mark.parametrize(
+        "name", ["", ".", "..", "../status", "a/../b.json", "/x.json", "x/", "a//b", "\ud800.json"]
+    )
+    def test_a_name_that_is_another_address_is_not_sent(self, vault, server, name):
+        for call in (
+            lambda: vault.vault_get_file(name),
+            lambda: vault.vault_delete_file(name),
+            lambda: vault.vault_upload_file(name, "new"),
+            lambda: vault.vault_upload_file_if(name, "new", if_none_match="*"),
+        ):
+            with pytest.raises(VaultError) as caught:
+                call()
+            assert (caught.value.status, caught.value.code) == (400, "INVALID_INPUT")
+        assert server.calls == []
+
+    def test_prefixes(self, vault, server):
+        for name in ("a b.json", "a%20b.json", "a&prefix=.json", "é+.json", "folder/x.json"):
+            server.vault.files[name] = ""
+            assert [item["filename"] for item in vault.vault_list_prefix(name[:-1])["items"]] == [name]
+        assert len(vault.vault_list_prefix("")["items"]) == 6
+        assert vault.vault_list_prefix("n" * 255)["items"] == []
+        with pytest.raises(ValueError, match="255"):
+            vault.vault_list_prefix("n" * 256)
+        with pytest.raises(VaultError) as caught:
+            vault.vault_list_prefix("\ud800")
+        assert caught.value.code == "INVALID_INPUT"
+
+    # --- absence
+
+    def test_absence_is_a_404_of_the_vault(self, vault):
+        for call in (lambda: vault.vault_get_file("missing.json"), lambda: vault.vault_delete_file("missing.json")):
+            with pytest.raises(VaultError) as caught:
+                call()
+            assert type(caught.value) is VaultError
+            assert (caught.value.status, caught.value.code) == (404, "NOT_FOUND")
+
+    @every_call
+    def test_a_wrong_address_is_no_absence(self, server, connect, name):
+        vault = connect(server.url.removesuffix("/api/v1") + "/wrong")
+        with pytest.raises(VaultUnavailable, match="base_url") as caught:
+            CALLS[name][0](vault)
+        assert caught.value.status is None
+
+    @every_call
+    @pytest.mark.parametrize(
+        "body", [b"<h1>Not Found</h1>", b"", b"[]", b"{}", b'{"detail": "Not Found"}', b'{"detail": ""}']
+    )
+    def test_a_404_that_is_not_the_vaults_is_no_absence(self, connect, name, body):
+        with answering(with_token(lambda request: Reply(404, body))) as url:
+            with pytest.raises(VaultUnavailable, match="base_url") as caught:
+                CALLS[name][0](connect(url))
+            assert caught.value.status is None
+
+    def test_a_404_in_plain_words_is_absence(self, connect):
+        with answering(with_token(lambda request: Reply(404, b'{"detail": "File not found"}'))) as url:
+            with pytest.raises(VaultError) as caught:
+                connect(url).vault_get_file("x.json")
+            assert caught.value.status == 404
+
+    @pytest.mark.parametrize("name", ["list", "prefix", "status", "upload", "upload if"])
+    def test_a_404_of_something_else_than_a_file_is_no_absence(self, vault, server, name):
+        call, method, path = CALLS[name]
+        server.fault(method, "status", path=path, status=404, code="NOT_FOUND")
+        with pytest.raises(VaultUnavailable):
+            call(vault)
+
+    @pytest.mark.parametrize("name", [name for name in CALLS if name != "delete"])
+    @pytest.mark.parametrize(
+        "body", [b"{}", b"", b"null", b"3", b'{"result": {}}', b'{"detail": 1}'[:-1], b"[" * 99_999]
+    )
+    def test_a_success_without_what_was_asked_for(self, connect, name, body):
+        with answering(with_token(lambda request: Reply(200, body))) as url, pytest.raises(VaultUnavailable):
+            CALLS[name][0](connect(url))
+
+    def test_wrapped_replies_and_other_shapes_are_fine(self, connect):
+        bodies = iter([{"result": {"items": []}}, {"files": []}, [], {"result": []}])
+        with answering(with_token(lambda request: Reply(200, json.dumps(next(bodies)).encode()))) as url:
+            vault = connect(url)
+            assert vault.vault_list_prefix("x") == {"result": {"items": []}}
+            assert vault.vault_list_prefix("x") == {"files": []}
+            assert vault.vault_list_prefix("x") == []
+            assert vault.vault_list_files() == {"result": []}
+
+    # --- secrets
+
+    @every_call
+    @pytest.mark.parametrize("status", [401, 403, 400, 429, 503])
+    def test_a_vault_that_repeats_the_secrets(self, connect, name, status):
+        def respond(request):
+            message = f"token {request.bearer} of key col_test_secret is no good"
+            return Reply(status, json.dumps({"detail": {"message": message, "code": "ECHO"}}).encode())
+
+        with answering(with_token(respond)) as url, pytest.raises(VaultError) as caught:
+            CALLS[name][0](connect(url, api_key="col_test_secret"))
+        assert caught.value.status == status
+        assert "token *** of key *** is no good" in str(caught.value)
+        assert caught.value.__cause__ is None
+        assert caught.value.__suppress_context__
+
+    def test_the_repr_has_the_address_alone(self, server, connect):
+        vault = connect(server.url, api_key="col_test_secret")
+        with pytest.raises(VaultDenied):
+            vault.vault_status()
+        assert server.url in repr(vault)
+        assert "secret" not in repr(vault)
+
+    @pytest.mark.parametrize("token", ['"a\\nb"', '""', "7", '"t\\u00f6ken"'])
+    def test_a_token_that_cannot_be_sent(self, connect, token):
+        with (
+            answering(lambda request: Reply(200, f'{{"access_token": {token}}}'.encode())) as url,
+            pytest.raises(VaultUnavailable) as caught,
+        ):
+            connect(url).vault_list_prefix("x")
+        assert "a\\nb" not in str(caught.value)
+
+    # --- operations left
+
+    def test_operations_left_follow_uploads_and_deletes(self, vault, server):
+        server.vault.operations_per_hour = 60
+        assert vault.vault_operations_left() is None
+        vault.vault_get_file("x.json")
+        assert vault.vault_operations_left() is None
+        vault.vault_upload_file("x.json", "new")
+        assert vault.vault_operations_left() == 59
+        vault.vault_list_files()
+        vault.vault_list_prefix("x")
+        vault.vault_status()
+        assert vault.vault_operations_left() == 59
+        vault.vault_upload_file_if("y.json", "new", if_none_match="*")
+        assert vault.vault_operations_left() == 58
+        with pytest.raises(VaultError):
+            vault.vault_upload_file_if("y.json", "new", if_none_match="*")
+        assert vault.vault_operations_left() == 57
+        vault.vault_delete_file("y.json")
+        assert vault.vault_operations_left() == 56
+
+    @pytest.mark.parametrize("name", ["upload", "delete", "upload if"])
+    def test_no_operation_is_left_after_a_429(self, vault, server, name, monkeypatch):
+        server.vault.operations_per_hour = 0
+        with pytest.raises(RateLimited) as caught:
+            CALLS[name][0](vault)
+        assert 3500 < caught.value.retry_after <= 3600
+        assert vault.vault_operations_left() == 0
+        later = time.monotonic() + 3601
+        monkeypatch.setattr(budget_module.time, "monotonic", lambda: later)
+        assert vault.vault_operations_left() is None
+
+    def test_a_reply_that_does_not_count_says_nothing(self, vault, server):
+        server.vault.operations_per_hour = 60
+        vault.vault_upload_file("x.json", "new")
+        server.vault.operations_per_hour = None
+        vault.vault_upload_file("x.json", "new")
+        assert vault.vault_operations_left() is None
+
+    def test_an_upload_beside_another_call_is_not_counted_by_its_reply(self, vault, server):
+        server.vault.operations_per_hour = 60
+        server.fault("GET", "delay", path="/vault/status", seconds=0.3)
+        vault.vault_list_files()
+        reading = threading.Thread(target=vault.vault_status)
+        reading.start()
+        while ("GET", "/vault/status") not in server.calls:
+            time.sleep(0.005)
+        vault.vault_upload_file("x.json", "new")
+        assert vault.vault_operations_left() is None
+        # Our own requests see their own headers.
+        vault.vault_upload_file_if("x.json", "newer", if_match=vault.vault_get_file("x.json")["etag"])
+        assert vault.vault_operations_left() == 58
+        reading.join()
+
+
+class TestScenarios(HostedVaultScenarios):
+    @pytest.fixture
+    def connect(self):
+        def connect(base_url, *, api_key="col_test", timeout=5):
+            client = colony_sdk.ColonyClient(
+                api_key, base_url=base_url, timeout=timeout, retry=NO_RETRY, auth_token_retry=NO_RETRY
+            )
+            return ColonyVault(client=client)
+
+        return connect
+
+
+class TestConformance(VaultBackendTests):
+    @pytest.fixture
+    def vault(self, server):
+        return ColonyVault("col_test", base_url=server.url)
+
+
+# --- the constructor
+
+
+def test_has_the_optional_methods():
+    vault = ColonyVault("col_test")
+    for protocol in (VaultBackend, ConditionalUpload, PrefixListing, OperationBudget):
+        assert isinstance(vault, protocol)
+
+
+def test_key_and_address_from_the_environment(server, monkeypatch):
+    monkeypatch.setenv("COLONY_API_KEY", " col_test\n")
+    monkeypatch.setenv("COLONY_BASE_URL", server.url)
+    vault = ColonyVault()
+    vault.vault_upload_file("x.json", "x")
+    assert server.vault.files == {"x.json": "x"}
+    assert repr(vault) == f"ColonyVault(base_url={server.url!r})"
+
+
+def test_arguments_go_before_the_environment(server, monkeypatch):
+    monkeypatch.setenv("COLONY_API_KEY", "col_other")
+    monkeypatch.setenv("COLONY_BASE_URL", "http://127.0.0.1:9/api/v1")
+    ColonyVault("col_test", base_url=server.url).vault_upload_file("x.json", "x")
+    assert server.vault.files == {"x.json": "x"}
+
+
+def test_the_address_is_the_sdks_where_none_is_given():
+    vault = ColonyVault("col_test", timeout=2.5)
+    assert repr(vault) == "ColonyVault()"
+    client = vault._calls._client()
+    assert client.base_url == colony_sdk.ColonyClient("col_test").base_url
+    assert client.timeout == 2.5
+    assert vault._calls._client() is client
+
+
+@pytest.mark.parametrize("key", [None, "", "  "])
+def test_without_a_key_the_choices_are_named(key, monkeypatch):
+    monkeypatch.setenv("COLONY_API_KEY", " ")
+    with pytest.raises(ColonyMemoryError) as caught:
+        ColonyVault(key)
+    for choice in ("api_key=", "COLONY_API_KEY", "backend="):
+        assert choice in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "address", ["thecolony.ai/api/v1", "ftp://thecolony.ai", "https://", "https://me:col_x@thecolony.ai", "col_secret"]
+)
+def test_an_address_that_is_none_is_refused_and_not_repeated(address):
+    with pytest.raises(ValueError, match="base_url") as caught:
+        ColonyVault("col_test", base_url=address)
+    assert address not in str(caught.value)
+
+
+def test_a_client_beside_a_key_or_an_address():
+    client = colony_sdk.ColonyClient("col_test")
+    for extra in ({"api_key": "col_test"}, {"base_url": "https://thecolony.ai/api/v1"}):
+        with pytest.raises(ValueError, match="client="):
+            ColonyVault(client=client, **extra)
+
+
+def test_a_timeout_that_is_none():
+    with pytest.raises(ValueError, match="timeout"):
+        ColonyVault("col_test", timeout=0)
+
+
+def test_the_module_imports_no_client():
+    code = (
+        "import sys, colony_memory.vaults.colony as m; m.ColonyVault('col_test'); "
+        "print([name for name in ('colony_sdk', 'httpx') if name in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "[]\n"
+
+
+# --- what the synchronous client does by itself
+
+
+def test_replies_that_the_client_keeps_are_not_believed(server):
+    client = colony_sdk.ColonyClient("col_test", base_url=server.url)
+    client.enable_cache(60)
+    vault = ColonyVault(client=client)
+    server.vault.files["x.json"] = "old"
+    assert vault.vault_get_file("x.json")["content"] == "old"
+    server.vault.files["x.json"] = "moved by another"
+    assert vault.vault_get_file("x.json")["content"] == "moved by another"
+
+
+def test_the_clients_proxy_is_used_for_every_request(server):
+    client = colony_sdk.ColonyClient(
+        "col_test", base_url="http://vault.invalid/api/v1", proxy=server.url.removesuffix("/api/v1")
+    )
+    vault = ColonyVault(client=client)
+    vault.vault_upload_file("x.json", "x")
+    assert vault.vault_list_prefix("x")["total"] == 1
+
+
+def test_several_threads_renew_an_expired_token(server):
+    vault = ColonyVault("col_test", base_url=server.url)
+    vault.vault_status()
+    server.vault.files["x.json"] = "x"
+    for _ in range(5):
+        server.expire_tokens()
+        found, start = [], threading.Barrier(6)
+
+        def read(number, found=found, start=start):
+            start.wait()
+            found.append(vault.vault_list_prefix("x")["total"] if number % 2 else vault.vault_status()["file_count"])
+
+        threads = [threading.Thread(target=read, args=(number,)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert found == [1] * 6
+
+
+def test_a_token_that_another_thread_renewed_is_not_given_up(server, monkeypatch):
+    client = colony_sdk.ColonyClient("col_test", base_url=server.url)
+    vault = ColonyVault(client=client)
+    transmit = vault._calls._transmit
+
+    def transmit_and_renew(*args):
+        reply = transmit(*args)
+        if reply.status == 401:
+            client.refresh_token()
+            client.get_auth_token()
+        return reply
+
+    monkeypatch.setattr(vault._calls, "_transmit", transmit_and_renew)
+    vault.vault_status()
+    server.expire_tokens()
+    assert vault.vault_list_prefix("x")["total"] == 0
+    assert [method for method, _ in server.calls] == ["POST", "GET", "GET", "POST", "GET"]
+
+
+def test_a_token_given_up_by_another_thread_is_asked_for_again(server, monkeypatch):
+    client = colony_sdk.ColonyClient("col_test", base_url=server.url)
+    ask, asked = client.get_auth_token, []
+
+    def get_auth_token():
+        asked.append(1)
+        assert len(asked) > 1
+        return ask()
+
+    monkeypatch.setattr(client, "get_auth_token", get_auth_token)
+    assert ColonyVault(client=client).vault_list_prefix("x")["total"] == 0
+
+
+# --- how long a count holds
+
+
+@pytest.mark.parametrize(
+    ("reset", "seconds"), [(30, 30), (None, 3600), (0, 0), (90_000, 3600), ("epoch", 30), ("past", -5)]
+)
+def test_a_count_holds_until_its_reset(reset, seconds, monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr(budget_module.time, "monotonic", lambda: now)
+    monkeypatch.setattr(budget_module.time, "time", lambda: 1_800_000_000.0)
+    budget = budget_module.Budget()
+    assert budget.left() is None
+    budget.note(7, {"epoch": 1_800_000_030, "past": 1_799_999_995}.get(reset, reset))
+    assert budget.left() == (7 if seconds > 0 else None)
+    now = 1000.0 + max(seconds - 0.5, 0)
+    assert budget.left() == (7 if seconds > 0 else None)
+    now = 1000.0 + max(seconds, 0)
+    assert budget.left() is None
+
+
+def test_a_request_keeps_the_token_out_of_its_repr():
+    request = build_request("http://x", "secret", filename="a b/ü.json", content="text", if_match="e")
+    assert "secret" not in repr(request)
+    assert (request.method, request.url) == ("PUT", "http://x/vault/files/a%20b/%C3%BC.json")
+    assert request.headers["If-Match"] == '"e"'
+    assert json.loads(request.body) == {"content": "text"}
+    listing = build_request("http://x", "secret", prefix="a&b")
+    assert (listing.method, listing.url, listing.body) == ("GET", "http://x/vault/files?prefix=a%26b", None)
