@@ -19,6 +19,7 @@ from colony_memory.exceptions import (
     ColonyMemoryError,
     ColonyMemoryWarning,
     ConflictDetected,
+    Hint,
     PruneIncomplete,
     QuotaExceeded,
     RateLimited,
@@ -29,6 +30,7 @@ from colony_memory.exceptions import (
     UntrustedSnapshot,
     VaultDenied,
     VaultError,
+    VaultMissing,
     VaultUnavailable,
 )
 from colony_memory.vaults import AsyncVaultBackend, VaultBackend, open_vault
@@ -53,6 +55,7 @@ __all__ = [
     "Ed25519Signer",
     "Event",
     "FileWitness",
+    "Hint",
     "PruneIncomplete",
     "PrunePlan",
     "QuotaExceeded",
@@ -70,6 +73,7 @@ __all__ = [
     "VaultDenied",
     "VaultError",
     "VaultMap",
+    "VaultMissing",
     "VaultUnavailable",
     "VerifyReport",
     "Witness",

@@ -14,6 +14,7 @@
     ├── PruneIncomplete                  .deleted .failed
     └── VaultError                       .status .code .retry_after
         ├── VaultUnavailable             network, timeout, 5xx, torn reply
+        │   └── VaultMissing             no vault was ever made there
         ├── VaultDenied                  401, 403
         └── RateLimited                  429
 
@@ -22,14 +23,63 @@ A bad argument is a plain :class:`ValueError`, a missing extra a plain :class:`C
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class ColonyMemoryError(RuntimeError):
-    """Base class of every error of this package."""
+@dataclass(frozen=True)
+class Hint:
+    """A call that helps, for each face to word in its own way; as text it is the call in Python.
+
+    >>> str(Hint("restore", "snapshot_id", "20260101T000000000000Z-abcdef", label="notes"))
+    "restore(label='notes', snapshot_id='20260101T000000000000Z-abcdef')"
+
+    Attributes:
+        action: A verb of :class:`ColonyMemory`, ``open`` for an argument of the client itself, or ``init`` to make a
+            vault.
+        option: Keyword argument to give, None for the call as it is.
+        value: What to give there; None where only the caller can know.
+        label: The label to call it for, None for the default or where it takes none.
+    """
+
+    action: str
+    option: str | None = None
+    value: str | bool | None = None
+    label: str | None = None
+
+    def __str__(self) -> str:
+        name = {"open": "ColonyMemory", "init": "open_vault"}.get(self.action, self.action)
+        given = [] if self.label in (None, "default") else [f"label={self.label!r}"]
+        if self.option is not None:
+            given.append(f"{self.option}={'…' if self.value is None else repr(self.value)}")
+        return f"{name}({', '.join(given)})"
+
+
+class _Hinted(Exception):
+    """What errors and warnings share: a message that every face can print, and what to do next."""
+
+    def __init__(self, message: str = "", *, hint: Hint | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+    @property
+    def message(self) -> str:
+        """What happened, without the hint."""
+        return str(self.args[0]) if self.args else ""
+
+    def __str__(self) -> str:
+        return self.message if self.hint is None else f"{self.message}; try {self.hint}"
+
+
+class ColonyMemoryError(_Hinted, RuntimeError):
+    """Base class of every error of this package.
+
+    Attributes:
+        hint: What to do next, None where there is nothing to say beyond the message.
+    """
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Attributes are keyword-only, which the way exceptions are pickled and copied by default does not know.
@@ -42,8 +92,12 @@ def _rebuild(kind: type[ColonyMemoryError], args: tuple[Any, ...], state: dict[s
     return error
 
 
-class ColonyMemoryWarning(UserWarning):
-    """Something was worked around: the message names it. The call itself succeeded."""
+class ColonyMemoryWarning(_Hinted, UserWarning):
+    """Something was worked around: the message names it. The call itself succeeded.
+
+    Attributes:
+        hint: What to do next, or None.
+    """
 
 
 class SnapshotNotFound(ColonyMemoryError):
@@ -57,8 +111,8 @@ class SnapshotCorrupt(ColonyMemoryError, ValueError):
         file: The vault file that is wrong, or None where it cannot be told.
     """
 
-    def __init__(self, message: str, *, file: str | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, file: str | None = None, hint: Hint | None = None) -> None:
+        super().__init__(message, hint=hint)
         self.file = file
 
 
@@ -82,8 +136,10 @@ class QuotaExceeded(ColonyMemoryError):
         available: Bytes that are free, or None where the vault alone knows.
     """
 
-    def __init__(self, message: str, *, needed: int | None = None, available: int | None = None) -> None:
-        super().__init__(message)
+    def __init__(
+        self, message: str, *, needed: int | None = None, available: int | None = None, hint: Hint | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
         self.needed = needed
         self.available = available
 
@@ -96,8 +152,10 @@ class ConflictDetected(ColonyMemoryError):
         snapshot_id: Id of this call's own snapshot, whole and listed, or None where none was made.
     """
 
-    def __init__(self, message: str, *, theirs: str | None, snapshot_id: str | None = None) -> None:
-        super().__init__(message)
+    def __init__(
+        self, message: str, *, theirs: str | None, snapshot_id: str | None = None, hint: Hint | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
         self.theirs = theirs
         self.snapshot_id = snapshot_id
 
@@ -109,8 +167,8 @@ class BackupUncertain(ColonyMemoryError):
         snapshot_id: Id of the snapshot in question.
     """
 
-    def __init__(self, message: str, *, snapshot_id: str) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, snapshot_id: str, hint: Hint | None = None) -> None:
+        super().__init__(message, hint=hint)
         self.snapshot_id = snapshot_id
 
 
@@ -122,8 +180,8 @@ class PruneIncomplete(ColonyMemoryError):
         failed: Vault files that are still there.
     """
 
-    def __init__(self, message: str, *, deleted: int, failed: Sequence[str]) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, deleted: int, failed: Sequence[str], hint: Hint | None = None) -> None:
+        super().__init__(message, hint=hint)
         self.deleted = deleted
         self.failed = tuple(failed)
 
@@ -144,8 +202,9 @@ class VaultError(ColonyMemoryError):
         status: int | None = None,
         code: str | None = None,
         retry_after: float | None = None,
+        hint: Hint | None = None,
     ) -> None:
-        super().__init__(message)
+        super().__init__(message, hint=hint)
         self.status = status
         self.code = code
         self.retry_after = retry_after
@@ -153,6 +212,10 @@ class VaultError(ColonyMemoryError):
 
 class VaultUnavailable(VaultError):
     """No usable answer: network, timeout, 5xx or a torn reply. Says nothing about what is stored."""
+
+
+class VaultMissing(VaultUnavailable):
+    """There is no vault: none was ever made there, or the disk that it is on is not mounted. Never a first start."""
 
 
 class VaultDenied(VaultError):
