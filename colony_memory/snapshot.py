@@ -30,7 +30,7 @@ from colony_memory.signing import sign_manifest
 from colony_memory.trust import OPEN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from colony_memory.signing import Signer
 
@@ -86,9 +86,13 @@ class SnapshotInfo:
         stored_bytes: Bytes that its files take in the vault; 0 where the vault does not tell.
         parent_id: Id of the snapshot before it, as its writer saw it.
         reused: ``backup`` found the memory unchanged and wrote nothing.
-        head: The pointer names it: it is what ``restore`` gives.
+        head: ``generation:digest`` of the label where this is its latest snapshot, which ``restore`` gives; else empty.
         encrypted: Whether a key is needed to read it.
-        diverged_from: Id of another writer's snapshot that ``backup`` did not know of when it wrote this one.
+        diverged_from: Id of another writer's snapshot that ``backup`` met and moved on from, or merged with.
+        note: What its writer had to say of it.
+        pinned: Kept by every retention until it is unpinned.
+        incomplete: What its writer had to leave out and why, one line each; empty where it holds everything.
+        merged: Names under which ``backup`` kept another writer's text beside this one's.
     """
 
     snapshot_id: str
@@ -107,6 +111,10 @@ class SnapshotInfo:
     head: str = ""
     encrypted: bool = False
     diverged_from: str | None = None
+    note: str | None = None
+    pinned: bool = False
+    incomplete: tuple[str, ...] = ()
+    merged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -136,6 +144,12 @@ class Manifest:
     sha256: str
     part_files: tuple[str, ...]
     blob_chars: int
+
+    @property
+    def stream(self) -> str | None:
+        """Identity of the history that its writer added it to, None where it names none."""
+        stream = self.raw.get("stream")
+        return stream if isinstance(stream, str) else None
 
 
 def check_documents(documents: object) -> None:
@@ -167,6 +181,9 @@ def build(
     created_at: str,
     signer: Signer | None = None,
     previous: Mapping[str, str] | None = None,
+    stream: str | None = None,
+    note: str | None = None,
+    incomplete: Iterable[str] = (),
     max_bytes: int = MAX_BYTES,
 ) -> BuiltSnapshot:
     """Serialise documents into vault files.
@@ -178,6 +195,9 @@ def build(
         created_at: Time, ``YYYY-MM-DDThh:mm:ssZ``.
         signer: Signs the manifest.
         previous: ``{"snapshot_id", "manifest_sha256"}`` of the snapshot before this one.
+        stream: Identity of the label's history, see :mod:`colony_memory._format.pointer`.
+        note: What to say of it.
+        incomplete: What had to be left out and why, one line each.
         max_bytes: Refuse more plain text than this, which could not be restored with the same setting.
 
     Raises:
@@ -212,6 +232,13 @@ def build(
     }
     if previous is not None:
         raw["previous"] = dict(previous)
+    if stream is not None:
+        raw["stream"] = stream
+    if note is not None:
+        raw["note"] = printable(note)
+    left_out = [printable(line) for line in incomplete]
+    if left_out:
+        raw["incomplete"] = left_out
     if signer is not None:
         raw["signature"] = sign_manifest(raw, signer)
     manifest_file, text = manifest_filename(label, snapshot_id), json.dumps(raw)
@@ -381,6 +408,7 @@ def _info(raw: Mapping[str, Any], *, stored_bytes: int = 0) -> SnapshotInfo:
     signature, previous = raw.get("signature"), raw.get("previous")
     issuer = signature.get("key_id") if isinstance(signature, dict) else None
     parent = previous.get("snapshot_id") if isinstance(previous, dict) else None
+    note, left_out = raw.get("note"), raw.get("incomplete")
     return SnapshotInfo(
         snapshot_id=raw["snapshot_id"],
         label=raw["label"],
@@ -394,4 +422,11 @@ def _info(raw: Mapping[str, Any], *, stored_bytes: int = 0) -> SnapshotInfo:
         format=raw["format"],
         stored_bytes=stored_bytes,
         parent_id=parent if isinstance(parent, str) else None,
+        note=note if isinstance(note, str) else None,
+        # A list of another kind still says that something is missing.
+        incomplete=tuple(map(str, left_out))
+        if isinstance(left_out, list)
+        else ()
+        if left_out is None
+        else ("unknown",),
     )

@@ -169,7 +169,7 @@ def _supersedes(known: str | None, head: str, generation: int) -> bool:
 def _require_head(head: object) -> int:
     """The generation of a head that names a manifest too."""
     if isinstance(head, str):
-        generation, digits = read_head(head)
-        if digits is not None:
-            return generation
+        read = read_head(head)
+        if read.digest is not None:
+            return read.generation
     raise ValueError(f"a witness keeps whole heads such as '42:0123456789abcdef', not {str(head)[:60]!r}")

@@ -15,16 +15,26 @@ MAX_NAME = 255
 _LABEL = re.compile(r"[^a-z0-9_-]+")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _TIMED_ID = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})T([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{6})Z-[0-9a-f]{6}")
-_FILE = re.compile(r"cmem\.([a-z0-9_-]+)\.(?:([A-Za-z0-9_-]+)\.(?:(manifest)|p(0|[1-9][0-9]{0,5}))|latest)\.json")
+_FILE = re.compile(
+    r"cmem\.([a-z0-9_-]+)\.(?:([A-Za-z0-9][A-Za-z0-9_-]{0,63})\.(?:(manifest|pin)|p(0|[1-9][0-9]{0,5}))|latest)\.json"
+)
 _TICK = timedelta(microseconds=1)
 
 
 class VaultFile(NamedTuple):
-    """What the name of a vault file of ours says: a manifest, a part (``seq``) or a pointer (no id)."""
+    """What the name of a vault file of ours says.
+
+    Attributes:
+        label: Label that it is of.
+        snapshot_id: Snapshot that it is of, None for a pointer.
+        kind: ``latest`` for a pointer, ``manifest``, ``part``, or ``pin``.
+        seq: Number of a part, None for everything else.
+    """
 
     label: str
     snapshot_id: str | None
-    seq: int | None
+    kind: str
+    seq: int | None = None
 
 
 def sanitize_label(label: str) -> str:
@@ -116,6 +126,11 @@ def part_filename(label: str, snapshot_id: str, seq: int) -> str:
     return f"cmem.{sanitize_label(label)}.{snapshot_id}.p{seq}.json"
 
 
+def pin_filename(label: str, snapshot_id: str) -> str:
+    """Name of the file that says that a snapshot is to be kept."""
+    return f"cmem.{sanitize_label(label)}.{snapshot_id}.pin.json"
+
+
 def latest_filename(label: str) -> str:
     """Name of a label's pointer."""
     return f"cmem.{sanitize_label(label)}.latest.json"
@@ -131,5 +146,7 @@ def read_filename(filename: str) -> VaultFile | None:
     match = _FILE.fullmatch(filename)
     if match is None:
         return None
-    label, snapshot_id, _, seq = match.groups()
-    return VaultFile(label, snapshot_id, None if seq is None else int(seq))
+    label, snapshot_id, kind, seq = match.groups()
+    if seq is not None:
+        return VaultFile(label, snapshot_id, "part", int(seq))
+    return VaultFile(label, snapshot_id, kind or "latest")

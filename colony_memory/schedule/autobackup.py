@@ -382,7 +382,7 @@ class _Request:
 def _check_arguments(memory: Any, collect: Any, options: dict[str, Any]) -> None:
     import inspect  # slow to import
 
-    from colony_memory._engine.backup import policy_of
+    from colony_memory._engine.keep import policy_of
 
     if inspect.iscoroutinefunction(memory.backup) or inspect.iscoroutinefunction(collect):
         raise ValueError("autobackup runs in a thread and takes no coroutines: with AsyncColonyMemory, use a task")

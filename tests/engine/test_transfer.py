@@ -29,7 +29,6 @@ from colony_memory import (
     VaultError,
     snapshot,
 )
-from colony_memory._engine import deliver
 from colony_memory._format.pointer import read_pointer
 from colony_memory.export import Export
 from colony_memory.testing import FaultyVault

@@ -78,7 +78,7 @@ def test_every_face_moves_snapshots(face, vault):
     assert [info.snapshot_id for info in report.copied] == ids[:2]
     assert [info.snapshot_id for info in report.already] == ids[2:]
     assert report
-    assert report.heads == {"default": ids[2]}
+    assert report.latest == {"default": ids[2]}
     assert no_pointers(vault.files) == no_pointers(files(source))
     assert ColonyMemory(backend=vault).restore() == VERSIONS[2]
 
@@ -103,7 +103,7 @@ def test_a_copy_is_the_same_in_every_byte(vault):
     assert told(ColonyMemory(backend=vault).list_snapshots()) == told(source.list_snapshots())
     before = dict(vault.files)
     again = copy(source, memory)
-    assert (again.copied, len(again.already), again.heads) == ((), 4, report.heads)
+    assert (again.copied, len(again.already), again.heads) == ((), 4, report.latest)
     assert vault.files == before
 
 
@@ -118,7 +118,7 @@ def test_only_the_labels_asked_for_are_copied():
     ):
         memory, _ = filled([])
         report = copy(source, memory, labels=labels)
-        assert {info.label for info in memory.list_snapshots()} == set(report.heads) == wanted
+        assert {info.label for info in memory.list_snapshots()} == set(report.latest) == wanted
 
 
 def test_nothing_to_copy_is_told_before_anything_is_written():
@@ -140,7 +140,7 @@ def test_a_newer_memory_at_the_destination_stays_the_latest(vault):
     memory, own = filled([{"own": "memory"}], vault=vault)
     report = copy(source, memory)
     assert report
-    assert report.heads == {"default": own[0]}
+    assert report.latest == {"default": own[0]}
     assert memory.restore() == {"own": "memory"}
     assert len(memory.list_snapshots()) == 4
 
@@ -194,7 +194,7 @@ def test_where_nothing_can_be_copied_no_pointer_is_written():
     files(source)[f"cmem.default.{ids[0]}.p0.json"] = "{}"
     memory, _ = filled([])
     report = copy(source, memory)
-    assert (bool(report), report.heads, files(memory)) == (False, {}, {})
+    assert (bool(report), report.latest, files(memory)) == (False, {}, {})
 
 
 def test_another_content_at_the_destination_is_left_out_and_stays(vault):
@@ -204,7 +204,7 @@ def test_another_content_at_the_destination_is_left_out_and_stays(vault):
     report = copy(source, ColonyMemory(backend=vault))
     assert "another content" in report.left_out[f"cmem.default.{ids[0]}.manifest.json"]
     assert vault.files[part] == "another"
-    assert report.heads == {"default": ids[2]}
+    assert report.latest == {"default": ids[2]}
 
 
 def test_a_destination_that_takes_less_leaves_out():
@@ -301,7 +301,7 @@ def test_an_hours_writes_end_a_copy_and_the_next_hour_goes_on():
             assert memory.restore() == versions[done - 1]
         now[0] += 3600
     report = copy(source, memory)
-    assert (len(report.copied), len(report.already), report.heads) == (2, 10, {"default": ids[-1]})
+    assert (len(report.copied), len(report.already), report.latest) == (2, 10, {"default": ids[-1]})
     assert len(memory.list_snapshots()) == 12
 
 

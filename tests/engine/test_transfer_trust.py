@@ -209,7 +209,7 @@ def test_a_client_that_pins_writes_no_pointer_that_it_would_refuse(vault):
     files(source)[POINTER] = json.dumps(raw)
     with pytest.warns(ColonyMemoryWarning, match=r"left as it is.*signer="):
         report = copy(ColonyMemory(backend=backend_of(source)), pinned(vault))
-    assert (len(report.copied), report.heads) == (3, {})
+    assert (len(report.copied), report.latest) == (3, {})
     assert POINTER not in vault.files
     assert pinned(vault).restore(snapshot_id=ids[1]) == LARGE
 
@@ -221,7 +221,7 @@ def test_a_source_whose_pointer_is_not_trusted_gives_what_is_signed(vault):
     files(source)[POINTER] = json.dumps(raw)
     with pytest.warns(ColonyMemoryWarning, match="own signatures"):
         report = copy(pinned(backend_of(source)), ColonyMemory(backend=vault, signer=SIGNER))
-    assert report.heads == {"default": ids[2]}
+    assert report.latest == {"default": ids[2]}
     assert pinned(vault).restore() == VERSIONS[2]
 
 

@@ -76,7 +76,7 @@ def looking() -> None:
     assert_type(mem.inspect(), VaultMap)
     assert_type(mem.status(), dict[str, Any])
     assert_type(mem.to_progenly_export(DOCUMENTS), dict[str, Any])
-    mem.prune()  # type: ignore[call-arg]
+    assert_type(mem.prune(), int)
     mem.delete_snapshot(label="x", snapshot_id="y")
     print(mem.latest().label)  # type: ignore[union-attr]
 
