@@ -535,7 +535,9 @@ class AsyncColonyMemory(_Facade):
         """See :meth:`ColonyMemory.prune`."""
         return await self._run(_engine.prune.prune(self._session, label=label, policy=_policy(keep, retention)))
 
-    async def plan_prune(self, *, label: str = "default", keep: int = 5, retention: Retention | None = None) -> PrunePlan:
+    async def plan_prune(
+        self, *, label: str = "default", keep: int = 5, retention: Retention | None = None
+    ) -> PrunePlan:
         """See :meth:`ColonyMemory.plan_prune`."""
         return await self._run(_engine.prune.plan_prune(self._session, label=label, policy=_policy(keep, retention)))
 

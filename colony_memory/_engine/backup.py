@@ -101,11 +101,11 @@ async def backup(
         from colony_memory._engine.merge import require_merge
 
         require_merge()
-    state = await look(session, label, everything=policy is not None, lenient=True)
+    state = await look(session, label, everything=policy is not None, lenient=True, newer=False)
     if policy is None and state.decision.pointer.entries is None and not state.first:
         state = await look(session, label, everything=True, lenient=True)  # the pointer does not tell what is there
     _tell_doubt(job, state)
-    await _meet(job, state)
+    state = await _meet(job, state)
     if skip_unchanged and state.decision.doubt is None:
         same = await _unchanged(job, state)
         if same is not None:
@@ -120,7 +120,7 @@ async def backup(
             job.latest = state.decision.follow
             await _conflict(job, state, job.latest)
         else:
-            await _meet(job, state)
+            state = await _meet(job, state)
     msg = f"label {label!r}: writing took so long that other clients took what was written for leftovers; nothing was saved"
     raise VaultError(msg, hint=Hint("backup", label=label))
 
@@ -156,18 +156,22 @@ def _tell_doubt(job: _Job, state: State) -> None:
         )
 
 
-async def _meet(job: _Job, state: State) -> None:
+async def _meet(job: _Job, state: State) -> State:
     """Compare what the memory is based on with the latest there is, before anything is written.
 
     Where this client neither restored nor saved before, whatever is there is what it goes on from.
     """
-    job.latest = state.decision.follow
     base = job.session.bases.get(job.label)
-    if base is None or job.latest is None or job.latest in base.snapshot_ids or state.decision.doubt:
-        return
-    if base.snapshot_ids and id_order(job.latest) < max(map(id_order, base.snapshot_ids)):
-        return  # what it is based on was deleted, and nothing was saved since
-    await _conflict(job, state, job.latest)
+    if base is not None and state.decision.follow not in base.snapshot_ids:
+        # A pointer may name what is not there, which is nobody's memory.
+        state = await list_files(job.session, state)
+    job.latest = latest = state.decision.follow
+    if base is None or latest is None or latest in base.snapshot_ids or state.decision.doubt:
+        return state
+    # What is older is left where that which the memory is based on was deleted, and nothing was saved since.
+    if not base.snapshot_ids or id_order(latest) > max(map(id_order, base.snapshot_ids)):
+        await _conflict(job, state, latest)
+    return state
 
 
 async def _conflict(job: _Job, state: State, theirs: str) -> None:
@@ -379,10 +383,10 @@ async def _publish(job: _Job, state: State, built: BuiltSnapshot) -> Published |
             given_up = not _still_there(now, built)
             if given_up:
                 return None
-            if decision.follow not in (job.latest, mine, None) and id_order(decision.follow or "") > id_order(
-                job.latest or ""
-            ):
-                await _race(job, now, decision.follow or "")
+            follow = decision.follow
+            # An older one that was there before is what a deletion of the latest leaves.
+            if follow is not None and follow not in (job.latest, mine) and state.decision.entry(follow) is None:
+                await _race(job, now, follow)
                 if job.theirs is not None and job.on_conflict == "merge":
                     given_up = True
                     return None

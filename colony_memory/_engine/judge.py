@@ -20,6 +20,7 @@ from colony_memory.exceptions import (
     Hint,
     RollbackDetected,
     SnapshotCorrupt,
+    UnsupportedFormat,
     UntrustedSnapshot,
     VaultError,
 )
@@ -46,6 +47,7 @@ class Asked(NamedTuple):
         everything: Every snapshot has to be looked at, not only the latest.
         conditional: The vault writes on condition.
         verify: Whether signatures are looked at.
+        newer: Where the pointer has to be proven, look for what is newer than the latest too.
     """
 
     label: str
@@ -55,6 +57,7 @@ class Asked(NamedTuple):
     everything: bool = False
     conditional: bool = True
     verify: bool = True
+    newer: bool = True
 
     @property
     def pins(self) -> bool:
@@ -161,9 +164,9 @@ def judge(
             not there.
     """
     base = _believe(asked, text)
-    alone = base.pointer.snapshot_id is not None and base.refusal is None and not base.proven
     if files is None:
-        if alone and not asked.everything and asked.pins is False:
+        named = base.pointer.snapshot_id is not None and base.refusal is None
+        if named and not asked.everything and not (asked.pins and asked.newer):
             return base
         return replace(base, wants=Wants(listing=True))
     unread = tuple(each for each in _to_read(asked, base, files, manifests) if each not in manifests)
@@ -367,7 +370,7 @@ def _by_pointer(asked: Asked, found: Decision, files: LabelFiles, manifests: Map
             "its id and back it up again"
         )
         found = replace(found, rollback=RollbackDetected(msg, hint=Hint("list_snapshots", label=label)))
-    return _newest(replace(found, problem=problem), files)
+    return _newest(asked, replace(found, problem=problem), files, manifests)
 
 
 def _without_pointer(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Read]) -> Decision:
@@ -383,7 +386,7 @@ def _without_pointer(asked: Asked, found: Decision, files: LabelFiles, manifests
         each for each in files.manifests
         if isinstance(read := manifests.get(each), Manifest) and each not in found.untrusted and follows_signed_pointer(read.raw)
     ]  # fmt: skip
-    found = _newest(replace(found, signs=bool(signs)), files, silent=trust.accept_legacy_pointer)
+    found = _newest(asked, replace(found, signs=bool(signs)), files, manifests)
     if not asked.pins or not trust.require_signature or trust.accept_legacy_pointer or not signs:
         return found
     newest = found.follow or signs[0]
@@ -396,8 +399,11 @@ def _without_pointer(asked: Asked, found: Decision, files: LabelFiles, manifests
     return replace(found, refusal=UntrustedSnapshot(msg, hint=hint), warnings=())
 
 
-def _newest(found: Decision, files: LabelFiles, *, silent: bool = False) -> Decision:
-    """Follow the newest whole snapshot in the list, and say why, unless ``silent`` and the pointer names just that."""
+def _newest(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Read]) -> Decision:
+    """Follow the newest whole snapshot in the list, and say why, unless the pointer of an old client names just that.
+
+    What is newer, and of a newer format or signed by a stranger, is not damage: to pass it over would lose newer memory.
+    """
     label, problem = found.label, found.problem or ""
     if not files.complete:
         msg = f"{problem}, and the vault's list of label {label!r} is cut, so that the newest snapshot cannot be told"
@@ -405,10 +411,15 @@ def _newest(found: Decision, files: LabelFiles, *, silent: bool = False) -> Deci
     left = found.committed | found.waiting
     newest = next((entry.snapshot_id for entry in found.entries if entry.snapshot_id in left), None)
     found = replace(found, follow=newest)
+    if newest is not None and not (asked.trust.accept_legacy_pointer and found.written == newest):
+        found = _warned(found, f"taking the newest whole snapshot {newest} of label {label!r}: {problem}")
+    for each in files.manifests[: files.manifests.index(newest) if newest else None]:
+        read = manifests.get(each)
+        foreign = isinstance(read, UntrustedSnapshot) and not asked.trust.pins
+        if isinstance(read, UnsupportedFormat) or (foreign and isinstance(read, UntrustedSnapshot)):
+            return replace(found, refusal=read)
     if newest is not None:
-        if silent and found.written == newest:
-            return found
-        return _warned(found, f"taking the newest whole snapshot {newest} of label {label!r}: {problem}")
+        return found
     if found.untrusted:
         return replace(found, refusal=found.untrusted[max(found.untrusted, key=id_order)])
     if found.broken or found.written or (found.written is None and has_pointer(files)):

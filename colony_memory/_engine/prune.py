@@ -74,7 +74,7 @@ async def _published(session: Session, state: State, change: object, what: str) 
 async def delete_snapshot(session: Session, *, label: str, snapshot_id: str) -> None:
     """See :meth:`colony_memory.ColonyMemory.delete_snapshot`."""
     label, snapshot_id = require_label(label), require_id(snapshot_id)
-    state = await look(session, label, listed=True)
+    state = await look(session, label, everything=True)
 
     async def change(now: State) -> Move | None:
         decision = now.decision
@@ -108,7 +108,6 @@ async def _move_away(session: Session, now: State, snapshot_id: str) -> Move | N
     """Let the pointer name the newest good snapshot that is left, or nothing."""
     label = now.label
     require_listed(now, "choosing the newest snapshot left")
-    now = await look(session, label, everything=True)
     decision = now.decision
     if snapshot_id not in (decision.written, decision.follow):
         return Move(decision.follow, decision.building, [snapshot_id])

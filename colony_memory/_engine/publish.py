@@ -96,7 +96,7 @@ async def publish(
             if blind and not state.first and (await read_pointer_file(session, label))[0] != state.text:
                 raise Changed("the pointer is another one now")
             await session.vault.put(latest_filename(label), text, match=state.match)
-            if move.removed and not session.vault.conditional and not await _is_there(session, pointer):
+            if move.removed and not session.vault.conditional and not await _stands(session, state, pointer):
                 # Another client deleted that after the pointer was read once more: what goes is to be chosen anew.
                 raise Changed("what the pointer names was deleted meanwhile")
         except Changed:
@@ -158,9 +158,12 @@ def _write(session: Session, state: State, move: Move, signer: Signer | None) ->
     return pointer, write_pointer(pointer, signer=signer)
 
 
-async def _is_there(session: Session, pointer: Pointer) -> bool:
+async def _stands(session: Session, state: State, pointer: Pointer) -> bool:
+    """Whether what the pointer names is still there; what was not there before is this client's own."""
     named = pointer.snapshot_id
-    return named is None or await session.vault.get(manifest_filename(pointer.label, named)) is not None
+    if named is None or named not in state.listed.manifests:
+        return True
+    return await session.vault.get(manifest_filename(pointer.label, named)) is not None
 
 
 def _is_gone(state: State, snapshot_id: str) -> bool:

@@ -91,7 +91,7 @@ async def _restore_one(session: Session, label: str, snapshot_id: str, *, verify
             raise
         state = await look(session, label, everything=True, verify=verify)
         return await _walk_back(session, state, {snapshot_id: str(error)}, error, verify=verify, fallback=True)
-    session.rests_on(label, snapshot_id)
+    session.has_read(label, snapshot_id)
     return Restored(loaded.manifest.info, loaded.documents)
 
 
@@ -126,10 +126,9 @@ async def _restore_latest(
 
 def _require_followed(state: State, *, fallback: bool) -> Any:
     """The decision, where it may be followed; a latest that is damaged or not trusted may be passed over."""
-    refused = state.decision.refusal
-    passed = fallback and state.decision.rollback is None and state.decision.follow is not None
-    if refused is not None and passed and refused is state.decision.untrusted.get(state.decision.follow or ""):
-        return state.decision
+    decision = state.decision
+    if fallback and decision.rollback is None and decision.follow is not None and not decision.signs:
+        return decision
     return require_sound(state)
 
 
@@ -234,7 +233,6 @@ async def list_snapshots(session: Session, *, label: str | None) -> list[Snapsho
         decision = state.decision
         if decision.doubt is not None:
             warn(str(decision.doubt))
-        tell(decision)
         for problem in decision.broken.values():
             warn(f"a snapshot of label {each!r} is left out of the list: {problem}")
         out += decision.listed

@@ -133,6 +133,11 @@ class Session:
         if ids or documents is not None:
             self.bases[label] = Base(ids, documents)
 
+    def has_read(self, label: str, snapshot_id: str) -> None:
+        """Remember that a snapshot was asked for by its id: its text is known, beside what the memory is based on."""
+        base = self.bases.get(label, Base(frozenset()))
+        self.bases[label] = Base(base.snapshot_ids | {snapshot_id}, base.documents)
+
     def stamp(self) -> str:
         """The time as manifests and pointers give it."""
         return f"{self.now().astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"

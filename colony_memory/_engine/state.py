@@ -76,6 +76,7 @@ class _How(NamedTuple):
     verify: bool
     at_least: str | int | None
     lenient: bool
+    newer: bool
 
 
 async def look(
@@ -87,6 +88,7 @@ async def look(
     verify: bool = True,
     at_least: str | int | None = None,
     lenient: bool = False,
+    newer: bool = True,
     listing: Listing | None = None,
 ) -> State:
     """Read the pointer, and what else it takes to judge a label.
@@ -102,9 +104,10 @@ async def look(
         verify: Look at signatures.
         at_least: A head that the label must have reached, beside those that were seen.
         lenient: Go on where the witness does not answer.
+        newer: Where the pointer has to be proven, look for what is newer than the latest: it may have been put back.
         listing: A listing that was made already; it stands only where nothing speaks against the label.
     """
-    how = _How(everything, listed, verify, at_least, lenient)
+    how = _How(everything, listed, verify, at_least, lenient, newer)
     for turn in range(_TRIES):
         state = await _look_once(session, label, listing if turn == 0 else None, how)
         against = state.decision.refusal or state.decision.rollback or state.decision.problem
@@ -137,7 +140,7 @@ async def _look_once(session: Session, label: str, listing: Listing | None, how:
         seen.append(how.at_least)
     text, match = await read_pointer_file(session, label)
     conditional = session.vault.conditional
-    asked = Asked(label, session.trust, tuple(seen), session.now(), how.everything, conditional, how.verify)
+    asked = Asked(label, session.trust, tuple(seen), session.now(), how.everything, conditional, how.verify, how.newer)
     if listing is None and (how.listed or how.everything):
         listing = await session.vault.list(f"cmem.{label}.")
     return await _decide(session, asked, text, match, listing, blind)

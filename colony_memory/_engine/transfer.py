@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from colony_memory._engine import room
 from colony_memory._engine.files import sweep
 from colony_memory._engine.label import GRACE, LabelFiles, read_label, read_labels
-from colony_memory._engine.load import load
+from colony_memory._engine.load import Loaded, load
 from colony_memory._engine.publish import Move, may_move, may_write, publish
 from colony_memory._engine.restore import latest
 from colony_memory._engine.session import log, warn
@@ -105,8 +105,8 @@ async def export_snapshot(session: Session, *, label: str, snapshot_id: str | No
         if newest is None:
             raise SnapshotNotFound(f"no snapshot for label {label!r}")
         snapshot_id = newest.snapshot_id
-    loaded = await load(session, label, require_id(snapshot_id), keep_files=True)
-    return Export(label, snapshot_id, loaded.files)
+    whole = _whole(await load(session, label, require_id(snapshot_id), keep_files=True))
+    return Export(label, snapshot_id, whole.files)
 
 
 async def import_snapshot(session: Session, exported: Export, *, label: str | None) -> SnapshotInfo:
@@ -242,8 +242,7 @@ class _Copy:
 
     async def _copy_one(self, label: str, snapshot_id: str, state: State, there: State) -> Entry | None:
         try:
-            loaded = await load(self.source, label, snapshot_id, keep_files=True)
-            whole = _Whole(loaded.manifest, loaded.files)
+            whole = _whole(await load(self.source, label, snapshot_id, keep_files=True))
             if _accepts(self.destination) != _accepts(self.source):
                 await _check(self.destination, label, snapshot_id, whole.files)
             wrote = await _store(self.destination, whole, there)
@@ -288,6 +287,10 @@ async def _check(session: Session, label: str, snapshot_id: str, files: Mapping[
         if name not in loaded.files:
             msg = f"{name} is no file that snapshot {snapshot_id} of label {label!r} needs"
             raise SnapshotCorrupt(msg, file=name)
+    return _whole(loaded)
+
+
+def _whole(loaded: Loaded) -> _Whole:
     for name, text in loaded.files.items():
         try:
             text.encode("utf-8")
@@ -307,37 +310,48 @@ async def _store(session: Session, whole: _Whole, there: State) -> bool:
     """
     info, files = whole.manifest.info, whole.files
     label, snapshot_id = info.label, info.snapshot_id
-    what = f"snapshot {snapshot_id} of label {label!r}"
-    own = [name for name in there.listed.files if name in files]
-    if own and snapshot_id in there.decision.committed:
-        found = await session.vault.get_many(files)
-        if any(stored is None or stored.content != files[name] for name, stored in found.items()):
+    listed = there.listed
+    found: dict[str, StoredFile | None] = {}
+    if _is_committed(there, snapshot_id) or not listed.complete:
+        found = await session.vault.get_many([n for n in files if n in listed.files or not listed.complete])
+        if any(stored is not None and stored.content != files[name] for name, stored in found.items()):
             raise _other(label, snapshot_id)
-        session.manifests[manifest_filename(label, snapshot_id)] = whole.manifest
-        session.proved(label, snapshot_id)
-        return False
-    if own or not there.listed.complete:
-        await _make_way(session, there.listed, snapshot_id, files)
-    room.check_files(files, what)
-    await room.require(session, sum(len(text.encode("utf-8")) for text in files.values()), what, label=label)
+    elif any(name in listed.files for name in files):
+        await _make_way(session, listed, snapshot_id, files)
+    missing = {name: text for name, text in files.items() if found.get(name) is None}
+    if missing:
+        await _write(session, whole, missing, f"snapshot {snapshot_id} of label {label!r}")
+    session.manifests[manifest_filename(label, snapshot_id)] = whole.manifest
+    session.proved(label, snapshot_id)
+    return bool(missing)
+
+
+def _is_committed(there: State, snapshot_id: str) -> bool:
+    """Whether the catalogue lists a snapshot, damaged or not, or it counts as if it did."""
+    decision = there.decision
+    listed = snapshot_id == decision.written or decision.pointer.entry(snapshot_id) is not None
+    return listed or snapshot_id in decision.committed
+
+
+async def _write(session: Session, whole: _Whole, missing: Mapping[str, str], what: str) -> None:
+    label, snapshot_id = whole.manifest.info.label, whole.manifest.info.snapshot_id
+    room.check_files(missing, what)
+    await room.require(session, sum(len(text.encode("utf-8")) for text in missing.values()), what, label=label)
     began = session.now()
-    for done, (name, text) in enumerate(files.items(), 1):
+    for done, (name, text) in enumerate(missing.items(), 1):
         try:
             await session.vault.put(name, text, match=ABSENT)
         except Changed as error:
             raise _other(label, snapshot_id) from error
-        session.tell("upload", name, done, len(files))
-    for name, stored in (await session.vault.get_many(files)).items():
-        if stored is None or stored.content != files[name]:
+        session.tell("upload", name, done, len(missing))
+    for name, stored in (await session.vault.get_many(missing)).items():
+        if stored is None or stored.content != missing[name]:
             state = "is not there" if stored is None else "holds another text"
             raise VaultError(f"{name} was written, and read back it {state}: do it again")
     if abs(session.now() - began) > GRACE / 2:
         now = read_label(await session.vault.list(f"cmem.{label}."), label)
-        if any(name not in now.files for name in files):
+        if any(name not in now.files for name in whole.files):
             raise VaultError(f"{what} was taken for a leftover before it was whole: do it again")
-    session.manifests[manifest_filename(label, snapshot_id)] = whole.manifest
-    session.proved(label, snapshot_id)
-    return True
 
 
 async def _make_way(session: Session, files: LabelFiles, snapshot_id: str, wanted: Mapping[str, str]) -> None:

@@ -15,6 +15,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._format.constants import FORMAT
 from colony_memory._format.head import write_head
 from colony_memory._format.json import canonical, load_object
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, require_id
@@ -268,6 +269,11 @@ def _read_catalog(text: str, label: str) -> tuple[Entry, ...] | None:
         return None
 
 
+def _fewest(values: dict[str, Any]) -> int:
+    """The fewest parts that a snapshot may have."""
+    return 1 if values["format"] == FORMAT else 0
+
+
 def _read_row(row: list[Any], names: list[list[str]], label: str) -> Entry:
     values: dict[str, Any] = {}
     columns = (*_ROW, *_MORE[: max(0, len(row) - 1 - len(_ROW))])
@@ -278,7 +284,7 @@ def _read_row(row: list[Any], names: list[list[str]], label: str) -> Entry:
         values[key] = value
     require_id(values["snapshot_id"])
     place, missing = row[0], values.get("incomplete", [])
-    if type(place) is not int or place < 0 or not 0 <= values["part_count"] <= _MAX_PARTS:
+    if type(place) is not int or place < 0 or not _fewest(values) <= values["part_count"] <= _MAX_PARTS:
         raise ValueError("a count is wrong")
     if missing:
         if not all(isinstance(line, str) for line in missing):

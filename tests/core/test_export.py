@@ -163,7 +163,7 @@ def test_the_vault_restores_verifies_and_lists():
     assert report
     assert memory.verify(label=LABEL).snapshots == report.snapshots
     (info,) = memory.list_snapshots()
-    assert (info.snapshot_id, info.label, info.created_at, bool(info.head)) == (ID, LABEL, CREATED, True)
+    assert (info.snapshot_id, info.label, info.created_at, bool(info.head)) == (ID, LABEL, CREATED, False)
     assert memory.latest(label=LABEL) is not None
     assert memory.inspect()
     with pytest.raises(SnapshotNotFound):

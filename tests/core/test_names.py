@@ -228,9 +228,10 @@ def test_a_time_in_another_zone_is_written_in_utc() -> None:
 def test_reading_a_file_name_undoes_writing_it(label: str, snapshot_id: str, seq: int) -> None:
     manifest, part = names.manifest_filename(label, snapshot_id), names.part_filename(label, snapshot_id, seq)
     pointer = names.latest_filename(label)
-    assert names.read_filename(manifest) == (label, snapshot_id, None)
-    assert names.read_filename(part) == names.VaultFile(label=label, snapshot_id=snapshot_id, seq=seq)
-    assert names.read_filename(pointer) == (label, None, None)
+    assert names.read_filename(manifest) == (label, snapshot_id, "manifest", None)
+    assert names.read_filename(names.pin_filename(label, snapshot_id)) == (label, snapshot_id, "pin", None)
+    assert names.read_filename(part) == names.VaultFile(label, snapshot_id, "part", seq)
+    assert names.read_filename(pointer) == (label, None, "latest", None)
     assert all(map(names.is_cortex_file, (manifest, part, pointer)))
 
 

@@ -103,7 +103,7 @@ def test_a_copy_is_the_same_in_every_byte(vault):
     assert told(ColonyMemory(backend=vault).list_snapshots()) == told(source.list_snapshots())
     before = dict(vault.files)
     again = copy(source, memory)
-    assert (again.copied, len(again.already), again.heads) == ((), 4, report.latest)
+    assert (again.copied, len(again.already), again.latest) == ((), 4, report.latest)
     assert vault.files == before
 
 
@@ -151,7 +151,7 @@ def test_the_pointer_names_what_it_named_where_it_came_from(vault):
     old = {"snapshot_id": ids[1], "manifest_file": f"cmem.default.{ids[1]}.manifest.json"}
     files(source)[POINTER] = json.dumps({**json.loads(files(source)[POINTER]), **old})
     memory = ColonyMemory(backend=vault)
-    assert copy(source, memory).heads == {"default": ids[1]}
+    assert copy(source, memory).latest == {"default": ids[1]}
     assert memory.restore() == LARGE
     assert read_pointer(vault.files[POINTER], label="default").generation > pointer.generation
 
@@ -160,7 +160,7 @@ def test_a_lost_pointer_is_no_hindrance(vault):
     source, ids = filled()
     del files(source)[POINTER]
     memory = ColonyMemory(backend=vault)
-    assert copy(source, memory).heads == {"default": ids[2]}
+    assert copy(source, memory).latest == {"default": ids[2]}
     assert memory.restore() == VERSIONS[2]
 
 

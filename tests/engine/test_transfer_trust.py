@@ -133,7 +133,7 @@ def test_an_import_into_a_label_that_was_rolled_back_is_refused(tmp_path):
 
 def test_a_signed_label_stays_signed_without_the_key(vault):
     source, ids = signed()
-    assert copy(ColonyMemory(backend=backend_of(source)), ColonyMemory(backend=vault)).heads == {"default": ids[2]}
+    assert copy(ColonyMemory(backend=backend_of(source)), ColonyMemory(backend=vault)).latest == {"default": ids[2]}
     assert vault.files == files(source)
     memory = pinned(vault)
     assert memory.restore() == VERSIONS[2]

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from colony_memory import ColonyMemoryError
 from colony_memory import witness as witness_module
-from colony_memory._format.head import read_head, write_head
+from colony_memory._format.head import Head, read_head, write_head
 from colony_memory.witness import FileWitness, Witness
 
 on_posix = pytest.mark.skipif(os.name == "nt", reason="POSIX permissions, links and signals")
@@ -59,13 +59,14 @@ def heads_in(path: Path) -> Any:
 def test_a_head_is_read_as_it_was_written(generation: int, digest: bytes) -> None:
     written = write_head(generation, f"sha256:{digest.hex()}")
     assert written == f"{generation}:{digest.hex()[:16]}"
-    assert read_head(written) == (generation, digest.hex()[:16])
+    assert read_head(written) == Head(generation, digest.hex()[:16])
+    assert read_head(f"{written}:0123456789abcdef").stream == "0123456789abcdef"
 
 
 def test_a_generation_alone_is_a_head_too() -> None:
-    assert read_head(42) == read_head("42") == (42, None)
-    assert read_head("42:0123456789abcdef") == (42, "0123456789abcdef")
-    assert read_head(2**53 - 1) == read_head(str(2**53 - 1)) == (2**53 - 1, None)
+    assert read_head(42) == read_head("42") == Head(42)
+    assert read_head("42:0123456789abcdef") == Head(42, "0123456789abcdef")
+    assert read_head(2**53 - 1) == read_head(str(2**53 - 1)) == Head(2**53 - 1)
 
 
 @pytest.mark.parametrize(
@@ -114,12 +115,14 @@ def test_a_generation_is_a_positive_integer(generation: Any) -> None:
         write_head(generation, "sha256:" + "0" * 64)
 
 
-@pytest.mark.parametrize(
-    "digest", ["", "0" * 64, "sha256:" + "0" * 63, "sha256:" + "A" * 64, "sha512:" + "0" * 64, None, 7]
-)
+@pytest.mark.parametrize("digest", ["", "0" * 64, "sha256:" + "0" * 63, "sha256:" + "A" * 64, "sha512:" + "0" * 64, 7])
 def test_a_digest_is_that_of_a_manifest(digest: Any) -> None:
     with pytest.raises(ValueError, match="a manifest_sha256 is 'sha256:' and 64 hex digits"):
         write_head(1, digest)
+
+
+def test_a_pointer_that_names_nothing_has_a_head_too() -> None:
+    assert read_head(write_head(3, None)) == Head(3, "0" * 16)
 
 
 # --- the protocol
