@@ -120,7 +120,7 @@ async def _move_away(session: Session, now: State, snapshot_id: str) -> Move | N
         others = (await look(other, label, everything=True)).decision
         rows = [entry for entry in others.building if entry.snapshot_id != snapshot_id]
         _, left = await newest_good(other, replace(now, decision=replace(others, entries=tuple(rows))), complete=False)
-    if not may_write(session, now):
+    if left is not None and not may_write(session, now):
         msg = (
             f"snapshot {snapshot_id} is the latest of label {label!r}, and the pointer to it is signed: deleting it moves "
             "the pointer, which only a signer may"
