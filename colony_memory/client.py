@@ -354,7 +354,7 @@ class ColonyMemory(_Facade):
             VaultError: A vault could not be reached or refused; ``RateLimited`` after 60 writes an hour to the hosted
                 one. The message tells how far it came.
         """
-        flow = _engine.transfer.copy(self._session, destination._session, labels=labels, progress=progress)  # noqa: SLF001
+        flow = _engine.transfer.copy(self._session, destination._session, labels=labels, progress=progress)
         return self._run(flow)
 
     def verify(self, *, label: str = "default", snapshot_id: str | None = None) -> VerifyReport:
@@ -569,7 +569,7 @@ class AsyncColonyMemory(_Facade):
         progress: Callable[[int, int], object] | None = None,
     ) -> CopyReport:
         """See :meth:`ColonyMemory.copy_to`."""
-        flow = _engine.transfer.copy(self._session, destination._session, labels=labels, progress=progress)  # noqa: SLF001
+        flow = _engine.transfer.copy(self._session, destination._session, labels=labels, progress=progress)
         return await self._run(flow)
 
     async def verify(self, *, label: str = "default", snapshot_id: str | None = None) -> VerifyReport:

@@ -6,22 +6,22 @@ pointer is overwritten, so wherever this stops, what is listed restores and the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine import files as order
 from colony_memory._engine import room
-from colony_memory._engine.keep import Planned, newest_good, plan_for, policy_of, withdraw
+from colony_memory._engine.conflict import Job, conflict, differ, meet, race
+from colony_memory._engine.keep import newest_good, plan_for, policy_of, withdraw
 from colony_memory._engine.label import GRACE, LabelFiles
-from colony_memory._engine.load import load, restores
+from colony_memory._engine.load import restores
 from colony_memory._engine.publish import Move, Published, may_move, publish, touch
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, list_files, look
 from colony_memory._engine.store import Unanswered
 from colony_memory._format.constants import FORMAT
 from colony_memory._format.formats import format_of
-from colony_memory._format.json import printable
-from colony_memory._format.names import id_order, new_id, require_label
+from colony_memory._format.names import new_id, require_label
 from colony_memory._format.pointer import Entry, write_pointer
 from colony_memory.exceptions import (
     BackupUncertain,
@@ -30,16 +30,12 @@ from colony_memory.exceptions import (
     Hint,
     PruneIncomplete,
     QuotaExceeded,
-    SnapshotCorrupt,
-    SnapshotNotFound,
-    UntrustedSnapshot,
     VaultError,
 )
-from colony_memory.signing import did_key_of
-from colony_memory.snapshot import BuiltSnapshot, SnapshotInfo, check_documents, digest
+from colony_memory.snapshot import BuiltSnapshot, SnapshotInfo, check_documents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from colony_memory._engine.session import Session
     from colony_memory.retention import Retention
@@ -49,29 +45,6 @@ _CONFLICT = ("raise", "continue", "merge")
 _TRIES = 3
 # What a signature adds to a pointer, at most.
 _SIGNATURE_CHARS = 300
-
-
-@dataclass
-class _Job:
-    """One backup under way: what was asked for, and what it met."""
-
-    session: Session
-    label: str
-    documents: dict[str, str]
-    signer: Signer | None
-    policy: Retention | None
-    on_conflict: str
-    facts: Mapping[str, Any]
-    latest: str | None = None
-    theirs: str | None = None
-    merged: tuple[str, ...] = ()
-    given: dict[str, str] = field(default_factory=dict)
-    planned: Planned | None = None
-
-    @property
-    def issuer(self) -> str | None:
-        """did:key of the signer."""
-        return None if self.signer is None else did_key_of(self.signer)
 
 
 async def backup(
@@ -95,7 +68,7 @@ async def backup(
         raise ValueError(msg)
     facts = _check_facts(note, incomplete)
     policy, signer = policy_of(prune_keep, retention), signer or session.signer
-    job = _Job(session, label, dict(documents), signer, policy, on_conflict, facts)
+    job = Job(session, label, dict(documents), signer, policy, on_conflict, facts)
     session.trust.check_signer(job.issuer)
     if on_conflict == "merge":
         from colony_memory._engine.merge import require_merge
@@ -105,7 +78,7 @@ async def backup(
     if policy is None and state.decision.pointer.entries is None and not state.first:
         state = await look(session, label, everything=True, lenient=True)  # the pointer does not tell what is there
     _tell_doubt(job, state)
-    state = await _meet(job, state)
+    state = await meet(job, state)
     if skip_unchanged and state.decision.doubt is None:
         same = await _unchanged(job, state)
         if same is not None:
@@ -118,10 +91,10 @@ async def backup(
         raced, job.theirs = job.theirs, None
         if raced is not None and state.decision.follow is not None:
             job.latest = state.decision.follow
-            await _conflict(job, state, job.latest)
+            await differ(job, state, job.latest)
         else:
-            state = await _meet(job, state)
-    msg = f"label {label!r}: writing took so long that other clients took what was written for leftovers; nothing was saved"
+            state = await meet(job, state)
+    msg = f"label {label!r} kept changing, or writing took too long, so that nothing was saved"
     raise VaultError(msg, hint=Hint("backup", label=label))
 
 
@@ -136,7 +109,7 @@ def _check_facts(note: str | None, incomplete: Iterable[str] | None) -> dict[str
     return {"note": note, "incomplete": lines}
 
 
-def _tell_doubt(job: _Job, state: State) -> None:
+def _tell_doubt(job: Job, state: State) -> None:
     """Say what speaks against the label. The backup is made all the same, and then nothing is removed.
 
     Memory that is not saved is lost; a rollback that goes unnoticed for one backup more is not.
@@ -150,68 +123,13 @@ def _tell_doubt(job: _Job, state: State) -> None:
         job.policy = None
     if job.signer is None and decision.pointer.signed:
         warn(
-            f"label {job.label!r} was signed until now, and this snapshot and the pointer to it are not: clients that trust "
-            "the signer refuse both",
+            f"label {job.label!r} was signed until now, and this snapshot and the pointer to it are not: clients that "
+            "trust the signer refuse both",
             hint=Hint("backup", "signer", label=job.label),
         )
 
 
-async def _meet(job: _Job, state: State) -> State:
-    """Compare what the memory is based on with the latest there is, before anything is written.
-
-    Where this client neither restored nor saved before, whatever is there is what it goes on from.
-    """
-    base = job.session.bases.get(job.label)
-    if base is not None and state.decision.follow not in base.snapshot_ids:
-        # A pointer may name what is not there, which is nobody's memory.
-        state = await list_files(job.session, state)
-    job.latest = latest = state.decision.follow
-    if base is None or latest is None or latest in base.snapshot_ids or state.decision.doubt:
-        return state
-    # What is older is left where that which the memory is based on was deleted, and nothing was saved since.
-    if not base.snapshot_ids or id_order(latest) > max(map(id_order, base.snapshot_ids)):
-        await _conflict(job, state, latest)
-    return state
-
-
-async def _conflict(job: _Job, state: State, theirs: str) -> None:
-    """Another client has saved. Equal memory is no conflict; else it is merged, or told in the end."""
-    entry = state.decision.entry(theirs)
-    mine = await job.session.vault.compute(digest, job.documents)
-    if entry is not None and entry.info.plaintext_sha256 == mine:
-        return
-    job.theirs = theirs
-    if job.on_conflict != "merge":
-        return
-    from colony_memory._engine.merge import merge
-
-    base = job.session.bases.get(job.label)
-    try:
-        other = (await load(job.session, job.label, theirs)).documents
-    except (SnapshotCorrupt, UntrustedSnapshot, SnapshotNotFound) as error:
-        warn(f"snapshot {theirs} of label {job.label!r} could not be merged, and is passed over: {error}")
-        return
-    before = await _base_documents(job, base.documents if base else None, base.snapshot_ids if base else ())
-    job.given = job.given or job.documents
-    done = await job.session.vault.compute(merge, before, job.given, other, theirs_name=theirs)
-    job.documents, job.merged = dict(done.documents), tuple(done.conflicts)
-
-
-async def _base_documents(
-    job: _Job, documents: Mapping[str, str] | None, ids: Iterable[str]
-) -> Mapping[str, str] | None:
-    """The text that both sides started from, None where it is not there any more."""
-    if documents is not None:
-        return documents
-    for each in sorted(ids, key=id_order, reverse=True):
-        try:
-            return (await load(job.session, job.label, each)).documents
-        except (SnapshotCorrupt, UntrustedSnapshot, SnapshotNotFound):
-            continue
-    return None
-
-
-async def _unchanged(job: _Job, state: State) -> SnapshotInfo | None:
+async def _unchanged(job: Job, state: State) -> SnapshotInfo | None:
     """The latest snapshot if it holds just these documents under the same trust, and is whole."""
     session, decision = job.session, state.decision
     latest = decision.follow
@@ -219,7 +137,7 @@ async def _unchanged(job: _Job, state: State) -> SnapshotInfo | None:
     if latest is None or named != latest:
         return None  # the pointer has to be written anew
     entry = decision.entry(latest)
-    if entry is None or not await _holds(job, entry.info):
+    if entry is None or not await job.holds(entry.info):
         return None
     decision = (await list_files(session, state)).decision
     whole = next((info for info in decision.listed if info.snapshot_id == latest), None)
@@ -230,24 +148,11 @@ async def _unchanged(job: _Job, state: State) -> SnapshotInfo | None:
         if problem is not None:
             warn(f"the memory is unchanged, and saved anew, since what was stored of it is damaged: {problem}")
             return None
-    _rest(job, whole)
+    job.done(whole)
     return replace(whole, reused=True, diverged_from=job.theirs if job.merged else None, merged=job.merged)
 
 
-async def _holds(job: _Job, info: SnapshotInfo) -> bool:
-    """Whether a snapshot holds just these documents, from the same issuer and as complete."""
-    if info.issuer != job.issuer or info.incomplete != tuple(map(printable, job.facts["incomplete"])):
-        return False
-    if job.facts["note"] not in (None, info.note):
-        return False
-    if not info.plaintext_sha256:
-        return False  # not in the clear
-    if info.doc_names != [printable(name) for name in sorted(job.documents)]:
-        return False
-    return await job.session.vault.compute(digest, job.documents) == info.plaintext_sha256
-
-
-async def _save(job: _Job, state: State) -> SnapshotInfo | None:
+async def _save(job: Job, state: State) -> SnapshotInfo | None:
     """Write the snapshot and publish it; None where it has to be made anew."""
     session, label = job.session, job.label
     built = await session.vault.compute(_build, job, state)
@@ -258,39 +163,25 @@ async def _save(job: _Job, state: State) -> SnapshotInfo | None:
     await order.upload(session, built)
     session.proved(label, built.info.snapshot_id)
     if abs(session.now() - began) > GRACE / 2 and not await order.prove(session, built):
-        await order.discard(session, built, VaultError("it is made anew"))
+        await order.discard(session, built)
         return None
     done = await _publish(job, state, built)
     if done is None:
-        await order.discard(session, built, VaultError("it is made anew"))
+        await order.discard(session, built)
         return None
     head = done.pointer.head if done.pointer.snapshot_id == built.info.snapshot_id else ""
     info = replace(built.info, head=head, diverged_from=job.theirs, merged=job.merged)
-    if job.theirs is not None and job.on_conflict == "raise":
-        msg = (
-            f"another client saved snapshot {job.theirs} of label {label!r}, which this memory is not based on: yours is "
-            f"stored and listed as {info.snapshot_id}, and the latest is theirs"
-        )
-        hint = Hint("backup", "on_conflict", "merge", label=label)
-        raise ConflictDetected(msg, theirs=job.theirs, snapshot_id=info.snapshot_id, hint=hint)
+    if job.stays:
+        raise conflict(job, info.snapshot_id)
     if not head:
         return replace(info, diverged_from=done.pointer.snapshot_id)
-    _rest(job, info)
+    job.done(info)
     if job.planned is not None:
         await _retire(job, done)
     return info
 
 
-def _rest(job: _Job, info: SnapshotInfo) -> None:
-    """What the memory is based on from now on. After a merge the agent still has what it gave."""
-    base = job.session.bases.get(job.label)
-    if job.given and job.given != job.documents:
-        job.session.rests_on(job.label, *(base.snapshot_ids if base else ()), documents=job.given)
-    else:
-        job.session.rests_on(job.label, info.snapshot_id)
-
-
-def _build(job: _Job, state: State) -> BuiltSnapshot:
+def _build(job: Job, state: State) -> BuiltSnapshot:
     session, decision = job.session, state.decision
     seen = {each for each in (session.newest.get(job.label), decision.follow) if each}
     # Anyone can put an id of any time into a vault, and ours must not follow it.
@@ -321,7 +212,7 @@ def _build(job: _Job, state: State) -> BuiltSnapshot:
     return built
 
 
-async def _make_room(job: _Job, state: State, built: BuiltSnapshot, what: str) -> State:
+async def _make_room(job: Job, state: State, built: BuiltSnapshot, what: str) -> State:
     """Refuse before the first write what cannot fit; with a retention, let what it removes anyway go first."""
     session = job.session
     if job.policy is not None:
@@ -359,7 +250,7 @@ async def _make_room(job: _Job, state: State, built: BuiltSnapshot, what: str) -
     return made
 
 
-def _rows(job: _Job, state: State, built: BuiltSnapshot) -> list[Entry]:
+def _rows(job: Job, state: State, built: BuiltSnapshot) -> list[Entry]:
     """The catalogue with the new snapshot, and without what the retention gives up."""
     own = Entry(built.info, built.manifest_sha256)
     decision = state.decision
@@ -368,7 +259,7 @@ def _rows(job: _Job, state: State, built: BuiltSnapshot) -> list[Entry]:
     return job.planned.rows(rows) if job.planned is not None else rows
 
 
-async def _publish(job: _Job, state: State, built: BuiltSnapshot) -> Published | None:
+async def _publish(job: Job, state: State, built: BuiltSnapshot) -> Published | None:
     """Commit the snapshot: a row in the catalogue, and the latest, unless another client's is that.
 
     None where other clients may have taken it for a leftover, so that it has to be made anew.
@@ -386,15 +277,14 @@ async def _publish(job: _Job, state: State, built: BuiltSnapshot) -> Published |
             follow = decision.follow
             # An older one that was there before is what a deletion of the latest leaves.
             if follow is not None and follow not in (job.latest, mine) and state.decision.entry(follow) is None:
-                await _race(job, now, follow)
+                await race(job, now, follow)
                 if job.theirs is not None and job.on_conflict == "merge":
                     given_up = True
                     return None
             if job.policy is not None:
                 job.planned = plan_for(session, now, job.policy, new=built.info) if decision.doubt is None else None
         follow = None if decision.doubt else decision.follow
-        stays = job.theirs is not None and job.on_conflict == "raise"
-        if follow is not None and (stays or not may_move(now, mine)):
+        if follow is not None and (job.stays or not may_move(now, mine)):
             # The pointer never moves to an older snapshot.
             job.planned = None
             return Move(follow, _rows(job, now, built))
@@ -405,8 +295,8 @@ async def _publish(job: _Job, state: State, built: BuiltSnapshot) -> Published |
         done = await publish(session, state, change, signer=job.signer, lenient=True)
     except Unanswered as error:
         msg = (
-            f"snapshot {mine} of label {job.label!r} is stored, but it cannot be told whether it is the latest now: {error}; "
-            "saving again is safe"
+            f"snapshot {mine} of label {job.label!r} is stored, but it cannot be told whether it is the latest now: "
+            f"{error}; saving again is safe"
         )
         raise BackupUncertain(msg, snapshot_id=mine, hint=Hint("list_snapshots", label=job.label)) from error
     except ConflictDetected as error:
@@ -421,14 +311,6 @@ async def _publish(job: _Job, state: State, built: BuiltSnapshot) -> Published |
         await order.discard(session, built, error)
         raise
     return None if given_up else done
-
-
-async def _race(job: _Job, now: State, theirs: str) -> None:
-    """Another client has saved between the look and the write."""
-    entry = now.decision.entry(theirs)
-    if entry is not None and entry.info.plaintext_sha256 == await job.session.vault.compute(digest, job.documents):
-        return
-    job.theirs = theirs
 
 
 def _still_there(now: State, built: BuiltSnapshot) -> bool:
@@ -446,7 +328,7 @@ def _still_there(now: State, built: BuiltSnapshot) -> bool:
     return written is None or files.now is None or files.now - written[0] < GRACE
 
 
-async def _retire(job: _Job, done: Published) -> None:
+async def _retire(job: Job, done: Published) -> None:
     """Delete what the retention gave up, as far as the hour's operations allow; the backup itself is done."""
     planned = job.planned
     if planned is None:

@@ -61,7 +61,7 @@ async def upload(session: Session, built: BuiltSnapshot) -> None:
         session.tell("upload", name, done, len(built.files))
 
 
-async def discard(session: Session, built: BuiltSnapshot, error: ColonyMemoryError) -> None:
+async def discard(session: Session, built: BuiltSnapshot, error: ColonyMemoryError | None = None) -> None:
     """Delete what a failed backup wrote, its manifest first."""
     if isinstance(error, RateLimited):
         return  # deletes come out of the same bucket; a later prune sweeps

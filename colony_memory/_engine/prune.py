@@ -122,8 +122,8 @@ async def _move_away(session: Session, now: State, snapshot_id: str) -> Move | N
         _, left = await newest_good(other, replace(now, decision=replace(others, entries=tuple(rows))), complete=False)
     if left is not None and not may_write(session, now):
         msg = (
-            f"snapshot {snapshot_id} is the latest of label {label!r}, and the pointer to it is signed: deleting it moves "
-            "the pointer, which only a signer may"
+            f"snapshot {snapshot_id} is the latest of label {label!r}, and the pointer to it is signed: deleting it "
+            "moves the pointer, which only a signer may"
         )
         raise ColonyMemoryError(msg, hint=Hint("open", "signer"))
     return Move(left, rows if left is not None else (), [snapshot_id])

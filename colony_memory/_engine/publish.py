@@ -1,7 +1,7 @@
 """The only writer of ``latest``.
 
-A change is a function of the label's state as it is now. Where another client was faster, the state is looked at anew and
-the change is applied to what is there then: nothing that was decided before it counts.
+A change is a function of the label's state as it is now. Where another client was faster, the state is looked at anew
+and the change is applied to what is there then: nothing that was decided before it counts.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ async def publish(
     Args:
         session: The client.
         state: The label as it was looked at.
-        change: What to write over a state, None where that is nothing. It may read, and it raises where the state is not
-            one to build on.
+        change: What to write over a state, None where that is nothing. It may read, and it raises where the state is
+            not one to build on.
         signer: Signs, in place of the client's signer.
         lenient: Go on where the witness does not answer.
 

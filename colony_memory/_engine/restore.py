@@ -20,12 +20,12 @@ from colony_memory.exceptions import (
     UnsupportedFormat,
     UntrustedSnapshot,
 )
-from colony_memory.snapshot import Manifest, SnapshotInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from colony_memory._engine.session import Session
+    from colony_memory.snapshot import Manifest, SnapshotInfo
 
 # Another writer may move the pointer between reading it and reading what it names.
 _TRIES = 4

@@ -36,8 +36,8 @@ def check_files(files: Mapping[str, str], what: str) -> None:
         if size > MAX_FILE_BYTES:
             why = "its list of document names is too long" if name.endswith(".manifest.json") else "a part is too long"
             msg = (
-                f"{what} not written: {name} would be {size} bytes and a vault file holds {MAX_FILE_BYTES}; {why}: save "
-                "fewer documents, or spread them over several labels"
+                f"{what} not written: {name} would be {size} bytes and a vault file holds {MAX_FILE_BYTES}; {why}: "
+                "save fewer documents, or spread them over several labels"
             )
             raise QuotaExceeded(msg, needed=size, available=MAX_FILE_BYTES)
 
@@ -66,9 +66,9 @@ async def make(
 ) -> State:
     """Let go what goes anyway until ``need`` bytes are free, and give the label as it is then.
 
-    Leftovers go first, where they are old. Age is told by the vault's clock, which a full vault may not show, as nothing
-    newer fits into it: the pointer is written anew then, and takes no room. After that the oldest of ``candidates`` go,
-    no more than needed.
+    Leftovers go first, where they are old. Age is told by the vault's clock, which a full vault may not show, as
+    nothing newer fits into it: the pointer is written anew then, and takes no room. After that the oldest of
+    ``candidates`` go, no more than needed.
 
     Args:
         session: The client.

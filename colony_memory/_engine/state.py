@@ -146,7 +146,7 @@ async def _look_once(session: Session, label: str, listing: Listing | None, how:
     return await _decide(session, asked, text, match, listing, blind)
 
 
-async def _decide(
+async def _decide(  # noqa: PLR0917
     session: Session, asked: Asked, text: str | None, match: str, listing: Listing | None, blind: str | None
 ) -> State:
     """Read what the decision wants until it is made."""

@@ -120,7 +120,7 @@ def _manifest(session: Session, label: str, snapshot_id: str) -> Manifest:
 async def check_snapshot(
     session: Session, label: str, snapshot_id: str, *, state: State | None = None
 ) -> SnapshotCheck | None:
-    """Read every byte of one snapshot; None where it is not there. ``state`` is the label, where all of it is verified."""
+    """Read every byte of one snapshot; None where it is not there. ``state`` is the label's, if that is verified."""
     file = manifest_filename(label, snapshot_id)
     stored = await session.vault.get(file)
     if stored is None:
