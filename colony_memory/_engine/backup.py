@@ -215,8 +215,7 @@ def _build(job: Job, state: State) -> BuiltSnapshot:
 async def _make_room(job: Job, state: State, built: BuiltSnapshot, what: str) -> State:
     """Refuse before the first write what cannot fit; with a retention, let what it removes anyway go first."""
     session = job.session
-    if job.policy is not None:
-        job.planned = plan_for(session, state, job.policy, new=built.info)
+    await _plan(job, state, built)
     moved = state.decision.pointer.follow(
         built.info.snapshot_id, updated_at=session.stamp(), entries=_rows(job, state, built), stream="0" * 16
     )
@@ -243,11 +242,21 @@ async def _make_room(job: Job, state: State, built: BuiltSnapshot, what: str) ->
         touch=lambda now: touch(session, now),
     )
     if made is not state:
-        job.planned = plan_for(session, made, policy, new=built.info)
-        kept = len(job.planned.plan.keep)
+        await _plan(job, made, built)
+        kept = len(job.planned.plan.keep) if job.planned is not None else asked
         if asked > kept:
             room.tell_fewer(job.label, kept, asked)
     return made
+
+
+async def _plan(job: Job, state: State, built: BuiltSnapshot) -> None:
+    """What the retention keeps and removes, where there is one and nothing speaks against the label."""
+    job.planned = None
+    if job.policy is not None and state.decision.doubt is None:
+        if built.info.incomplete:
+            # It does not count as good, so the newest that does has to be seen to restore.
+            state, _ = await newest_good(job.session, state)
+        job.planned = plan_for(job.session, state, job.policy, new=built.info)
 
 
 def _rows(job: Job, state: State, built: BuiltSnapshot) -> list[Entry]:
@@ -281,8 +290,7 @@ async def _publish(job: Job, state: State, built: BuiltSnapshot) -> Published | 
                 if job.theirs is not None and job.on_conflict == "merge":
                     given_up = True
                     return None
-            if job.policy is not None:
-                job.planned = plan_for(session, now, job.policy, new=built.info) if decision.doubt is None else None
+            await _plan(job, now, built)
         follow = None if decision.doubt else decision.follow
         if follow is not None and (job.stays or not may_move(now, mine)):
             # The pointer never moves to an older snapshot.
@@ -333,11 +341,6 @@ async def _retire(job: Job, done: Published) -> None:
     planned = job.planned
     if planned is None:
         return
-    if done.pointer.snapshot_id is not None and planned.is_partial(done.pointer.snapshot_id):
-        # It does not count as good, so the newest that does has to be seen to restore.
-        _, newest = await newest_good(job.session, done.state)
-        if newest is None or newest in planned.removed:
-            return
     left = await job.session.vault.operations_left()
     # What the next backup needs is not spent on deleting.
     spare = None if left is None else max(0, left - 3)

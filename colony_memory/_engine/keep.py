@@ -42,10 +42,6 @@ class Planned:
         """Ids of what goes."""
         return (*(info.snapshot_id for info in self.plan.remove), *self.leftovers)
 
-    def is_partial(self, snapshot_id: str) -> bool:
-        """Whether something had to be left out of a snapshot that stays."""
-        return any(info.snapshot_id == snapshot_id and info.incomplete for info in self.plan.keep)
-
     def rows(self, entries: Iterable[Entry]) -> list[Entry]:
         """The rows that stay, with the time of a shrink written down, since the follower may be gone the next time."""
         gone = set(self.removed)

@@ -55,7 +55,7 @@ def label_map(**changes):
         "newest": snapshot(),
         "plain_bytes": 10,
         "stored_bytes": 300,
-        "head": "20261101T120000300000Z-abcdef",
+        "latest": "20261101T120000300000Z-abcdef",
         "dangling": False,
         "next_bytes": 300,
     }
@@ -76,7 +76,7 @@ def vault_map(*labels, **changes):
     return VaultMap(**{**fields, **changes})
 
 
-EMPTY = {"snapshots": 0, "oldest": None, "newest": None, "next_bytes": 0, "head": None, "dangling": True}
+EMPTY = {"snapshots": 0, "oldest": None, "newest": None, "next_bytes": 0, "latest": None, "dangling": True}
 ID = "20261101T130000300000Z-abcdef"
 OLD = "cmem.default.20261101T110000300000Z-abcdef.manifest.json"
 MANIFEST = f"cmem.default.{ID}.manifest.json"
