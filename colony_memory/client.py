@@ -13,6 +13,7 @@ from colony_memory.vaults import AsyncVaultBackend, VaultBackend
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
 
+    from colony_memory._engine.restore import Restored
     from colony_memory._engine.session import Session
     from colony_memory._engine.store import Unanswered
     from colony_memory._engine.transfer import CopyReport
@@ -230,6 +231,12 @@ class ColonyMemory(_Facade):
                 at_least=at_least,
                 default=default,
             )
+        )
+
+    def _restored(self, *, label: str, snapshot_id: str | None, fallback: bool) -> Restored:
+        """What :meth:`restore` gives, and of which snapshot."""
+        return self._run(
+            _engine.restore.restore(self._session, label=label, snapshot_id=snapshot_id, fallback=fallback)
         )
 
     def list_snapshots(self, *, label: str | None = None) -> list[SnapshotInfo]:

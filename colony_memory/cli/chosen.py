@@ -2,81 +2,35 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, split_documents
 from colony_memory.cli.ids import find_id
-from colony_memory.exceptions import (
-    ColonyMemoryError,
-    ColonyMemoryWarning,
-    SnapshotCorrupt,
-    SnapshotNotFound,
-    UntrustedSnapshot,
-)
-from colony_memory.snapshot import digest
+from colony_memory.exceptions import SnapshotNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from colony_memory._engine.restore import Restored
     from colony_memory.client import ColonyMemory
-    from colony_memory.snapshot import SnapshotInfo
-
-# Another writer may remove what was the latest before it is read.
-_TRIES = 3
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """A snapshot as it was read.
-
-    Attributes:
-        documents: Its documents.
-        info: Its summary; None where the vault does not list it.
-    """
-
-    documents: dict[str, str]
-    info: SnapshotInfo | None
-
-
-def fetch(memory: ColonyMemory, *, label: str, snapshot_id: str | None, fallback: bool) -> Chosen:
+def fetch(memory: ColonyMemory, *, label: str, snapshot_id: str | None, fallback: bool) -> Restored:
     """Read the snapshot asked for, else the latest; with ``fallback`` an older one where it is damaged.
 
     The errors are those of :meth:`colony_memory.ColonyMemory.restore`.
     """
-    try:
-        if snapshot_id is None:
-            return _fetch_latest(memory, label)
+    if snapshot_id == "latest":
+        snapshot_id = None
+    if snapshot_id is not None:
         snapshot_id = find_id(memory, snapshot_id, label=label)
-        documents = memory.restore(label=label, snapshot_id=snapshot_id)
-        return Chosen(documents, _find(memory, label, lambda info: info.snapshot_id == snapshot_id))
-    except (SnapshotCorrupt, UntrustedSnapshot):
-        if not fallback:
+    try:
+        return memory._restored(label=label, snapshot_id=snapshot_id, fallback=fallback)  # noqa: SLF001
+    except SnapshotNotFound as error:
+        if snapshot_id is not None:
             raise
-    documents = memory.restore(label=label, snapshot_id=snapshot_id, fallback=True)
-    same = digest(documents)
-    return Chosen(documents, _find(memory, label, lambda info: info.plaintext_sha256 == same))
-
-
-def _fetch_latest(memory: ColonyMemory, label: str) -> Chosen:
-    for _ in range(_TRIES):
-        info = memory.latest(label=label)
-        if info is None:
-            raise SnapshotNotFound(f"nothing is saved yet under label {label!r}")
-        try:
-            return Chosen(memory.restore(label=label, snapshot_id=info.snapshot_id), info)
-        except SnapshotNotFound:
-            continue
-    raise ColonyMemoryError(f"label {label!r} changes too fast to be read: try again")
-
-
-def _find(memory: ColonyMemory, label: str, fits: Callable[[SnapshotInfo], bool]) -> SnapshotInfo | None:
-    with warnings.catch_warnings():
-        # Other snapshots may be broken: nobody asked for them.
-        warnings.simplefilter("ignore", ColonyMemoryWarning)
-        return next(filter(fits, memory.list_snapshots(label=label)), None)
+        raise SnapshotNotFound(f"nothing is saved yet under label {label!r}") from error
 
 
 def narrow(documents: dict[str, str], globs: Sequence[str]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from colony_memory.cli.grid import Column, draw, is_terminal
 from colony_memory.cli.text import age, count, made_at, shown, signer, size, stamp, stored
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from datetime import datetime
 
     from colony_memory.reports import LabelMap, VaultMap, VerifyReport
@@ -45,13 +45,13 @@ _CHECKS = (
 )
 
 
-def snapshot_table(infos: Sequence[SnapshotInfo], *, now: datetime) -> str:
-    """One row for each snapshot, in the order given."""
+def snapshot_table(infos: Sequence[SnapshotInfo], *, latest: Collection[str], now: datetime) -> str:
+    """One row for each snapshot, in the order given; ``latest`` are the ids to mark."""
     if not infos:
         return "no snapshots"
     rows = [
         (
-            ("* " if info.head else "  ") + shown(info.snapshot_id),
+            ("* " if info.snapshot_id in latest else "  ") + shown(info.snapshot_id),
             shown(info.label),
             when(made_at(info), now),
             str(len(info.doc_names)),

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import datetime, timezone
 from typing import Annotated
 
 import typer
@@ -95,7 +94,7 @@ def run(
                 write_folder,
                 narrow(found.documents, only) if only else found.documents,
                 directory,
-                newer_than=made_at(found.info) if found.info else datetime.min.replace(tzinfo=timezone.utc),
+                newer_than=made_at(found.info),
                 force=force,
                 keep_local=keep_local,
             )
@@ -107,7 +106,7 @@ def run(
         if common.as_json:
             opened.output.answer_json(
                 {
-                    "snapshot": asdict(found.info) if found.info else None,
+                    "snapshot": asdict(found.info),
                     "before": asdict(present.info) if present else None,
                     "directory": directory,
                     "dry_run": dry_run,
