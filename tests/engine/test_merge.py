@@ -302,7 +302,25 @@ def test_many_twins_are_named_in_a_time_that_does_not_grow_with_their_square() -
         patch.setattr(merging, "_folded", counted)
         result = merge(None, dict.fromkeys(names, "o"), dict.fromkeys(names, "t"), theirs_name="x")
     assert len({fold(new) for new in result.beside.values()}) == len(names)
-    assert calls <= 4 * len(names)
+    assert calls <= 3 * len(names)
+
+
+def test_twins_are_numbered_without_gaps() -> None:
+    names = ["ABC.md", "Abc.md", "abc.md"]
+    result = merge(None, dict.fromkeys(names, "o"), dict.fromkeys(names, "t"), theirs_name="x")
+    assert list(result.beside.values()) == ["ABC.theirs-x.md", "Abc.theirs-x-2.md", "abc.theirs-x-3.md"]
+
+
+def test_what_is_kept_beside_already_is_not_kept_again() -> None:
+    text = "the text of the other"
+    ours = {"n": "o", "n.theirs-x": text}
+    assert merge(None, ours, {"n": "".join(list(text))}, theirs_name="x") == Merged(ours, {"n": "n.theirs-x"})
+
+
+def test_the_other_sides_name_is_never_taken_for_a_memory() -> None:
+    assert merge(base={}, ours={"a": "1"}, theirs={}, theirs_name="x").documents == {"a": "1"}
+    with pytest.raises(TypeError):
+        merge({}, {}, {}, "x")  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "x.y", None, "x" * 65, "\ud83d"])
@@ -327,16 +345,24 @@ def test_more_lines_than_the_bound_are_kept_twice(monkeypatch: pytest.MonkeyPatc
     assert of_one(FIVE, EDITED_FIRST, EDITED_LAST).conflicts
 
 
-def test_the_steps_are_bounded_and_the_small_documents_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Five unlike lines, of which one was changed, take two steps each in each of two diffs, and few more.
+def test_a_merge_takes_one_step_for_each_line_and_each_pair_of_equal_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Twice five lines of which four are on the other side too, and once the one that is left, before the last is found.
+    for steps, conflicts in ((19, ()), (18, ("n.md",))):
+        monkeypatch.setattr(merging, "_MAX_STEPS", steps)
+        assert of_one(FIVE, EDITED_FIRST, EDITED_LAST).conflicts == conflicts
+
+
+@pytest.mark.parametrize("shorter", ["ours", "theirs", "neither"])
+def test_the_steps_are_shared_and_the_small_documents_come_first(monkeypatch: pytest.MonkeyPatch, shorter: str) -> None:
     monkeypatch.setattr(merging, "_MAX_STEPS", 40)
-    hard = ["".join(random.Random(seed).choices(["a\n", "b\n", "c\n"], k=150)) for seed in range(3)]
-    names = ("a", "m", "z")
-    sides = [
-        dict(zip(names, (text, small, text), strict=True))
-        for text, small in zip(hard, (FIVE, EDITED_FIRST, EDITED_LAST), strict=True)
-    ]
-    result = merge(*sides, theirs_name="x")
+    base, ours, theirs = ("".join(random.Random(n).choices(["a\n", "b\n", "c\n"], k=150)) for n in range(3))
+    ours, theirs = "" if shorter == "ours" else ours, "" if shorter == "theirs" else theirs
+    result = merge(
+        {"a": base, "m": FIVE, "z": base},
+        {"a": ours, "m": EDITED_FIRST, "z": ours},
+        {"a": theirs, "m": EDITED_LAST, "z": theirs},
+        theirs_name="x",
+    )
     assert result.joined == ("m",)
     assert result.conflicts == ("a", "z")
 
