@@ -201,8 +201,8 @@ def _beside(name: str, mark: str) -> str:
     if _size(stem) > room:
         # Names that are cut to the same stay two.
         tag = "-" + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-        stem = stem[: room - len(tag)]
-        while _size(stem) > room - len(tag):
+        stem = stem[:room]
+        while _size(stem + tag) > room:
             stem = stem[:-1]
         stem += tag
     return f"{directory}{slash}{stem}{mark}{extension}"

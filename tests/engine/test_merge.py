@@ -4,6 +4,7 @@ import hashlib
 import random
 import sys
 import unicodedata
+from dataclasses import FrozenInstanceError
 from typing import TYPE_CHECKING
 
 import pytest
@@ -162,6 +163,11 @@ def test_where_both_changed_the_same_lines_both_texts_are_kept(base: str | None,
     assert result == Merged({"n.md": ours, beside: theirs}, {"n.md": beside})
     assert result.conflicts == ("n.md",)
     assert of_one(base, theirs, ours).documents == {"n.md": theirs, beside: ours}
+
+
+def test_what_was_merged_does_not_change() -> None:
+    with pytest.raises(FrozenInstanceError):
+        of_one("a", "b", "c").taken = ()  # type: ignore[misc]
 
 
 def test_a_memory_without_a_known_base_loses_nothing() -> None:
