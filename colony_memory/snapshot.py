@@ -20,6 +20,7 @@ from colony_memory._format.names import (
     manifest_filename,
     new_id,
     part_filename,
+    read_filename,
     require_id,
     require_label,
     sanitize_label,
@@ -27,7 +28,7 @@ from colony_memory._format.names import (
 from colony_memory._format.payload import pack, sha256, unpack
 from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat
 from colony_memory.signing import sign_manifest
-from colony_memory.trust import OPEN
+from colony_memory.trust import OPEN, previous_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -66,6 +67,8 @@ MAX_FILE_BYTES = 1_000_000
 
 _CODEC = "gzip+base64"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+# What a JSON reader of any language holds exactly.
+_LARGEST = 2**53 - 1
 
 
 @dataclass(frozen=True)
@@ -319,7 +322,7 @@ def read_documents(manifest: Manifest, parts: dict[str, str | None], *, max_byte
         msg = f"integrity check failed: the parts of {file} hold another text (plaintext sha256 mismatch)"
         raise SnapshotCorrupt(msg, file=file)
     try:
-        documents = decode_documents(plaintext)
+        documents = decode_documents(plaintext, at_most=len(info.doc_names))
     except ValueError as error:
         msg = f"the parts of {file} do not hold documents: {error}"
         raise SnapshotCorrupt(msg, file=file) from error
@@ -366,7 +369,7 @@ def _manifest(
 
     def number(key: str) -> int:
         value = raw.get(key)
-        if type(value) is not int or value < 0:
+        if type(value) is not int or not 0 <= value <= _LARGEST:
             raise wrong(f"{key} should be a count")
         return value
 
@@ -386,6 +389,8 @@ def _manifest(
     asked = (own_id if snapshot_id is None else snapshot_id, own_label if label is None else label)
     if (own_id, own_label) != asked:
         raise wrong(f"it is the one of label {own_label[:80]!r}, id {own_id[:80]!r}")
+    if read_filename(f"cmem.{own_label}.{own_id}.manifest.json") is None:
+        raise wrong(f"{own_label[:80]!r} and {own_id[:80]!r} are no label and id")
     if not _DIGEST.fullmatch(text("plaintext_sha256")):
         raise wrong("plaintext_sha256 should be 'sha256:' and 64 hex digits")
     names = raw.get("doc_names")
@@ -395,19 +400,24 @@ def _manifest(
     count, listed = number("part_count"), raw.get("part_files")
     if not isinstance(listed, list) or len(listed) != count or not count:
         raise wrong("part_files and part_count differ")
-    part_files = tuple(part_filename(own_label, own_id, seq) for seq in range(count))
-    if tuple(listed) != part_files:
+    if any(name != part_filename(own_label, own_id, seq) for seq, name in enumerate(listed)):
         raise wrong("part_files names files that are not its own")
     number("byte_size")
     text("created_at")
-    return Manifest(_info(raw), raw, digest_of_file, part_files, number("blob_chars"))
+    return Manifest(_info(raw), raw, digest_of_file, tuple(listed), number("blob_chars"))
+
+
+def _lines(left_out: object) -> tuple[str, ...]:
+    """What is missing; what is no list still says that something is."""
+    if left_out is None:
+        return ()
+    return tuple(map(str, left_out)) if isinstance(left_out, list) else ("unknown",)
 
 
 def _info(raw: Mapping[str, Any], *, stored_bytes: int = 0) -> SnapshotInfo:
     """The summary of a manifest whose fields were checked or just written."""
-    signature, previous = raw.get("signature"), raw.get("previous")
+    signature, previous = raw.get("signature"), previous_of(raw)
     issuer = signature.get("key_id") if isinstance(signature, dict) else None
-    parent = previous.get("snapshot_id") if isinstance(previous, dict) else None
     note, left_out = raw.get("note"), raw.get("incomplete")
     return SnapshotInfo(
         snapshot_id=raw["snapshot_id"],
@@ -421,12 +431,7 @@ def _info(raw: Mapping[str, Any], *, stored_bytes: int = 0) -> SnapshotInfo:
         issuer=issuer if isinstance(issuer, str) else None,
         format=raw["format"],
         stored_bytes=stored_bytes,
-        parent_id=parent if isinstance(parent, str) else None,
+        parent_id=None if previous is None else previous[0],
         note=note if isinstance(note, str) else None,
-        # A list of another kind still says that something is missing.
-        incomplete=tuple(map(str, left_out))
-        if isinstance(left_out, list)
-        else ()
-        if left_out is None
-        else ("unknown",),
+        incomplete=_lines(left_out),
     )

@@ -71,9 +71,9 @@ async def backup(
     job = Job(session, label, dict(documents), signer, policy, on_conflict, facts)
     session.trust.check_signer(job.issuer)
     if on_conflict == "merge":
-        from colony_memory._engine.merge import require_merge
+        from colony_memory._engine.merge import require_merge3
 
-        require_merge()
+        require_merge3()
     state = await look(session, label, everything=policy is not None, lenient=True, newer=False)
     if policy is None and state.decision.pointer.entries is None and not state.first:
         state = await look(session, label, everything=True, lenient=True)  # the pointer does not tell what is there

@@ -159,7 +159,7 @@ async def _merge(job: Job, theirs: str) -> None:
     before = await _common(job)
     given = job.given = job.given or job.documents
     joined = await job.session.vault.compute(merge, before, given, other, theirs_name=theirs)
-    job.documents, job.merged = dict(joined.documents), tuple(joined.conflicts)
+    job.documents, job.merged = joined.documents, tuple(joined.beside.values())
 
 
 async def _common(job: Job) -> Mapping[str, str] | None:

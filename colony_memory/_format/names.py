@@ -6,18 +6,24 @@ import re
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
+from colony_memory._format.json import shown
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 #: Longest file name that a vault takes.
 MAX_NAME = 255
 
-_LABEL = re.compile(r"[^a-z0-9_-]+")
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+#: Longest label: with the longest id, the names of all files are of at most MAX_NAME characters.
+MAX_LABEL = 171
+
+_FOLDED = re.compile(r"[^a-z0-9_-]+")
+_LABEL = rf"(?!-)[a-z0-9_-]{{1,{MAX_LABEL}}}(?<!-)"
+_ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
+_IS_LABEL = re.compile(_LABEL)
+_IS_ID = re.compile(_ID)
 _TIMED_ID = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})T([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{6})Z-[0-9a-f]{6}")
-_FILE = re.compile(
-    r"cmem\.([a-z0-9_-]+)\.(?:([A-Za-z0-9][A-Za-z0-9_-]{0,63})\.(?:(manifest|pin)|p(0|[1-9][0-9]{0,5}))|latest)\.json"
-)
+_FILE = re.compile(rf"cmem\.({_LABEL})\.(?:({_ID})\.(?:(manifest|pin)|p(0|[1-9][0-9]{{0,5}}))|latest)\.json")
 _TICK = timedelta(microseconds=1)
 
 
@@ -42,7 +48,7 @@ def sanitize_label(label: str) -> str:
 
     Different labels can fold to the same text: the verbs use :func:`require_label`.
     """
-    cleaned = _LABEL.sub("-", (label or "default").strip().lower()).strip("-")
+    cleaned = _FOLDED.sub("-", (label or "default").strip().lower()).strip("-")
     return cleaned or "default"
 
 
@@ -65,8 +71,8 @@ def require_label(label: object) -> str:
         else:
             msg += "give the label a name in those characters"
         raise ValueError(msg)
-    if len(manifest_filename(usable, "0" * 64)) > MAX_NAME:
-        msg = f"label {label[:20]!r}… is too long: file names hold {MAX_NAME} characters"
+    if not _IS_LABEL.fullmatch(usable):
+        msg = f"label {label[:20]!r}… is too long: file names hold {MAX_LABEL} characters of one"
         raise ValueError(msg)
     return usable
 
@@ -77,8 +83,8 @@ def require_id(snapshot_id: object) -> str:
     Raises:
         ValueError: It is not a plain id: letters, digits, ``_`` and ``-``, at most 64.
     """
-    if not isinstance(snapshot_id, str) or not _ID.fullmatch(snapshot_id):
-        msg = f"{snapshot_id!r} is not a snapshot id: list_snapshots() gives them"
+    if not isinstance(snapshot_id, str) or not _IS_ID.fullmatch(snapshot_id):
+        msg = f"{shown(snapshot_id)} is not a snapshot id: list_snapshots() gives them"
         raise ValueError(msg)
     return snapshot_id
 
@@ -142,7 +148,7 @@ def is_cortex_file(filename: str) -> bool:
 
 
 def read_filename(filename: str) -> VaultFile | None:
-    """What a vault file's name says, or None if it is not of this format."""
+    """What a vault file's name says, or None if it is not of this format: no verb could ask for its label or id."""
     match = _FILE.fullmatch(filename)
     if match is None:
         return None

@@ -335,7 +335,7 @@ def test_a_time_of_another_type_is_left_out(updated_at: object) -> None:
     assert reread(json.dumps({**PUBLISHED, "updated_at": updated_at})).updated_at == ""
 
 
-@pytest.mark.parametrize("generation", [None, "7", 7.0, True, -1, 0, [7], float("inf"), 2**53])
+@pytest.mark.parametrize("generation", [None, "7", 7.0, True, -1, 0, [7], 1e300, 2**53])
 def test_a_generation_of_another_type_is_none(generation: object) -> None:
     assert reread(json.dumps({**PUBLISHED, "generation": generation})).generation == 0
 
