@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._os.directory import open_directory
 from colony_memory._os.files import make_directory
 from colony_memory._os.locks import locked_in
-from colony_memory.exceptions import VaultError
+from colony_memory.exceptions import VaultError, VaultMissing
 from colony_memory.vaults._directory import (
     clear_leftovers,
     doubt_marker,
@@ -104,6 +104,18 @@ class LocalVault:
 
     def __repr__(self) -> str:
         return f"LocalVault({str(self.path)!r})"
+
+    def exists(self) -> bool:
+        """Whether a vault was made there, as far as can be seen: its disk may be away.
+
+        Raises:
+            VaultError: Nobody can tell.
+        """
+        try:
+            with self._opened():
+                return True
+        except VaultMissing:
+            return False
 
     # --- the five methods
 
