@@ -302,10 +302,8 @@ def test_without_a_key_the_local_vault_is_used_and_named(cli, refused, folder, t
     place = tmp_path / "data" / "colony-memory" / "vault"
     another = "set COLONY_API_KEY or --vault for another"
     code, out, err = cli("backup", folder)
-    assert (code, err) == (
-        0,
-        f"warning: no vault was chosen, so that one was made: the local vault {place}; {another}\n",
-    )
+    made = "no vault was chosen, so that one was made: the local vault"
+    assert (code, err) == (0, f"warning: {made} {place}; {another}\n")
     assert out.startswith("saved ")
     code, out, err = cli("backup", folder)
     assert (code, err) == (0, f"using the local vault {place}; {another}\n")

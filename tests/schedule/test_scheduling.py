@@ -137,9 +137,9 @@ def test_the_lines_of_watch_are_of_the_form_that_is_shown(tmp_path):
     (tmp_path / "memory").mkdir()
     (tmp_path / "memory" / "MEMORY.md").write_text("hello")
     env = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
-    vault = LocalVault(tmp_path / "vault", create=True)
+    LocalVault(tmp_path / "vault", create=True)
     with subprocess.Popen(
-        [sys.executable, "-m", "colony_memory", "watch", "--vault", str(vault.path), "memory"],
+        [sys.executable, "-m", "colony_memory", "watch", "--vault", "vault", "memory"],
         cwd=tmp_path,
         env=env,
         stdout=subprocess.PIPE,
