@@ -251,6 +251,7 @@ class Directory:
                 give(descriptor, owner, self.path)
         except BaseException:
             os.close(descriptor)
+            self.clear(name)
             raise
         return descriptor
 

@@ -70,14 +70,14 @@ def make_directory(path: Path, *, keep_owner: bool = False) -> None:
         return
     above = path.parents
     known = next((depth for depth, directory in enumerate(above) if directory.is_dir()), 0)
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
     owner = above[known].stat()
-    # Each new directory is an entry of the one above, and lasts only when that one is synced.
-    for made, parent in zip((path, *above), above[: known + 1], strict=False):
+    for made in reversed((path, *above[:known])):
+        made.mkdir(mode=0o700, exist_ok=True)
         if keep_owner and BY_DESCRIPTOR:
             descriptor = os.open(made, DIRECTORY_FLAGS | NO_LINK)
             try:
                 give(descriptor, owner, above[known])
             finally:
                 os.close(descriptor)
-        Directory(parent).sync()
+        # The new directory is an entry of the one above, and lasts only when that one is synced.
+        Directory(made.parent).sync()

@@ -487,7 +487,7 @@ def test_what_is_synced_when(vault, monkeypatch):
     assert events == ["unlink x.json", "sync vault"]
     events.clear()
     LocalVault(vault.path / "deep" / "er", create=True)
-    assert events[:2] == ["sync deep", "sync vault"]
+    assert events[:2] == ["sync vault", "sync deep"]
     assert events[2].startswith("sync file of ")
     assert events[3:] == ["rename to .cmem-vault.json", "sync er"]
 
