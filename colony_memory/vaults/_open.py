@@ -39,9 +39,10 @@ def open_url(url: str, *, create: bool) -> VaultBackend:
         from colony_memory._export_file import load_export
         from colony_memory.vaults.exported import ExportVault
 
+        path = _expand(rest)
         if create:
             raise ValueError("export: is one snapshot, to read; no vault is made there")
-        return ExportVault(load_export(_expand(rest)))
+        return ExportVault(load_export(path))
     if kind in {"s3", "gs", "az"}:
         raise ValueError(f"{kind}: object stores are not in this version; known are {_KINDS}")
     if kind not in {"colony", "memory"}:

@@ -658,7 +658,9 @@ def test_no_swap_leads_out_of_the_directory_or_hangs(tmp_path):
             assert swapper.stdout.readline() == "ready\n"
             seen = set()
             with open_directory(place) as directory:
-                for _ in range(300):
+                for turn in range(20_000):
+                    if turn > 300 and any(each.endswith("not a plain file") for each in seen):
+                        break
                     for call in (
                         lambda: directory.read("x", limit=100),
                         lambda: directory.replace("x", b"mine"),
