@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from colony_memory._os.disk import give, sync_bytes, sync_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -107,20 +107,19 @@ class Directory:
             return None
         try:
             facts = os.fstat(descriptor)
-            data = b""
-            if facts.st_size <= limit:
-                with os.fdopen(descriptor, "rb", closefd=False) as stream:
-                    data = stream.read(limit + 1)
+            data = None if facts.st_size > limit else _read(descriptor, facts.st_size, limit)
         finally:
             os.close(descriptor)
-        if max(facts.st_size, len(data)) > limit:
+        if data is None:
             raise self._unfit(name, f"larger than {limit} bytes")
         return Contents(data, facts)
 
-    def entries(self) -> Iterator[tuple[str, os.stat_result]]:
-        """Every name in it, with the facts of what is there: of a link itself, not of what it leads to."""
+    def entries(self, wanted: Callable[[str], object] = bool) -> Iterator[tuple[str, os.stat_result]]:
+        """Every wanted name in it, with the facts of what is there: of a link itself, not of what it leads to."""
         with os.scandir(self.path if self._descriptor is None else self._descriptor) as entries:
             for entry in entries:
+                if not wanted(entry.name):
+                    continue
                 try:
                     facts = entry.stat(follow_symlinks=False)
                 except FileNotFoundError:  # removed since the directory was read
@@ -315,6 +314,16 @@ def open_directory(path: Path, *, keep_owner: bool = False) -> Iterator[Director
         yield Directory(path, descriptor, keep_owner=keep_owner)
     finally:
         os.close(descriptor)
+
+
+def _read(descriptor: int, size: int, limit: int) -> bytes | None:
+    """All bytes of a file that had this size; None where it has grown beyond the limit."""
+    data = bytearray()
+    while piece := os.read(descriptor, max(size + 1 - len(data), 65_536)):
+        data += piece
+        if len(data) > limit:
+            return None
+    return bytes(data)
 
 
 def new_temp_name() -> str:

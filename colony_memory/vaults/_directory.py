@@ -157,8 +157,8 @@ def refuse_placeholder(directory: Directory, filename: str) -> None:
 def clear_leftovers(directory: Directory, *, older_than: float) -> None:
     """Remove the temporary files of writers that died, by their age in seconds."""
     eldest = time.time() - older_than
-    for name, facts in directory.entries():
-        if name.startswith(TEMP_PREFIX) and stat.S_ISREG(facts.st_mode) and facts.st_mtime < eldest:
+    for name, facts in directory.entries(lambda name: name.startswith(TEMP_PREFIX)):
+        if stat.S_ISREG(facts.st_mode) and facts.st_mtime < eldest:
             with contextlib.suppress(OSError):  # it takes room, which is no reason for an upload to fail
                 directory.clear(name)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 
 from colony_memory._format.json import load_object
 
@@ -32,8 +33,9 @@ def write_marker(vault_id: str) -> bytes:
     return (json.dumps({"format": _FORMAT, "id": vault_id}) + "\n").encode("ascii")
 
 
+@lru_cache(maxsize=16)
 def check_marker(data: bytes) -> None:
-    """Look whether a marker is one that this version knows.
+    """Look whether a marker is one that this version knows. Every call of a vault asks that, mostly of the same bytes.
 
     Raises:
         NewerVault: A later version made the vault.

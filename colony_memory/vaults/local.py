@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._os.directory import open_directory
 from colony_memory._os.files import make_directory
 from colony_memory._os.locks import locked_in
-from colony_memory.exceptions import VaultError, VaultMissing
+from colony_memory.exceptions import VaultError, VaultMissing, VaultUnavailable
 from colony_memory.vaults._directory import (
     clear_leftovers,
     doubt_marker,
@@ -95,6 +95,7 @@ class LocalVault:
                 raise ValueError(f"{name} must be at least 1, not {limit!r}")
         # Absolute, so that a later change of the working directory does not move the vault.
         self.path = Path(os.path.abspath(given))  # noqa: PTH100 - resolve() would follow links
+        self._marker = self.path / MARKER
         self._quota_bytes = quota_bytes
         self._max_file_bytes = max_file_bytes
         if _is_something_else(self.path):
@@ -238,14 +239,17 @@ class LocalVault:
                 directory = opened.enter_context(open_directory(self.path, keep_owner=True))
             except FileNotFoundError:
                 raise no_vault(self.path) from None
-            with told(self.path / MARKER):
+            with told(self._marker):
                 require_vault(directory)
             yield directory
 
     def _make(self) -> None:
         with told(self.path):
+            if self.path.is_symlink() and not self.path.exists():
+                # What it leads to is made by whoever made the link, or comes with its disk.
+                raise VaultUnavailable(f"{self.path} is a link to nothing: no vault is made there")
             make_directory(self.path, keep_owner=True)
-            with open_directory(self.path, keep_owner=True) as directory, told(self.path / MARKER):
+            with open_directory(self.path, keep_owner=True) as directory, told(self._marker):
                 if doubt_marker(directory) is None:
                     return  # without the lock, which a vault that can only be read does not give
                 with self._locked(directory):

@@ -142,6 +142,9 @@ def test_a_link_to_a_disk_that_is_away_is_no_vault(tmp_path):
     vault = LocalVault(tmp_path / "link")
     with pytest.raises(VaultMissing):
         vault.vault_list_files()
+    with pytest.raises(VaultUnavailable, match="is a link to nothing"):
+        LocalVault(vault.path, create=True)
+    assert not (tmp_path / "disk").exists()
     LocalVault(tmp_path / "disk" / "vault", create=True).vault_upload_file("x.json", "x")
     assert vault.vault_get_file("x.json")["content"] == "x"
 
