@@ -59,7 +59,8 @@ class Place:
 
     def make_unchosen(self) -> None:
         """Make the vault that nobody chose where there is none yet, and say so to whoever is listening at all."""
-        if not self.chosen and self.make():
+        if not self.chosen and not self.exists():
+            self.make()
             warnings.warn(
                 f"no vault was chosen, so that one was made: {self.title}; {_ANOTHER}",
                 ColonyMemoryWarning,
