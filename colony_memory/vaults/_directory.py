@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
     from colony_memory._os.directory import Directory
 
+#: Codes of :class:`~colony_memory.VaultUnavailable` that say it of one file, not of the vault: what bears its name is
+#: no plain file or too large; a sync service keeps its place.
+UNFIT_FILE, ELSEWHERE = "UNFIT_FILE", "ELSEWHERE"
 _NAME_BYTES = 255
 
 
@@ -150,7 +153,8 @@ def refuse_placeholder(directory: Directory, filename: str) -> None:
         if directory.facts(name) is not None:
             raise VaultUnavailable(
                 f"{directory.path / filename} is elsewhere: a sync service keeps its place with {name!r}; have it "
-                "bring the file back, and try again"
+                "bring the file back, and try again",
+                code=ELSEWHERE,
             )
 
 
@@ -180,7 +184,7 @@ def told(place: Path, *, needed: int | None = None) -> Iterator[None]:
         yield
     except UnfitFile as exc:
         # Not "from exc": whoever catches this must not take it for a file that is missing.
-        raise VaultUnavailable(f"{exc.filename}: {exc.strerror}") from None
+        raise VaultUnavailable(f"{exc.filename}: {exc.strerror}", code=UNFIT_FILE) from None
     except OSError as exc:
         msg = f"{place}: {exc.strerror or type(exc).__name__}"
         if exc.errno in {errno.ENOSPC, errno.EDQUOT}:

@@ -149,7 +149,8 @@ class LocalVault:
 
         Raises:
             VaultError: ``status`` 404: it is not there.
-            VaultUnavailable: Something is there that is no plain file, a placeholder is, or it cannot be read.
+            VaultUnavailable: It cannot be read; with the ``code`` ``"UNFIT_FILE"`` what is there is no plain file or
+                too large, with ``"ELSEWHERE"`` a sync service keeps its place.
         """
         target = self._locate(filename)
         with self._opened(target) as directory:

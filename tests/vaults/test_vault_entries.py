@@ -84,6 +84,7 @@ def test_a_stray_is_named_to_whoever_asks_for_it(vault, memory, kind):
             with pytest.raises(VaultUnavailable) as caught:
                 call()
         assert said in str(caught.value)
+        assert caught.value.code == "UNFIT_FILE"
         assert caught.value.__cause__ is None
     with pytest.warns(ColonyMemoryWarning, match=f"{POINTER}.*not a plain file; it is passed over"):
         assert listed(vault, "cmem.x.") == []
@@ -187,6 +188,7 @@ def test_what_is_elsewhere_is_not_absent(vault, memory, shape):
                 call()
         assert pointer in str(caught.value)
         assert shape.format(pointer) in str(caught.value)
+        assert caught.value.code == "ELSEWHERE"
         assert not isinstance(caught.value, VaultMissing)
     with pytest.warns(ColonyMemoryWarning, match="3 of the files there are elsewhere, and a sync service keeps their"):
         assert vault.vault_list_files()["items"] == [{"filename": name} for name in names]
