@@ -551,7 +551,7 @@ def test_a_directory_without_descriptors_is_made_too(tmp_path, monkeypatch):
 # --- a platform of another kind
 
 ELSEWHERE = """
-import errno, os, sys, types
+import errno, os, shutil, sys, types  # shutil too: what it needs on Windows is not here
 from pathlib import Path
 
 import colony_memory
@@ -585,12 +585,12 @@ place = sys.argv[1]
 missing = ColonyMemory(backend=open_vault(place + "/vault"))
 try:
     missing.restore(default={})
+    raise AssertionError("a vault that nobody made")
 except VaultMissing:
     pass
 open_vault(place + "/vault", create=True)
 open_vault(place + "/vault", create=True)
-mem = ColonyMemory(backend=missing.backend if hasattr(missing, "backend") else open_vault(place + "/vault"),
-                   witness=FileWitness(place + "/witness.json"))
+mem = ColonyMemory(backend=open_vault(place + "/vault"), witness=FileWitness(place + "/witness.json"))
 mem.backup({"a.md": "one"})
 mem.backup({"a.md": "two"}, prune_keep=1)
 assert mem.restore() == {"a.md": "two"}
@@ -600,6 +600,7 @@ assert load_export(place + "/export.json")
 write_key_file(place + "/key", b"secret")
 try:
     write_key_file(place + "/key", b"other")
+    raise AssertionError("overwritten")
 except ColonyMemoryError as error:
     assert "not overwritten" in str(error)
 with locks.locked(Path(place) / "lock"):
@@ -612,6 +613,7 @@ assert not held
 os.symlink(place + "/export.json", place + "/vault/cmem.linked.latest.json")
 try:
     open_vault(place + "/vault").vault_get_file("cmem.linked.latest.json")
+    raise AssertionError("followed")
 except ColonyMemoryError as error:
     assert "a link, not a plain file" in str(error), error
 print("all went well")
