@@ -24,6 +24,7 @@ _COMPLETION = "_COLONY_MEMORY_COMPLETE"
 
 #: Each verb, in the order of the help, with the first line of its own. Its module is loaded when it is asked for.
 VERBS = {
+    "init": "Make a new vault, once.",
     "backup": "Save folders and files as a new snapshot.",
     "restore": "Write a snapshot's files into a folder, all or none.",
     "list": "Show the snapshots in the vault, newest first.",
@@ -130,7 +131,7 @@ def _print_version(asked: bool) -> None:
 
 @app.callback(
     epilog="\b\nExit codes: 0 done, 1 failed or something left out, 2 usage, 3 nothing saved yet,\n"
-    "4 corrupt or untrusted, 5 vault unreachable, refused or rate-limited.\n\n"
+    "4 corrupt or untrusted, 5 vault missing, unreachable, refused or rate-limited.\n\n"
     "\b\nEnvironment: COLONY_API_KEY and COLONY_BASE_URL for the hosted vault,\n"
     "COLONY_MEMORY_VAULT, COLONY_MEMORY_LABEL, COLONY_MEMORY_KEY_FILE, COLONY_MEMORY_TRUST,\n"
     "COLONY_MEMORY_WITNESS for the options of those names."

@@ -89,7 +89,7 @@ def plain(sent):
 
 @pytest.fixture
 def vault(tmp_path):
-    vault = LocalVault(tmp_path / "vault")
+    vault = LocalVault(tmp_path / "vault", create=True)
     now = datetime.now(timezone.utc)
     for days, label in ((500, "default"), (3, "research-notes"), (0.5, "default")):
         memory = ColonyMemory(backend=vault)

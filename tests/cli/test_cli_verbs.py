@@ -77,6 +77,7 @@ def test_backup_takes_files_and_folders_and_keeps_so_many(cli, vault, folder):
 
 
 def test_quiet_says_nothing_of_what_went_well(cli, folder, tmp_path):
+    assert cli("init", "--quiet") == (0, "", "")
     assert cli("backup", "--quiet", folder) == (0, "", "")
     assert cli("restore", "-q", tmp_path / "out") == (0, "", "")
 
@@ -122,9 +123,11 @@ def test_usage_errors_are_one_line_and_code_2(refused, vault, folder, arguments,
 
 def test_a_vault_inside_what_is_saved_is_refused(refused, cli, folder, tmp_path):
     inside = folder / "vault"
+    for path in (folder, inside):
+        assert cli("init", path)[0] == 0
     assert "each backup would hold all the ones before" in refused(2, "backup", folder, "--vault", inside)
     assert "keep the vault elsewhere" in refused(2, "backup", folder, "--vault", folder)
-    assert not inside.exists()
+    assert list(inside.glob("cmem.*")) == []
     assert cli("backup", folder / "notes", "--vault", inside)[0] == 0
 
 
@@ -166,7 +169,7 @@ def test_list_names_the_label_of_the_environment(cli, vault, monkeypatch):
     save(vault, {"a.md": "x"}, label="other")
     monkeypatch.setenv("COLONY_MEMORY_LABEL", "other")
     assert cli("list")[1].splitlines()[-1].startswith("1 snapshot;")
-    monkeypatch.setenv("COLONY_MEMORY_LABEL", "")
+    monkeypatch.delenv("COLONY_MEMORY_LABEL")
     assert cli("list")[1].splitlines()[-1].startswith("2 snapshots;")
 
 

@@ -26,6 +26,7 @@ from colony_memory.cli.errors import Failure
 from colony_memory.cli.verbs import backup
 from colony_memory.cli.verbs import watch as verb
 from colony_memory.schedule.watch import LastRun, Watch, read_last_run
+from colony_memory.vaults.local import LocalVault
 
 environment, folder, vault, server = cli_runs.environment, cli_runs.folder, cli_runs.vault, cli_runs.server
 cli, refused = cli_runs.cli, cli_runs.refused
@@ -164,7 +165,8 @@ def test_nobody_reads_the_lines(monkeypatch, waits, vault, folder):
         ([".", "--vault", "inside"], "error: the vault "),
     ],
 )
-def test_bad_arguments(refused, vault, folder, options, line):
+def test_bad_arguments(refused, vault, folder, tmp_path, options, line):
+    LocalVault(tmp_path / "inside", create=True)
     assert refused(2, "watch", *options).startswith(line)
 
 

@@ -320,7 +320,9 @@ def is_taken(require: Callable[[object], str], text: str) -> bool:
 
 @unhurried
 @given(
-    NEARLY_LABELS | st.text(max_size=4), NEARLY_IDS | st.text(max_size=4), st.sampled_from(["manifest", "p0", "p12"])
+    NEARLY_LABELS | st.text(max_size=4),
+    NEARLY_IDS | st.text(max_size=4),
+    st.sampled_from(["manifest", "pin", "p0", "p12"]),
 )
 @example("-", "x", "manifest")
 @example("_", "x", "manifest")
@@ -334,7 +336,7 @@ def test_a_file_has_a_label_and_an_id_only_if_every_verb_takes_them(label: str, 
     assert (pointer is not None) == is_label
     assert (file is not None) == (is_label and is_id)
     if pointer is not None:
-        assert pointer == (label, None, None)
+        assert pointer == (label, None, "latest", None)
     if file is not None:
         assert file[:2] == (label, snapshot_id)
 
@@ -345,15 +347,15 @@ def test_a_name_that_is_read_is_the_one_that_would_be_written(filename: str) -> 
     file = names.read_filename(filename)
     if file is None:
         return
-    label, snapshot_id, seq = file
+    label, snapshot_id, kind, seq = file
     assert names.require_label(label) == label
     assert snapshot_id is None or names.require_id(snapshot_id)
     if snapshot_id is None:
-        assert filename == f"cmem.{label}.latest.json"
+        assert (kind, filename) == ("latest", f"cmem.{label}.latest.json")
     elif seq is None:
-        assert filename == f"cmem.{label}.{snapshot_id}.manifest.json"
+        assert filename == f"cmem.{label}.{snapshot_id}.{kind}.json"
     else:
-        assert filename == f"cmem.{label}.{snapshot_id}.p{seq}.json"
+        assert (kind, filename) == ("part", f"cmem.{label}.{snapshot_id}.p{seq}.json")
 
 
 @pytest.mark.parametrize(

@@ -263,7 +263,7 @@ def test_from_the_hosted_vault_to_a_directory_and_back(tmp_path, monkeypatch):
         hosted = ColonyMemory("col_test", base_url=server.url)
         for documents in versions:
             hosted.backup(documents)
-        local = ColonyMemory(backend=LocalVault(tmp_path / "vault"))
+        local = ColonyMemory(backend=LocalVault(tmp_path / "vault", create=True))
         report = copy(hosted, local)
         assert report
         assert local.restore() == versions[2]
@@ -275,7 +275,7 @@ def test_from_the_hosted_vault_to_a_directory_and_back(tmp_path, monkeypatch):
         assert len(copy(hosted, back).already) == 3
         there = asyncio.run(into_async(server.url, tmp_path / "again"))
         assert len(there.copied) == 3
-    again = ColonyMemory(backend=LocalVault(tmp_path / "again"))
+    again = ColonyMemory(backend=LocalVault(tmp_path / "again", create=True))
     assert again.list_snapshots() == local.list_snapshots()
     assert again.verify()
 
@@ -283,7 +283,7 @@ def test_from_the_hosted_vault_to_a_directory_and_back(tmp_path, monkeypatch):
 async def into_async(url, path):
     pytest.importorskip("httpx")
     async with AsyncColonyMemory("col_test", base_url=url) as hosted:
-        return await copy(hosted, AsyncColonyMemory(backend=LocalVault(path)))
+        return await copy(hosted, AsyncColonyMemory(backend=LocalVault(path, create=True)))
 
 
 def test_an_hours_writes_end_a_copy_and_the_next_hour_goes_on():

@@ -951,7 +951,7 @@ from colony_memory.schedule.autobackup import Autobackup
 from colony_memory.vaults.local import LocalVault
 
 logging.basicConfig()
-mem = ColonyMemory(backend=LocalVault(sys.argv[1]))
+mem = ColonyMemory(backend=LocalVault(sys.argv[1], create=True))
 memory = {"MEMORY.md": "first"}
 collect = lambda: dict(memory)
 
@@ -985,7 +985,7 @@ def run(tmp_path):
 
 @pytest.fixture
 def saved(tmp_path):
-    return ColonyMemory(backend=LocalVault(tmp_path / "vault"))
+    return ColonyMemory(backend=LocalVault(tmp_path / "vault", create=True))
 
 
 def end(process, *, ask=True):

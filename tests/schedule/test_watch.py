@@ -342,7 +342,7 @@ def test_a_state_file_that_cannot_be_written_is_told_and_nothing_more(tmp_path):
     assert runs.go(state=tmp_path / "state.json", stop=10).error is None
     for line in runs.lines:
         assert line.startswith("saved a")
-        assert f"this could not be noted in {tmp_path / 'state.json'}: Is a directory" in line
+        assert f"this could not be noted in {tmp_path / 'state.json'}: a directory, not a plain file" in line
     assert [each.name for each in tmp_path.iterdir() if each.suffix == ".tmp"] == []
 
 

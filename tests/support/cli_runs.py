@@ -45,7 +45,7 @@ def folder(tmp_path):
 @pytest.fixture
 def vault(tmp_path, monkeypatch):
     monkeypatch.setenv("COLONY_MEMORY_VAULT", str(tmp_path / "vault"))
-    return LocalVault(tmp_path / "vault")
+    return LocalVault(tmp_path / "vault", create=True)
 
 
 @pytest.fixture

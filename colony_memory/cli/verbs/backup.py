@@ -61,13 +61,14 @@ def run(
 
     if "" in paths:
         raise ValueError("an empty path")
-    with open_memory(common) as opened:
+    with open_memory(common, making=True) as opened:
         # What is missing, or a loop of links, is for read_paths() to name.
         refuse_vault_inside(opened.place, filter(os.path.exists, paths))
         with show_reading(opened.output) as on_progress:
             # What it may be is for read_paths() to say.
             choice = cast("SecretsChoice", secrets)
             capture = read_paths(paths, git=git, secrets=choice, on_progress=on_progress)
+        opened.place.make_unchosen()
         with opened.working("Saving to"):
             info = opened.memory.backup(capture.documents, label=label, prune_keep=keep)
         if common.as_json:
