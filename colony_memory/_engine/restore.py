@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine.load import load
 from colony_memory._engine.session import warn
-from colony_memory._engine.state import State, look, manifest_of, read_manifests, require_sound, tell
+from colony_memory._engine.state import UNREADABLE, State, look, manifest_of, read_manifests, require_sound, tell
 from colony_memory._format.constants import NO_DEFAULT
 from colony_memory._format.head import read_head
 from colony_memory._format.names import id_order, manifest_filename, require_id, require_label
@@ -19,6 +19,7 @@ from colony_memory.exceptions import (
     SnapshotNotFound,
     UnsupportedFormat,
     UntrustedSnapshot,
+    VaultError,
 )
 
 if TYPE_CHECKING:
@@ -229,8 +230,13 @@ async def list_snapshots(session: Session, *, label: str | None) -> list[Snapsho
     for each, files in read_labels(listing).items():
         if not files.manifests:
             continue
-        state = await look(session, each, everything=True, listing=listing)
-        decision = state.decision
+        try:
+            decision = (await look(session, each, everything=True, listing=listing)).decision
+        except VaultError as error:
+            if wanted is not None or error.code not in UNREADABLE:
+                raise
+            warn(f"label {each!r} is left out of the list: {error.message}")
+            continue
         if decision.doubt is not None:
             warn(str(decision.doubt))
         for problem in decision.broken.values():

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 _TRIES = 6
 
 
+#: Codes of a vault that has a file and cannot give it, though it can be asked for others.
+UNREADABLE = frozenset({"UNFIT_FILE", "ELSEWHERE"})
+
+
 @dataclass(frozen=True)
 class State:
     """A label as it was looked at.

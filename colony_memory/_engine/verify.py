@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine.label import read_labels
 from colony_memory._engine.restore import restore
-from colony_memory._engine.state import State, look, read_pointer_file, require_listed
+from colony_memory._engine.state import UNREADABLE, State, look, read_pointer_file, require_listed
 from colony_memory._format.formats import format_of
-from colony_memory._format.names import manifest_filename, require_id, require_label
-from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, SnapshotNotFound, UntrustedSnapshot
+from colony_memory._format.names import latest_filename, manifest_filename, require_id, require_label
+from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, SnapshotNotFound, UntrustedSnapshot, VaultError
 from colony_memory.reports import Fact, LabelMap, SnapshotCheck, SnapshotDiff, VaultMap, VerifyReport, compare
 from colony_memory.snapshot import SnapshotInfo, check_documents, read_manifest
 from colony_memory.trust import OPEN, previous_of
@@ -224,7 +224,12 @@ async def inspect(session: Session) -> VaultMap:
 
 
 async def _map_label(session: Session, label: str, listing: Listing) -> LabelMap:
-    state = await look(session, label, everything=True, listing=listing)
+    try:
+        state = await look(session, label, everything=True, listing=listing)
+    except VaultError as error:
+        if error.code not in UNREADABLE:
+            raise
+        return LabelMap(label, 0, None, None, 0, 0, None, dangling=True, broken={latest_filename(label): error.message})
     decision, files = state.decision, state.listed
     whole = decision.listed
     newest: SnapshotInfo | None = whole[0] if whole else None
