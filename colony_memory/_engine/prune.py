@@ -50,8 +50,9 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
         planned, decision = plan_for(session, now, policy), now.decision
         rows = planned.rows(decision.building)
         dangling = decision.follow is not None and decision.written != decision.follow
-        listed = {entry.snapshot_id for entry in decision.pointer.entries or ()}
-        stale = bool(planned.removed) or dangling or not listed <= {entry.snapshot_id for entry in rows}
+        listed = [entry.snapshot_id for entry in decision.pointer.entries or ()]
+        differs = decision.pointer.entries is not None and listed != [entry.snapshot_id for entry in rows]
+        stale = bool(planned.removed) or dangling or differs
         if decision.follow is not None and decision.follow not in decision.committed:
             return None  # a backup under way, perhaps: the pointer is its own to write
         if not stale or not may_write(session, now):

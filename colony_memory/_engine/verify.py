@@ -66,7 +66,9 @@ async def _verify_label(session: Session, state: State) -> VerifyReport:
         pointer = "ok" if decision.proven else "missing" if unsigned else "bad"
         if pointer == "missing" and session.trust.accept_legacy_pointer:
             problem = None
-    removed = tuple(entry.snapshot_id for entry in decision.pointer.entries or () if entry.snapshot_id not in ids)
+    # Where writers that do not sign cannot write on condition, one may bring back a row that another took out.
+    rows = decision.pointer.entries if decision.proven or session.vault.conditional else ()
+    removed = tuple(entry.snapshot_id for entry in rows or () if entry.snapshot_id not in ids)
     rollback: Fact = "bad" if decision.rollback else "ok" if decision.compared else "unchecked"
     problem = problem or (str(decision.rollback) if decision.rollback else None)
     if removed and problem is None:
