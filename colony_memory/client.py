@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory import _engine
 from colony_memory._format.constants import FORMAT, MAX_BYTES, NO_DEFAULT
-from colony_memory.exceptions import ColonyMemoryError, VaultUnavailable
+from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.vaults import AsyncVaultBackend, VaultBackend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
 
     from colony_memory._engine.session import Session
-    from colony_memory._engine.store import Unanswered
     from colony_memory.reports import Event, SnapshotDiff, VaultMap, VerifyReport
     from colony_memory.retention import PrunePlan, Retention
     from colony_memory.schedule.autobackup import Autobackup
@@ -315,12 +314,12 @@ class ColonyMemory(_Facade):
     @staticmethod
     def _run(verb: Coroutine[Any, Any, _T]) -> _T:
         from colony_memory._engine.drive import drive
-        from colony_memory._engine.store import Unanswered
+        from colony_memory._engine.store import Changed, Unanswered, to_public
 
         try:
             return drive(verb)
-        except Unanswered as error:
-            raise _public(error) from error
+        except (Changed, Unanswered) as error:
+            raise to_public(error) from error
 
 
 class AsyncColonyMemory(_Facade):
@@ -470,16 +469,12 @@ class AsyncColonyMemory(_Facade):
 
     @staticmethod
     async def _run(verb: Coroutine[Any, Any, _T]) -> _T:
-        from colony_memory._engine.store import Unanswered
+        from colony_memory._engine.store import Changed, Unanswered, to_public
 
         try:
             return await verb
-        except Unanswered as error:
-            raise _public(error) from error
-
-
-def _public(error: Unanswered) -> VaultUnavailable:
-    return VaultUnavailable(str(error), status=error.status, code=error.code)
+        except (Changed, Unanswered) as error:
+            raise to_public(error) from error
 
 
 def _policy(keep: int, retention: Retention | None) -> Retention:
