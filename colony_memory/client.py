@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory import _engine
 from colony_memory._format.constants import FORMAT, MAX_BYTES, NO_DEFAULT
-from colony_memory.exceptions import ColonyMemoryError
+from colony_memory.exceptions import ColonyMemoryError, Hint
 from colony_memory.vaults import AsyncVaultBackend, VaultBackend
 
 if TYPE_CHECKING:
@@ -25,10 +25,7 @@ __all__ = ["AsyncColonyMemory", "AsyncVaultBackend", "ColonyMemory", "VaultBacke
 
 _T = TypeVar("_T")
 _D = TypeVar("_D")
-_NO_VAULT = (
-    "no vault: give api_key='col_…' or set COLONY_API_KEY for the hosted vault, or pass backend=, such as "
-    "colony_memory.open_vault('file:///home/me/vault')"
-)
+_NO_VAULT = "no vault: no API key is given, nor set as COLONY_API_KEY, and no other vault either"
 
 
 class _Facade:
@@ -488,7 +485,7 @@ def _policy(keep: int, retention: Retention | None) -> Retention:
 def _require_key(api_key: str | None) -> str:
     key = api_key or os.environ.get("COLONY_API_KEY")
     if not key:
-        raise ColonyMemoryError(_NO_VAULT)
+        raise ColonyMemoryError(_NO_VAULT, hint=Hint("open", "api_key"))
     return key
 
 

@@ -55,8 +55,10 @@ def translate(error: Exception, doing: str) -> ColonyMemoryError:
         return VaultDenied(f"{text}; {help_}", status=status, code=code, hint=_HINTS.get(code or ""))
     wait = _seconds(getattr(error, "retry_after", None))
     if status == 429:
-        when = "try again later" if wait is None else f"try again in {wait:.0f} s"
-        return RateLimited(f"{text}; {when}", status=status, code=code, retry_after=wait)
+        when = "later" if wait is None else f"in {wait:.0f} s"
+        return RateLimited(
+            f"{text}; that is a rate limit: try again {when}", status=status, code=code, retry_after=wait
+        )
     if (code in _FULL_CODES and status is not None) or (isinstance(error, OSError) and error.errno in _FULL):
         return QuotaExceeded(f"{text}; the vault is full or the file too large", hint=Hint("prune"))
     if status is not None and 300 <= status < 400:
@@ -83,4 +85,6 @@ def _unanswered(error: Exception) -> bool:
 
 def _said(error: Exception) -> str:
     text = " ".join(str(error).split())
+    if text and type(error).__module__.startswith("colony_memory."):
+        return text[:300]
     return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__

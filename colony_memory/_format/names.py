@@ -6,6 +6,8 @@ import re
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
+from colony_memory.exceptions import Hint, bad_argument
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -68,8 +70,7 @@ def require_id(snapshot_id: object) -> str:
         ValueError: It is not a plain id: letters, digits, ``_`` and ``-``, at most 64.
     """
     if not isinstance(snapshot_id, str) or not _ID.fullmatch(snapshot_id):
-        msg = f"{snapshot_id!r} is not a snapshot id: list_snapshots() gives them"
-        raise ValueError(msg)
+        raise bad_argument(f"{snapshot_id!r} is not a snapshot id", hint=Hint("list_snapshots"))
     return snapshot_id
 
 

@@ -77,7 +77,7 @@ def at_vault(url: str | None, output: Output) -> Iterator[Place]:
     try:
         yield place
     except SnapshotNotFound as error:
-        raise Failure(f"{error}, in {place.title}; {_ANOTHER}", code=NOTHING_SAVED) from error
+        raise Failure(f"{error.message}, in {place.title}; {_ANOTHER}", code=NOTHING_SAVED, hint=error.hint) from error
     output.note(f"using {place.title}; {_ANOTHER}")
 
 

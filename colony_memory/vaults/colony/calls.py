@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from colony_memory._engine.boundary import translate
-from colony_memory.exceptions import ColonyMemoryError, RateLimited, VaultError, VaultUnavailable
+from colony_memory.exceptions import ColonyMemoryError, Hint, RateLimited, VaultError, VaultUnavailable, bad_argument
 from colony_memory.vaults.colony.budget import Budget
 from colony_memory.vaults.colony.requests import (
     Refused,
@@ -61,7 +61,9 @@ class Calls:
             api_key = (api_key or os.environ.get("COLONY_API_KEY", "")).strip()
             base_url = (base_url or os.environ.get("COLONY_BASE_URL", "")).strip()
             if not api_key:
-                raise ColonyMemoryError("no vault: give api_key=, set COLONY_API_KEY, or give another one as backend=")
+                raise ColonyMemoryError(
+                    "no vault: no API key is given, nor set as COLONY_API_KEY", hint=Hint("open", "api_key")
+                )
             _check_address(base_url)
         elif api_key is not None or base_url is not None:
             raise ValueError("give a client=, or what to make one of (api_key=, base_url=), not both")
@@ -194,14 +196,17 @@ class Calls:
         status = getattr(error, "status", None)
         unanswered = None
         if status == 404 and not (method in _OF_ONE_FILE and _speaks_of_a_file(error)):
-            unanswered = "the answer is a 404, and not the vault's; is base_url (or COLONY_BASE_URL) right?"
+            unanswered = "the answer is a 404, and not the vault's: is its address right?"
         elif isinstance(error, Unanswered):
             unanswered = clean
         elif isinstance(error, _MISUNDERSTOOD):
             unanswered = f"the reply was not understood ({type(error).__name__})"
         elif clean != text:
             error = Refused(clean, status, getattr(error, "code", None), getattr(error, "retry_after", None))
-        told = VaultUnavailable(f"{doing} failed: {unanswered}") if unanswered else translate(error, doing)
+        told = translate(error, doing)
+        if unanswered:
+            hint = Hint("open", "base_url") if status == 404 else None
+            told = VaultUnavailable(f"{doing} failed: {unanswered}", hint=hint)
         if method in _COUNTED and isinstance(told, RateLimited):
             self.budget.note(0 if told.retry_after is not None else None, told.retry_after)
         # A cause that holds the key or the token would be printed with the traceback.
@@ -234,7 +239,10 @@ def _check_address(base_url: str) -> None:
     parts = urlsplit(base_url)
     if base_url and (parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc):
         # Not repeated: what stands there may be a key that was set in the wrong place.
-        raise ValueError("base_url (or COLONY_BASE_URL) must be an http(s) address without user name or password")
+        raise bad_argument(
+            "the hosted vault's address must begin with http:// or https://, and hold no user name and password",
+            hint=Hint("open", "base_url"),
+        )
 
 
 async def _ask_token(client: Any) -> Any:
