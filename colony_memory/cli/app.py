@@ -82,6 +82,7 @@ class _Command(typer.core.TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         asked: Asked = ctx.obj
         asked.verb, asked.params, asked.verbs = self.name or "", ctx.params, tuple(VERBS)
+        asked.flags = frozenset(flag for each in self.params for flag in each.opts)
         sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
         asked.from_environment = frozenset(
             name for name, source in sources.items() if source is not None and source.name == "ENVIRONMENT"

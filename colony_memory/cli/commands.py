@@ -37,6 +37,7 @@ class Asked:
         params: What its arguments and options came to, by the names of the verb's parameters.
         from_environment: Those parameters that environment variables gave.
         verbs: The verbs that this version has.
+        flags: The options that the verb has.
     """
 
     argv: Sequence[str] = ()
@@ -44,6 +45,7 @@ class Asked:
     params: Mapping[str, Any] = field(default_factory=dict)
     from_environment: frozenset[str] = frozenset()
     verbs: Sequence[str] = ()
+    flags: frozenset[str] = frozenset()
 
     @property
     def as_json(self) -> bool:
@@ -60,11 +62,15 @@ class _Verb:
         needs: What it takes beside options, named by the parameter that this run may have given already, and by a word
             for what only the user can know.
         options: What is right for most.
+        carries: Which of the options that this run gave it takes over.
+        labelled: Whether it is about a label.
     """
 
     name: str
     needs: tuple[tuple[str, str], ...] = ()
     options: tuple[str, ...] = ()
+    carries: tuple[str, ...] = tuple(_CARRIED)
+    labelled: bool = True
 
 
 #: The verb that does what a method of the library does.
@@ -77,7 +83,7 @@ VERBS = {
     "delete_snapshot": _Verb("delete"),
     "status": _Verb("status"),
     "inspect": _Verb("status"),
-    "init": _Verb("init", (("url", "URL"),)),
+    "init": _Verb("init", carries=("vault",), labelled=False),
 }
 
 #: The option that does what an argument does: with a word in its place where a value only the user knows is missing.
@@ -89,6 +95,9 @@ OPTIONS: dict[tuple[str, str], tuple[str, str]] = {
     ("open", "backend"): ("--vault", "URL"),
     ("open", "require_signature"): ("--accept-unsigned", ""),
     ("open", "accept_legacy_pointer"): ("--accept-legacy-pointer", ""),
+    ("init", "create"): ("", ""),
+    ("backup", "signer"): ("--key-file", "FILE"),
+    ("backup", "on_conflict"): ("--on-conflict", "merge"),
     ("backup", "prune_keep"): ("--keep", "N"),
     ("backup", "retention"): ("--keep", "N"),
     ("restore", "snapshot_id"): ("--snapshot", "ID"),
@@ -150,12 +159,13 @@ def worded(hint: Hint, asked: Asked) -> str | None:
     if hint.option == "snapshot_id" and isinstance(hint.value, str) and id_time(hint.value) is None:
         # Whoever can write to the vault chose it: it may be the beginning of another's, or "latest".
         return None
-    words = [] if option is None else _option(option[0], _value(hint, option[1]))
+    words = [] if option in (None, ("", "")) else _option(option[0], _value(hint, option[1]))
     again = _SAME.get(asked.verb, asked.verb)
+    if option is not None and hint.action in (*_REPEATED, again) and option[0] not in asked.flags:
+        return None
     if hint.action in _REPEATED:
         verbs = _REPEATED[hint.action]
-        known = "vault" in asked.params if verbs is None else asked.verb in verbs
-        return _repeated(asked, words) if known else None
+        return _repeated(asked, words) if verbs is None or asked.verb in verbs else None
     if hint.action not in VERBS or VERBS[hint.action].name not in asked.verbs:
         return None
     if VERBS[hint.action].name == again and hint.option != "snapshot_id":
@@ -167,11 +177,13 @@ def _fresh(verb: _Verb, words: list[str], hint: Hint, asked: Asked) -> str:
     label = hint.label
     if label is None and isinstance(asked.params.get("label"), str):
         label = asked.params["label"]
+    if not verb.labelled:
+        label = None
     arguments: list[str] = []
     for name, word in verb.needs:
         known = asked.params.get(name) or [word]
         arguments += [known] if isinstance(known, str) else known
-    given = dict(asked.params)
+    given = {name: asked.params.get(name) for name in verb.carries}
     if asked.verb == "copy":
         given["vault"] = "URL"  # one of two, and the hint does not say which
     options = verb.options if hint.option is None else ()
