@@ -84,7 +84,8 @@ def _unanswered(error: Exception) -> bool:
 
 
 def _said(error: Exception) -> str:
-    text = " ".join(str(error).split())
+    # Whoever answers chose these words, and they end on a terminal.
+    text = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in " ".join(str(error).split()))
     if text and type(error).__module__.startswith("colony_memory."):
         return text[:300]
     return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__

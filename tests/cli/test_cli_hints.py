@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -32,6 +33,7 @@ from colony_memory.exceptions import (
     VaultUnavailable,
     bad_argument,
 )
+from colony_memory.vaults.local import LocalVault
 
 environment, vault, cli, folder = cli_runs.environment, cli_runs.vault, cli_runs.cli, cli_runs.folder
 server = cli_runs.server
@@ -326,6 +328,38 @@ def test_what_is_suggested_works_as_pasted(cli, vault, folder, tmp_path):
     assert (program, words[-1]) == ("colony-memory", "--force")
     assert cli(*words)[0] == 0
     assert (folder / "MEMORY.md").read_bytes() == b"two years\r\n"
+
+
+@cli_runs.POSIX
+@pytest.mark.parametrize(
+    "name", ["my vault", 'it\'s "one"', "two\nlines", "$(touch pwned)", "-rf", "\x1b[2J", "\udcff"]
+)
+def test_what_status_suggests_is_pasted_into_a_shell(cli, tmp_path, name):
+    shell = shutil.which("bash")
+    if shell is None:
+        pytest.skip("no bash")
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "colony-memory"
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m colony_memory "$@"\n')
+    program.chmod(0o700)
+    vault = LocalVault(tmp_path / name)
+    memory = ColonyMemory(backend=vault)
+    kept, lost = (memory.backup({"MEMORY.md": text}, label="work") for text in ("one", "two"))
+    (vault.path / f"cmem.work.{lost.snapshot_id}.p0.json").unlink()
+    code, out, _ = cli("status", f"--vault={name}")
+    (line,) = (each.removeprefix("mend it  ") for each in out.splitlines() if each.startswith("mend it  "))
+    assert (code, line.split()[:2]) == (0, ["colony-memory", "delete"])
+    done = subprocess.run(
+        [shell, "-c", f"{line} --yes"],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [info.snapshot_id for info in memory.list_snapshots()] == [kept.snapshot_id]
+    assert {each.name for each in tmp_path.iterdir()} == {"bin", name}
 
 
 def test_a_made_up_id_is_never_one_to_delete(cli, vault):

@@ -321,6 +321,12 @@ def test_a_message_is_one_short_line() -> None:
     assert len(str(out)) < 400
 
 
+def test_a_message_moves_no_cursor_and_hides_nothing() -> None:
+    out = shown(ColonyAPIError("\x1b[2J\x1b]0;t\x07 \u202e \udcff \x00 caf\u00e9", 499))
+    assert out.message.isprintable()
+    assert "\\x1b[2J\\x1b]0;t\\x07 \\u202e \\udcff \\x00 caf\u00e9" in out.message
+
+
 def test_an_error_without_words_is_told_by_its_name() -> None:
     assert str(shown(RuntimeError())) == f"{DOING} failed: RuntimeError"
     assert str(shown(RuntimeError(" \n"))) == f"{DOING} failed: RuntimeError"
