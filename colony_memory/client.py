@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory import _engine
 from colony_memory._format.constants import FORMAT, MAX_BYTES, NO_DEFAULT
-from colony_memory.exceptions import ColonyMemoryError, VaultUnavailable
+from colony_memory.exceptions import ColonyMemoryError, Hint
 from colony_memory.vaults import AsyncVaultBackend, VaultBackend
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from colony_memory._engine.restore import Restored
     from colony_memory._engine.session import Session
-    from colony_memory._engine.store import Unanswered
     from colony_memory._engine.transfer import CopyReport
     from colony_memory.export import Export
     from colony_memory.reports import Event, SnapshotDiff, VaultMap, VerifyReport
@@ -29,10 +28,7 @@ __all__ = ["AsyncColonyMemory", "AsyncVaultBackend", "ColonyMemory", "VaultBacke
 
 _T = TypeVar("_T")
 _D = TypeVar("_D")
-_NO_VAULT = (
-    "no vault: give api_key='col_…' or set COLONY_API_KEY for the hosted vault, or pass backend=, such as "
-    "colony_memory.open_vault('file:///home/me/vault')"
-)
+_NO_VAULT = "no vault: no API key is given, nor set as COLONY_API_KEY, and no other vault either"
 
 
 class _Facade:
@@ -415,12 +411,12 @@ class ColonyMemory(_Facade):
     @staticmethod
     def _run(verb: Coroutine[Any, Any, _T]) -> _T:
         from colony_memory._engine.drive import drive
-        from colony_memory._engine.store import Unanswered
+        from colony_memory._engine.store import Changed, Unanswered, to_public
 
         try:
             return drive(verb)
-        except Unanswered as error:
-            raise _public(error) from error
+        except (Changed, Unanswered) as error:
+            raise to_public(error) from error
 
 
 class AsyncColonyMemory(_Facade):
@@ -603,16 +599,12 @@ class AsyncColonyMemory(_Facade):
 
     @staticmethod
     async def _run(verb: Coroutine[Any, Any, _T]) -> _T:
-        from colony_memory._engine.store import Unanswered
+        from colony_memory._engine.store import Changed, Unanswered, to_public
 
         try:
             return await verb
-        except Unanswered as error:
-            raise _public(error) from error
-
-
-def _public(error: Unanswered) -> VaultUnavailable:
-    return VaultUnavailable(str(error), status=error.status, code=error.code)
+        except (Changed, Unanswered) as error:
+            raise to_public(error) from error
 
 
 def _policy(keep: int, retention: Retention | None) -> Retention:
@@ -626,7 +618,7 @@ def _policy(keep: int, retention: Retention | None) -> Retention:
 def _require_key(api_key: str | None) -> str:
     key = api_key or os.environ.get("COLONY_API_KEY")
     if not key:
-        raise ColonyMemoryError(_NO_VAULT)
+        raise ColonyMemoryError(_NO_VAULT, hint=Hint("open", "api_key"))
     return key
 
 

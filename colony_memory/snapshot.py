@@ -26,7 +26,7 @@ from colony_memory._format.names import (
     sanitize_label,
 )
 from colony_memory._format.payload import pack, sha256, unpack
-from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat
+from colony_memory.exceptions import Hint, SnapshotCorrupt, UnsupportedFormat, bad_argument
 from colony_memory.signing import sign_manifest
 from colony_memory.trust import OPEN, previous_of
 
@@ -210,8 +210,8 @@ def build(
     label, snapshot_id = sanitize_label(label), require_id(snapshot_id)
     packed = pack(encode_documents(documents))
     if packed.size > max_bytes:
-        msg = f"the documents are {packed.size} bytes, more than max_bytes={max_bytes}"
-        raise ValueError(msg)
+        msg = f"the documents are {packed.size} bytes, more than the {max_bytes} that this client takes"
+        raise bad_argument(msg, hint=Hint("open", "max_bytes"))
     blob = packed.blob
 
     files: dict[str, str] = {}
@@ -309,8 +309,8 @@ def read_documents(manifest: Manifest, parts: dict[str, str | None], *, max_byte
     """The documents of a checked manifest. See :func:`parse`; the parts are used up, to free their memory."""
     info, file = manifest.info, manifest_filename(manifest.info.label, manifest.info.snapshot_id)
     if info.byte_size > max_bytes:
-        msg = f"{file} says {info.byte_size} bytes, more than max_bytes={max_bytes}: raise it to read this snapshot"
-        raise SnapshotCorrupt(msg, file=file)
+        msg = f"{file} says {info.byte_size} bytes, more than the {max_bytes} that this client takes"
+        raise SnapshotCorrupt(msg, file=file, hint=Hint("open", "max_bytes"))
     try:
         plaintext = unpack(_chunks(manifest, parts), size=info.byte_size)
     except ValueError as error:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.head import read_head
 from colony_memory._format.names import id_order, require_id
-from colony_memory.exceptions import Hint, RollbackDetected, UntrustedSnapshot
+from colony_memory.exceptions import Hint, RollbackDetected, UntrustedSnapshot, bad_argument
 from colony_memory.signing import decode_did_key, verify_manifest
 
 if TYPE_CHECKING:
@@ -55,19 +55,19 @@ class Trust:
         if manifest.get("signature") is None:
             if self.require_signature:
                 msg = (
-                    f"{named} is not signed, and this client accepts signed snapshots only; if it is yours, restore it "
-                    "once with require_signature=False and back it up again"
+                    f"{named} is not signed, and this client accepts signed snapshots only; if it is yours, accept it "
+                    "once, and back it up again"
                 )
-                raise UntrustedSnapshot(msg)
+                raise UntrustedSnapshot(msg, hint=Hint("open", "require_signature", value=False))
             return None
         try:
             issuer = verify_manifest(manifest)
         except UntrustedSnapshot as error:
             msg = (
-                f"{named} is not as it was signed: {error}; restore an older one by its id, or fall back to the newest "
-                "that holds"
+                f"{named} is not as it was signed: {error.message}; restore an older one by its id, or fall back to "
+                "the newest that holds"
             )
-            raise UntrustedSnapshot(msg) from error
+            raise UntrustedSnapshot(msg, hint=Hint("restore", "fallback", value=True)) from error
         self.admit(issuer, manifest.get("snapshot_id"), what=named)
         return issuer
 
@@ -85,7 +85,7 @@ class Trust:
         try:
             issuer = verify_manifest(pointer)
         except UntrustedSnapshot as error:
-            raise UntrustedSnapshot(f"{named} is not as it was signed: {error}") from error
+            raise UntrustedSnapshot(f"{named} is not as it was signed: {error.message}") from error
         # A pointer that names nothing is no work of a key that is trusted up to a snapshot only.
         self.admit(issuer, pointer.get("snapshot_id") or None, what=named)
         if pointer.get("went_back_from") is not None:
@@ -98,10 +98,9 @@ class Trust:
             return
         if issuer not in self.issuers:
             known = ", ".join(self.issuers)
-            msg = (
-                f"{what} is signed by {issuer}, and trusted is {known}; if that key is yours, add it to trusted_issuers"
-            )
-            raise UntrustedSnapshot(msg)
+            # No value in the hint: a command that trusts whoever signed must not be one paste away.
+            msg = f"{what} is signed by {issuer}, and trusted is {known}; if that key is yours, trust it too"
+            raise UntrustedSnapshot(msg, hint=Hint("open", "trusted_issuers"))
         last = self.issuers[issuer]
         if last is not None and not (isinstance(snapshot_id, str) and id_order(snapshot_id) <= id_order(last)):
             msg = f"{what} is signed by {issuer}, which is trusted up to snapshot {last} only"
@@ -121,11 +120,17 @@ class Trust:
         """Raise a ValueError if what this signer is about to write would be refused by this very client."""
         if issuer is None:
             if self.require_signature:
-                raise ValueError("this client accepts signed snapshots only, so it needs signer= to make one")
+                raise bad_argument(
+                    "this client accepts signed snapshots only, and has no key to sign one with",
+                    hint=Hint("open", "signer"),
+                )
         elif self.issuers and self.issuers.get(issuer, "") is not None:
             retired = issuer in self.issuers
-            why = "is trusted up to an older snapshot only" if retired else "is not among trusted_issuers"
-            raise ValueError(f"signer {issuer} {why}: this client would refuse its own snapshot")
+            why = "is trusted up to an older snapshot only" if retired else "is not among those that are trusted"
+            raise bad_argument(
+                f"signer {issuer} {why}: this client would refuse its own snapshot",
+                hint=Hint("open", "trusted_issuers"),
+            )
 
 
 def read_trust(
@@ -154,10 +159,13 @@ def read_trust(
     else:
         issuers = dict.fromkeys([trusted_issuers] if isinstance(trusted_issuers, str) else trusted_issuers)
     if trusted_issuers is not None and not issuers:
-        raise ValueError("trusted_issuers names nobody: leave it out, or name the did:key of each signer")
+        raise bad_argument(
+            "nobody is named as trusted: name the did:key of each signer, or say nothing of trust",
+            hint=Hint("open", "trusted_issuers"),
+        )
     for did_key, last in issuers.items():
         if not isinstance(did_key, str):
-            raise ValueError(f"trusted_issuers: {did_key!r} is not a did:key")  # noqa: TRY004 - one type for bad arguments
+            raise bad_argument(f"{did_key!r} is not a did:key", hint=Hint("open", "trusted_issuers"))
         decode_did_key(did_key)
         if last is not None:
             require_id(last)

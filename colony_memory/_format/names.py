@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._format.json import shown
+from colony_memory.exceptions import Hint, bad_argument
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -84,8 +85,7 @@ def require_id(snapshot_id: object) -> str:
         ValueError: It is not a plain id: letters, digits, ``_`` and ``-``, at most 64.
     """
     if not isinstance(snapshot_id, str) or not _IS_ID.fullmatch(snapshot_id):
-        msg = f"{shown(snapshot_id)} is not a snapshot id: list_snapshots() gives them"
-        raise ValueError(msg)
+        raise bad_argument(f"{shown(snapshot_id)} is not a snapshot id", hint=Hint("list_snapshots"))
     return snapshot_id
 
 

@@ -13,7 +13,7 @@ import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colony_memory.exceptions import ColonyMemoryError
+from colony_memory.exceptions import ColonyMemoryError, Hint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -154,17 +154,17 @@ def check_names(files: Iterable[str], directories: Iterable[str], *, near: Path,
             for one, other in _joined(files, directories, near=near)
         ]
     if problems:
-        raise ColonyMemoryError(_refusal(problems))
+        raise ColonyMemoryError(_refusal(problems), hint=Hint("restore", "names"))
 
 
 def _refusal(problems: list[str]) -> str:
-    choose = "choose the others to restore them without it (--only on the command line)"
+    choose = "choose the others to restore them without"
     if len(problems) == 1:
-        return f"document {problems[0]}; nothing was written; {choose}"
+        return f"document {problems[0]}; nothing was written; {choose} it"
     more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
     return (
         f"{len(problems)} documents cannot be written here: {'; '.join(problems[:_SHOWN])}{more}; "
-        f"nothing was written; {choose.replace('it ', 'these ')}"
+        f"nothing was written; {choose} these"
     )
 
 

@@ -14,7 +14,7 @@ from colony_memory.capture._metadata import split_documents
 from colony_memory.capture._plan import Plan
 from colony_memory.capture._recover import recover
 from colony_memory.capture._swap import put_in_place
-from colony_memory.exceptions import ColonyMemoryError
+from colony_memory.exceptions import ColonyMemoryError, Hint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -145,7 +145,8 @@ def _newer(target: Path, names: list[str]) -> ColonyMemoryError:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ColonyMemoryError(
         f"changed in {str(target)!r} after the snapshot was made: {shown}{more}; nothing was written. "
-        "Use force to replace what is newer, with keep_local to keep copies of it"
+        "What is newer is replaced only by force, and a copy of it can be kept",
+        hint=Hint("write_folder", "force", value=True),
     )
 
 

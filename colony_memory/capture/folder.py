@@ -20,7 +20,7 @@ from colony_memory.capture._sources import find_sources, require_directory
 from colony_memory.capture._walk import Found, LeftOut, Note
 from colony_memory.capture._write import Written, write_folder
 from colony_memory.capture.secrets import find_in_contents, list_findings, mask_contents
-from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, Hint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -167,10 +167,16 @@ def _judge_secrets(found: Found, choice: str) -> tuple[SecretFinding, ...]:
     if findings and choice == "stop":
         raise ColonyMemoryError(
             f"likely secrets, so that nothing was saved: {list_findings(findings)}; "
-            "take them out, exclude the files in a .cmemignore, or say secrets=warn, secrets=mask or secrets=allow"
+            "take them out, exclude the files in a .cmemignore, or have them masked or allowed",
+            hint=Hint("read_folder", "secrets", "mask"),
         )
     if findings:
-        warnings.warn(ColonyMemoryWarning(f"likely secrets are saved: {list_findings(findings)}"), stacklevel=4)
+        warnings.warn(
+            ColonyMemoryWarning(
+                f"likely secrets are saved: {list_findings(findings)}", hint=Hint("read_folder", "secrets", "mask")
+            ),
+            stacklevel=4,
+        )
     return findings
 
 

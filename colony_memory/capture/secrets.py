@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory.capture._metadata import METADATA_NAME, dump_metadata, load_metadata, split_documents
 from colony_memory.capture._secret_kinds import KINDS
-from colony_memory.exceptions import ColonyMemoryError
+from colony_memory.exceptions import ColonyMemoryError, Hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -104,7 +104,8 @@ def mask_contents(contents: dict[str, str | bytes]) -> tuple[SecretFinding, ...]
     if elsewhere:
         raise ColonyMemoryError(
             f"secrets can be masked in text only, and these are elsewhere: {list_findings(elsewhere)}; "
-            "exclude the files in a .cmemignore, or say secrets=warn or secrets=allow"
+            "exclude the files in a .cmemignore, or allow secrets",
+            hint=Hint("read_folder", "secrets", "warn"),
         )
     for name, each in found.items():
         content = contents[name]

@@ -89,7 +89,7 @@ def find(memory: ColonyMemory, text: str, *, label: str) -> SnapshotInfo:
                 latest = found.snapshot_id
             return resolve(memory.list_snapshots(label=label), text, latest=latest)
         except SnapshotNotFound as error:
-            raise SnapshotNotFound(f"{error}, under label {label!r}") from error
+            raise SnapshotNotFound(f"{error.message}, under label {label!r}", hint=error.hint) from error
 
 
 def latest_ids(memory: ColonyMemory, infos: Sequence[SnapshotInfo]) -> set[str]:
@@ -116,8 +116,8 @@ def naming_the_label(memory: ColonyMemory, text: str) -> Iterator[None]:
     try:
         yield
     except SnapshotNotFound as error:
-        more = "" if "add --label" in str(error) else _elsewhere(memory, text)
-        raise SnapshotNotFound(f"{error}{more}") from error
+        more = "" if "add --label" in error.message else _elsewhere(memory, text)
+        raise SnapshotNotFound(f"{error.message}{more}", hint=error.hint) from error
 
 
 def _elsewhere(memory: ColonyMemory, text: str) -> str:

@@ -89,7 +89,7 @@ def load_signer(path: str) -> Signer:
     try:
         return Ed25519Signer.load(path)
     except ColonyMemoryError as error:
-        raise Failure(str(error), code=USAGE) from error
+        raise Failure(error.message, code=USAGE, hint=error.hint) from error
 
 
 def _read_trust(given: tuple[str, ...] | list[str]) -> dict[str, str | None]:

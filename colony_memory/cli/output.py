@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from colony_memory.cli.errors import FAILED, Failure, say, write
+from colony_memory.cli.errors import FAILED, Failure, say, warn, write
 from colony_memory.cli.progress import Progress
 from colony_memory.cli.text import shown
 
@@ -57,7 +57,7 @@ class Output:
 
     def warn(self, line: str) -> None:
         """Write to stderr what is wrong."""
-        say(line)
+        warn(line, as_json=self.as_json)
 
     @contextmanager
     def working(self, doing: str, progress: Progress | None = None) -> Iterator[None]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._format.names import id_time
+from colony_memory.cli.commands import command
 from colony_memory.cli.durations import show_duration
 from colony_memory.cli.grid import styled
-from colony_memory.cli.phrases import spoken
 from colony_memory.cli.tables import label_table
 from colony_memory.cli.text import age, made_at, shown, signer, size, stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
 
     from colony_memory.protection import Problem, Protection
@@ -23,9 +24,18 @@ _STYLES = {"protected": "bold green", "at risk": "bold yellow", "not protected":
 
 
 def status_lines(
-    found: VaultMap, verdict: Protection, watched: dict[str, LastRun], *, url: str, now: datetime
+    found: VaultMap,
+    verdict: Protection,
+    watched: dict[str, LastRun],
+    *,
+    url: str,
+    now: datetime,
+    given: Mapping[str, Any],
 ) -> list[str]:
-    """The answer first, then the vault, its labels, and what is wrong with the command that mends it."""
+    """The answer first, then the vault, its labels, and what is wrong with the command that mends it.
+
+    ``given`` is what the options of this run came to, which the commands repeat.
+    """
     lines = [
         f"{styled(verdict.state, _STYLES[verdict.state])}: {_newest(verdict, now)}{_room(found)}",
         "",
@@ -39,12 +49,18 @@ def status_lines(
     lines += ["", label_table(found, now=now)]
     for problem in verdict.problems:
         of = f"label {problem.label}: " if problem.label else ""
-        lines += ["", f"problem  {shown(of + spoken(problem.what))}", f"mend it  {mending(problem)}"]
+        lines += ["", f"problem  {shown(of + problem.what)}", f"mend it  {mending(problem, given)}"]
     return lines
 
 
 def status_document(
-    found: VaultMap, verdict: Protection, watched: dict[str, LastRun], *, url: str, max_age: timedelta | None
+    found: VaultMap,
+    verdict: Protection,
+    watched: dict[str, LastRun],
+    *,
+    url: str,
+    max_age: timedelta | None,
+    given: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The same for programs."""
     return {
@@ -55,7 +71,7 @@ def status_document(
         "max_age_seconds": None if max_age is None else int(max_age.total_seconds()),
         "stale": verdict.stale,
         "problems": [
-            {"label": each.label, "snapshot_id": each.snapshot_id, "what": spoken(each.what), "mend": mending(each)}
+            {"label": each.label, "snapshot_id": each.snapshot_id, "what": each.what, "mend": mending(each, given)}
             for each in verdict.problems
         ],
         "watch": {
@@ -72,19 +88,21 @@ def status_document(
     }
 
 
-def mending(problem: Problem) -> str:
-    """The command that mends it."""
-    label = "" if problem.label in (None, "default") else f" --label {problem.label}"
-    if problem.mending == "delete":
-        named = shown(problem.snapshot_id or "")
-        return f"colony-memory delete{label} {named}" if named else f"colony-memory verify{label}"
-    if problem.mending == "judge":
-        return f"colony-memory verify{label} {shown(problem.snapshot_id or '')}".rstrip()
+def mending(problem: Problem, given: Mapping[str, Any]) -> str:
+    """The command that mends it, for the vault and the trust of these options."""
+    named = problem.snapshot_id
+    if named is not None and id_time(named) is None:
+        # A name that somebody made up may be the beginning of another snapshot's, or "latest".
+        named = None
+    if problem.mending == "delete" and named:
+        return command("delete", named, label=problem.label, given=given)
+    if problem.mending in ("delete", "judge"):
+        return command("verify", *([named] if named else []), label=problem.label, given=given)
     if problem.mending == "prune":
-        return f"colony-memory prune{label} --keep 5"
+        return command("prune", options=("--keep", "5"), label=problem.label, given=given)
     if problem.mending == "backup":
-        return f"colony-memory backup{label} PATH"
-    return "colony-memory status"
+        return command("backup", "PATH", label=problem.label, given=given)
+    return command("status", given=given)
 
 
 def too_old(verdict: Protection, max_age: timedelta) -> str:

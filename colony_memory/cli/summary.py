@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from colony_memory.capture._metadata import METADATA_NAME
 from colony_memory.cli.grid import styled
-from colony_memory.cli.phrases import spoken
 from colony_memory.cli.tables import check_table
 from colony_memory.cli.text import age, count, made_at, shown, size, stamp, stored
 from colony_memory.retention import newest_first
@@ -98,4 +97,4 @@ def verify_lines(report: VerifyReport) -> list[str]:
         f"label {report.label}: {good} of {count(len(report.snapshots), 'snapshot')} good, "
         f"pointer {report.pointer}, rollback {report.rollback}"
     )
-    return [check_table(report), *(f"problem  {shown(spoken(each))}" for each in dict.fromkeys(found)), shown(total)]
+    return [check_table(report), *(f"problem  {shown(each)}" for each in dict.fromkeys(found)), shown(total)]

@@ -127,7 +127,7 @@ def at_vault(url: str | None, output: Output, *, making: bool = False) -> Iterat
     try:
         yield place
     except SnapshotNotFound as error:
-        raise Failure(f"{error}, in {place.title}; {_ANOTHER}", code=NOTHING_SAVED) from error
+        raise Failure(f"{error.message}, in {place.title}; {_ANOTHER}", code=NOTHING_SAVED, hint=error.hint) from error
     if not making:  # else it was said when it was made
         output.note(f"using {place.title}; {_ANOTHER}")
 

@@ -30,6 +30,7 @@ from colony_memory.exceptions import (
     QuotaExceeded,
     RateLimited,
     VaultUnavailable,
+    message_of,
 )
 from colony_memory.schedule.last_run import LastRun, last_run_path, only_one, read_last_run, write_last_run
 from colony_memory.schedule.waits import LONGEST_ASKED, asked_wait, require_seconds, retry_delay
@@ -336,7 +337,7 @@ class Watch:
 
 
 def _describe(error: BaseException | None) -> str:
-    text = " ".join(str(error).split())
+    text = "" if error is None else " ".join(message_of(error).split())
     ours = isinstance(error, ValueError) or type(error).__module__.startswith("colony_memory.")
     if ours and text:
         return text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from datetime import timedelta
 
 import pytest
@@ -151,16 +152,30 @@ def test_the_newest_of_all_labels_counts_and_the_future_is_no_age():
     ("problem", "command"),
     [
         (Problem("x", "delete", "default", ID), f"colony-memory delete {ID}"),
-        (Problem("x", "delete", "other", ID), f"colony-memory delete --label other {ID}"),
+        (Problem("x", "delete", "other", ID), f"colony-memory delete {ID} --label other"),
         (Problem("x", "delete", "default"), "colony-memory verify"),
-        (Problem("x", "judge", "other", ID), f"colony-memory verify --label other {ID}"),
-        (Problem("x", "prune", "other"), "colony-memory prune --label other --keep 5"),
-        (Problem("x", "backup", "other"), "colony-memory backup --label other PATH"),
+        (Problem("x", "judge", "other", ID), f"colony-memory verify {ID} --label other"),
+        (Problem("x", "prune", "other"), "colony-memory prune --keep 5 --label other"),
+        (Problem("x", "backup", "other"), "colony-memory backup PATH --label other"),
         (Problem("x", "wait"), "colony-memory status"),
+        # Named by whoever can write to the vault, so that deleting it could delete another one.
+        (Problem("x", "delete", "default", "latest"), "colony-memory verify"),
+        (Problem("x", "delete", "default", ID[:8]), "colony-memory verify"),
+        (Problem("x", "judge", "other", "latest"), "colony-memory verify --label other"),
     ],
 )
 def test_each_problem_has_its_command(problem, command):
-    assert standing.mending(problem) == command
+    assert standing.mending(problem, {}) == command
+    here = {
+        "vault": "my vault",
+        "key_file": "-k",
+        "trust": ["did:key:a", "did:key:b@1"],
+        "witness": None,
+        "quiet": True,
+    }
+    assert standing.mending(problem, here) == (
+        f"{command} --vault 'my vault' --key-file=-k --trust did:key:a --trust did:key:b@1"
+    )
 
 
 # --- as a verb
@@ -203,9 +218,13 @@ def test_what_is_wrong_stands_with_the_command_that_mends_it(cli, vault, noon):
     assert (row.split()[:4], blank) == (["other", "0", "-", "-"], "")
     assert "1 broken" in row
     assert problem.startswith("problem  label other: ")
-    assert mend == f"mend it  colony-memory delete --label other {lost.snapshot_id}"
+    program, *words = shlex.split(mend.removeprefix("mend it  "))
+    assert (program, words) == (
+        "colony-memory",
+        ["delete", lost.snapshot_id, "--label", "other", "--vault", str(vault.path)],
+    )
     # It does.
-    assert cli("delete", "--yes", "--label", "other", lost.snapshot_id)[0] == 0
+    assert cli(*words, "--yes")[0] == 0
     assert cli("status")[1].startswith("protected: ")
 
 

@@ -38,7 +38,7 @@ def test_backup_says_what_was_left_out_and_is_code_1(cli, vault, folder):
     assert err == "left out: link: symbolic link, not followed\n"
     assert ColonyMemory(backend=vault).latest() is not None
     code, out, err = cli("backup", folder, "--json")
-    assert (code, err) == (1, "left out: link: symbolic link, not followed\n")
+    assert (code, json.loads(err)) == (1, {"warning": "left out: link: symbolic link, not followed", "hint": None})
     answer = json.loads(out)
     assert answer["left_out"] == [{"name": "link", "reason": "symbolic link, not followed"}]
     assert answer["snapshot"]["reused"] is True
@@ -179,4 +179,4 @@ def test_list_warns_of_what_it_leaves_out(cli, vault):
     code, out, err = cli("list", "--json")
     assert (code, json.loads(out)) == (0, {"snapshots": []})
     (line,) = err.splitlines()
-    assert line.startswith("warning: a snapshot of label 'default' is left out of the list: ")
+    assert json.loads(line)["warning"].startswith("a snapshot of label 'default' is left out of the list: ")

@@ -476,7 +476,7 @@ PASSED_BY = {
 }
 CASES = [(name, policy) for name in ATTACKS for policy in POLICIES]
 #: Part of every message: what the reader of it can do.
-ADVICE = ("restore", "back it up", "add it to trusted_issuers", "accept_legacy_pointer", "require_signature", "newer")
+ADVICE = ("restore", "back it up", "trust it too", "accept_legacy_pointer", "require_signature", "newer")
 
 
 def expected(name, policy):
@@ -791,7 +791,7 @@ def test_from_the_second_day_on_a_pointer_of_0_1_1_is_refused_until_it_is_accept
 @pytest.mark.parametrize("verb", ["prune", "backup keeping one"])
 def test_a_signer_on_a_vault_that_nobody_signed_loses_nothing(verb):
     held = Held(signer=None)
-    with pytest.raises(UntrustedSnapshot, match=r"restore it once with require_signature=False and back it up again"):
+    with pytest.raises(UntrustedSnapshot, match=r"accept it once.*; try ColonyMemory\(require_signature=False\)"):
         held.client().restore()
     with pytest.raises(UntrustedSnapshot):
         held.client().restore(default={})

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
@@ -43,12 +43,12 @@ def run(
             found = opened.memory.inspect()
         found = replace(found, labels=tuple(each for each in found.labels if wanted in (None, each.label)))
         verdict = assess(found, now=now_utc(), max_age=limit)
-        url = opened.place.url
+        url, given = opened.place.url, asdict(common)
         watched = last_runs(url, [wanted] if wanted else [each.label for each in found.labels])
         if common.as_json:
-            opened.output.answer_json(status_document(found, verdict, watched, url=url, max_age=limit))
+            opened.output.answer_json(status_document(found, verdict, watched, url=url, max_age=limit, given=given))
         elif not (common.quiet and limit):
-            opened.output.answer("\n".join(status_lines(found, verdict, watched, url=url, now=now_utc())))
+            opened.output.answer("\n".join(status_lines(found, verdict, watched, url=url, now=now_utc(), given=given)))
         if limit and verdict.stale:
             if verdict.newest is None:
                 raise Failure("there is no good backup", code=NOTHING_SAVED)
