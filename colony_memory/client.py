@@ -11,7 +11,7 @@ from colony_memory.exceptions import ColonyMemoryError, Hint
 from colony_memory.vaults import AsyncVaultBackend, VaultBackend
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 
     from colony_memory._engine.restore import Restored
     from colony_memory._engine.session import Session
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from colony_memory.export import Export
     from colony_memory.reports import Event, SnapshotDiff, VaultMap, VerifyReport
     from colony_memory.retention import PrunePlan, Retention
+    from colony_memory.schedule.async_autobackup import AsyncAutobackup
     from colony_memory.schedule.autobackup import Autobackup
     from colony_memory.signing import Signer
     from colony_memory.snapshot import SnapshotInfo
@@ -389,8 +390,8 @@ class ColonyMemory(_Facade):
     ) -> Autobackup:
         """Save what ``collect()`` returns every ``every`` seconds, and once more when the block is left.
 
-        ``with mem.autobackup(collect, every=900):`` also saves at the interpreter's exit and on SIGTERM, never raises
-        into the agent, and tells of itself in ``last_success`` and ``last_error``. See
+        ``with mem.autobackup(collect, every=900):`` also saves at the interpreter's exit and on SIGTERM, SIGINT and
+        SIGHUP, never raises into the agent, and tells of itself in ``last_success`` and ``last_error``. See
         :class:`colony_memory.schedule.autobackup.Autobackup`.
 
         Args:
@@ -592,6 +593,24 @@ class AsyncColonyMemory(_Facade):
     async def inspect(self) -> VaultMap:
         """See :meth:`ColonyMemory.inspect`."""
         return await self._run(_engine.verify.inspect(self._session))
+
+    def autobackup(
+        self,
+        collect: Callable[[], dict[str, str] | Awaitable[dict[str, str]]],
+        *,
+        every: float = 900.0,
+        label: str = "default",
+        final_timeout: float = 10.0,
+        **backup_options: Any,
+    ) -> AsyncAutobackup:
+        """See :meth:`ColonyMemory.autobackup`: ``async with mem.autobackup(collect, every=900):``.
+
+        ``collect`` may be a coroutine function or a plain one; either is called in the event loop. See
+        :class:`colony_memory.schedule.async_autobackup.AsyncAutobackup`.
+        """
+        from colony_memory.schedule.async_autobackup import AsyncAutobackup
+
+        return AsyncAutobackup(self, collect, every=every, label=label, final_timeout=final_timeout, **backup_options)
 
     async def status(self) -> dict[str, Any]:
         """See :meth:`ColonyMemory.status`."""

@@ -19,8 +19,9 @@ from colony_memory.testing import FakeVault
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# For runs on several Pythons, one after the other; a plain pytest tries them all.
+# For the quick set; --hypothesis-profile=default tries them all.
 settings.register_profile("few", settings(max_examples=settings().max_examples // 5))
+settings.load_profile("few")
 
 
 def pytest_configure() -> None:

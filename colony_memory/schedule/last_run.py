@@ -40,8 +40,7 @@ class LastRun:
         ok: Whether everything was saved, or was saved already.
         message: What was done, or what went wrong, on one line.
         snapshot_id: The snapshot that was made or found unchanged; None where the run failed.
-        next_run: When the next run is due, in UTC; None where none is, since the watch has ended. A host that was
-            suspended is late by up to one interval.
+        next_run: When the next run is due, in UTC; None where none is, since the watch has ended.
         pid: The process.
     """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import math
 import os
 import re
 import signal
@@ -19,12 +20,14 @@ pytest.importorskip("typer")
 pytest.importorskip("platformdirs")
 
 import cli_runs
+from turning_clock import TurningClock
 
 from colony_memory import ColonyMemory
 from colony_memory.cli import errors, output
 from colony_memory.cli.errors import Failure
 from colony_memory.cli.verbs import backup
 from colony_memory.cli.verbs import watch as verb
+from colony_memory.schedule import watch
 from colony_memory.schedule.watch import LastRun, Watch, read_last_run
 from colony_memory.vaults.local import LocalVault
 
@@ -42,23 +45,34 @@ def state(monkeypatch, tmp_path):
     return tmp_path / "state"
 
 
+class BetweenRuns(TurningClock):
+    """Something happens each time that everybody sleeps after a run; after the last, a SIGTERM comes."""
+
+    def __init__(self, happenings):
+        super().__init__(sleepers=2, until=math.inf)
+        self.happenings = happenings
+        self.told = False
+
+    def get(self, inbox, timeout):
+        message = super().get(inbox, timeout)
+        if threading.get_ident() == self._owner and message is not None:
+            self.told = True
+        return message
+
+    def happens(self):
+        if not self.told:
+            return False
+        self.told = False
+        happening = self.happenings.pop(0) if self.happenings else lambda: signal.raise_signal(signal.SIGTERM)
+        happening()
+        return True
+
+
 @pytest.fixture
 def waits(monkeypatch):
-    """What happens in one wait between runs after the other; after the last, the watch is told to stop."""
-    happens = []
-
-    def wait(watch, deadline, *, heed_stop):
-        if watch.busy or not heed_stop:
-            return real(watch, deadline, heed_stop=heed_stop)
-        if not happens:
-            watch.stop("SIGTERM")
-            return real(watch, deadline, heed_stop=heed_stop)
-        happens.pop(0)()
-        return None
-
-    real = Watch._wait
-    monkeypatch.setattr(Watch, "_wait", wait)
-    return happens
+    happenings = []
+    monkeypatch.setattr(watch, "Clock", lambda: BetweenRuns(happenings))
+    return happenings
 
 
 # The lines.
