@@ -383,7 +383,7 @@ import asyncio, os, signal, sys, time
 from colony_memory import AsyncColonyMemory
 from colony_memory.vaults.local import LocalVault
 
-mem = AsyncColonyMemory(backend=LocalVault(sys.argv[1]))
+mem = AsyncColonyMemory(backend=LocalVault(sys.argv[1], create=True))
 memory = {"MEMORY.md": "first"}
 """
 

@@ -24,7 +24,7 @@ from colony_memory.schedule.autobackup import Autobackup
 from colony_memory.vaults.local import LocalVault
 
 logging.basicConfig()
-mem = ColonyMemory(backend=LocalVault(sys.argv[1]))
+mem = ColonyMemory(backend=LocalVault(sys.argv[1], create=True))
 memory = {"MEMORY.md": "first"}
 collect = lambda: dict(memory)
 
