@@ -31,6 +31,7 @@ from colony_memory.exceptions import (
     PruneIncomplete,
     QuotaExceeded,
     VaultError,
+    message_of,
 )
 from colony_memory.snapshot import BuiltSnapshot, SnapshotInfo, check_documents
 
@@ -115,7 +116,7 @@ def _tell_doubt(job: Job, state: State) -> None:
     Memory that is not saved is lost; a rollback that goes unnoticed for one backup more is not.
     """
     decision = state.decision
-    why = state.blind or (str(decision.doubt) if decision.doubt else None)
+    why = state.blind or (message_of(decision.doubt) if decision.doubt else None)
     if why is None and job.policy is not None and not state.listed.complete:
         why = f"the vault's list of label {job.label!r} is cut"
     if why is not None:
@@ -304,7 +305,7 @@ async def _publish(job: Job, state: State, built: BuiltSnapshot) -> Published | 
     except Unanswered as error:
         msg = (
             f"snapshot {mine} of label {job.label!r} is stored, but it cannot be told whether it is the latest now: "
-            f"{error}; saving again is safe"
+            f"{message_of(error)}; saving again is safe"
         )
         raise BackupUncertain(msg, snapshot_id=mine, hint=Hint("list_snapshots", label=job.label)) from error
     except ConflictDetected as error:
@@ -347,6 +348,8 @@ async def _retire(job: Job, done: Published) -> None:
     try:
         await order.remove(job.session, done.state.listed, planned.removed, spare=spare)
     except (PruneIncomplete, VaultError) as error:
-        warn(f"the backup is done, but older snapshots could not be removed; the next one tries again: {error}")
+        warn(
+            f"the backup is done, but older snapshots could not be removed; the next one tries again: {message_of(error)}"
+        )
     except ColonyMemoryError as error:
-        warn(f"the backup is done, but older snapshots could not be removed: {error}")
+        warn(f"the backup is done, but older snapshots could not be removed: {message_of(error)}")

@@ -10,7 +10,14 @@ from colony_memory._engine.session import warn
 from colony_memory._engine.state import list_files
 from colony_memory._format.json import printable
 from colony_memory._format.names import id_order
-from colony_memory.exceptions import ConflictDetected, Hint, SnapshotCorrupt, SnapshotNotFound, UntrustedSnapshot
+from colony_memory.exceptions import (
+    ConflictDetected,
+    Hint,
+    SnapshotCorrupt,
+    SnapshotNotFound,
+    UntrustedSnapshot,
+    message_of,
+)
 from colony_memory.signing import did_key_of
 from colony_memory.snapshot import digest
 
@@ -154,7 +161,7 @@ async def _merge(job: Job, theirs: str) -> None:
     try:
         other = (await load(job.session, job.label, theirs)).documents
     except (SnapshotCorrupt, UntrustedSnapshot, SnapshotNotFound) as error:
-        warn(f"snapshot {theirs} of label {job.label!r} could not be merged, and is passed over: {error}")
+        warn(f"snapshot {theirs} of label {job.label!r} could not be merged, and is passed over: {message_of(error)}")
         return
     before = await _common(job)
     given = job.given = job.given or job.documents

@@ -14,6 +14,7 @@ from colony_memory.exceptions import (
     UntrustedSnapshot,
     VaultDenied,
     VaultUnavailable,
+    message_of,
 )
 from colony_memory.snapshot import Manifest, read_manifest
 
@@ -110,7 +111,7 @@ async def restores(session: Session, label: str, snapshot_id: str) -> str | None
     except SnapshotNotFound:
         return f"snapshot {snapshot_id} was deleted in between"
     except (SnapshotCorrupt, UntrustedSnapshot) as error:
-        return str(error)
+        return message_of(error)
     except (VaultUnavailable, VaultDenied, RateLimited):
         raise
     except ColonyMemoryError:

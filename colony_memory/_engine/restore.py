@@ -20,6 +20,7 @@ from colony_memory.exceptions import (
     UnsupportedFormat,
     UntrustedSnapshot,
     VaultError,
+    message_of,
 )
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ async def _restore_one(session: Session, label: str, snapshot_id: str, *, verify
         if not fallback:
             raise
         state = await look(session, label, everything=True, verify=verify)
-        return await _walk_back(session, state, {snapshot_id: str(error)}, error, verify=verify, fallback=True)
+        return await _walk_back(session, state, {snapshot_id: message_of(error)}, error, verify=verify, fallback=True)
     session.has_read(label, snapshot_id)
     return Restored(loaded.manifest.info, loaded.documents)
 
@@ -117,7 +118,7 @@ async def _restore_latest(
             if not fallback and decision.problem is None:
                 raise _with_fallback(error, label) from error
             state = await look(session, label, everything=True, verify=verify, at_least=at_least)
-            return await _walk_back(session, state, {tried: str(error)}, error, verify=verify, fallback=fallback)
+            return await _walk_back(session, state, {tried: message_of(error)}, error, verify=verify, fallback=fallback)
         tell(decision)
         session.rests_on(label, tried)
         info = replace(loaded.manifest.info, head=decision.head, pinned=_is_pinned(state, tried))
@@ -170,7 +171,7 @@ async def _walk_back(
             foreign = isinstance(error, UntrustedSnapshot) and not session.trust.pins
             if (isinstance(error, UnsupportedFormat) or foreign) and not fallback:
                 raise
-            passed[snapshot_id] = str(error)
+            passed[snapshot_id] = message_of(error)
             continue
         told = "; ".join((*why, *passed.values()))
         warn(f"restored the newest intact snapshot {snapshot_id} of label {label!r}: {told}")
@@ -238,7 +239,7 @@ async def list_snapshots(session: Session, *, label: str | None) -> list[Snapsho
             warn(f"label {each!r} is left out of the list: {error.message}")
             continue
         if decision.doubt is not None:
-            warn(str(decision.doubt))
+            warn(message_of(decision.doubt))
         for problem in decision.broken.values():
             warn(f"a snapshot of label {each!r} is left out of the list: {problem}")
         out += decision.listed

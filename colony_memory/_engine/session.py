@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Literal
 
 from colony_memory._format.head import read_head
 from colony_memory._format.names import manifest_filename
-from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
+from colony_memory.exceptions import (
+    ColonyMemoryError,
+    ColonyMemoryWarning,
+    message_of,
+)
 from colony_memory.signing import did_key_of, require_cryptography
 from colony_memory.trust import OPEN, Trust, read_trust
 
@@ -181,7 +185,7 @@ class Session:
             except ColonyMemoryError:
                 raise
             except Exception as error:
-                msg = f"the witness does not tell what was seen of label {label!r}, so a rollback could pass: {error}"
+                msg = f"the witness does not tell what was seen of label {label!r}, so a rollback could pass: {message_of(error)}"
                 raise ColonyMemoryError(msg) from error
             if head is not None:
                 found.append(_require_head(head))
@@ -203,7 +207,7 @@ class Session:
         try:
             await self.vault.compute(self.witness.record, label, head)
         except Exception as error:  # noqa: BLE001 - what it did is done, and any witness may fail in its own way
-            warn(f"label {label!r} is at {head}, and the witness could not record it: {error}")
+            warn(f"label {label!r} is at {head}, and the witness could not record it: {message_of(error)}")
 
 
 def _require_head(head: object) -> str:

@@ -10,7 +10,12 @@ from colony_memory._engine.label import LabelFiles, read_label
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.store import ABSENT, ANY
 from colony_memory._format.names import latest_filename, manifest_filename
-from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, UntrustedSnapshot
+from colony_memory.exceptions import (
+    ColonyMemoryError,
+    SnapshotCorrupt,
+    UntrustedSnapshot,
+    message_of,
+)
 from colony_memory.snapshot import Manifest, read_manifest
 
 if TYPE_CHECKING:
@@ -139,7 +144,7 @@ async def _look_once(session: Session, label: str, listing: Listing | None, how:
     except ColonyMemoryError as error:
         if not how.lenient:
             raise
-        blind = str(error)
+        blind = message_of(error)
     if how.at_least is not None:
         seen.append(how.at_least)
     text, match = await read_pointer_file(session, label)

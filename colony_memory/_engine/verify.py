@@ -11,7 +11,14 @@ from colony_memory._engine.restore import restore
 from colony_memory._engine.state import UNREADABLE, State, look, read_pointer_file, require_listed
 from colony_memory._format.formats import format_of
 from colony_memory._format.names import latest_filename, manifest_filename, require_id, require_label
-from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, SnapshotNotFound, UntrustedSnapshot, VaultError
+from colony_memory.exceptions import (
+    ColonyMemoryError,
+    SnapshotCorrupt,
+    SnapshotNotFound,
+    UntrustedSnapshot,
+    VaultError,
+    message_of,
+)
 from colony_memory.reports import Fact, LabelMap, SnapshotCheck, SnapshotDiff, VaultMap, VerifyReport, compare
 from colony_memory.snapshot import SnapshotInfo, check_documents, read_manifest
 from colony_memory.trust import OPEN, previous_of
@@ -70,7 +77,7 @@ async def _verify_label(session: Session, state: State) -> VerifyReport:
     rows = decision.pointer.entries if decision.proven or session.vault.conditional else ()
     removed = tuple(entry.snapshot_id for entry in rows or () if entry.snapshot_id not in ids)
     rollback: Fact = "bad" if decision.rollback else "ok" if decision.compared else "unchecked"
-    problem = problem or (str(decision.rollback) if decision.rollback else None)
+    problem = problem or (message_of(decision.rollback) if decision.rollback else None)
     if removed and problem is None:
         problem = f"snapshot {removed[0]} is listed by the pointer, and is not there"
     return VerifyReport(
@@ -130,7 +137,7 @@ async def check_snapshot(
     try:
         manifest = read_manifest(stored.content, label=label, snapshot_id=snapshot_id)
     except SnapshotCorrupt as error:
-        return SnapshotCheck(snapshot_id, manifest="bad", problem=str(error))
+        return SnapshotCheck(snapshot_id, manifest="bad", problem=message_of(error))
     session.manifests[file] = manifest
     signature, problem = _check_signature(manifest)
     trust: Fact = "unchecked"
@@ -139,10 +146,10 @@ async def check_snapshot(
             session.trust.judge(manifest.raw)
             trust = "ok"
         except UntrustedSnapshot as error:
-            trust, problem = "bad", str(error)
+            trust, problem = "bad", message_of(error)
         strange = state.decision.untrusted.get(snapshot_id) if state else None
         if trust == "ok" and strange is not None:
-            trust, problem = "bad", str(strange)
+            trust, problem = "bad", message_of(strange)
     catalog: Fact = "unchecked"
     pointer = state.decision.pointer if state else None
     if pointer is not None and pointer.entries is not None:
@@ -159,7 +166,7 @@ async def check_snapshot(
         await session.vault.compute(unpack, manifest, texts, max_bytes=session.max_bytes)
         digest = "ok"
     except SnapshotCorrupt as error:
-        problem = problem or str(error)
+        problem = problem or message_of(error)
         if parts == "ok" and error.file in manifest.part_files:
             parts = "bad"
         elif parts == "ok" and manifest.info.byte_size <= session.max_bytes:
@@ -184,9 +191,9 @@ def _check_signature(manifest: Manifest) -> tuple[Fact, str | None]:
     try:
         OPEN.judge(manifest.raw)
     except UntrustedSnapshot as error:
-        return "bad", str(error)
+        return "bad", message_of(error)
     except ColonyMemoryError as error:
-        return "unchecked", str(error)
+        return "unchecked", message_of(error)
     return "ok", None
 
 
@@ -238,7 +245,7 @@ async def _map_label(session: Session, label: str, listing: Listing) -> LabelMap
     named = decision.written or None
     broken = dict(decision.broken)
     if decision.doubt is not None and not broken:
-        broken[manifest_filename(label, named or "")] = str(decision.doubt)
+        broken[manifest_filename(label, named or "")] = message_of(decision.doubt)
     return LabelMap(
         label=label,
         snapshots=len(whole),
