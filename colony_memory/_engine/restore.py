@@ -122,7 +122,7 @@ async def _restore_latest(
         tell(decision)
         session.rests_on(label, tried)
         info = replace(loaded.manifest.info, head=decision.head, pinned=_is_pinned(state, tried))
-        return Restored(info, loaded.documents, "; ".join(map(str, decision.warnings)) or None)
+        return Restored(info, loaded.documents, "; ".join(map(message_of, decision.warnings)) or None)
     raise SnapshotCorrupt(f"the latest snapshot {tried} of label {label!r} is not there: there was one, and it is gone")
 
 
