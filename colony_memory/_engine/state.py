@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from colony_memory._engine.judge import Asked, Decision, Read, judge
 from colony_memory._engine.label import LabelFiles, read_label
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.store import ABSENT, ANY
 from colony_memory._format.names import latest_filename, manifest_filename
+from colony_memory._format.pointer import Pointer
 from colony_memory.exceptions import (
     ColonyMemoryError,
     SnapshotCorrupt,
     UntrustedSnapshot,
+    VaultError,
     message_of,
 )
 from colony_memory.snapshot import Manifest, read_manifest
@@ -40,19 +42,19 @@ class State:
         decision: What it is, and whom to follow.
         text: Text of the pointer file, None where it is not there.
         match: The condition under which that is still so, for :meth:`Vault.put`.
+        asked: What the decision was asked for.
+        blind: Why the witness could not be asked, None where it could.
         files: Its files, where they were listed.
         manifests: What was read of manifests, by id.
-        blind: Why the witness could not be asked, None where it could.
-        asked: What the decision was asked for.
     """
 
     decision: Decision
     text: str | None
     match: str
-    files: LabelFiles | None
-    manifests: Mapping[str, Read]
-    blind: str | None
     asked: Asked
+    blind: str | None = None
+    files: LabelFiles | None = None
+    manifests: Mapping[str, Read] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -75,17 +77,6 @@ class State:
         """Digest of a snapshot's manifest, where it is known."""
         entry = self.decision.entry(snapshot_id)
         return entry.manifest_sha256 if entry else None
-
-
-class _How(NamedTuple):
-    """The options of :func:`look`."""
-
-    everything: bool
-    listed: bool
-    verify: bool
-    at_least: str | int | None
-    lenient: bool
-    newer: bool
 
 
 async def look(
@@ -116,18 +107,41 @@ async def look(
         newer: Where the pointer has to be proven, look for what is newer than the latest: it may have been put back.
         listing: A listing that was made already; it stands only where nothing speaks against the label.
     """
-    how = _How(everything, listed, verify, at_least, lenient, newer)
+    prefix = f"cmem.{label}."
     for turn in range(_TRIES):
-        state = await _look_once(session, label, listing if turn == 0 else None, how)
+        # Before the pointer is read: others may move both.
+        seen, blind = await _seen(session, label, at_least, lenient=lenient)
+        text, match = await read_pointer_file(session, label)
+        asked = Asked(label, session.trust, seen, session.now(), everything, session.vault.conditional, verify, newer)
+        shown = listing if turn == 0 else None
+        if shown is None and (listed or everything):
+            shown = await session.vault.list(prefix)
+        state = await _decide(
+            session, State(Decision(label, None, Pointer(label, None)), text, match, asked, blind), shown
+        )
         against = state.decision.refusal or state.decision.rollback or state.decision.problem
         if turn == 0 and listing is not None and (against or state.decision.broken):
             continue  # the listing is of an earlier moment than the pointer
-        if not against or state.first:
+        if not against or state.first or (await read_pointer_file(session, label))[0] == text:
             break
-        if (await read_pointer_file(session, label))[0] == state.text:
-            break
-    await _note(session, state)
+    decision = state.decision
+    if not decision.rollback and not decision.refusal and decision.head:
+        # Whoever proves a pointer notes its head.
+        await session.note(label, decision.pointer, proven=decision.proven)
     return state
+
+
+async def _seen(
+    session: Session, label: str, at_least: str | int | None, *, lenient: bool
+) -> tuple[tuple[str | int, ...], str | None]:
+    """Heads that were seen before, and why the witness could not be asked for its own, None where it could."""
+    own = () if at_least is None else (at_least,)
+    try:
+        return (*await session.seen(label), *own), None
+    except ColonyMemoryError as error:
+        if not lenient:
+            raise
+        return own, message_of(error)
 
 
 async def read_pointer_file(session: Session, label: str) -> tuple[str | None, str]:
@@ -136,46 +150,24 @@ async def read_pointer_file(session: Session, label: str) -> tuple[str | None, s
     return (None, ABSENT) if file is None else (file.content, file.etag or ANY)
 
 
-async def _look_once(session: Session, label: str, listing: Listing | None, how: _How) -> State:
-    blind, seen = None, list[str | int]()
-    try:
-        # Before the pointer is read: others may move both.
-        seen += await session.seen(label)
-    except ColonyMemoryError as error:
-        if not how.lenient:
-            raise
-        blind = message_of(error)
-    if how.at_least is not None:
-        seen.append(how.at_least)
-    text, match = await read_pointer_file(session, label)
-    conditional = session.vault.conditional
-    asked = Asked(label, session.trust, tuple(seen), session.now(), how.everything, conditional, how.verify, how.newer)
-    if listing is None and (how.listed or how.everything):
-        listing = await session.vault.list(f"cmem.{label}.")
-    return await _decide(session, asked, text, match, listing, blind)
-
-
-async def _decide(  # noqa: PLR0917
-    session: Session, asked: Asked, text: str | None, match: str, listing: Listing | None, blind: str | None
-) -> State:
+async def _decide(session: Session, state: State, listing: Listing | None) -> State:
     """Read what the decision wants until it is made."""
-    label, manifests = asked.label, dict[str, Read]()
+    label, manifests = state.asked.label, dict[str, Read]()
     files = None if listing is None else read_label(listing, label)
-    decision = judge(asked, text, files, manifests)
+    decision = judge(state.asked, state.text, files, manifests)
     while decision.wants is not None:
         if decision.wants.listing:
             files = read_label(await session.vault.list(f"cmem.{label}."), label)
-        await read_manifests(session, label, decision.wants.manifests, manifests, verify=asked.verify)
-        decision = judge(asked, text, files, manifests)
-    return State(decision, text, match, files, manifests, blind, asked)
+        await read_manifests(session, label, decision.wants.manifests, manifests, verify=state.asked.verify)
+        decision = judge(state.asked, state.text, files, manifests)
+    return replace(state, decision=decision, files=files, manifests=manifests)
 
 
 async def list_files(session: Session, state: State) -> State:
     """The same label with its files, listed now, judged by the pointer that was read."""
     if state.files is not None:
         return state
-    listing = await session.vault.list(f"cmem.{state.label}.")
-    return await _decide(session, state.asked, state.text, state.match, listing, state.blind)
+    return await _decide(session, state, await session.vault.list(f"cmem.{state.label}."))
 
 
 async def read_manifests(
@@ -204,13 +196,6 @@ async def read_manifests(
         except ColonyMemoryError:
             # The extra that checks signatures is missing. Nobody is pinned, so nothing speaks against the snapshot.
             log(f"the signature of snapshot {each} was not checked")
-
-
-async def _note(session: Session, state: State) -> None:
-    """Whoever proves a pointer notes its head."""
-    decision = state.decision
-    if decision.rollback is None and decision.refusal is None and decision.head:
-        await session.note(state.label, decision.pointer, proven=decision.proven)
 
 
 def tell(decision: Decision) -> None:
@@ -255,8 +240,6 @@ def require_listed(state: State, doing: str) -> LabelFiles:
     """
     files = state.listed
     if not files.complete:
-        from colony_memory.exceptions import VaultError
-
         msg = (
             f"{doing} is refused: the vault's list of label {state.label!r} is cut, so files that matter may be hidden"
         )
