@@ -17,7 +17,7 @@ from colony_memory._engine.label import GRACE, LabelFiles
 from colony_memory._engine.load import restores
 from colony_memory._engine.publish import Move, Published, may_move, publish, touch
 from colony_memory._engine.session import warn
-from colony_memory._engine.state import State, list_files, look
+from colony_memory._engine.state import State, list_files, look, tell
 from colony_memory._engine.store import Unanswered
 from colony_memory._format.constants import FORMAT
 from colony_memory._format.formats import format_of
@@ -37,6 +37,7 @@ from colony_memory.snapshot import BuiltSnapshot, SnapshotInfo, check_documents
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from colony_memory._engine.judge import Decision
     from colony_memory._engine.session import Session
     from colony_memory.retention import Retention
     from colony_memory.signing import Signer
@@ -78,9 +79,10 @@ async def backup(
     if policy is None and state.decision.pointer.entries is None and not state.first:
         state = await look(session, label, everything=True, lenient=True)  # the pointer does not tell what is there
     _tell_doubt(job, state)
+    _tell_unsigned(job, state.decision)
     state = await meet(job, state)
     if skip_unchanged and state.decision.doubt is None:
-        same = await _unchanged(job, state)
+        state, same = await _unchanged(job, state)
         if same is not None:
             return same
     for _ in range(_TRIES):
@@ -121,7 +123,12 @@ def _tell_doubt(job: Job, state: State) -> None:
     if why is not None:
         warn(f"{why}. The backup is made{', and nothing is removed' if job.policy else ''}")
         job.policy = None
-    if job.signer is None and decision.pointer.signed:
+    elif decision.proven:
+        tell(decision)  # the new pointer hides it
+
+
+def _tell_unsigned(job: Job, decision: Decision) -> None:
+    if job.signer is None and decision.signed:
         warn(
             f"label {job.label!r} was signed until now, and this snapshot and the pointer to it are not: clients that "
             "trust the signer refuse both",
@@ -129,27 +136,33 @@ def _tell_doubt(job: Job, state: State) -> None:
         )
 
 
-async def _unchanged(job: Job, state: State) -> SnapshotInfo | None:
-    """The latest snapshot if it holds just these documents under the same trust, and is whole."""
+async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None]:
+    """The latest snapshot if it holds just these documents under the same trust, and is whole; and the label, as it was
+    looked at for that where something speaks against it.
+    """
     session, decision = job.session, state.decision
     latest = decision.follow
     named = decision.written if session.trust.accept_legacy_pointer else decision.pointer.snapshot_id
     if latest is None or named != latest:
-        return None  # the pointer has to be written anew
+        return state, None  # the pointer has to be written anew
     entry = decision.entry(latest)
     if entry is None or not await job.holds(entry.info):
-        return None
-    decision = (await list_files(session, state)).decision
-    whole = next((info for info in decision.listed if info.snapshot_id == latest), None)
+        return state, None
+    listed = await list_files(session, state)
+    if listed.decision.doubt is not None:
+        # What a restore refuses is not saved.
+        _tell_doubt(job, listed)
+        return listed, None
+    whole = next((info for info in listed.decision.listed if info.snapshot_id == latest), None)
     if whole is None:
-        return None
+        return state, None
     if not session.knows_good(job.label, latest):
         problem = await restores(session, job.label, latest)
         if problem is not None:
             warn(f"the memory is unchanged, and saved anew, since what was stored of it is damaged: {problem}")
-            return None
+            return state, None
     job.done(whole)
-    return replace(whole, reused=True, diverged_from=job.theirs if job.merged else None, merged=job.merged)
+    return state, replace(whole, reused=True, diverged_from=job.theirs if job.merged else None, merged=job.merged)
 
 
 async def _save(job: Job, state: State) -> SnapshotInfo | None:
@@ -204,7 +217,7 @@ def _build(job: Job, state: State) -> BuiltSnapshot:
         created_at=session.stamp(),
         signer=job.signer,
         previous=previous,
-        stream=decision.pointer.stream or session.stream(job.label),
+        stream=decision.stream or session.stream(job.label),
         max_bytes=session.max_bytes,
         **job.facts,
     )
