@@ -241,8 +241,8 @@ def check_head(label: str, seen: str | int, *, head: str, stream: str | None, co
 
 def _rolled_back(label: str, what: str) -> str:
     return (
-        f"label {label!r} was rolled back: it {what}. Newer memory was removed or replaced. To accept what is there now, "
-        "restore a snapshot by its id and back it up again"
+        f"label {label!r} was rolled back: it {what}. Newer memory was removed or replaced. To accept what is there "
+        "now, restore a snapshot by its id and back it up again"
     )
 
 

@@ -168,7 +168,8 @@ async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None
 async def _save(job: Job, state: State) -> SnapshotInfo | None:
     """Write the snapshot and publish it; None where it has to be made anew."""
     session, label = job.session, job.label
-    built = await session.vault.compute(_build, job, state)
+    stream = state.decision.stream or session.stream(label)
+    built = await session.vault.compute(_build, job, state, stream)
     what = f"snapshot of label {label!r}"
     room.check_files(built.files, what)
     state = await _make_room(job, state, built, what)
@@ -178,7 +179,7 @@ async def _save(job: Job, state: State) -> SnapshotInfo | None:
     if abs(session.now() - began) > GRACE / 2 and not await order.prove(session, built):
         await order.discard(session, built)
         return None
-    done = await _publish(job, state, built)
+    done = await _publish(job, state, built, stream)
     if done is None:
         await order.discard(session, built)
         return None
@@ -194,7 +195,7 @@ async def _save(job: Job, state: State) -> SnapshotInfo | None:
     return info
 
 
-def _build(job: Job, state: State) -> BuiltSnapshot:
+def _build(job: Job, state: State, stream: str) -> BuiltSnapshot:
     session, decision = job.session, state.decision
     seen = {each for each in (session.newest.get(job.label), decision.follow) if each}
     # Anyone can put an id of any time into a vault, and ours must not follow it.
@@ -217,7 +218,7 @@ def _build(job: Job, state: State) -> BuiltSnapshot:
         created_at=session.stamp(),
         signer=job.signer,
         previous=previous,
-        stream=decision.stream or session.stream(job.label),
+        stream=stream,
         max_bytes=session.max_bytes,
         **job.facts,
     )
@@ -281,10 +282,11 @@ def _rows(job: Job, state: State, built: BuiltSnapshot) -> list[Entry]:
     return job.planned.rows(rows) if job.planned is not None else rows
 
 
-async def _publish(job: Job, state: State, built: BuiltSnapshot) -> Published | None:
+async def _publish(job: Job, state: State, built: BuiltSnapshot, stream: str) -> Published | None:
     """Commit the snapshot: a row in the catalogue, and the latest, unless another client's is that.
 
-    None where other clients may have taken it for a leftover, so that it has to be made anew.
+    None where other clients may have taken it for a leftover, or began the label at the same moment under another stream,
+    so that it has to be made anew.
     """
     session, mine = job.session, built.info.snapshot_id
     before, given_up = state, False
@@ -303,6 +305,9 @@ async def _publish(job: Job, state: State, built: BuiltSnapshot) -> Published | 
                 if job.theirs is not None and job.on_conflict == "merge":
                     given_up = True
                     return None
+            if decision.pointer.stream not in (None, stream):
+                given_up = True
+                return None
             await _plan(job, now, built)
         follow = None if decision.doubt else decision.follow
         if follow is not None and (job.stays or not may_move(now, mine)):

@@ -77,12 +77,12 @@ class Decision:
         label: The label.
         follow: Id of the latest snapshot, None where there is none.
         pointer: What is believed of the pointer; blank, with generation 0, where nothing is.
-        written: Id that the pointer file names, believed or not; empty where it names nothing, None where it names no one
-            that can be read.
+        written: Id that the pointer file names, believed or not; empty where it names nothing, None where no pointer can
+            be read.
         signed: The pointer file carries a signature, of whatever worth.
         issuer: The trusted issuer that signed the pointer, None where none is proven.
-        stream: Identity of the label's history: by the pointer where it is believed, else by what was seen before, else by
-            the newest snapshot that tells.
+        stream: Identity of the label's history: by the pointer where it is believed, else by what was seen before, else
+            by the newest snapshot that tells.
         problem: What is wrong with the pointer, None where nothing is.
         entries: Every snapshot that is whole and not distrusted, newest first.
         committed: Those of them that the pointer names or lists; only on these anything is built.
@@ -160,9 +160,7 @@ class Wants(NamedTuple):
     manifests: tuple[str, ...] = ()
 
 
-def judge(
-    asked: Asked, text: str | None, files: LabelFiles | None, manifests: Mapping[str, Read], *, retry: bool = True
-) -> Decision:
+def judge(asked: Asked, text: str | None, files: LabelFiles | None, manifests: Mapping[str, Read]) -> Decision:
     """Decide.
 
     Args:
@@ -170,8 +168,6 @@ def judge(
         text: Text of the pointer file, None where it is not there.
         files: The label's files, None where they were not listed.
         manifests: What was read of manifests, by id.
-        retry: Reading again may give another answer. Where it will not, what is wanted and was not to be had counts as
-            not there.
     """
     base = _believe(asked, text)
     if files is None:
@@ -180,7 +176,7 @@ def judge(
             return base
         return replace(base, wants=Wants(listing=True))
     unread = tuple(each for each in _to_read(asked, base, files, manifests) if each not in manifests)
-    if unread and retry:
+    if unread:
         return replace(base, wants=Wants(manifests=unread))
     found = _look(asked, base, files, manifests)
     if base.refusal is not None:
@@ -219,8 +215,8 @@ def _compare(asked: Asked, decision: Decision) -> Decision:
             # A pointer that names nothing is never the work of 0.1.1.
             warnings.append(
                 ColonyMemoryWarning(
-                    f"the pointer of label {label!r} has no generation, since 0.1.1 wrote it: it cannot be told whether "
-                    "the label was rolled back"
+                    f"the pointer of label {label!r} has no generation, since 0.1.1 wrote it: it cannot be told "
+                    "whether the label was rolled back"
                 )
             )
             break
@@ -259,15 +255,13 @@ def _newest_to_read(unlisted: tuple[str, ...], files: LabelFiles, manifests: Map
 
 
 def _rows(asked: Asked, base: Decision) -> dict[str, Entry]:
-    """What the pointer lists, by id, as far as whoever signed it may speak of that: a key that is trusted up to a snapshot
-    says nothing of later ones.
-    """
+    """What the pointer lists, by id. A key that is trusted up to a snapshot has no say about later ones."""
     rows = {entry.snapshot_id: entry for entry in base.pointer.entries or ()}
     return {each: row for each, row in rows.items() if base.issuer is None or asked.trust.accepts(base.issuer, each)}
 
 
 def _stands(asked: Asked, base: Decision, entry: Entry) -> bool:
-    """Whether what the pointer lists stands without a look at the manifest: who pins takes a trusted signer's word only."""
+    """Whether a row stands without a look at the manifest: who pins takes a trusted signer's word only."""
     return not asked.pins or (base.proven and asked.trust.accepts(entry.info.issuer, entry.snapshot_id))
 
 
@@ -294,8 +288,8 @@ def _look(asked: Asked, base: Decision, files: LabelFiles, manifests: Mapping[st
         if read is not None:
             if asked.pins and row is None and read.stream is not None and base.stream not in (None, read.stream):
                 untrusted[each] = UntrustedSnapshot(
-                    f"snapshot {each} of label {label!r} is of another history than the label, though its key is trusted: "
-                    "restore it by its id if it is yours",
+                    f"snapshot {each} of label {label!r} is of another history than the label, though its key is "
+                    "trusted: restore it by its id if it is yours",
                     hint=Hint("delete_snapshot", "snapshot_id", each, label=label),
                 )
                 broken[file] = str(untrusted[each])
@@ -344,11 +338,11 @@ def _with_commits(asked: Asked, found: Decision, files: LabelFiles) -> Decision:
     """Tell what is committed from what may be under way.
 
     Committed is what a believed pointer names or lists. What stands beside it, whole and a grace period old, was left
-    by a pointer that lists nothing, as 0.1.1 writes it, or was never told to anybody: it is a restore point all the same,
-    unless the pointer says that it was removed.
+    by a pointer that lists nothing, as 0.1.1 writes it, or was never told to anybody: it is a restore point all the
+    same, unless the pointer says that it was removed.
     """
     pointer = found.pointer
-    listed = {entry.snapshot_id for entry in pointer.entries or ()} | {pointer.snapshot_id, found.written}
+    listed = {*_rows(asked, found), pointer.snapshot_id, found.written}
     newest, back = id_order(pointer.snapshot_id or ""), id_order(pointer.went_back_from or "")
     committed, waiting = set[str](), set[str]()
     for entry in found.entries:
@@ -368,15 +362,19 @@ def _by_pointer(asked: Asked, found: Decision, files: LabelFiles, manifests: Map
     """The latest where the pointer is followed."""
     label, named = asked.label, found.pointer.snapshot_id
     found = _with_commits(asked, found, files)
+    left = [each for each in files.manifests if each not in found.pointer.removed]
     if found.proven:
         found = _beside(asked, found, files, manifests)
+    elif named is None and left:
+        # What was deleted on purpose is either gone or named by the pointer.
+        found = _warned(found, f"the pointer of label {label!r} names nothing, and snapshot {left[0]} is there")
     if named is None or named in files.manifests or not files.complete:
         return replace(found, refusal=found.untrusted.get(named or ""))
     problem = f"the pointer names snapshot {named}, which is not there"
     if found.compared and found.rollback is None:
         msg = (
-            f"label {label!r}: {problem}, so the newest memory was removed. To accept what is left, restore a snapshot by "
-            "its id and back it up again"
+            f"label {label!r}: {problem}, so the newest memory was removed. To accept what is left, restore a snapshot "
+            "by its id and back it up again"
         )
         found = replace(found, rollback=RollbackDetected(msg, hint=Hint("list_snapshots", label=label)))
     return _newest(asked, replace(found, problem=problem), files, manifests)
@@ -401,15 +399,15 @@ def _beside(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping
     if told:
         found = _warned(
             found,
-            f"label {label!r} has {told[0]}, newer than {named or 'nothing'}, which its pointer names: a backup that did not "
-            "finish, or a pointer that was put back",
+            f"label {label!r} has {told[0]}, newer than {named or 'nothing'}, which its pointer names: a backup that "
+            "did not finish, or a pointer that was put back",
         )
     put_back = [m.info.snapshot_id for m in strange if m not in newer and m.info.snapshot_id in found.committed]
     if put_back and pointer.entries is not None:
         found = _warned(
             found,
-            f"label {label!r} has {put_back[0]}{f' and {len(put_back) - 1} more' if put_back[1:] else ''}, which its signed "
-            "catalogue does not list: a backup that did not finish, one by 0.1.1, or one that was removed and put back",
+            f"label {label!r} has {', '.join(put_back)[:100]}, which its signed catalogue does not list: a backup that did "
+            "not finish, one by 0.1.1, or one that was removed and put back",
         )
     return found
 
@@ -426,14 +424,16 @@ def _without_pointer(asked: Asked, found: Decision, files: LabelFiles, manifests
     found = _with_commits(asked, found, files)
     signs = [
         each for each in files.manifests
-        if isinstance(read := manifests.get(each), Manifest) and each not in found.untrusted and follows_signed_pointer(read.raw)
+        if each not in found.untrusted
+        and isinstance(read := manifests.get(each), Manifest)
+        and follows_signed_pointer(read.raw)
     ]  # fmt: skip
     found = _newest(asked, replace(found, signs=bool(signs)), files, manifests)
     if asked.pins and distrusted and signs and not trust.accept_legacy_pointer:
         newest = found.follow or signs[0]
         msg = (
-            f"{why}, and it was signed when snapshot {signs[0]} was made: newer memory may have been removed or replaced. "
-            f"The newest trusted snapshot of label {label!r} is {newest}: restore it by its id, and back it up again. "
+            f"{why}, and it was signed when snapshot {signs[0]} was made: newer memory may have been removed or "
+            f"replaced. The newest trusted snapshot of label {label!r} is {newest}: restore it by its id, and back it up again. "
             "Where 0.1.1 writes to this label too, its pointers have to be accepted"
         )
         hint = Hint("restore", "snapshot_id", newest, label=label)
@@ -447,7 +447,8 @@ def _without_pointer(asked: Asked, found: Decision, files: LabelFiles, manifests
 def _newest(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Read]) -> Decision:
     """Follow the newest whole snapshot in the list, and say why, unless the pointer of an old client names just that.
 
-    What is newer, and of a newer format or signed by a stranger, is not damage: to pass it over would lose newer memory.
+    What is newer, and of a newer format or signed by a stranger, is not damage: to pass it over would lose newer
+    memory.
     """
     label, problem = found.label, found.problem or ""
     if not files.complete:
@@ -460,8 +461,7 @@ def _newest(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping
         found = _warned(found, f"taking the newest whole snapshot {newest} of label {label!r}: {problem}")
     for each in files.manifests[: files.manifests.index(newest) if newest else None]:
         read = manifests.get(each)
-        foreign = isinstance(read, UntrustedSnapshot) and not asked.trust.pins
-        if isinstance(read, UnsupportedFormat) or (foreign and isinstance(read, UntrustedSnapshot)):
+        if isinstance(read, UnsupportedFormat) or (isinstance(read, UntrustedSnapshot) and not asked.trust.pins):
             return replace(found, refusal=read)
     if newest is not None:
         return found

@@ -114,6 +114,9 @@ async def _move_away(session: Session, now: State, snapshot_id: str) -> Move | N
     if snapshot_id not in (decision.written, decision.follow):
         return Move(decision.follow, decision.building, [snapshot_id])
     require_believed(now)
+    if decision.pointer.entries is None:
+        # The pointer does not tell what is committed: a young one is memory, before there is none.
+        decision = replace(decision, committed=decision.committed | decision.waiting)
     rows = [entry for entry in decision.building if entry.snapshot_id != snapshot_id]
     _, left = await newest_good(session, replace(now, decision=replace(decision, entries=tuple(rows))), complete=False)
     if left is None and session.trust.pins:
