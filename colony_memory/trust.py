@@ -233,9 +233,10 @@ def check_head(label: str, seen: str | int, *, head: str, stream: str | None, co
         raise RollbackDetected(_rolled_back(label, what), hint=Hint("list_snapshots", label=label))
     now = read_head(head)
     forked = now.generation == before.generation and before.digest not in (None, now.digest)
-    if forked and not conditional:
+    elsewhere = before.stream is not None and stream is not None and before.stream != stream
+    if forked and not conditional and not (elsewhere and now.generation > 1):
         return False
-    if before.stream is not None and stream is not None and before.stream != stream:
+    if elsewhere:
         what = f"is of another history, begun as {stream}, and {before.stream} was seen before"
     elif forked:
         what = "holds another snapshot than the one that was seen at this generation"

@@ -17,7 +17,7 @@ from colony_memory._engine.label import GRACE, LabelFiles
 from colony_memory._engine.load import restores
 from colony_memory._engine.publish import Move, Published, may_move, publish, touch
 from colony_memory._engine.session import warn
-from colony_memory._engine.state import State, list_files, look
+from colony_memory._engine.state import State, list_files, look, tell
 from colony_memory._engine.store import Unanswered
 from colony_memory._format.constants import FORMAT
 from colony_memory._format.formats import format_of
@@ -38,6 +38,7 @@ from colony_memory.snapshot import BuiltSnapshot, SnapshotInfo, check_documents
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from colony_memory._engine.judge import Decision
     from colony_memory._engine.session import Session
     from colony_memory.retention import Retention
     from colony_memory.signing import Signer
@@ -79,9 +80,10 @@ async def backup(
     if policy is None and state.decision.pointer.entries is None and not state.first:
         state = await look(session, label, everything=True, lenient=True)  # the pointer does not tell what is there
     _tell_doubt(job, state)
+    _tell_unsigned(job, state.decision)
     state = await meet(job, state)
     if skip_unchanged and state.decision.doubt is None:
-        same = await _unchanged(job, state)
+        state, same = await _unchanged(job, state)
         if same is not None:
             return same
     for _ in range(_TRIES):
@@ -122,7 +124,12 @@ def _tell_doubt(job: Job, state: State) -> None:
     if why is not None:
         warn(f"{why}. The backup is made{', and nothing is removed' if job.policy else ''}")
         job.policy = None
-    if job.signer is None and decision.pointer.signed:
+    elif decision.proven:
+        tell(decision)  # the new pointer hides it
+
+
+def _tell_unsigned(job: Job, decision: Decision) -> None:
+    if job.signer is None and decision.signed:
         warn(
             f"label {job.label!r} was signed until now, and this snapshot and the pointer to it are not: clients that "
             "trust the signer refuse both",
@@ -130,33 +137,40 @@ def _tell_doubt(job: Job, state: State) -> None:
         )
 
 
-async def _unchanged(job: Job, state: State) -> SnapshotInfo | None:
-    """The latest snapshot if it holds just these documents under the same trust, and is whole."""
+async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None]:
+    """The latest snapshot if it holds just these documents under the same trust, and is whole; and the label, as it was
+    looked at for that where something speaks against it.
+    """
     session, decision = job.session, state.decision
     latest = decision.follow
     named = decision.written if session.trust.accept_legacy_pointer else decision.pointer.snapshot_id
     if latest is None or named != latest:
-        return None  # the pointer has to be written anew
+        return state, None  # the pointer has to be written anew
     entry = decision.entry(latest)
     if entry is None or not await job.holds(entry.info):
-        return None
-    decision = (await list_files(session, state)).decision
-    whole = next((info for info in decision.listed if info.snapshot_id == latest), None)
+        return state, None
+    listed = await list_files(session, state)
+    if listed.decision.doubt is not None:
+        # What a restore refuses is not saved.
+        _tell_doubt(job, listed)
+        return listed, None
+    whole = next((info for info in listed.decision.listed if info.snapshot_id == latest), None)
     if whole is None:
-        return None
+        return state, None
     if not session.knows_good(job.label, latest):
         problem = await restores(session, job.label, latest)
         if problem is not None:
             warn(f"the memory is unchanged, and saved anew, since what was stored of it is damaged: {problem}")
-            return None
+            return state, None
     job.done(whole)
-    return replace(whole, reused=True, diverged_from=job.theirs if job.merged else None, merged=job.merged)
+    return state, replace(whole, reused=True, diverged_from=job.theirs if job.merged else None, merged=job.merged)
 
 
 async def _save(job: Job, state: State) -> SnapshotInfo | None:
     """Write the snapshot and publish it; None where it has to be made anew."""
     session, label = job.session, job.label
-    built = await session.vault.compute(_build, job, state)
+    stream = state.decision.stream or session.stream(label)
+    built = await session.vault.compute(_build, job, state, stream)
     what = f"snapshot of label {label!r}"
     room.check_files(built.files, what)
     state = await _make_room(job, state, built, what)
@@ -166,7 +180,7 @@ async def _save(job: Job, state: State) -> SnapshotInfo | None:
     if abs(session.now() - began) > GRACE / 2 and not await order.prove(session, built):
         await order.discard(session, built)
         return None
-    done = await _publish(job, state, built)
+    done = await _publish(job, state, built, stream)
     if done is None:
         await order.discard(session, built)
         return None
@@ -182,7 +196,7 @@ async def _save(job: Job, state: State) -> SnapshotInfo | None:
     return info
 
 
-def _build(job: Job, state: State) -> BuiltSnapshot:
+def _build(job: Job, state: State, stream: str) -> BuiltSnapshot:
     session, decision = job.session, state.decision
     seen = {each for each in (session.newest.get(job.label), decision.follow) if each}
     # Anyone can put an id of any time into a vault, and ours must not follow it.
@@ -205,7 +219,7 @@ def _build(job: Job, state: State) -> BuiltSnapshot:
         created_at=session.stamp(),
         signer=job.signer,
         previous=previous,
-        stream=decision.pointer.stream or session.stream(job.label),
+        stream=stream,
         max_bytes=session.max_bytes,
         **job.facts,
     )
@@ -269,10 +283,11 @@ def _rows(job: Job, state: State, built: BuiltSnapshot) -> list[Entry]:
     return job.planned.rows(rows) if job.planned is not None else rows
 
 
-async def _publish(job: Job, state: State, built: BuiltSnapshot) -> Published | None:
+async def _publish(job: Job, state: State, built: BuiltSnapshot, stream: str) -> Published | None:
     """Commit the snapshot: a row in the catalogue, and the latest, unless another client's is that.
 
-    None where other clients may have taken it for a leftover, so that it has to be made anew.
+    None where other clients may have taken it for a leftover, or began the label at the same moment under another stream,
+    so that it has to be made anew.
     """
     session, mine = job.session, built.info.snapshot_id
     before, given_up = state, False
@@ -291,6 +306,9 @@ async def _publish(job: Job, state: State, built: BuiltSnapshot) -> Published | 
                 if job.theirs is not None and job.on_conflict == "merge":
                     given_up = True
                     return None
+            if decision.pointer.stream not in (None, stream):
+                given_up = True
+                return None
             await _plan(job, now, built)
         follow = None if decision.doubt else decision.follow
         if follow is not None and (job.stays or not may_move(now, mine)):

@@ -23,6 +23,7 @@ from colony_memory.exceptions import (
     UnsupportedFormat,
     UntrustedSnapshot,
     VaultError,
+    message_of,
 )
 from colony_memory.snapshot import Manifest
 from colony_memory.trust import check_head, check_newer, follows_signed_pointer
@@ -77,9 +78,12 @@ class Decision:
         label: The label.
         follow: Id of the latest snapshot, None where there is none.
         pointer: What is believed of the pointer; blank, with generation 0, where nothing is.
-        written: Id that the pointer file names, believed or not; empty where it names nothing, None where it names no one
-            that can be read.
-        proven: An issuer that the client trusts has signed the pointer.
+        written: Id that the pointer file names, believed or not; empty where it names nothing, None where no pointer can
+            be read.
+        signed: The pointer file carries a signature, of whatever worth.
+        issuer: The trusted issuer that signed the pointer, None where none is proven.
+        stream: Identity of the label's history: by the pointer where it is believed, else by what was seen before, else
+            by the newest snapshot that tells.
         problem: What is wrong with the pointer, None where nothing is.
         entries: Every snapshot that is whole and not distrusted, newest first.
         committed: Those of them that the pointer names or lists; only on these anything is built.
@@ -98,7 +102,9 @@ class Decision:
     follow: str | None
     pointer: Pointer
     written: str | None = None
-    proven: bool = False
+    signed: bool = False
+    issuer: str | None = None
+    stream: str | None = None
     problem: str | None = None
     entries: tuple[Entry, ...] = ()
     committed: frozenset[str] = frozenset()
@@ -111,6 +117,11 @@ class Decision:
     compared: bool = False
     warnings: tuple[ColonyMemoryWarning, ...] = ()
     wants: Wants | None = None
+
+    @property
+    def proven(self) -> bool:
+        """Whether an issuer that the client trusts has signed the pointer."""
+        return self.issuer is not None
 
     @property
     def doubt(self) -> UntrustedSnapshot | SnapshotCorrupt | ColonyMemoryError | None:
@@ -150,9 +161,7 @@ class Wants(NamedTuple):
     manifests: tuple[str, ...] = ()
 
 
-def judge(
-    asked: Asked, text: str | None, files: LabelFiles | None, manifests: Mapping[str, Read], *, retry: bool = True
-) -> Decision:
+def judge(asked: Asked, text: str | None, files: LabelFiles | None, manifests: Mapping[str, Read]) -> Decision:
     """Decide.
 
     Args:
@@ -160,8 +169,6 @@ def judge(
         text: Text of the pointer file, None where it is not there.
         files: The label's files, None where they were not listed.
         manifests: What was read of manifests, by id.
-        retry: Reading again may give another answer. Where it will not, what is wanted and was not to be had counts as
-            not there.
     """
     base = _believe(asked, text)
     if files is None:
@@ -170,7 +177,7 @@ def judge(
             return base
         return replace(base, wants=Wants(listing=True))
     unread = tuple(each for each in _to_read(asked, base, files, manifests) if each not in manifests)
-    if unread and retry:
+    if unread:
         return replace(base, wants=Wants(manifests=unread))
     found = _look(asked, base, files, manifests)
     if base.refusal is not None:
@@ -187,34 +194,37 @@ def _believe(asked: Asked, text: str | None) -> Decision:
             raise SnapshotCorrupt(f"there is no pointer {latest_filename(label)}")
         pointer = read_pointer(text, label=label)
     except SnapshotCorrupt as error:
-        return _compare(asked, Decision(label, None, blank, problem=str(error), refusal=error))
-    decision = Decision(label, pointer.snapshot_id, pointer, written=pointer.snapshot_id or "")
+        return _compare(asked, Decision(label, None, blank, problem=message_of(error), refusal=error))
+    decision = Decision(label, pointer.snapshot_id, pointer, written=pointer.snapshot_id or "", signed=pointer.signed)
     if asked.pins:
         try:
-            decision = replace(decision, proven=trust.judge_pointer(pointer.raw) is not None)
+            decision = replace(decision, issuer=trust.judge_pointer(pointer.raw))
         except UntrustedSnapshot as error:
-            decision = replace(decision, follow=None, pointer=blank, problem=str(error), refusal=error)
+            decision = replace(decision, follow=None, pointer=blank, problem=message_of(error), refusal=error)
     return _compare(asked, decision)
 
 
 def _compare(asked: Asked, decision: Decision) -> Decision:
-    """Compare the pointer with the heads that were seen before."""
+    """Compare the pointer with the heads that were seen before, which also tell the stream where it does not."""
     label, pointer = asked.label, decision.pointer
+    known = (pointer.stream, *(read_head(seen).stream for seen in asked.seen))
+    decision = replace(decision, stream=next(filter(None, known), None))
     compared, warnings = False, list(decision.warnings)
     head = pointer.head or (f"{pointer.generation}:{'0' * 16}" if pointer.generation else "")
     for seen in asked.seen:
-        if not head and decision.written is not None and asked.trust.accept_legacy_pointer:
+        if not head and decision.written and asked.trust.accept_legacy_pointer:
+            # A pointer that names nothing is never the work of 0.1.1.
             warnings.append(
                 ColonyMemoryWarning(
-                    f"the pointer of label {label!r} has no generation, since 0.1.1 wrote it: it cannot be told whether "
-                    "the label was rolled back"
+                    f"the pointer of label {label!r} has no generation, since 0.1.1 wrote it: it cannot be told "
+                    "whether the label was rolled back"
                 )
             )
             break
         # A pointer that does not list what it names is compared by its generation alone.
-        known = seen if pointer.head or not head else read_head(seen).generation
+        before = seen if pointer.head or not head else read_head(seen).generation
         try:
-            compared |= check_head(label, known, head=head, stream=pointer.stream, conditional=asked.conditional)
+            compared |= check_head(label, before, head=head, stream=pointer.stream, conditional=asked.conditional)
         except RollbackDetected as error:
             return replace(decision, rollback=error, compared=True, warnings=tuple(warnings))
     return replace(decision, compared=compared, warnings=tuple(warnings))
@@ -222,7 +232,7 @@ def _compare(asked: Asked, decision: Decision) -> Decision:
 
 def _to_read(asked: Asked, base: Decision, files: LabelFiles, manifests: Mapping[str, Read]) -> tuple[str, ...]:
     """Ids of the manifests that the decision rests on."""
-    listed = {entry.snapshot_id for entry in base.pointer.entries or () if _stands(asked, entry)}
+    listed = {each for each, entry in _rows(asked, base).items() if _stands(asked, base, entry)}
     unlisted = tuple(each for each in files.manifests if each not in listed)
     named = base.pointer.snapshot_id
     lost = base.refusal is not None or (named is not None and named not in files.manifests)
@@ -245,21 +255,26 @@ def _newest_to_read(unlisted: tuple[str, ...], files: LabelFiles, manifests: Map
     return ()
 
 
-def _stands(asked: Asked, entry: Entry) -> bool:
-    """Whether what a believed pointer lists stands without a look at the manifest."""
-    return not asked.pins or asked.trust.accepts(entry.info.issuer, entry.snapshot_id)
+def _rows(asked: Asked, base: Decision) -> dict[str, Entry]:
+    """What the pointer lists, by id. A key that is trusted up to a snapshot has no say about later ones."""
+    rows = {entry.snapshot_id: entry for entry in base.pointer.entries or ()}
+    return {each: row for each, row in rows.items() if base.issuer is None or asked.trust.accepts(base.issuer, each)}
+
+
+def _stands(asked: Asked, base: Decision, entry: Entry) -> bool:
+    """Whether a row stands without a look at the manifest: who pins takes a trusted signer's word only."""
+    return not asked.pins or (base.proven and asked.trust.accepts(entry.info.issuer, entry.snapshot_id))
 
 
 def _look(asked: Asked, base: Decision, files: LabelFiles, manifests: Mapping[str, Read]) -> Decision:
     """Every snapshot whose manifest is listed: whole, broken or not trusted."""
-    label, pointer = asked.label, base.pointer
-    rows = {entry.snapshot_id: entry for entry in pointer.entries or ()}
+    label, rows = asked.label, _rows(asked, base)
     entries, broken = list[Entry](), dict[str, str]()
     untrusted: dict[str, UntrustedSnapshot] = {}
     for each in files.manifests:
         read, row, file = manifests.get(each), rows.get(each), manifest_filename(label, each)
         if isinstance(read, (SnapshotCorrupt, UntrustedSnapshot)):
-            broken[file] = str(read)
+            broken[file] = message_of(read)
             if isinstance(read, UntrustedSnapshot):
                 untrusted[each] = read
             continue
@@ -269,19 +284,19 @@ def _look(asked: Asked, base: Decision, files: LabelFiles, manifests: Mapping[st
                 "replaced",
                 hint=Hint("verify", label=label),
             )
-            broken[file] = str(untrusted[each])
+            broken[file] = message_of(untrusted[each])
             continue
         if read is not None:
-            if asked.pins and row is None and read.stream is not None and pointer.stream not in (None, read.stream):
+            if asked.pins and row is None and read.stream is not None and base.stream not in (None, read.stream):
                 untrusted[each] = UntrustedSnapshot(
-                    f"snapshot {each} of label {label!r} is of another history than the one that the pointer tells, "
-                    "though the key is the same",
+                    f"snapshot {each} of label {label!r} is of another history than the label, though its key is "
+                    "trusted: restore it by its id if it is yours",
                     hint=Hint("delete_snapshot", "snapshot_id", each, label=label),
                 )
-                broken[file] = str(untrusted[each])
+                broken[file] = message_of(untrusted[each])
                 continue
             entry = Entry(read.info, read.sha256, row.shrunk_at if row else None)
-        elif row is not None and _stands(asked, row):
+        elif row is not None and _stands(asked, base, row):
             entry = row
         else:
             continue  # gone since it was listed, or not asked for
@@ -291,7 +306,13 @@ def _look(asked: Asked, base: Decision, files: LabelFiles, manifests: Mapping[st
             entries.append(replace(entry, info=info))
         else:
             broken[file] = problem
-    return replace(base, entries=tuple(entries), broken=broken, untrusted=untrusted)
+    told = (
+        read.stream
+        for each in files.manifests
+        if each not in untrusted and isinstance(read := manifests.get(each), Manifest)
+    )
+    stream = base.stream or next(filter(None, told), None)
+    return replace(base, entries=tuple(entries), broken=broken, untrusted=untrusted, stream=stream)
 
 
 def _check_files(entry: Entry, manifest: Manifest | None, files: LabelFiles, *, exact: bool) -> tuple[str | None, int]:
@@ -318,11 +339,11 @@ def _with_commits(asked: Asked, found: Decision, files: LabelFiles) -> Decision:
     """Tell what is committed from what may be under way.
 
     Committed is what a believed pointer names or lists. What stands beside it, whole and a grace period old, was left
-    by a pointer that lists nothing, as 0.1.1 writes it, or was never told to anybody: it is a restore point all the same,
-    unless the pointer says that it was removed.
+    by a pointer that lists nothing, as 0.1.1 writes it, or was never told to anybody: it is a restore point all the
+    same, unless the pointer says that it was removed.
     """
     pointer = found.pointer
-    listed = {entry.snapshot_id for entry in pointer.entries or ()} | {pointer.snapshot_id, found.written}
+    listed = {*_rows(asked, found), pointer.snapshot_id, found.written}
     newest, back = id_order(pointer.snapshot_id or ""), id_order(pointer.went_back_from or "")
     committed, waiting = set[str](), set[str]()
     for entry in found.entries:
@@ -340,37 +361,56 @@ def _with_commits(asked: Asked, found: Decision, files: LabelFiles) -> Decision:
 
 def _by_pointer(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Read]) -> Decision:
     """The latest where the pointer is followed."""
-    label, pointer, named = asked.label, found.pointer, found.pointer.snapshot_id
+    label, named = asked.label, found.pointer.snapshot_id
     found = _with_commits(asked, found, files)
-    newer: list[Manifest] = []
+    left = [each for each in files.manifests if each not in found.pointer.removed]
     if found.proven:
-        listed = {entry.snapshot_id for entry in pointer.entries or ()}
-        for each, read in manifests.items():
-            strange = each not in listed and each not in found.untrusted and each in files.manifests
-            if isinstance(read, Manifest) and strange and id_order(each) > id_order(named or ""):
-                newer.append(read)
-    for manifest in newer:
-        try:
-            check_newer(label, named, manifest.raw, went_back_from=pointer.went_back_from)
-        except RollbackDetected as error:
-            return replace(found, rollback=found.rollback or error)
-    told = [m.info.snapshot_id for m in newer if m.info.snapshot_id not in pointer.removed]
-    if told:
-        found = _warned(
-            found,
-            f"label {label!r} has {max(told, key=id_order)}, newer than {named or 'nothing'}, which its pointer names: a "
-            "backup that did not finish, or a pointer that was put back",
-        )
+        found = _beside(asked, found, files, manifests)
+    elif named is None and left:
+        # What was deleted on purpose is either gone or named by the pointer.
+        found = _warned(found, f"the pointer of label {label!r} names nothing, and snapshot {left[0]} is there")
     if named is None or named in files.manifests or not files.complete:
         return replace(found, refusal=found.untrusted.get(named or ""))
     problem = f"the pointer names snapshot {named}, which is not there"
     if found.compared and found.rollback is None:
         msg = (
-            f"label {label!r}: {problem}, so the newest memory was removed. To accept what is left, restore a snapshot by "
-            "its id and back it up again"
+            f"label {label!r}: {problem}, so the newest memory was removed. To accept what is left, restore a snapshot "
+            "by its id and back it up again"
         )
         found = replace(found, rollback=RollbackDetected(msg, hint=Hint("list_snapshots", label=label)))
     return _newest(asked, replace(found, problem=problem), files, manifests)
+
+
+def _beside(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Read]) -> Decision:
+    """What trusted snapshots that a proven pointer does not list say of it."""
+    label, pointer, rows = asked.label, found.pointer, _rows(asked, found)
+    named = pointer.snapshot_id or ""
+    strange = [
+        read for each in files.manifests
+        if each not in rows and each not in found.untrusted and each != named
+        and isinstance(read := manifests.get(each), Manifest)
+    ]  # fmt: skip
+    newer = [manifest for manifest in strange if id_order(manifest.info.snapshot_id) > id_order(named)]
+    for manifest in newer:
+        try:
+            check_newer(label, pointer.snapshot_id, manifest.raw, went_back_from=pointer.went_back_from)
+        except RollbackDetected as error:
+            return replace(found, rollback=found.rollback or error)
+    told = [manifest.info.snapshot_id for manifest in newer if manifest.info.snapshot_id not in pointer.removed]
+    if told:
+        found = _warned(
+            found,
+            f"label {label!r} has {told[0]}, newer than {named or 'nothing'}, which its pointer names: a backup that "
+            "did not finish, or a pointer that was put back",
+        )
+    put_back = [m.info.snapshot_id for m in strange if m not in newer and m.info.snapshot_id in found.committed]
+    if put_back and pointer.entries is not None:
+        found = _warned(
+            found,
+            f"label {label!r} has {', '.join(put_back)[:100]}, which its signed catalogue does not list: a backup that did "
+            "not finish, one by 0.1.1, or one that was removed and put back",
+        )
+    return found
 
 
 def _without_pointer(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Read]) -> Decision:
@@ -380,29 +420,36 @@ def _without_pointer(asked: Asked, found: Decision, files: LabelFiles, manifests
     with it the proof that nothing newer was removed.
     """
     label, trust = asked.label, asked.trust
+    distrusted = trust.require_signature or isinstance(found.refusal, UntrustedSnapshot)
     why, found = found.problem, replace(found, refusal=None)
     found = _with_commits(asked, found, files)
     signs = [
         each for each in files.manifests
-        if isinstance(read := manifests.get(each), Manifest) and each not in found.untrusted and follows_signed_pointer(read.raw)
+        if each not in found.untrusted
+        and isinstance(read := manifests.get(each), Manifest)
+        and follows_signed_pointer(read.raw)
     ]  # fmt: skip
     found = _newest(asked, replace(found, signs=bool(signs)), files, manifests)
-    if not asked.pins or not trust.require_signature or trust.accept_legacy_pointer or not signs:
-        return found
-    newest = found.follow or signs[0]
-    msg = (
-        f"{why}, and it was signed when snapshot {signs[0]} was made: newer memory may have been removed or replaced. The "
-        f"newest trusted snapshot of label {label!r} is {newest}: restore it by its id, and back it up again. Where "
-        "0.1.1 writes to this label too, its pointers have to be accepted"
-    )
-    hint = Hint("restore", "snapshot_id", newest, label=label)
-    return replace(found, refusal=UntrustedSnapshot(msg, hint=hint), warnings=())
+    if asked.pins and distrusted and signs and not trust.accept_legacy_pointer:
+        newest = found.follow or signs[0]
+        msg = (
+            f"{why}, and it was signed when snapshot {signs[0]} was made: newer memory may have been removed or "
+            f"replaced. The newest trusted snapshot of label {label!r} is {newest}: restore it by its id, and back it up again. "
+            "Where 0.1.1 writes to this label too, its pointers have to be accepted"
+        )
+        hint = Hint("restore", "snapshot_id", newest, label=label)
+        found = replace(found, refusal=UntrustedSnapshot(msg, hint=hint), warnings=())
+    if isinstance(found.refusal, UntrustedSnapshot):
+        # What is not proven is compared with nothing.
+        found = replace(found, rollback=None, compared=False)
+    return found
 
 
 def _newest(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Read]) -> Decision:
     """Follow the newest whole snapshot in the list, and say why, unless the pointer of an old client names just that.
 
-    What is newer, and of a newer format or signed by a stranger, is not damage: to pass it over would lose newer memory.
+    What is newer, and of a newer format or signed by a stranger, is not damage: to pass it over would lose newer
+    memory.
     """
     label, problem = found.label, found.problem or ""
     if not files.complete:
@@ -415,8 +462,7 @@ def _newest(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping
         found = _warned(found, f"taking the newest whole snapshot {newest} of label {label!r}: {problem}")
     for each in files.manifests[: files.manifests.index(newest) if newest else None]:
         read = manifests.get(each)
-        foreign = isinstance(read, UntrustedSnapshot) and not asked.trust.pins
-        if isinstance(read, UnsupportedFormat) or (foreign and isinstance(read, UntrustedSnapshot)):
+        if isinstance(read, UnsupportedFormat) or (isinstance(read, UntrustedSnapshot) and not asked.trust.pins):
             return replace(found, refusal=read)
     if newest is not None:
         return found

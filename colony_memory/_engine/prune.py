@@ -13,7 +13,7 @@ from colony_memory._engine import files as order
 from colony_memory._engine.keep import Planned, newest_good, plan_for
 from colony_memory._engine.publish import Move, may_write, publish
 from colony_memory._engine.session import warn
-from colony_memory._engine.state import State, look, require_believed, require_listed
+from colony_memory._engine.state import State, look, require_believed, require_listed, tell
 from colony_memory._format.names import manifest_filename, pin_filename, require_id, require_label
 from colony_memory.exceptions import ColonyMemoryError, ConflictDetected, Hint, SnapshotNotFound
 
@@ -40,6 +40,8 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
     """See :meth:`colony_memory.ColonyMemory.prune`."""
     label = require_label(label)
     state = await look(session, label, everything=True)
+    if state.decision.proven:
+        tell(state.decision)  # the new pointer hides it
     planned: Planned | None = None
 
     async def change(now: State) -> Move | None:
@@ -113,6 +115,9 @@ async def _move_away(session: Session, now: State, snapshot_id: str) -> Move | N
     if snapshot_id not in (decision.written, decision.follow):
         return Move(decision.follow, decision.building, [snapshot_id])
     require_believed(now)
+    if decision.pointer.entries is None:
+        # The pointer does not tell what is committed: a young one is memory, before there is none.
+        decision = replace(decision, committed=decision.committed | decision.waiting)
     rows = [entry for entry in decision.building if entry.snapshot_id != snapshot_id]
     _, left = await newest_good(session, replace(now, decision=replace(decision, entries=tuple(rows))), complete=False)
     if left is None and session.trust.pins:

@@ -36,6 +36,7 @@ class Move:
         entries: The catalogue: all that is committed.
         removed: What is to be deleted, or was, and must not be listed again.
         above: Generation to be above, beside the pointer's own.
+        stream: Identity of the history that goes on here, where the label has none.
         text: The text of a pointer from elsewhere that says just this, to be written as it is.
     """
 
@@ -43,6 +44,7 @@ class Move:
     entries: Iterable[Entry]
     removed: Sequence[str] = ()
     above: int = 0
+    stream: str | None = None
     text: str | None = None
 
 
@@ -124,7 +126,7 @@ def may_write(session: Session, state: State, signer: Signer | None = None) -> b
     """Whether a pointer by this client is worth as much as the one that is there: signed, if that one is."""
     if signer or session.signer is not None:
         return True
-    return not session.trust.require_signature and not state.decision.pointer.signed
+    return not session.trust.require_signature and not state.decision.signed
 
 
 def may_move(state: State, snapshot_id: str) -> bool:
@@ -151,8 +153,9 @@ def _write(session: Session, state: State, move: Move, signer: Signer | None) ->
         move.latest,
         updated_at=session.stamp(),
         entries=entries,
-        stream=before.stream or session.stream(state.label),
+        stream=state.decision.stream or move.stream or session.stream(state.label),
         removed=removed,
+        before=state.decision.follow,
         above=above,
     )
     return pointer, write_pointer(pointer, signer=signer)

@@ -92,6 +92,7 @@ async def _restore_one(session: Session, label: str, snapshot_id: str, *, verify
         if not fallback:
             raise
         state = await look(session, label, everything=True, verify=verify)
+        _require_followed(state, fallback=True)
         return await _walk_back(session, state, {snapshot_id: message_of(error)}, error, verify=verify, fallback=True)
     session.has_read(label, snapshot_id)
     return Restored(loaded.manifest.info, loaded.documents)
@@ -106,6 +107,7 @@ async def _restore_latest(
         state = await look(session, label, verify=verify, at_least=at_least, listed=tried is not None)
         decision = _require_followed(state, fallback=fallback)
         if decision.follow is None:
+            tell(decision)
             raise SnapshotNotFound(f"no snapshot for label {label!r}")
         tried = decision.follow
         try:
@@ -118,6 +120,7 @@ async def _restore_latest(
             if not fallback and decision.problem is None:
                 raise _with_fallback(error, label) from error
             state = await look(session, label, everything=True, verify=verify, at_least=at_least)
+            _require_followed(state, fallback=fallback)
             return await _walk_back(session, state, {tried: message_of(error)}, error, verify=verify, fallback=fallback)
         tell(decision)
         session.rests_on(label, tried)
@@ -158,8 +161,13 @@ async def _walk_back(
     if not state.listed.complete:
         raise first
     why = [decision.problem] if decision.problem else []
+    left = decision.committed | decision.waiting
+    deleted = {entry.snapshot_id for entry in decision.entries if entry.snapshot_id not in left}
     for snapshot_id in state.listed.manifests:
-        if snapshot_id in passed or snapshot_id in decision.pointer.removed:
+        if snapshot_id in passed or snapshot_id in deleted:
+            continue
+        if snapshot_id in decision.untrusted and session.trust.pins:
+            passed[snapshot_id] = str(decision.untrusted[snapshot_id])
             continue
         try:
             loaded = await load(session, label, snapshot_id, verify=verify)
@@ -188,6 +196,7 @@ async def latest(session: Session, *, label: str) -> SnapshotInfo | None:
         state = await look(session, label, listed=turn > 0)
         decision = require_sound(state)
         if decision.follow is None:
+            tell(decision)
             return None
         manifest = await _manifest(session, state, decision.follow)
         if manifest is None:
@@ -238,8 +247,10 @@ async def list_snapshots(session: Session, *, label: str | None) -> list[Snapsho
                 raise
             warn(f"label {each!r} is left out of the list: {error.message}")
             continue
-        if decision.doubt is not None:
-            warn(message_of(decision.doubt))
+        if decision.doubt is not None and message_of(decision.doubt) not in decision.broken.values():
+            warn(decision.doubt.message, hint=decision.doubt.hint)
+        if decision.proven:
+            tell(decision)
         for problem in decision.broken.values():
             warn(f"a snapshot of label {each!r} is left out of the list: {problem}")
         out += decision.listed

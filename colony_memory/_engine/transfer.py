@@ -19,6 +19,7 @@ from colony_memory._engine.restore import latest
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import State, look
 from colony_memory._engine.store import ABSENT, Changed, StoredFile, Vault
+from colony_memory._format.head import read_head
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, require_id, require_label
 from colony_memory._format.pointer import Entry, Pointer, read_pointer
 from colony_memory.exceptions import (
@@ -229,6 +230,7 @@ class _Copy:
                 arrived,
                 newest,
                 above=pointer.generation,
+                stream=state.decision.stream,
                 text=state.text if as_it_is else None,
                 signed=pointer.signed,
             )
@@ -387,6 +389,7 @@ async def _point(
     newest: str,
     *,
     above: int = 0,
+    stream: str | None = None,
     text: str | None = None,
     signed: bool = False,
 ) -> Pointer:
@@ -398,6 +401,7 @@ async def _point(
         arrived: Rows of a catalogue by id.
         newest: The one that a restore is to give.
         above: Generation of the pointer where they came from.
+        stream: Identity of the history there, which goes on where the label has none.
         text: Text of that pointer, where it is signed and says just this.
         signed: Whether it is signed.
     """
@@ -427,7 +431,7 @@ async def _point(
                     "here: clients that pin issuers refuse it",
                     hint=Hint("open", "signer"),
                 )
-            return Move(target, rows.values(), above=above)
+            return Move(target, rows.values(), above=above, stream=stream)
         warn(f"the pointer of label {label!r} was left as it is: it is to be signed", hint=Hint("open", "signer"))
         return None
 
@@ -442,9 +446,13 @@ def _may_stand(session: Session, now: State, arrived: Mapping[str, Entry], above
     """Whether a pointer from elsewhere says just what is here, so that its signature can stand too."""
     if session.signer is not None or now.decision.pointer.generation >= above:
         return False
+    theirs = read_pointer(text, label=now.label)
+    known = {now.decision.pointer.stream, *(read_head(seen).stream for seen in now.asked.seen)}
+    if not known <= {None, theirs.stream}:
+        return False  # to those who know the label it would be another history
     if session.trust.pins:
         try:
-            session.trust.judge_pointer(read_pointer(text, label=now.label).raw)
+            session.trust.judge_pointer(theirs.raw)
         except UntrustedSnapshot:
             return False
     return now.listed.complete and set(now.listed.manifests) <= set(arrived)

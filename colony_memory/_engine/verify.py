@@ -10,9 +10,11 @@ from colony_memory._engine.label import read_labels
 from colony_memory._engine.restore import restore
 from colony_memory._engine.state import UNREADABLE, State, look, read_pointer_file, require_listed
 from colony_memory._format.formats import format_of
-from colony_memory._format.names import latest_filename, manifest_filename, require_id, require_label
+from colony_memory._format.names import id_order, latest_filename, manifest_filename, require_id, require_label
+from colony_memory._format.pointer import read_pointer
 from colony_memory.exceptions import (
     ColonyMemoryError,
+    RollbackDetected,
     SnapshotCorrupt,
     SnapshotNotFound,
     UntrustedSnapshot,
@@ -21,7 +23,7 @@ from colony_memory.exceptions import (
 )
 from colony_memory.reports import Fact, LabelMap, SnapshotCheck, SnapshotDiff, VaultMap, VerifyReport, compare
 from colony_memory.snapshot import SnapshotInfo, check_documents, read_manifest
-from colony_memory.trust import OPEN, previous_of
+from colony_memory.trust import OPEN, check_newer, previous_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -68,9 +70,8 @@ async def _verify_label(session: Session, state: State) -> VerifyReport:
         problem = None  # nothing was ever saved
     pointer: Fact = "unchecked"
     if session.trust.pins and state.text is not None:
-        readable = decision.written is not None
-        unsigned = readable and not decision.proven and '"signature"' not in state.text
-        pointer = "ok" if decision.proven else "missing" if unsigned else "bad"
+        bad = decision.signed or decision.written is None
+        pointer = "ok" if decision.proven else "bad" if bad else "missing"
         if pointer == "missing" and session.trust.accept_legacy_pointer:
             problem = None
     # Where writers that do not sign cannot write on condition, one may bring back a row that another took out.
@@ -78,6 +79,8 @@ async def _verify_label(session: Session, state: State) -> VerifyReport:
     removed = tuple(entry.snapshot_id for entry in rows or () if entry.snapshot_id not in ids)
     rollback: Fact = "bad" if decision.rollback else "ok" if decision.compared else "unchecked"
     problem = problem or (message_of(decision.rollback) if decision.rollback else None)
+    if not decision.proven:
+        problem = problem or (_newer_problem(session, state, checks) if checks or state.text is not None else None)
     if removed and problem is None:
         problem = f"snapshot {removed[0]} is listed by the pointer, and is not there"
     return VerifyReport(
@@ -92,6 +95,20 @@ async def _verify_label(session: Session, state: State) -> VerifyReport:
         forged=_forged(checks),
         gaps=tuple(check.snapshot_id for check in checks[:-1] if check.chain == "missing"),
     )
+
+
+def _newer_problem(session: Session, state: State, checks: Iterable[SnapshotCheck]) -> str | None:
+    """What snapshots that are newer than the one that an unproven pointer names say of that pointer."""
+    try:
+        pointer = read_pointer(state.text or "", label=state.label)
+        for check in checks:
+            intact = check.manifest == "ok" and check.trust != "bad"
+            if intact and id_order(check.snapshot_id) > id_order(pointer.snapshot_id or ""):
+                newer = _manifest(session, state.label, check.snapshot_id).raw
+                check_newer(state.label, pointer.snapshot_id, newer, went_back_from=pointer.went_back_from)
+    except (SnapshotCorrupt, RollbackDetected) as error:
+        return message_of(error)
+    return None
 
 
 def _forged(checks: Iterable[SnapshotCheck]) -> tuple[str, ...]:

@@ -135,13 +135,16 @@ class Pointer:
         stream: str,
         removed: Iterable[str] = (),
         above: int = 0,
+        before: str | None = None,
     ) -> Pointer:
-        """The pointer of the next generation, and of one above ``above``."""
+        """The pointer of the next generation, and of one above ``above``.
+
+        ``before`` is the latest until now, where this pointer has no generation: what such a one says is not proven.
+        """
         kept = tuple(sorted(entries, key=lambda entry: id_order(entry.info.snapshot_id), reverse=True))
         # Whoever can write to a vault that nobody signs can set any count: at the end of it, it stays there.
         generation = min(max(self.generation, above) + 1, _MAX_COUNT - 1)
-        # What a pointer without a generation says is not proven.
-        named = (self.snapshot_id, self.went_back_from) if self.generation else ()
+        named = (self.snapshot_id, self.went_back_from) if self.generation else (before,)
         newest = max(filter(None, (snapshot_id, *named)), key=id_order, default=None)
         back = None if newest == snapshot_id else newest
         return Pointer(self.label, snapshot_id, updated_at, generation, stream, kept, tuple(sorted(removed)), back)

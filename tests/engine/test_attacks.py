@@ -279,7 +279,7 @@ def point_back_unsigned(held):
 @attack
 def point_back_as_0_1_1(held):
     held.point(held.ids[2])
-    held.edit(POINTER, lambda raw: [raw.pop(key, None) for key in ("generation", "catalog")])
+    held.edit(POINTER, lambda raw: [raw.pop(key, None) for key in ("generation", "stream", "catalog")])
     held.remove(3, 4)
 
 
@@ -476,7 +476,7 @@ PASSED_BY = {
 }
 CASES = [(name, policy) for name in ATTACKS for policy in POLICIES]
 #: Part of every message: what the reader of it can do.
-ADVICE = ("restore", "back it up", "trust it too", "accept_legacy_pointer", "require_signature", "newer")
+ADVICE = ("restore", "back it up", "trust it too", "have to be accepted", "require_signature", "newer")
 
 
 def expected(name, policy):
@@ -626,7 +626,7 @@ def test_a_stripped_pointer_is_not_signed_anew_by_a_delete():
     held = Held()
     point_back_unsigned(held)
     before = dict(held.files)
-    with pytest.raises(UntrustedSnapshot, match="accept_legacy_pointer"):
+    with pytest.raises(UntrustedSnapshot, match=r"its pointers have to be accepted; try restore\(snapshot_id="):
         held.client().delete_snapshot(label="default", snapshot_id=held.ids[2])
     assert held.files == before
 
@@ -707,7 +707,7 @@ def test_the_thief_of_a_retired_key_cannot_point_behind_what_is_there(listed):
     held, options = rotated()
     pointer = read_pointer(held.files[POINTER], label="default")
     entries = [entry for entry in pointer.entries if listed or entry.info.snapshot_id <= held.ids[2]]
-    back = pointer.moved(held.ids[1], updated_at="x", entries=entries, above=10**12)
+    back = pointer.follow(held.ids[1], updated_at="x", entries=entries, stream=pointer.stream, above=10**12)
     for forged in (back, type(back)(**{**vars(back), "went_back_from": held.ids[2]})):
         held.files[POINTER] = write_pointer(forged, signer=RETIRED)
         mem = ColonyMemory(backend=held.backend, witness=held.notes, **options)
@@ -727,7 +727,7 @@ def test_the_thief_of_a_retired_key_can_bring_back_the_last_state_that_it_signed
         if name not in held.states[2]:
             del held.files[name]
     pointer = read_pointer(held.states[2][POINTER], label="default")
-    forged = pointer.moved(held.ids[2], updated_at="x", entries=pointer.entries, above=10**12)
+    forged = pointer.follow(held.ids[2], updated_at="x", entries=pointer.entries, stream=pointer.stream, above=10**12)
     held.files[POINTER] = write_pointer(forged, signer=RETIRED)
     assert ColonyMemory(backend=held.backend, witness=held.notes, **options).restore() == {"m": "v2"}
     options["trusted_issuers"] = [OWN.did_key]
@@ -738,7 +738,7 @@ def test_the_thief_of_a_retired_key_can_bring_back_the_last_state_that_it_signed
 def test_the_thief_of_a_retired_key_is_warned_of_where_one_snapshot_of_the_new_one_is_there():
     held, options = rotated(new=1)
     pointer = read_pointer(held.files[POINTER], label="default")
-    back = pointer.moved(held.ids[1], updated_at="x", entries=pointer.entries, above=10**12)
+    back = pointer.follow(held.ids[1], updated_at="x", entries=pointer.entries, stream=pointer.stream, above=10**12)
     forged = type(back)(**{**vars(back), "went_back_from": held.ids[2]})
     held.files[POINTER] = write_pointer(forged, signer=RETIRED)
     with pytest.warns(ColonyMemoryWarning, match="a pointer that was put back"):
@@ -758,7 +758,7 @@ def as_0_1_1(held):
     """Every file as 0.1.1 would have written it with the same key."""
     for name in held.files:
         if not name.endswith(".p0.json"):
-            held.edit(name, lambda raw: [raw.pop(key, None) for key in ("generation", "catalog", "previous")])
+            held.edit(name, lambda raw: [raw.pop(key, None) for key in ("generation", "stream", "catalog", "previous")])
             held.edit(name, lambda raw: raw.pop("signature", None))
             if name != POINTER:
                 held.sign(name, OWN)
@@ -768,7 +768,7 @@ def test_the_first_day_after_0_1_1_goes_on_with_a_warning():
     held = Held()
     as_0_1_1(held)
     mem = held.client()
-    with pytest.warns(ColonyMemoryWarning, match=r"taking the newest trusted snapshot .* is not signed"):
+    with pytest.warns(ColonyMemoryWarning, match=r"taking the newest whole snapshot .* is not signed"):
         assert mem.restore() == {"m": "v4"}
     assert mem.backup({"m": "new"}).head
     assert held.client().restore() == {"m": "new"}
@@ -779,12 +779,13 @@ def test_the_first_day_after_0_1_1_goes_on_with_a_warning():
 def test_from_the_second_day_on_a_pointer_of_0_1_1_is_refused_until_it_is_accepted():
     held = Held()
     as_0_1_1(held)
-    quietly(lambda: held.client().backup({"m": "new"}))
+    quietly(lambda: held.client().backup({"m": "first"}))
+    held.client().backup({"m": "new"})  # names the one before it, so its writer has signed the pointer
     pointed = json.loads(held.states[4][POINTER])
     held.files[POINTER] = json.dumps({key: pointed[key] for key in list(pointed)[:5]})
-    with pytest.raises(UntrustedSnapshot, match=r"accept_legacy_pointer=True"):
+    with pytest.raises(UntrustedSnapshot, match=r"its pointers have to be accepted"):
         held.client().restore()
-    with pytest.warns(ColonyMemoryWarning, match="newest trusted"):
+    with pytest.warns(ColonyMemoryWarning, match="newest whole"):
         assert held.client("legacy").restore() == {"m": "new"}
 
 
@@ -855,12 +856,13 @@ def test_nothing_that_is_not_proven_reaches_the_witness(more):
     assert held.client("witness").restore() == {"m": "v4"}
 
 
-def test_a_head_of_0_1_1_can_be_handed_back():
+def test_a_pointer_of_0_1_1_gives_no_head():
+    """It would prove nothing, and is no head to ask for."""
     held = Held()
     as_0_1_1(held)
-    head = quietly(lambda: held.client().list_snapshots())[0].head
-    assert head.startswith("0:")
-    assert quietly(lambda: held.client().restore(at_least=head)) == {"m": "v4"}
+    assert quietly(lambda: held.client().list_snapshots())[0].head == ""
+    with pytest.raises(ValueError, match="is not a head"):
+        held.client().restore(at_least="0:0123456789abcdef")
 
 
 @pytest.mark.parametrize("options", [{}, {"signer": OWN}])
@@ -962,7 +964,7 @@ def test_a_witness_that_does_not_answer_stops_every_verb_that_asks_it_but_backup
     assert held.files == before
     assert mem.restore(snapshot_id=held.ids[4]) == {"m": "v4"}
     for options in ({}, {"prune_keep": 1}):
-        with pytest.warns(ColonyMemoryWarning, match=r"the witness.* the backup is made"):
+        with pytest.warns(ColonyMemoryWarning, match=r"the witness.* The backup is made"):
             info = mem.backup({"m": f"saved with {options}"}, **options)
         assert info.head
     assert set(before) - set(held.files) == set()

@@ -45,9 +45,9 @@ def find(files, *, untrusted="error", **options):
     vault = vault_of(files)
     new = ColonyMemory(backend=vault, **options)
     with warnings.catch_warnings():
-        warnings.simplefilter(untrusted, ColonyMemoryWarning)
-        listed = {info.snapshot_id: new.restore(snapshot_id=info.snapshot_id) for info in new.list_snapshots()}
         warnings.simplefilter("ignore", ColonyMemoryWarning)  # a snapshot that is newer than the pointer is told of
+        warnings.filterwarnings(untrusted, "a snapshot of label .* is left out", ColonyMemoryWarning)
+        listed = {info.snapshot_id: new.restore(snapshot_id=info.snapshot_id) for info in new.list_snapshots()}
         try:
             latest = ColonyMemory(backend=vault, **options).restore()
         except RollbackDetected:
