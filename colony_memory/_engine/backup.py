@@ -163,7 +163,7 @@ async def _save(job: Job, state: State) -> SnapshotInfo | None:
     began = session.now()
     await order.upload(session, built)
     session.proved(label, built.info.snapshot_id)
-    if abs(session.now() - began) > GRACE / 2 and not await order.prove(session, built):
+    if abs(session.now() - began) > GRACE / 2 and not await order.prove(session, label, built.files, own=built.files):
         await order.discard(session, built)
         return None
     done = await _publish(job, state, built)
