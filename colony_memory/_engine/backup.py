@@ -177,7 +177,7 @@ async def _save(job: Job, state: State) -> SnapshotInfo | None:
     began = session.now()
     await order.upload(session, built)
     session.proved(label, built.info.snapshot_id)
-    if abs(session.now() - began) > GRACE / 2 and not await order.prove(session, built):
+    if abs(session.now() - began) > GRACE / 2 and not await order.prove(session, label, built.files, own=built.files):
         await order.discard(session, built)
         return None
     done = await _publish(job, state, built, stream)
@@ -286,7 +286,8 @@ def _rows(job: Job, state: State, built: BuiltSnapshot) -> list[Entry]:
 async def _publish(job: Job, state: State, built: BuiltSnapshot, stream: str) -> Published | None:
     """Commit the snapshot: a row in the catalogue, and the latest, unless another client's is that.
 
-    None where other clients may have taken it for a leftover, or began the label at the same moment under another stream,
+    None where other clients may have taken it for a leftover, or began the label at the same moment under another
+    stream,
     so that it has to be made anew.
     """
     session, mine = job.session, built.info.snapshot_id
@@ -367,7 +368,8 @@ async def _retire(job: Job, done: Published) -> None:
         await order.remove(job.session, done.state.listed, planned.removed, spare=spare)
     except (PruneIncomplete, VaultError) as error:
         warn(
-            f"the backup is done, but older snapshots could not be removed; the next one tries again: {message_of(error)}"
+            "the backup is done, but older snapshots could not be removed; the next one tries again: "
+            f"{message_of(error)}"
         )
     except ColonyMemoryError as error:
         warn(f"the backup is done, but older snapshots could not be removed: {message_of(error)}")

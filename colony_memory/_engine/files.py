@@ -63,33 +63,45 @@ async def upload(session: Session, built: BuiltSnapshot) -> None:
 
 async def discard(session: Session, built: BuiltSnapshot, error: ColonyMemoryError | None = None) -> None:
     """Delete what a failed backup wrote, its manifest first."""
+    await take_back(session, built.info.label, built.manifest_file, list(built.files), error)
+
+
+async def take_back(
+    session: Session, label: str, manifest_file: str, names: Sequence[str], error: ColonyMemoryError | None
+) -> None:
+    """Delete what was written of a snapshot that came to nothing, its manifest first, as far as that is possible."""
     if isinstance(error, RateLimited):
         return  # deletes come out of the same bucket; a later prune sweeps
-    parts = [name for name in built.files if name != built.manifest_file]
-    job = _Deletion(session, built.info.label, total=len(built.files))
-    await job.delete([built.manifest_file])
+    job = _Deletion(session, label, total=len(names))
+    await job.delete([name for name in names if name == manifest_file])
     try:
-        if not job.failed and await session.vault.get(built.manifest_file) is None:
-            await job.delete(parts)
+        if not job.failed and await session.vault.get(manifest_file) is None:
+            await job.delete([name for name in names if name != manifest_file])
     except VaultError as unread:
         job.cause = unread
     if job.cause:
-        log(f"what a failed backup wrote stays in the vault until a prune: {job.cause}")
+        log(f"what was written and came to nothing stays in the vault until a prune: {job.cause}")
 
 
-async def prove(session: Session, built: BuiltSnapshot) -> bool:
+async def prove(session: Session, label: str, files: Iterable[str], *, own: Iterable[str]) -> bool:
     """Whether all files of a new snapshot are there, after its manifest was written: another client may have taken the
     parts of an upload that took long for leftovers, which no look before the manifest's upload can rule out.
+
+    Args:
+        session: The client.
+        label: The label.
+        files: Names of the files that the snapshot needs.
+        own: Those that were written for it, the manifest among them.
     """
-    label = built.info.label
-    files = read_label(await session.vault.list(f"cmem.{label}."), label)
-    if not files.complete:
+    needed, own = list(files), list(own)
+    there = read_label(await session.vault.list(f"cmem.{label}."), label)
+    if not there.complete:
         raise VaultError(
             f"the vault's list of label {label!r} is cut, so that an upload that took long cannot be checked"
         )
-    if any(name not in files.files for name in built.files):
+    if any(name not in there.files for name in needed):
         return False
-    written = files.written(built.files)
+    written = there.written(own)
     # The manifest is the newest; what is a grace period older may be about to be deleted.
     return written is None or max(written) - min(written) < GRACE
 
@@ -148,22 +160,31 @@ def _affordable(files: LabelFiles, victims: Sequence[str], spare: int | None) ->
     return chosen
 
 
-def _free(session: Session, files: LabelFiles, gone: Sequence[str], *, spare: int | None) -> list[str]:
+def _free(
+    session: Session, files: LabelFiles, gone: Sequence[str], *, spare: int | None, of: str | None = None
+) -> list[str]:
     """Files that go: what is named after snapshots that are gone, and old leftovers, where no manifest needs them."""
     old = files.old_orphans(now=session.now())
+    if of is not None:
+        old = {each: names for each, names in old.items() if each == of}
     names = [name for each in gone for name in files.owned(each)]
     names += [name for each in sorted(old, key=id_order) if each not in gone for name in old[each]]
     needed = needed_files(((each, FORMAT, None) for each in files.manifests), files.parts)
     return [] if needed is None else [name for name in names if name not in needed][:spare]
 
 
-async def sweep(session: Session, files: LabelFiles) -> int:
+async def sweep(session: Session, files: LabelFiles, *, of: str | None = None) -> int:
     """Delete what interrupted backups left, by a listing that shows that it is old; how many bytes that frees.
+
+    Args:
+        session: The client.
+        files: The listing.
+        of: Only what is left of the snapshot of this id.
 
     Raises:
         PruneIncomplete: Some of it is still there.
     """
-    names = _free(session, files, (), spare=None)
+    names = _free(session, files, (), spare=None, of=of)
     freed = files.size(names) or 0
     job = _Deletion(session, files.label, total=len(names))
     await job.delete(names)

@@ -78,7 +78,7 @@ class Decision:
         label: The label.
         follow: Id of the latest snapshot, None where there is none.
         pointer: What is believed of the pointer; blank, with generation 0, where nothing is.
-        written: Id that the pointer file names, believed or not; empty where it names nothing, None where no pointer can
+        written: Id that the pointer file names, believed or not; empty where it names nothing, None where none can
             be read.
         signed: The pointer file carries a signature, of whatever worth.
         issuer: The trusted issuer that signed the pointer, None where none is proven.
@@ -407,7 +407,8 @@ def _beside(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping
     if put_back and pointer.entries is not None:
         found = _warned(
             found,
-            f"label {label!r} has {', '.join(put_back)[:100]}, which its signed catalogue does not list: a backup that did "
+            f"label {label!r} has {', '.join(put_back)[:100]}, which its signed catalogue does not list: a backup that "
+            "did "
             "not finish, one by 0.1.1, or one that was removed and put back",
         )
     return found
@@ -434,7 +435,8 @@ def _without_pointer(asked: Asked, found: Decision, files: LabelFiles, manifests
         newest = found.follow or signs[0]
         msg = (
             f"{why}, and it was signed when snapshot {signs[0]} was made: newer memory may have been removed or "
-            f"replaced. The newest trusted snapshot of label {label!r} is {newest}: restore it by its id, and back it up again. "
+            f"replaced. The newest trusted snapshot of label {label!r} is {newest}: restore it by its id, and back it up "
+            "again. "
             "Where 0.1.1 writes to this label too, its pointers have to be accepted"
         )
         hint = Hint("restore", "snapshot_id", newest, label=label)

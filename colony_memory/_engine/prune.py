@@ -86,11 +86,11 @@ async def delete_snapshot(session: Session, *, label: str, snapshot_id: str) -> 
         if snapshot_id not in now.listed.ids and not points and not listed:
             require_listed(now, "deleting")
             raise SnapshotNotFound(f"no snapshot {snapshot_id!r} for label {label!r}")
-        if not points and not listed:
-            return None
         if not points:
-            if not may_write(session, now):
+            unsure = decision.follow is not None and decision.follow not in decision.committed
+            if not may_write(session, now) or (not listed and (decision.doubt is not None or unsure)):
                 return None
+            # What is not listed is withdrawn too: a client that is about to list it has to meet another pointer.
             require_believed(now)
             return Move(decision.follow, [e for e in decision.building if e.snapshot_id != snapshot_id], [snapshot_id])
         return await _move_away(session, now, snapshot_id)
@@ -140,8 +140,12 @@ async def pin(session: Session, *, label: str, snapshot_id: str) -> None:
     label, snapshot_id = require_label(label), require_id(snapshot_id)
     if await session.vault.get(manifest_filename(label, snapshot_id)) is None:
         raise SnapshotNotFound(f"no snapshot {snapshot_id!r} for label {label!r}")
-    text = json.dumps({"format": _PIN_FORMAT, "label": label, "snapshot_id": snapshot_id})
-    await session.vault.put(pin_filename(label, snapshot_id), text)
+    await session.vault.put(pin_filename(label, snapshot_id), pin_text(label, snapshot_id))
+
+
+def pin_text(label: str, snapshot_id: str) -> str:
+    """The text of a pin."""
+    return json.dumps({"format": _PIN_FORMAT, "label": label, "snapshot_id": snapshot_id})
 
 
 async def unpin(session: Session, *, label: str, snapshot_id: str) -> None:

@@ -6,7 +6,7 @@ and the change is applied to what is there then: nothing that was decided before
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.state import look, read_pointer_file
@@ -36,16 +36,18 @@ class Move:
         entries: The catalogue: all that is committed.
         removed: What is to be deleted, or was, and must not be listed again.
         above: Generation to be above, beside the pointer's own.
-        stream: Identity of the history that goes on here, where the label has none.
         text: The text of a pointer from elsewhere that says just this, to be written as it is.
+        first: All that the label has is what is to be listed, so that the count of writes begins.
+        stream: The history that goes on here, where the label has none yet.
     """
 
     latest: str | None
     entries: Iterable[Entry]
     removed: Sequence[str] = ()
     above: int = 0
-    stream: str | None = None
     text: str | None = None
+    first: bool = False
+    stream: str | None = None
 
 
 @dataclass(frozen=True)
@@ -98,11 +100,14 @@ async def publish(
             if blind and not state.first and (await read_pointer_file(session, label))[0] != state.text:
                 raise Changed("the pointer is another one now")
             await session.vault.put(latest_filename(label), text, match=state.match)
-            if move.removed and not session.vault.conditional and not await _stands(session, state, pointer):
-                # Another client deleted that after the pointer was read once more: what goes is to be chosen anew.
+            if not session.vault.conditional and not await _stands(session, state, pointer):
+                # Another client deleted that after the pointer was read once more: what it says is to be chosen anew.
                 raise Changed("what the pointer names was deleted meanwhile")
         except Changed:
             state = await look(session, label, everything=True, lenient=lenient)
+            if state.text == text:
+                # This client's own, which names what was deleted just then: nobody put it there instead of another.
+                state = replace(state, decision=replace(state.decision, rollback=None))
             continue
         await session.note(label, pointer, proven=session.trust.pins)
         return Published(pointer, state, wrote=True)
@@ -140,7 +145,7 @@ def _write(session: Session, state: State, move: Move, signer: Signer | None) ->
         return read_pointer(move.text, label=state.label), move.text
     before = state.decision.pointer
     above = max((move.above, *(read_head(head).generation for head in state.asked.seen)))
-    if not before.generation and not state.first:
+    if not before.generation and not state.first and not move.first:
         # A pointer without a generation, or none that is believed, ends the count. The time takes it up above every
         # count before, so that the order of heads still holds.
         above = max(above, int(session.now().timestamp()))
@@ -148,7 +153,9 @@ def _write(session: Session, state: State, move: Move, signer: Signer | None) ->
     entries = [
         entry for entry in move.entries if entry.snapshot_id not in rows or not _is_gone(state, entry.snapshot_id)
     ]
-    removed = [each for each in {*before.removed, *move.removed} if not _is_gone(state, each)]
+    # What was removed and has been imported since is listed again, and no longer removed.
+    gone = {*before.removed, *move.removed} - {entry.snapshot_id for entry in entries}
+    removed = [each for each in gone if not _is_gone(state, each)]
     pointer = before.follow(
         move.latest,
         updated_at=session.stamp(),
@@ -164,7 +171,7 @@ def _write(session: Session, state: State, move: Move, signer: Signer | None) ->
 async def _stands(session: Session, state: State, pointer: Pointer) -> bool:
     """Whether what the pointer names is still there; what was not there before is this client's own."""
     named = pointer.snapshot_id
-    if named is None or named not in state.listed.manifests:
+    if named is None or state.files is None or named not in state.files.manifests:
         return True
     return await session.vault.get(manifest_filename(pointer.label, named)) is not None
 

@@ -1,4 +1,4 @@
-"""The one rule of what fits into a vault, and how a full one makes room."""
+"""The one rule of what fits into a vault and into its hour, and how a full one makes room."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from colony_memory._engine.files import remove, sweep
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import look
-from colony_memory.exceptions import Hint, QuotaExceeded
+from colony_memory.exceptions import Hint, QuotaExceeded, RateLimited
 from colony_memory.snapshot import MAX_FILE_BYTES
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Bytes that a hosted vault is given with its first write, until which it reports zeros.
 FIRST_QUOTA = 10_000_000
+# An hour begins with the first operation, so that it has ended by then at the latest.
+_HOUR = 3600.0
 
 
 async def available(session: Session) -> int | None:
@@ -50,8 +52,18 @@ async def require(session: Session, need: int, what: str, *, label: str | None =
 
 
 def _full(need: int, free: int, what: str, label: str | None) -> QuotaExceeded:
-    msg = f"{what} not written: it takes about {need} bytes and {free} are free in the vault"
+    msg = f"{what} does not fit: it takes about {need} bytes, and {free} are free in the vault"
     return QuotaExceeded(msg, needed=need, available=free, hint=Hint("prune", label=label))
+
+
+async def require_operations(session: Session, need: int, what: str) -> None:
+    """Raise a RateLimited where the vault says that it takes fewer uploads and deletes this hour."""
+    left = await session.vault.operations_left()
+    if left is not None and left < need:
+        msg = (
+            f"the vault takes {left} more uploads and deletes this hour, and {what} needs {need}; try again in an hour"
+        )
+        raise RateLimited(msg, retry_after=_HOUR)
 
 
 async def make(

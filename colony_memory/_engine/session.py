@@ -185,7 +185,8 @@ class Session:
             except ColonyMemoryError:
                 raise
             except Exception as error:
-                msg = f"the witness does not tell what was seen of label {label!r}, so a rollback could pass: {message_of(error)}"
+                what = message_of(error)
+                msg = f"the witness does not tell what was seen of label {label!r}, so a rollback could pass: {what}"
                 raise ColonyMemoryError(msg) from error
             if head is not None:
                 found.append(_require_head(head))

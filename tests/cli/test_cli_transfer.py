@@ -240,7 +240,7 @@ def test_an_hour_of_writes_is_told(refused, server, tmp_path):
     local = LocalVault(tmp_path / "local", create=True)
     for n in range(3):
         save(local, {"a": str(n)})
-    server.vault.operations_per_hour = 4
+    server.vault.operations_per_hour = 5
     line = refused(5, "copy", "--from", tmp_path / "local")
     assert "2 of 3 snapshots are copied, and copying again goes on" in line
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 
 import pytest
+from faces import PlainVault
 from transfers import (
     LARGE,
     PART_CHARS,
@@ -22,7 +23,6 @@ from transfers import (
 from colony_memory import (
     AsyncColonyMemory,
     ColonyMemory,
-    ColonyMemoryWarning,
     QuotaExceeded,
     RateLimited,
     SnapshotNotFound,
@@ -30,6 +30,8 @@ from colony_memory import (
     snapshot,
     transfer,
 )
+from colony_memory._engine.drive import drive
+from colony_memory._engine.label import read_labels
 from colony_memory._format.pointer import read_pointer
 from colony_memory.testing import AsyncFakeVault, FakeVault, FaultyVault, VaultServer
 from colony_memory.transfer import CopyReport, copy, export_snapshot, import_snapshot
@@ -231,7 +233,10 @@ def test_what_does_not_fit_is_not_begun():
     memory, _ = filled([{"a": "b"}], label="own")
     vault = backend_of(memory)
     vault.quota_bytes = sum(map(len, vault.files.values())) + need - 1
-    with nothing_uploaded(vault), pytest.raises(QuotaExceeded, match=r"nothing was copied.*0 of 3") as caught:
+    with (
+        nothing_uploaded(vault),
+        pytest.raises(QuotaExceeded, match=r"copy does not fit.*nothing was copied") as caught,
+    ):
         copy(source, memory)
     assert (caught.value.needed, caught.value.available) == (need, need - 1)
 
@@ -291,18 +296,36 @@ def test_an_hours_writes_end_a_copy_and_the_next_hour_goes_on():
     versions = [{"a": f"version {n}"} for n in range(12)]
     source, ids = filled(versions)
     memory = ColonyMemory(backend=FakeVault(operations_per_hour=10, clock=lambda: now[0]))
-    for done in (5, 10):
+    for done in (4, 8):
         with pytest.raises(
-            RateLimited, match=f"{done} of 12 snapshots are copied, and copying again goes on"
+            RateLimited, match=rf"needs 3; .*{done} of 12 snapshots are copied, and copying again goes on"
         ) as caught:
             copy(source, memory)
         assert caught.value.retry_after
-        with pytest.warns(ColonyMemoryWarning, match="there is no pointer"):
-            assert memory.restore() == versions[done - 1]
+        assert memory.restore() == versions[done - 1]
+        assert len(read_pointer(files(memory)[POINTER], label="default").entries) == done
+        assert not read_labels(drive(memory._session.vault.list("cmem.")))["default"].orphans
         now[0] += 3600
     report = copy(source, memory)
-    assert (len(report.copied), len(report.already), report.latest) == (2, 10, {"default": ids[-1]})
+    assert (len(report.copied), len(report.already), report.latest) == (4, 8, {"default": ids[-1]})
     assert len(memory.list_snapshots()) == 12
+
+
+def test_an_hour_that_the_vault_does_not_tell_of_ends_a_copy_too():
+    """Nothing can be written any more, not even the pointer: what is there counts once it is an hour old."""
+    now = [1_800_000_000.0]
+    versions = [{"a": f"version {n}"} for n in range(12)]
+    source, ids = filled(versions)
+    memory = ColonyMemory(backend=PlainVault(FakeVault(operations_per_hour=10, clock=lambda: now[0])))
+    for _ in range(2):
+        with pytest.raises(RateLimited, match="copied"):
+            copy(source, memory)
+        now[0] += 3700
+    report = copy(source, memory)
+    assert (report.latest, report.left_out) == ({"default": ids[-1]}, {})
+    assert len(report.already) == 10
+    assert len(memory.list_snapshots()) == 12
+    assert memory.restore() == versions[-1]
 
 
 def test_a_report_is_true_where_nothing_was_left_out():

@@ -5,9 +5,21 @@ from __future__ import annotations
 import base64
 import json
 import warnings
+from contextlib import nullcontext
 
 import pytest
-from transfers import LARGE, POINTER, VERSIONS, backend_of, fake, files, filled, no_pointers, nothing_uploaded
+from transfers import (
+    LARGE,
+    POINTER,
+    VERSIONS,
+    backend_of,
+    fake,
+    files,
+    filled,
+    hours_later,
+    no_pointers,
+    nothing_uploaded,
+)
 
 pytest.importorskip("cryptography")
 
@@ -97,8 +109,7 @@ def test_a_signed_pointer_does_not_lose_its_signature_to_an_import(vault):
     assert (info.head, vault.files[POINTER]) == ("", before)
     assert len(memory.list_snapshots()) == 2
     assert pinned(vault).restore() == {"own": "memory"}
-    with warnings.catch_warnings():  # a row that is missing is no reason to write the pointer
-        warnings.simplefilter("error")
+    with pytest.warns(ColonyMemoryWarning, match=r"left as it is.*signer="):  # without a row it is not committed
         assert not import_snapshot(memory, export_snapshot(older)).head
     assert vault.files[POINTER] == before
 
@@ -151,7 +162,7 @@ def test_a_client_that_pins_copies_without_the_key_too(vault):
     memory = pinned(vault)
     assert copy(pinned(backend_of(source)), memory)
     assert memory.restore() == VERSIONS[2]
-    assert memory._session.heads == {"default": memory.latest().head}
+    assert memory._session.heads["default"].startswith(memory.latest().head + ":")
 
 
 def test_where_a_snapshot_is_left_out_the_pointer_is_not_signed(vault):
@@ -199,7 +210,9 @@ def test_what_is_not_trusted_is_left_out_on_either_side():
         with pytest.warns(ColonyMemoryWarning, match="not signed as where it came from|left as it is"):
             report = copy(one, other)
         assert list(report.left_out) == [name]
-        assert len(other.list_snapshots()) == 2
+        refused = other is not memory  # no pointer that it would refuse was written, so it has to be told of that
+        with pytest.warns(ColonyMemoryWarning, match="no pointer") if refused else nullcontext():
+            assert len(other.list_snapshots()) == 2
 
 
 def test_a_client_that_pins_writes_no_pointer_that_it_would_refuse(vault):
@@ -237,7 +250,13 @@ def test_a_signing_copy_that_stops_anywhere_is_completed():
             finished = True
         except ProcessDied:
             pass
-        assert copy(source, ColonyMemory(backend=target, signer=SIGNER))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ColonyMemoryWarning)
+            copy(source, ColonyMemory(backend=target, signer=SIGNER))
+        hours_later(target)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ColonyMemoryWarning)
+            assert copy(source, ColonyMemory(backend=target, signer=SIGNER))
         memory = pinned(target)
         assert memory.restore() == LARGE
         assert memory.verify()
