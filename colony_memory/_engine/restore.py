@@ -22,12 +22,13 @@ from colony_memory.exceptions import (
     VaultError,
     message_of,
 )
+from colony_memory.snapshot import SnapshotInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from colony_memory._engine.session import Session
-    from colony_memory.snapshot import Manifest, SnapshotInfo
+    from colony_memory.snapshot import Manifest
 
 # Another writer may move the pointer between reading it and reading what it names.
 _TRIES = 4
@@ -101,7 +102,7 @@ async def _restore_one(session: Session, label: str, snapshot_id: str, *, verify
 async def _restore_latest(
     session: Session, label: str, *, verify: bool, fallback: bool, at_least: str | int | None
 ) -> Restored:
-    tried: str | None = None
+    tried, same = None, False
     for _ in range(_TRIES):
         # What a pointer names and is not there may have been replaced meanwhile; if it is not, a list tells what is.
         state = await look(session, label, verify=verify, at_least=at_least, listed=tried is not None)
@@ -109,7 +110,7 @@ async def _restore_latest(
         if decision.follow is None:
             tell(decision)
             raise SnapshotNotFound(f"no snapshot for label {label!r}")
-        tried = decision.follow
+        tried, same = decision.follow, decision.follow == tried
         try:
             loaded = await load(
                 session, label, tried, verify=verify, entry=decision.entry(tried), proven=decision.proven
@@ -126,6 +127,8 @@ async def _restore_latest(
         session.rests_on(label, tried)
         info = replace(loaded.manifest.info, head=decision.head, pinned=_is_pinned(state, tried))
         return Restored(info, loaded.documents, "; ".join(map(message_of, decision.warnings)) or None)
+    if not same:
+        raise VaultError(f"label {label!r} changes too fast to be read, try again")
     raise SnapshotCorrupt(f"the latest snapshot {tried} of label {label!r} is not there: there was one, and it is gone")
 
 
@@ -236,7 +239,7 @@ async def list_snapshots(session: Session, *, label: str | None) -> list[Snapsho
     listing = await session.vault.list("cmem." if wanted is None else f"cmem.{wanted}.")
     if not listing.complete:
         warn(f"the vault's list of {listing.prefix}* is cut: there may be more snapshots")
-    out: list[SnapshotInfo] = []
+    out, unread = list[SnapshotInfo](), list[VaultError]()
     for each, files in read_labels(listing).items():
         if not files.manifests:
             continue
@@ -246,6 +249,7 @@ async def list_snapshots(session: Session, *, label: str | None) -> list[Snapsho
             if wanted is not None or error.code not in UNREADABLE:
                 raise
             warn(f"label {each!r} is left out of the list: {error.message}")
+            unread.append(error)
             continue
         if decision.doubt is not None and message_of(decision.doubt) not in decision.broken.values():
             warn(decision.doubt.message, hint=decision.doubt.hint)
@@ -254,4 +258,6 @@ async def list_snapshots(session: Session, *, label: str | None) -> list[Snapsho
         for problem in decision.broken.values():
             warn(f"a snapshot of label {each!r} is left out of the list: {problem}")
         out += decision.listed
+    if unread and not out:
+        raise unread[0]  # nothing that was saved is no empty vault
     return sorted(out, key=lambda info: id_order(info.snapshot_id), reverse=True)

@@ -342,7 +342,7 @@ def test_what_status_suggests_is_pasted_into_a_shell(cli, tmp_path, name):
     program = tmp_path / "bin" / "colony-memory"
     program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m colony_memory "$@"\n')
     program.chmod(0o700)
-    vault = LocalVault(tmp_path / name)
+    vault = LocalVault(tmp_path / name, create=True)
     memory = ColonyMemory(backend=vault)
     kept, lost = (memory.backup({"MEMORY.md": text}, label="work") for text in ("one", "two"))
     (vault.path / f"cmem.work.{lost.snapshot_id}.p0.json").unlink()

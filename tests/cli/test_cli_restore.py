@@ -21,12 +21,7 @@ from cli_runs import NOON, POSIX, damage, save, tree
 
 from colony_memory import ColonyMemory
 from colony_memory.capture import Written
-from colony_memory.cli import chosen, errors, interrupts, restored
-from colony_memory.exceptions import (
-    ColonyMemoryError,
-    SnapshotCorrupt,
-)
-from colony_memory.vaults.memory import MemoryVault
+from colony_memory.cli import interrupts, restored
 
 environment, folder, vault, cli, refused = (
     cli_runs.environment,
@@ -153,27 +148,6 @@ def test_fallback_from_a_certain_snapshot(cli, vault, tmp_path):
     assert json.loads(said)["snapshot"]["snapshot_id"] == first.snapshot_id
 
 
-def test_a_snapshot_that_is_not_listed_counts_as_the_oldest(cli, vault, tmp_path, monkeypatch):
-    damage(vault, save(vault, {"a.md": "x"}, at=NOON))
-    monkeypatch.setattr(ColonyMemory, "restore", restore_of_elsewhere)
-    file = tmp_path / "out" / "a.md"
-    file.parent.mkdir()
-    file.write_text("old")
-    os.utime(file, (0, 0))
-    assert cli("restore", "--fallback", tmp_path / "out")[0] == 1
-    assert file.read_text() == "old"
-    code, said, _ = cli("restore", "--fallback", "--force", tmp_path / "out")
-    assert (code, said.splitlines()[1]) == (0, "restored a snapshot that the vault does not list")
-    code, said, _ = cli("restore", "--fallback", "--json", tmp_path / "out")
-    assert json.loads(said)["snapshot"] is None
-
-
-def restore_of_elsewhere(self, *, fallback=False, **_):
-    if not fallback:
-        raise SnapshotCorrupt("damaged")
-    return {"a.md": "elsewhere"}
-
-
 def test_only_takes_globs_for_text_bytes_and_folders(cli, vault, folder, tmp_path):
     (folder / "run.sh").write_text("#!/bin/sh\n")
     (folder / "run.sh").chmod(0o755)
@@ -196,41 +170,7 @@ def test_a_lost_pointer_is_worked_around_with_one_warning(cli, vault, tmp_path):
     code, _, err = cli("restore", tmp_path / "out", "--quiet")
     assert code == 0
     (line,) = err.splitlines()
-    assert line.startswith("warning: the newest whole snapshot of label 'default' is ")
-
-
-class Racing:
-    """A client beside which another one saves, keeping one snapshot, whenever the latest was looked up."""
-
-    def __init__(self, rounds):
-        self.vault = MemoryVault()
-        self.rounds = rounds
-        self.restore = ColonyMemory(backend=self.vault).restore
-        self.save()
-
-    def save(self):
-        memory = ColonyMemory(backend=self.vault)
-        memory.backup({"a.md": f"{self.rounds} to go"})
-        memory.prune(label="default", keep=1)
-
-    def latest(self, *, label):
-        info = ColonyMemory(backend=self.vault).latest(label=label)
-        if self.rounds:
-            self.rounds -= 1
-            self.save()
-        return info
-
-
-def test_a_snapshot_that_was_replaced_meanwhile_is_looked_up_again():
-    found = chosen.fetch(Racing(2), label="default", snapshot_id=None, fallback=False)
-    assert found.documents == {"a.md": "0 to go"}
-    assert found.info.byte_size == len('{"a.md":"0 to go"}')
-
-
-def test_a_label_that_never_holds_still_is_not_reported_as_empty():
-    with pytest.raises(ColonyMemoryError, match="try again") as caught:
-        chosen.fetch(Racing(9), label="default", snapshot_id=None, fallback=False)
-    assert errors.exit_code(caught.value) == 1
+    assert line.startswith("warning: taking the newest whole snapshot ")
 
 
 def test_the_newest_of_a_time_is_restored(cli, refused, vault, tmp_path, monkeypatch):

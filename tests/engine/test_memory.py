@@ -569,6 +569,37 @@ def test_a_backup_over_an_older_snapshot_of_another_writer(open_memory, vault):
     assert mem.restore() == {"n": "mine"}
 
 
+class Restless:
+    """Another client that saves, keeping one snapshot, whenever a manifest is about to be read."""
+
+    def __init__(self, vault, rounds):
+        self.vault, self.rounds = vault, rounds
+        self.save()
+
+    def save(self):
+        memory = ColonyMemory(backend=self.vault)
+        memory.backup({"n": f"{self.rounds} to go"})
+        memory.prune(label="default", keep=1)
+
+    def __call__(self):
+        if self.rounds:
+            self.rounds -= 1
+            self.save()
+
+
+def test_what_was_replaced_meanwhile_is_looked_up_again(open_memory, vault):
+    faulty = FaultyVault(vault)
+    faulty.hook("get", Restless(vault, 2), match=".manifest.", times=None)
+    assert open_memory(faulty).restore() == {"n": "0 to go"}
+
+
+def test_a_label_that_never_holds_still_is_not_reported_as_empty(open_memory, vault):
+    faulty = FaultyVault(vault)
+    faulty.hook("get", Restless(vault, 99), match=".manifest.", times=None)
+    with pytest.raises(VaultError, match="try again"):
+        open_memory(faulty).restore(default={})
+
+
 def test_a_prune_in_between_is_no_conflict(open_memory, vault):
     faulty = FaultyVault(vault)
     mem, other = open_memory(faulty), ColonyMemory(backend=vault)
