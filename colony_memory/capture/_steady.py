@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from colony_memory.capture._patience import Deadline
 
 TRIES = 3
@@ -84,9 +86,9 @@ class Proof:
     def holds(self, descriptor: int, deadline: Deadline) -> bool:
         """Whether the file still begins with these bytes."""
         digest = hashlib.blake2b()
-        for start in range(0, self.length, _STEP):
+        for start, end in _other_steps(self.length):
             deadline.check()
-            digest.update(_read_fully(descriptor, min(_STEP, self.length - start), start))
+            digest.update(_read_fully(descriptor, end - start, start))
         return digest.digest() == self.digest
 
 
@@ -147,13 +149,21 @@ def read_start(descriptor: int, size: int) -> bytes:
 
 
 def still_holds(descriptor: int, data: bytes | bytearray, *, deadline: Deadline) -> bool:
-    """Whether a file still begins with these bytes. It is read from the end, so that two halves do not fit twice."""
-    for start in reversed(range(0, len(data), _STEP)):
+    """Whether a file still begins with these bytes."""
+    for start, end in _other_steps(len(data)):
         deadline.check()
-        expected = data[start : start + _STEP]
+        expected = data[start:end]
         if _read_fully(descriptor, len(expected), start) != expected:
             return False
     return True
+
+
+def _other_steps(length: int) -> Iterator[tuple[int, int]]:
+    """Where the second reading begins and ends each step: elsewhere than the first, whose seams could fit twice."""
+    start, end = 0, _STEP // 3
+    while start < length:
+        yield start, min(end, length)
+        start, end = end, end + _STEP
 
 
 def _read_fully(descriptor: int, size: int, position: int) -> bytes:
