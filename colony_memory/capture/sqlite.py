@@ -35,7 +35,7 @@ LOG, JOURNAL, INDEX = "-wal", "-journal", "-shm"
 COMPANIONS = (JOURNAL, INDEX, LOG)
 
 _WAIT = 5.0  # seconds for another program's lock to go, or for the files to hold still
-_PAUSE = 0.05
+_PAUSE = 0.002  # short: a busy writer lets go of its lock for moments only
 _HEADER_SIZE = 100
 _SMALLEST_PAGE, _LARGEST_PAGE = 512, 65536
 _JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
@@ -173,8 +173,7 @@ def _read_together(place: Place, name: str, *, limit: int, deadline: Deadline) -
     while True:
         tries += 1
         try:
-            with place.file(name) as (descriptor, _), _lock(descriptor):
-                return _read_once(place, name, descriptor, limit=limit, deadline=deadline)
+            return _read_locked(place, name, limit=limit, deadline=deadline)
         except Locked as locked:
             if time.monotonic() > end:
                 raise DatabaseLocked(f"locked by another program for {_WAIT:g} seconds") from locked
@@ -183,6 +182,19 @@ def _read_together(place: Place, name: str, *, limit: int, deadline: Deadline) -
                 raise DatabaseLocked(f"changed while it was read, {tries} times in a row") from unsteady
         deadline.check()
         time.sleep(_PAUSE)
+
+
+def _read_locked(place: Place, name: str, *, limit: int, deadline: Deadline) -> _Files:
+    with place.file(name) as (descriptor, _):
+        try:
+            with _lock(descriptor):
+                return _read_once(place, name, descriptor, limit=limit, deadline=deadline)
+        except Locked:
+            # Where the writer's journal is on disk, it takes back all that the writer has done.
+            files = _read_once(place, name, descriptor, limit=limit, deadline=deadline)
+            if files.has_journal:
+                return files
+            raise
 
 
 def _lock(descriptor: int) -> AbstractContextManager[None]:
