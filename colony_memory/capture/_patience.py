@@ -48,7 +48,7 @@ class Deadline:
             TookTooLong: Time is up, or nobody waits any more.
         """
         if self._called_off or time.monotonic() > self._end:
-            raise TookTooLong(f"not read within {self.seconds:g} seconds")
+            raise TookTooLong(f"not read within {round(self.seconds, 2):g} seconds")
 
     def call_off(self) -> None:
         """Nobody waits any more."""
@@ -96,7 +96,7 @@ class Patience:
             if not call.ended.wait(seconds):
                 self.close()
                 # What works in steps ends by itself now, and tidies up.
-                raise TookTooLong(f"not read within {seconds:g} seconds")
+                raise TookTooLong(f"not read within {round(seconds, 2):g} seconds")
         except BaseException:
             call.deadline.call_off()
             call.ended.wait(_SECONDS_TO_TIDY_UP)

@@ -42,7 +42,7 @@ class _Token:
     Attributes:
         takes: The bytes that it takes.
         repeats: Whether it takes any number of them.
-        skips: Whether it and the next step may be passed over.
+        skips: Whether it and the next two steps may be passed over, before they have taken anything.
     """
 
     takes: frozenset[int]
@@ -99,7 +99,7 @@ class Wildcard:
 def _reach(states: int, repeats: int, skips: int) -> int:
     """These states, and those that nothing has to be taken for."""
     while True:
-        more = states | (states & repeats) << 1 | (states & skips) << 2
+        more = states | (states & repeats) << 1 | (states & skips) << 3
         if more == states:
             return states
         states = more
@@ -125,15 +125,17 @@ def _tokens(pattern: bytes) -> Iterator[_Token]:
         byte = pattern[place : place + 1]
         if byte == b"*":
             end = place + len(pattern) - place - len(pattern[place:].lstrip(b"*"))
-            token, place = _stars(pattern, place, end)
-            if token.skips:
+            after, means_directories = pattern[end : end + 1], _means_directories(pattern, place, end)
+            place = end
+            if means_directories and after == b"/":
                 place += 1
                 if not in_any_directory:
-                    yield token
+                    yield _Token(frozenset(), repeats=True, skips=True)
+                    yield _Token(_ANY, repeats=True)
                     yield _Token(_SLASH)
                 in_any_directory = True
                 continue
-            yield token
+            yield _Token(_ANY if means_directories else _NO_SLASH, repeats=True)
         elif byte == b"[":
             takes, place = _bracket(pattern, place + 1)
             yield _Token(takes)
@@ -149,14 +151,13 @@ def _tokens(pattern: bytes) -> Iterator[_Token]:
         in_any_directory = False
 
 
-def _stars(pattern: bytes, start: int, end: int) -> tuple[_Token, int]:
-    after = pattern[end : end + 2]
-    # Several stars mean directories where they stand alone between slashes; the start counts as one, also where
-    # there were plain characters before it.
-    alone = (start == 0 or pattern[start - 1 : start] == b"/") and (not after or after[:1] == b"/" or after == b"\\/")
-    if end - start == 1 or not alone:
-        return _Token(_NO_SLASH, repeats=True), end
-    return _Token(_ANY, repeats=True, skips=after[:1] == b"/"), end
+def _means_directories(pattern: bytes, start: int, end: int) -> bool:
+    """Whether stars stand alone between slashes, and are more than one.
+
+    The start counts as a slash, also where there were plain characters before it.
+    """
+    before, after = pattern[start - 1 : start], pattern[end : end + 2]
+    return end - start > 1 and (not before or before == b"/") and (after[:1] in (b"", b"/") or after == b"\\/")
 
 
 def _bracket(pattern: bytes, place: int) -> tuple[frozenset[int], int]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from capture_trees import PNG, files, make, posix
 
-from colony_memory.capture import LeftOut, _sources, read_folder, read_paths, write_folder
+from colony_memory.capture import _sources, read_folder, read_paths, write_folder
 from colony_memory.capture._metadata import METADATA_NAME, split_documents
 
 
@@ -91,7 +91,9 @@ def test_links_count_by_the_name_that_was_given(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"loop' cannot be read: "):
         read_paths([tmp_path / "loop"])
     (tmp_path / "real/loop").symlink_to(".")
-    assert read_folder(tmp_path / "real").left_out == (LeftOut("loop", "symbolic link, not followed"),)
+    capture = read_folder(tmp_path / "real")
+    assert capture.left_out == ()
+    assert json.loads(capture.documents[METADATA_NAME])["links"] == {"loop": "."}
 
 
 @posix
@@ -113,12 +115,12 @@ def test_what_is_left_out_is_named_as_it_would_be_saved(tmp_path: Path) -> None:
 def test_progress_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     src = make(tmp_path / "src", {"a.md": "\u00e9".encode(), "b.png": PNG, "c/d": b"123"})
     seen: list[tuple[int, int, str]] = []
-    monkeypatch.setattr("colony_memory.capture._walk._SECONDS_BETWEEN_REPORTS", 0)
+    monkeypatch.setattr("colony_memory.capture._reading._SECONDS_BETWEEN_REPORTS", 0)
     read_folder(src, on_progress=lambda *told: seen.append(told))
     total = 5 + len(PNG)
     assert seen == [(1, 2, "a.md"), (2, total - 3, "b.png"), (3, total, "c/d"), (3, total, "c/d")]
     seen.clear()
-    monkeypatch.setattr("colony_memory.capture._walk._SECONDS_BETWEEN_REPORTS", 3600)
+    monkeypatch.setattr("colony_memory.capture._reading._SECONDS_BETWEEN_REPORTS", 3600)
     read_paths([src, tmp_path / "src/a.md"], on_progress=lambda *told: seen.append(told))
     assert seen[-1] == (4, total + 2, "a.md")
     assert len(seen) <= 2
