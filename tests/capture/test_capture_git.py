@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from capture_trees import fail_for, files, make, names, posix, tree
@@ -10,6 +12,9 @@ from capture_trees import fail_for, files, make, names, posix, tree
 from colony_memory.capture import LeftOut, Note, git, read_folder, read_paths, write_folder
 from colony_memory.capture._metadata import split_documents
 from colony_memory.exceptions import ColonyMemoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="needs git")
 
@@ -117,9 +122,110 @@ def test_a_detached_head_is_in_the_bundle(repository: Path, tmp_path: Path) -> N
 
 
 def test_a_worktree_leads_to_its_repository(repository: Path, tmp_path: Path) -> None:
-    run(repository, "worktree", "add", "-q", str(tmp_path / "tree"), "idea")
-    assert [note.name for note in read_folder(tmp_path / "tree").notes] == [".git"]
-    assert ".git.bundle" in split_documents(read_folder(tmp_path / "tree", git=True).documents)[0]
+    run(repository, "worktree", "add", "-q", str(repository.parent / "tree"), "idea")
+    assert [note.name for note in read_folder(repository.parent).notes] == ["repo/.git", "tree/.git"]
+    both = split_documents(read_folder(repository.parent, git=True).documents)[0]
+    assert {"repo/.git.bundle", "tree/.git.bundle"} <= set(both)
+    # From the worktree alone, the repository is outside of the folder.
+    capture = read_folder(repository.parent / "tree", git=True)
+    assert set(capture.documents) == {"plan.md"}
+    ((name, reason),) = ((each.name, each.reason) for each in capture.left_out)
+    assert name == ".git"
+    assert reason.startswith("leads out of the folder, to '")
+
+
+def gitdir_leads_out(folder: Path, private: Path) -> None:
+    (folder / ".git").write_text(f"gitdir: {private / '.git'}\n")
+
+
+def commondir_leads_out(folder: Path, private: Path) -> None:
+    run(folder, "init", "-q")
+    (folder / ".git/commondir").write_text(f"{private / '.git'}\n")
+
+
+def alternates_lead_out(folder: Path, private: Path) -> None:
+    run(folder, "init", "-q")
+    (folder / ".git/objects/info/alternates").write_text(f"{private / '.git/objects'}\n")
+    (folder / ".git/refs/heads/main").write_text(run(private, "rev-parse", "HEAD"))
+
+
+def a_link_leads_out(folder: Path, private: Path) -> None:
+    run(folder, "init", "-q")
+    shutil.rmtree(folder / ".git/refs")
+    (folder / ".git/refs").symlink_to(private / ".git/refs")
+
+
+def a_link_to_objects_leads_out(folder: Path, private: Path) -> None:
+    run(folder, "init", "-q")
+    (folder / ".git/objects/pack/x.pack").symlink_to(private / ".git/HEAD")
+
+
+def a_pipe_keeps_git_waiting(folder: Path, private: Path) -> None:
+    run(folder, "init", "-q")
+    os.mkfifo(folder / ".git/refs/heads/main")
+
+
+@posix
+@pytest.mark.parametrize(
+    ("plant", "why"),
+    [
+        (gitdir_leads_out, "leads out of the folder"),
+        (commondir_leads_out, "leads out of the folder"),
+        (alternates_lead_out, "borrows objects from another repository"),
+        (a_link_leads_out, "'refs' in it is not a plain file"),
+        (a_link_to_objects_leads_out, "is not a plain file"),
+        (a_pipe_keeps_git_waiting, "'refs/heads/main' in it is not a plain file"),
+    ],
+)
+def test_a_strangers_repository_brings_nothing_of_the_users(
+    repository: Path, tmp_path: Path, plant: Callable[[Path, Path], None], why: str
+) -> None:
+    folder = make(tmp_path / "stranger", {"README.md": b"hi"})
+    plant(folder, repository)
+    capture = read_folder(folder, git=True)
+    assert set(capture.documents) == {"README.md"}
+    ((name, reason),) = ((each.name, each.reason) for each in capture.left_out)
+    assert name == ".git"
+    assert why in reason
+
+
+@posix
+def test_a_strangers_repository_runs_nothing(tmp_path: Path) -> None:
+    folder = make(tmp_path / "stranger", {"README.md": b"hi"})
+    run(folder, "init", "-q")
+    run(folder, "add", ".")
+    run(folder, "commit", "-qm", "first")
+    ran = tmp_path / "ran"
+    program = make(tmp_path, {"program": f"#!/bin/sh\ntouch {ran}\n".encode()}) / "program"
+    program.chmod(0o755)
+    for key in ("core.fsmonitor", "core.alternateRefsCommand", "core.sshCommand", "core.pager", "core.editor",
+                "pager.rev-list", "pager.bundle", "uploadpack.packObjectsHook", "gc.recentObjectsHook", "diff.external",
+                "core.askPass", "credential.helper", "core.gitProxy", "alias.bundle", "alias.rev-list"):  # fmt: skip
+        run(folder, "config", key, str(program))
+    for hook in ("post-index-change", "reference-transaction", "pre-auto-gc", "post-checkout"):
+        (folder / ".git/hooks" / hook).write_bytes(program.read_bytes())
+        (folder / ".git/hooks" / hook).chmod(0o755)
+    ran.unlink(missing_ok=True)  # git itself has run what it was told to when the rest was set
+    assert ".git.bundle" in split_documents(read_folder(folder, git=True).documents)[0]
+    assert not ran.exists()
+
+
+def test_a_bundle_that_a_snapshot_cannot_hold_is_left_out(repository: Path) -> None:
+    capture = read_folder(repository, git=True, max_bytes=500)
+    assert set(capture.documents) == {"plan.md"}
+    assert "more than a snapshot has room for" in capture.left_out[0].reason
+
+
+@pytest.mark.parametrize(
+    "bundle",
+    [b"", b"text", b"# v2 git bundle\n", b"# v2 git bundle\n--all\n\n", b"# v2 git bundle\n--output=/x HEAD\n\nPACK"],
+)
+def test_what_is_only_called_a_bundle_is_not_replaced(repository: Path, bundle: bytes) -> None:
+    make(repository, {".git.bundle": bundle})
+    capture = read_folder(repository, git=True)
+    content = split_documents(capture.documents)[0][".git.bundle"]
+    assert (content.encode() if isinstance(content, str) else content) == bundle
+    assert "is another" in capture.left_out[0].reason
 
 
 def test_a_shallow_clone_is_left_out(repository: Path, tmp_path: Path) -> None:
@@ -180,7 +286,7 @@ def test_a_link_called_git_is_not_followed(repository: Path) -> None:
     (repository / ".git").rename(repository / "elsewhere")
     (repository / ".git").symlink_to("elsewhere")
     capture = read_folder(repository, git=True)
-    assert capture.left_out == (LeftOut(".git", "symbolic link, not followed"),)
+    assert capture.left_out == (LeftOut(".git", "a link in the place of a git repository, which is not followed"),)
     assert "elsewhere/HEAD" in capture.documents
 
 
@@ -194,7 +300,6 @@ def test_names_of_several_paths_go_before_it(repository: Path) -> None:
 
 
 def test_an_excluded_repository_is_excluded(repository: Path) -> None:
-    pytest.importorskip("pathspec")
     make(repository, {".cmemignore": b".git\n"})
     capture = read_folder(repository, git=True)
     assert set(capture.documents) == {".cmemignore", "plan.md"}

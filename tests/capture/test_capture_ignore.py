@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import random
-import re
 import shutil
 import sqlite3
 import subprocess
@@ -80,7 +78,7 @@ CASES = {
     "a byte order mark": (b"\xef\xbb\xbf*.md\n", {}),
     "not UTF-8": (b"caf\xe9*\n", {}),
     "classes": (b"[[:alpha:]].md\n[[:punct:]]x\n", {}),
-    "bytes and not characters": ("?.txt\n".encode(), {"\u00e9.txt": b"", "e.txt": b""}),
+    "bytes and not characters": (b"?.txt\n", {"\u00e9.txt": b"", "e.txt": b""}),
     "several slashes": (b"a//\n/b//\n", {}),
     "stars after plain characters": (b"a**/x\nc**/y.log\n", {}),
 }

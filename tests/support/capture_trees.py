@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
 import sys
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
@@ -78,3 +79,19 @@ def count_calls(monkeypatch: pytest.MonkeyPatch, owner: object, function: str) -
 
     monkeypatch.setattr(owner, function, counting)
     return calls
+
+
+_CRASH = """
+import os, sqlite3, sys
+database = sqlite3.connect(sys.argv[1], isolation_level=None)
+database.execute("PRAGMA journal_mode=WAL").fetchall()
+database.execute("PRAGMA wal_autocheckpoint=0").fetchall()
+database.execute("CREATE TABLE t(x)")
+database.executemany("INSERT INTO t VALUES (?)", [("x" * 900,)] * int(sys.argv[2]))
+os._exit(0)
+"""
+
+
+def crash_log(path: Path, *, rows: int) -> None:
+    """A database whose content stands in its write-ahead log, as a crash leaves it."""
+    subprocess.run([sys.executable, "-c", _CRASH, str(path), str(rows)], check=True)
