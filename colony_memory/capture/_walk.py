@@ -214,7 +214,8 @@ class _Walk:
                 self.tree.ignored.append(self.prefix + shown)
                 if own in listing.open_databases:  # what is beside it holds the same
                     for part in [own + suffix for suffix in COMPANIONS]:
-                        if part in entries and stat.S_ISREG(entries.pop(part).st_mode):
+                        if part in entries and stat.S_ISREG(entries[part].st_mode):
+                            del entries[part]
                             self.tree.ignored.append(f"{self.prefix}{below}{part}")
             elif own == GIT_NAME and listing.repository:
                 self.tree.repositories.append(Entry(self.root, inside, own, self.prefix + name))

@@ -16,7 +16,7 @@ from capture_trees import PNG, crash_log, make, posix
 from colony_memory import ColonyMemory
 from colony_memory.capture import LeftOut, _reading, _walk, read_folder, read_paths, write_folder
 from colony_memory.capture._metadata import METADATA_NAME, split_documents
-from colony_memory.vaults import MemoryVault
+from colony_memory.vaults.memory import MemoryVault
 
 if TYPE_CHECKING:
     from pathlib import Path
