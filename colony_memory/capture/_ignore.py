@@ -13,7 +13,7 @@ from colony_memory.capture._wildmatch import Wildcard, read_pattern
 from colony_memory.exceptions import ColonyMemoryError
 
 IGNORE_NAME = ".cmemignore"
-LARGEST = 1 << 20  # bytes of a file of rules
+LARGEST = 1 << 16  # bytes of a file of rules: each name is held against each rule
 
 _LONGEST = 4096  # bytes of a rule: no path is longer
 

@@ -24,6 +24,7 @@ if sys.platform != "win32":
 
 _PENDING = 0x40000000
 _SHARED, _SHARED_SIZE = _PENDING + 2, 510
+_OF_OPEN_FILES = sys.platform == "linux"
 _TAKEN = frozenset({errno.EACCES, errno.EAGAIN})
 
 
@@ -60,40 +61,29 @@ def shared_lock(descriptor: int) -> Iterator[None]:
             _unset(descriptor, _SHARED, _SHARED_SIZE)
 
 
-if sys.platform == "linux":
+def _may_lock(descriptor: int) -> bool:
+    if sys.platform == "win32":
+        return False
+    status = os.fstat(descriptor)
+    return _OF_OPEN_FILES or not is_open_elsewhere((status.st_dev, status.st_ino))
 
-    def _may_lock(_: int) -> bool:
-        return True
 
-    def _call(descriptor: int, kind: int, start: int, length: int) -> None:
+if sys.platform != "win32":  # pragma: no branch - chosen by the platform
+
+    def _set(descriptor: int, start: int, length: int) -> None:
+        if _OF_OPEN_FILES:
+            _call(descriptor, fcntl.F_RDLCK, start, length)
+        else:
+            fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB, length, start)
+
+    def _unset(descriptor: int, start: int, length: int) -> None:
+        if _OF_OPEN_FILES:
+            _call(descriptor, fcntl.F_UNLCK, start, length)
+        else:
+            fcntl.lockf(descriptor, fcntl.LOCK_UN, length, start)
+
+
+def _call(descriptor: int, kind: int, start: int, length: int) -> None:
+    if sys.platform == "linux":  # pragma: no branch - chosen by the platform
         # struct flock: type, whence, start, length, process (none).
         fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, struct.pack("@hhqqi4x", kind, os.SEEK_SET, start, length, 0))
-
-    def _set(descriptor: int, start: int, length: int) -> None:
-        _call(descriptor, fcntl.F_RDLCK, start, length)
-
-    def _unset(descriptor: int, start: int, length: int) -> None:
-        _call(descriptor, fcntl.F_UNLCK, start, length)
-
-elif sys.platform != "win32":  # pragma: no cover - chosen by the platform
-
-    def _may_lock(descriptor: int) -> bool:
-        status = os.fstat(descriptor)
-        return not is_open_elsewhere((status.st_dev, status.st_ino))
-
-    def _set(descriptor: int, start: int, length: int) -> None:
-        fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB, length, start)
-
-    def _unset(descriptor: int, start: int, length: int) -> None:
-        fcntl.lockf(descriptor, fcntl.LOCK_UN, length, start)
-
-else:  # pragma: no cover - chosen by the platform
-
-    def _may_lock(_: int) -> bool:
-        return False
-
-    def _set(descriptor: int, start: int, length: int) -> None:
-        raise NotImplementedError
-
-    def _unset(descriptor: int, start: int, length: int) -> None:
-        raise NotImplementedError

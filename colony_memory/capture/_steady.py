@@ -39,7 +39,7 @@ class TooLarge(Exception):
     """
 
     def __init__(self, size: int) -> None:
-        super().__init__(f"{size} bytes")
+        super().__init__(f"too large, {size} bytes")
         self.size = size
 
 

@@ -14,7 +14,7 @@ def view_files(documents: Mapping[str, str]) -> dict[str, str]:
     """Each file under its name with its content, bytes that are no text one character each.
 
     An empty directory is a name that ends with ``/``; that a file is executable is a name of its own, ``run.sh
-    (executable)``.
+    (executable)``, and so is a link with what it says, ``today.md (link)``.
 
     Raises:
         SnapshotCorrupt: The document that describes the folder is malformed.
@@ -23,4 +23,5 @@ def view_files(documents: Mapping[str, str]) -> dict[str, str]:
     view = {name: data if isinstance(data, str) else data.decode("latin-1") for name, data in files.items()}
     view.update(dict.fromkeys((f"{name}/" for name in metadata.empty_dirs), ""))
     view.update(dict.fromkeys((f"{name} (executable)" for name in metadata.executable), ""))
+    view.update({f"{name} (link)": target for name, target in metadata.links.items()})
     return view

@@ -76,7 +76,9 @@ def make_bundle(repository: Path, *, within: Path, limit: int) -> bytes | None:
         raise NotBundled("a shallow clone, which no bundle can hold: run 'git fetch --unshallow' in it")
     if not _run(repository, "rev-list", "--all", "--max-count=1"):
         return None
-    return _run(repository, "bundle", "create", "--quiet", "-", "--all")
+    bundle = _run(repository, "bundle", "create", "--quiet", "-", "--all")
+    _require_alone(repository, within, limit)  # git has followed what was there meanwhile
+    return bundle
 
 
 def holds_bundle(repository: Path, bundle: bytes) -> bool:

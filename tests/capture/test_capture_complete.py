@@ -14,7 +14,7 @@ from capture_faults import is_told
 from capture_trees import PNG, crash_log, make, posix
 
 from colony_memory import ColonyMemory
-from colony_memory.capture import LeftOut, _reading, _walk, read_folder, read_paths, write_folder
+from colony_memory.capture import LeftOut, _open, _reading, _walk, read_folder, read_paths, write_folder
 from colony_memory.capture._metadata import METADATA_NAME, split_documents
 from colony_memory.vaults.memory import MemoryVault
 
@@ -249,3 +249,27 @@ def test_nothing_is_both_saved_and_left_out(tmp_path: Path) -> None:
     capture = read_folder(tmp_path)
     assert set(split_documents(capture.documents)[0]) == {"a.md", "memory.db"}
     assert capture.left_out == ()
+
+
+@posix
+@pytest.mark.parametrize("by_descriptor", [True, False])
+def test_systems_without_directory_descriptors_are_read_by_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_descriptor: bool
+) -> None:
+    """As Windows is. What is there is the same, links and what is no directory included."""
+    monkeypatch.setattr(_open, "_BY_DESCRIPTOR", by_descriptor)
+    make(tmp_path / "src", {"a.md": b"a", "sub/deep/b.png": PNG, ".cmemignore": b"*.log\n", "x.log": b"x"})
+    crash_log(tmp_path / "src/memory.db", rows=3)
+    (tmp_path / "src/sub/link").symlink_to("deep")
+    (tmp_path / "src/out").symlink_to(tmp_path)
+    os.mkfifo(tmp_path / "src/pipe")
+    capture = read_folder(tmp_path / "src")
+    contents, metadata = split_documents(capture.documents)
+    assert set(contents) == {"a.md", "sub/deep/b.png", ".cmemignore", "memory.db"}
+    assert metadata.links == {"sub/link": "deep"}
+    assert [each.name for each in capture.left_out] == ["out", "pipe"]
+    for way in (("a.md",), ("sub", "link"), ("missing",)):
+        with pytest.raises(OSError), _open.open_place(tmp_path / "src", way):
+            raise AssertionError(way)
+    with pytest.raises(OSError), _open.open_place(tmp_path / "src/a.md"):
+        raise AssertionError

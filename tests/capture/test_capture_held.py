@@ -115,19 +115,38 @@ def test_where_descriptors_cannot_be_listed_they_are_tried(tmp_path: Path, monke
         assert not another_gets(TAKE, path)
 
 
-def test_a_shared_lock_is_taken_and_given_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("of_open_files", [True, False])
+def test_a_shared_lock_is_taken_and_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_open_files: bool
+) -> None:
+    if sys.platform != "linux" and of_open_files:
+        pytest.skip("needs locks of open files")
+    monkeypatch.setattr(_shared_lock, "_OF_OPEN_FILES", of_open_files)
     with closing(sqlite3.connect(tmp_path / "m.db", isolation_level=None)) as database:
         database.execute("CREATE TABLE t(x)")
     exclusive = BEGIN.replace("IMMEDIATE", "EXCLUSIVE")
-    descriptor = os.open(tmp_path / "m.db", os.O_RDONLY)
-    try:
+    status = (tmp_path / "m.db").stat()
+    with _held.held((status.st_dev, status.st_ino), lambda: os.open(tmp_path / "m.db", os.O_RDONLY)) as descriptor:
         with _shared_lock.shared_lock(descriptor):
             assert not another_gets(exclusive, tmp_path / "m.db")
-            with _shared_lock.shared_lock(descriptor):  # as any number of readers may
-                pass
         assert another_gets(exclusive, tmp_path / "m.db")
-    finally:
-        os.close(descriptor)
+    _held.settle()
+
+
+@pytest.mark.parametrize("of_open_files", [True, False])
+def test_no_lock_of_this_process_is_touched_by_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_open_files: bool
+) -> None:
+    if sys.platform != "linux" and of_open_files:
+        pytest.skip("needs locks of open files")
+    monkeypatch.setattr(_shared_lock, "_OF_OPEN_FILES", of_open_files)
+    with closing(sqlite3.connect(tmp_path / "m.db", isolation_level=None)) as database:
+        database.execute("CREATE TABLE t(x)")
+        database.execute("BEGIN IMMEDIATE")
+        assert read_folder(tmp_path).left_out == ()
+        assert not another_gets(BEGIN, tmp_path / "m.db")
+        database.execute("COMMIT")
+    assert another_gets(BEGIN, tmp_path / "m.db")
 
 
 def test_a_file_system_without_locks_is_read_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
