@@ -50,6 +50,10 @@ class Place:
         with os.scandir(self.path if self.descriptor is None else self.descriptor) as entries:
             return sorted(decode_name(entry.name) for entry in entries)
 
+    def own_status(self) -> os.stat_result:
+        """Of the directory itself."""
+        return self.path.lstat() if self.descriptor is None else os.fstat(self.descriptor)
+
     def status(self, name: str) -> os.stat_result:
         """What is there: a link itself, not what it leads to."""
         if self.descriptor is None:

@@ -128,6 +128,11 @@ class Found:
         for entry in self.tree.repositories:
             self.notes.append(Note(entry.name, "git repository, not saved unless git is asked for"))
 
+    def attributes(self) -> dict[str, os.stat_result]:
+        """What the system says of each file that was read, and of each directory, whose name ends with ``/``."""
+        files = {name: status for name, status in self.status.items() if name in self.contents}
+        return files | {f"{name}/": status for name, status in self.tree.directories.items()}
+
     def finish(self) -> None:
         """Report the end."""
         if self.on_progress is not None and self.contents:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from colony_memory.capture._metadata import split_documents
@@ -25,3 +26,13 @@ def view_files(documents: Mapping[str, str]) -> dict[str, str]:
     view.update(dict.fromkeys((f"{name} (executable)" for name in metadata.executable), ""))
     view.update({f"{name} (link)": target for name, target in metadata.links.items()})
     return view
+
+
+def differ_in_times_only(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    """Whether two memories are the same but for the times of change of their files, or the same altogether.
+
+    Raises:
+        SnapshotCorrupt: A document that describes a folder is malformed.
+    """
+    (files, metadata), (others, more) = split_documents(one), split_documents(other)
+    return files == others and replace(metadata, times={}) == replace(more, times={})

@@ -93,7 +93,7 @@ class Tree:
     Attributes:
         files: In the order in which they are to be read: a database before what is beside it.
         repositories: The ``.git`` of each.
-        directories: All but those where a walk began for all names.
+        directories: All but those where a walk began for all names, with what the system says of them.
         links: With what they say.
         left_out: What is not going to be read.
         ignored: What rules exclude.
@@ -101,7 +101,7 @@ class Tree:
 
     files: list[Entry] = field(default_factory=list)
     repositories: list[Entry] = field(default_factory=list)
-    directories: set[str] = field(default_factory=set)
+    directories: dict[str, os.stat_result] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
     left_out: list[LeftOut] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
@@ -109,8 +109,9 @@ class Tree:
 
 @dataclass(frozen=True)
 class _Listing:
-    """A directory as it was at one moment: name and status of what is in it, and what its links say."""
+    """A directory as it was at one moment: its status, name and status of what is in it, and what its links say."""
 
+    own: os.stat_result
     entries: dict[str, os.stat_result]
     links: dict[str, str]
     left_out: dict[str, str]
@@ -160,7 +161,7 @@ class _Walk:
                 self._leave(f"{directory}/" if inside else "./", _VAULT)
                 continue
             if inside or self.prefix:
-                self.tree.directories.add(f"{self.prefix}{directory}".rstrip("/"))
+                self.tree.directories[f"{self.prefix}{directory}".rstrip("/")] = listing.own
             if listing.rules is not None:
                 self.rules.add(directory, listing.rules, where=str(self.root / directory / IGNORE_NAME))
             pending += reversed(self._sort(inside, listing))
@@ -177,6 +178,7 @@ class _Walk:
             links = {name: place.read_link(name) for name, status in entries.items() if stat.S_ISLNK(status.st_mode)}
             open_ones = {name for name in entries if any(name + suffix in entries for suffix in COMPANIONS)}
             return _Listing(
+                place.own_status(),
                 entries,
                 links,
                 vanished,

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Capture", "LeftOut", "Note", "Written", "read_folder", "read_paths", "write_folder"]
 
+_BITS = 0o777  # what makes a program run as somebody else is not for a backup to bring back
 _CHOICES = ("stop", "warn", "mask", "allow")
 
 
@@ -65,6 +66,7 @@ def read_folder(
     git: bool = False,
     secrets: SecretsChoice = "warn",
     max_bytes: int = MAX_BYTES,
+    attributes: bool = False,
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> Capture:
     """Read every file under a directory.
@@ -81,6 +83,8 @@ def read_folder(
         secrets: What to do about likely secrets: ``"stop"`` raises, ``"warn"`` gives a ColonyMemoryWarning, ``"mask"``
             replaces them, ``"allow"`` does not look for any.
         max_bytes: Bytes that a snapshot may hold. Where there are more, the largest files are left out.
+        attributes: Record permission bits and times of change too. Documents then differ where nothing but a time
+            does; differ_in_times_only() tells.
         on_progress: Called with the number of files and of bytes read so far and the name of the last file, some ten
             times a second and at the end. What it raises ends the reading.
 
@@ -90,7 +94,9 @@ def read_folder(
         ColonyMemoryError: There are likely secrets that must stop the reading or that cannot be masked, or the rules
             of a ``.cmemignore`` cannot be kept.
     """
-    return _capture([require_directory(path)], git=git, secrets=secrets, max_bytes=max_bytes, on_progress=on_progress)
+    _require_choice(secrets)
+    found = _read([require_directory(path)], git=git, max_bytes=max_bytes, on_progress=on_progress)
+    return _capture(found, secrets=secrets, attributes=attributes)
 
 
 def read_paths(
@@ -99,6 +105,7 @@ def read_paths(
     git: bool = False,
     secrets: SecretsChoice = "warn",
     max_bytes: int = MAX_BYTES,
+    attributes: bool = False,
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> Capture:
     """Read files and directories into one set of documents.
@@ -112,6 +119,7 @@ def read_paths(
         git: As for read_folder().
         secrets: As for read_folder().
         max_bytes: As for read_folder().
+        attributes: As for read_folder().
         on_progress: As for read_folder().
 
     Raises:
@@ -121,19 +129,18 @@ def read_paths(
     """
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
-    return _capture(find_sources(paths), git=git, secrets=secrets, max_bytes=max_bytes, on_progress=on_progress)
+    _require_choice(secrets)
+    found = _read(find_sources(paths), git=git, max_bytes=max_bytes, on_progress=on_progress)
+    return _capture(found, secrets=secrets, attributes=attributes)
 
 
-def _capture(
+def _read(
     sources: list[Source],
     *,
     git: bool,
-    secrets: SecretsChoice,
     max_bytes: int,
     on_progress: Callable[[int, int, str], None] | None,
-) -> Capture:
-    if secrets not in _CHOICES:
-        raise ValueError(f"secrets must be one of {', '.join(map(repr, _CHOICES))}, not {secrets!r}")
+) -> Found:
     tree = Tree()
     found = Found(tree, max_bytes, on_progress)
     with patience() as patient:
@@ -147,17 +154,26 @@ def _capture(
     else:
         found.note_repositories()
     found.finish()
-    left_out = tuple(sorted(tree.left_out, key=lambda entry: entry.name))
+    tree.left_out.sort(key=lambda entry: entry.name)
     if not found.contents:
-        _refuse_nothing(sources, left_out)
+        _refuse_nothing(sources, tree.left_out)
+    return found
+
+
+def _capture(found: Found, *, secrets: SecretsChoice, attributes: bool) -> Capture:
     findings = () if secrets == "allow" else _judge_secrets(found, secrets)
     return Capture(
-        documents=_documents(found, findings if secrets == "mask" else ()),
-        left_out=left_out,
-        ignored=tuple(sorted(tree.ignored)),
+        documents=_documents(found, findings if secrets == "mask" else (), attributes=attributes),
+        left_out=tuple(found.tree.left_out),
+        ignored=tuple(sorted(found.tree.ignored)),
         notes=tuple(sorted(found.notes, key=lambda note: note.name)),
         secrets=findings,
     )
+
+
+def _require_choice(secrets: str) -> None:
+    if secrets not in _CHOICES:
+        raise ValueError(f"secrets must be one of {', '.join(map(repr, _CHOICES))}, not {secrets!r}")
 
 
 def _find(source: Source, tree: Tree, patient: Patience) -> None:
@@ -172,7 +188,7 @@ def _find(source: Source, tree: Tree, patient: Patience) -> None:
         tree.files.append(Entry(file.parent, (), decode_name(file.name), source.prefix, file.stat().st_size))
 
 
-def _refuse_nothing(sources: list[Source], left_out: tuple[LeftOut, ...]) -> None:
+def _refuse_nothing(sources: list[Source], left_out: list[LeftOut]) -> None:
     where = ", ".join(repr(str(source.path)) for source in sources) or "no path was given"
     why = f": {left_out[0].name!r} was left out ({left_out[0].reason})" if left_out else ""
     raise ValueError(f"{where}: nothing to back up{why}")
@@ -192,11 +208,15 @@ def _judge_secrets(found: Found, choice: str) -> tuple[SecretFinding, ...]:
     return findings
 
 
-def _documents(found: Found, masked: tuple[SecretFinding, ...]) -> dict[str, str]:
+def _documents(found: Found, masked: tuple[SecretFinding, ...], *, attributes: bool) -> dict[str, str]:
+    told = found.attributes() if attributes else {}
     others = Metadata(
         empty_dirs=tuple(_empty_directories(found)),
         executable=frozenset(_executable(found)),
         links=found.tree.links,
+        left_out={entry.name: entry.reason for entry in found.tree.left_out},
+        modes={name: stat.S_IMODE(status.st_mode) & _BITS for name, status in told.items()},
+        times={name: status.st_mtime_ns for name, status in told.items()},
         masked=tuple(sorted({finding.name for finding in masked})),
     )
     documents: dict[str, str] = {}

@@ -11,11 +11,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 from capture_faults import is_told
-from capture_trees import PNG, crash_log, make, posix
+from capture_trees import PNG, contents, crash_log, make, posix
 
 from colony_memory import ColonyMemory
-from colony_memory.capture import LeftOut, _open, _reading, _walk, read_folder, read_paths, write_folder
-from colony_memory.capture._metadata import METADATA_NAME, split_documents
+from colony_memory.capture import (
+    LeftOut,
+    _open,
+    _reading,
+    _walk,
+    differ_in_times_only,
+    read_folder,
+    read_paths,
+    write_folder,
+)
+from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, split_documents
+from colony_memory.capture._view import view_files
 from colony_memory.vaults.memory import MemoryVault
 
 if TYPE_CHECKING:
@@ -35,7 +45,7 @@ def test_a_file_that_no_snapshot_holds_is_named_before_any_memory_is_spent(tmp_p
         assert tracemalloc.get_traced_memory()[1] < 10_000_000
     finally:
         tracemalloc.stop()
-    assert capture.documents == {"a.md": "a"}
+    assert contents(capture) == {"a.md": "a"}
     assert capture.left_out == (
         LeftOut("debug.log", "1.1 TB, more than the 268.4 MB that a snapshot may hold; exclude what is not memory"),
     )
@@ -163,7 +173,7 @@ def test_a_vault_in_the_folder_is_left_out(tmp_path: Path) -> None:
     ((name, reason),) = ((each.name, each.reason) for each in capture.left_out)
     assert name == "vault/"
     assert reason.startswith("a vault: each backup would hold all the ones before")
-    assert capture.documents == {"MEMORY.md": "two years of notes"}
+    assert contents(capture) == {"MEMORY.md": "two years of notes"}
     with pytest.raises(ValueError, match=r"nothing to back up: '\./' was left out \(a vault"):
         read_folder(tmp_path / "vault")
 
@@ -173,7 +183,7 @@ def test_of_a_vault_among_other_files_its_files_are_left_out(tmp_path: Path) -> 
         tmp_path, {"v/MEMORY.md": b"m", "v/cmem.default.latest.json": b"{}", "v/.cmem-vault.json": b"{}", "a.md": b"a"}
     )
     capture = read_folder(tmp_path)
-    assert set(capture.documents) == {"a.md", "v/MEMORY.md"}
+    assert set(contents(capture)) == {"a.md", "v/MEMORY.md"}
     assert [each.name for each in capture.left_out] == ["v/cmem.*.json"]
     make(tmp_path, {"w/.cmem-vault.json": b"{}", "w/.lock": b""})
     assert "w/" in reasons(tmp_path)
@@ -273,3 +283,38 @@ def test_systems_without_directory_descriptors_are_read_by_paths(
             raise AssertionError(way)
     with pytest.raises(OSError), _open.open_place(tmp_path / "src/a.md"):
         raise AssertionError
+
+
+def test_what_is_left_out_stands_in_the_documents_too(tmp_path: Path) -> None:
+    """So that a restore knows what it must not take for deleted."""
+    make(tmp_path, {"a.md": b"a", ".b.md.icloud": b"x"})
+    capture = read_folder(tmp_path)
+    _, metadata = split_documents(capture.documents)
+    assert metadata.left_out == {each.name: each.reason for each in capture.left_out}
+    assert list(metadata.left_out) == [".b.md.icloud"]
+
+
+@posix
+def test_permissions_and_times_are_recorded_where_they_are_asked_for(tmp_path: Path) -> None:
+    make(tmp_path, {"a.md": b"a", "sub/b.png": PNG})
+    (tmp_path / "a.md").chmod(0o4640)
+    (tmp_path / "sub").chmod(0o750)
+    os.utime(tmp_path / "a.md", ns=(1, 1_234_567_890_123_456_789))
+    before = read_folder(tmp_path, attributes=True).documents
+    _, metadata = split_documents(before)
+    assert (metadata.modes["a.md"], metadata.modes["sub/"]) == (0o640, 0o750)
+    assert set(metadata.modes) == set(metadata.times) == {"a.md", "sub/", "sub/b.png"}
+    assert metadata.times["a.md"] == 1_234_567_890_123_456_789
+    assert read_folder(tmp_path).documents == read_paths([tmp_path]).documents != before
+    os.utime(tmp_path / "a.md", ns=(2, 2))
+    after = read_folder(tmp_path, attributes=True).documents
+    assert before != after
+    assert differ_in_times_only(before, after)
+    (tmp_path / "a.md").chmod(0o600)
+    assert not differ_in_times_only(before, read_folder(tmp_path, attributes=True).documents)
+    assert not differ_in_times_only(before, {**before, "a.md": "other"})
+
+
+def test_links_are_seen_in_a_comparison() -> None:
+    documents = {METADATA_NAME: dump_metadata(Metadata(links={"today.md": "notes/monday.md"}))}
+    assert view_files(documents) == {"today.md (link)": "notes/monday.md"}

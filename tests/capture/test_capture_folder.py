@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from capture_faults import fail_at, is_told
-from capture_trees import LONG_AGO, PNG, files, linux, make, names, posix, tree
+from capture_trees import LONG_AGO, PNG, contents, files, linux, make, names, posix, tree
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -97,7 +97,7 @@ def test_links_and_special_files_are_named_and_not_followed(tmp_path: Path) -> N
         ("pipe", "named pipe"),
         ("sock", "socket"),
     ]
-    assert "secret" not in str(capture.documents)
+    assert "secret" not in contents(capture).values()
 
 
 @posix
@@ -191,7 +191,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
     fail_at(monkeypatch, "open", "sub", PermissionError(errno.EACCES, "Permission denied"))
     fail_at(monkeypatch, "stat", "odd.md", FileNotFoundError(errno.ENOENT, "No such file or directory"))
     capture = read_folder(src)
-    assert capture.documents == {"a.md": "a"}
+    assert contents(capture) == {"a.md": "a"}
     assert capture.left_out == (
         LeftOut("bad.md", "Input/output error"),
         LeftOut("closed.md", "not readable: permission denied"),
@@ -233,7 +233,7 @@ def test_a_file_that_becomes_something_else_is_not_read(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(os, "open", swapping)
     capture = read_folder(src)
-    assert capture.documents == {"a.md": "a"}
+    assert contents(capture) == {"a.md": "a"}
     assert [entry.name for entry in capture.left_out] == ["l.md", "p.md"]
     assert capture.left_out[1].reason == "no longer a file when it was read"
 
@@ -275,7 +275,7 @@ def test_what_gets_another_name_while_it_is_looked_at_is_found(tmp_path: Path, m
 
     monkeypatch.setattr(os, "stat", renaming)
     capture = read_folder(src)
-    assert capture.documents == {"a.md": "a", "0.md": "b"}
+    assert contents(capture) == {"a.md": "a", "0.md": "b"}
     assert capture.left_out == ()
 
 
@@ -296,15 +296,15 @@ else:
 
 components = components.filter(lambda name: name not in ("", ".", "..") and _filenames.name_problem(name) is None)
 paths = st.lists(components, min_size=1, max_size=3).map("/".join)
-contents = st.one_of(st.binary(max_size=40), st.text(max_size=20).map(str.encode))
+texts = st.one_of(st.binary(max_size=40), st.text(max_size=20).map(str.encode))
 
 
 @settings(max_examples=3 * settings().max_examples // 2, deadline=None)
 @given(
-    planned=st.dictionaries(paths, contents, min_size=1, max_size=6),
+    planned=st.dictionaries(paths, texts, min_size=1, max_size=6),
     directories=st.lists(paths, max_size=3),
     executable=st.sets(st.integers(0, 5)),
-    there=st.dictionaries(paths, contents, max_size=3),
+    there=st.dictionaries(paths, texts, max_size=3),
 )
 def test_any_folder_round_trips(
     planned: dict[str, bytes], directories: list[str], executable: set[int], there: dict[str, bytes]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from capture_trees import fail_for, files, make, names, posix, tree
+from capture_trees import contents, fail_for, files, make, names, posix, tree
 
 from colony_memory.capture import LeftOut, Note, git, read_folder, read_paths, write_folder
 from colony_memory.capture._metadata import split_documents
@@ -54,7 +54,7 @@ def bundle_of(folder: Path) -> bytes:
 
 def test_a_repository_is_not_saved_unless_asked_for(repository: Path) -> None:
     capture = read_folder(repository.parent)
-    assert capture.documents == {"MEMORY.md": "m", "repo/plan.md": "three\n"}
+    assert contents(capture) == {"MEMORY.md": "m", "repo/plan.md": "three\n"}
     assert capture.left_out == ()
     assert capture.notes == (Note("repo/.git", "git repository, not saved unless git is asked for"),)
     alone = read_folder(repository)
@@ -108,7 +108,7 @@ def test_a_repository_without_a_commit(tmp_path: Path) -> None:
     src = make(tmp_path / "src", {"a.md": b"a"})
     run(src, "init", "-q")
     capture = read_folder(src, git=True)
-    assert capture.documents == {"a.md": "a"}
+    assert contents(capture) == {"a.md": "a"}
     assert capture.notes == (Note(".git", "git repository without a commit: there is nothing to save"),)
     assert capture.left_out == ()
 
@@ -128,7 +128,7 @@ def test_a_worktree_leads_to_its_repository(repository: Path, tmp_path: Path) ->
     assert {"repo/.git.bundle", "tree/.git.bundle"} <= set(both)
     # From the worktree alone, the repository is outside of the folder.
     capture = read_folder(repository.parent / "tree", git=True)
-    assert set(capture.documents) == {"plan.md"}
+    assert set(contents(capture)) == {"plan.md"}
     ((name, reason),) = ((each.name, each.reason) for each in capture.left_out)
     assert name == ".git"
     assert reason.startswith("leads out of the folder, to '")
@@ -183,7 +183,7 @@ def test_a_strangers_repository_brings_nothing_of_the_users(
     folder = make(tmp_path / "stranger", {"README.md": b"hi"})
     plant(folder, repository)
     capture = read_folder(folder, git=True)
-    assert set(capture.documents) == {"README.md"}
+    assert set(contents(capture)) == {"README.md"}
     ((name, reason),) = ((each.name, each.reason) for each in capture.left_out)
     assert name == ".git"
     assert why in reason
@@ -212,7 +212,7 @@ def test_a_strangers_repository_runs_nothing(tmp_path: Path) -> None:
 
 def test_a_bundle_that_a_snapshot_cannot_hold_is_left_out(repository: Path) -> None:
     capture = read_folder(repository, git=True, max_bytes=500)
-    assert set(capture.documents) == {"plan.md"}
+    assert set(contents(capture)) == {"plan.md"}
     assert "more than a snapshot has room for" in capture.left_out[0].reason
 
 
@@ -231,7 +231,7 @@ def test_what_is_only_called_a_bundle_is_not_replaced(repository: Path, bundle: 
 def test_a_shallow_clone_is_left_out(repository: Path, tmp_path: Path) -> None:
     run(tmp_path, "clone", "-q", "--depth=1", repository.as_uri(), "shallow")
     capture = read_folder(tmp_path / "shallow", git=True)
-    assert set(capture.documents) == {"plan.md"}
+    assert set(contents(capture)) == {"plan.md"}
     ((name, reason),) = ((each.name, each.reason) for each in capture.left_out)
     assert name == ".git"
     assert "git fetch --unshallow" in reason
@@ -277,7 +277,7 @@ def test_what_is_only_called_git_is_saved_as_it_is(tmp_path: Path, monkeypatch: 
     fail_for(monkeypatch, Path, "open", "b/.git", PermissionError(13, "Permission denied"))
     for with_git in (False, True):
         capture = read_folder(src, git=with_git)
-        assert set(capture.documents) == {"a/.git/notes.md", "b/.git", "c/.git/HEAD", "d"}
+        assert set(contents(capture)) == {"a/.git/notes.md", "b/.git", "c/.git/HEAD", "d"}
         assert (capture.left_out, capture.notes) == ((), ())
 
 
@@ -302,7 +302,7 @@ def test_names_of_several_paths_go_before_it(repository: Path) -> None:
 def test_an_excluded_repository_is_excluded(repository: Path) -> None:
     make(repository, {".cmemignore": b".git\n"})
     capture = read_folder(repository, git=True)
-    assert set(capture.documents) == {".cmemignore", "plan.md"}
+    assert set(contents(capture)) == {".cmemignore", "plan.md"}
     assert (capture.ignored, capture.notes, capture.left_out) == ((".git/",), (), ())
 
 

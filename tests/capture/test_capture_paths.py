@@ -5,7 +5,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from capture_trees import PNG, files, make, posix
+from capture_trees import PNG, contents, files, make, posix
 
 from colony_memory.capture import _sources, read_folder, read_paths, write_folder
 from colony_memory.capture._metadata import METADATA_NAME, split_documents
@@ -100,7 +100,7 @@ def test_links_count_by_the_name_that_was_given(tmp_path: Path) -> None:
 def test_names_that_no_restore_would_take(tmp_path: Path) -> None:
     make(tmp_path, {"b\\c.md": b"x", "d\\e/x": b"x", "a.md": b"a"})
     capture = read_paths([tmp_path / "b\\c.md", tmp_path / "d\\e", tmp_path / "a.md"])
-    assert capture.documents == {"a.md": "a"}
+    assert contents(capture) == {"a.md": "a"}
     assert [entry.name for entry in capture.left_out] == ["b\\c.md", "d\\e/"]
     with pytest.raises(ValueError, match=r"nothing to back up: 'b\\\\c\.md' was left out .has a backslash"):
         read_paths([tmp_path / "b\\c.md"])

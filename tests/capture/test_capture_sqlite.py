@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from capture_trees import files, make, names, posix, tree
+from capture_trees import contents, files, make, names, posix, tree
 
 from colony_memory.capture import LeftOut, read_folder, read_paths, sqlite, write_folder
 from colony_memory.capture._metadata import split_documents
@@ -166,7 +166,7 @@ def test_a_database_that_stays_locked_is_left_out_whole(folder: Path, monkeypatc
     with held(folder / "memory.db", "BEGIN EXCLUSIVE", "INSERT INTO t VALUES ('uncommitted')"):
         assert "memory.db-journal" in names(folder)
         capture = read_folder(folder)
-    assert capture.documents == {"MEMORY.md": "m"}
+    assert contents(capture) == {"MEMORY.md": "m"}
     assert capture.left_out == (
         LeftOut("memory.db", "locked by another program for 0.2 seconds"),
         LeftOut("memory.db-journal", "a part of 'memory.db', which is left out"),
@@ -247,7 +247,7 @@ def test_files_that_never_hold_still_are_left_out(folder: Path, monkeypatch: pyt
     capture = read_folder(folder)
     assert [each.name for each in capture.left_out] == ["memory.db", "memory.db-journal", "memory.db-wal"]
     assert re.fullmatch(r"changed while it was read, \d+ times in a row", capture.left_out[0].reason)
-    assert set(capture.documents) == {"MEMORY.md"}
+    assert set(contents(capture)) == {"MEMORY.md"}
 
 
 def test_a_log_that_begins_while_an_idle_database_is_read(

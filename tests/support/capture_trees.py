@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from colony_memory.capture._metadata import METADATA_NAME
+from colony_memory.capture._metadata import METADATA_NAME, split_documents
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from colony_memory.capture import Capture
 
 posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX files")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs a file system that takes any bytes for a name")
@@ -95,3 +97,8 @@ os._exit(0)
 def crash_log(path: Path, *, rows: int) -> None:
     """A database whose content stands in its write-ahead log, as a crash leaves it."""
     subprocess.run([sys.executable, "-c", _CRASH, str(path), str(rows)], check=True)
+
+
+def contents(capture: Capture) -> dict[str, str | bytes]:
+    """Every file that was read, with its content."""
+    return split_documents(capture.documents)[0]
