@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from colony_memory.capture._contents import NotSaved, holds_database, read_contents, reason_of
 from colony_memory.capture._filenames import STAGING_PREFIX, name_problem
 from colony_memory.capture._ignore import IGNORE_NAME, IgnoreRules
-from colony_memory.capture._recover import recover_in
 from colony_memory.capture.git import BUNDLE_NAME, GIT_NAME, NotBundled, holds_bundle, is_repository, make_bundle
 from colony_memory.capture.sqlite import companions_of
 from colony_memory.exceptions import ColonyMemoryError
@@ -111,8 +110,6 @@ class Found:
             directory = pending.pop()
             try:
                 children = _list(root / directory)
-                if recover_in(root / directory, children):
-                    children = _list(root / directory)
             except OSError as error:
                 if not directory:
                     raise ValueError(f"{str(root)!r} cannot be read: {reason_of(error)}") from error
