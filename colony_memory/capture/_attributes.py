@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _REFUSED = {errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 _SHOWN = 3
 _HAS_OWNERS = hasattr(os, "fchown")
+_SETS_TIMES = os.utime in os.supports_fd
 _BITS = 0o777
 
 
@@ -58,7 +59,7 @@ class Attribution:
         if attributes.mode is not None and hasattr(os, "fchmod") and stat.S_IMODE(status.st_mode) != attributes.mode:
             mode = attributes.mode & _BITS
             self.attempt("permissions", name, lambda: os.fchmod(descriptor, mode))
-        if attributes.changed is not None and os.utime in os.supports_fd:
+        if attributes.changed is not None and _SETS_TIMES:
             times = (status.st_atime_ns, attributes.changed)
             self.attempt("time of change", name, lambda: os.utime(descriptor, ns=times))
         return os.fstat(descriptor)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from colony_memory.capture._directory import Directory, Reach, is_link
 from colony_memory.capture._in_use import is_in_use, own_databases
 from colony_memory.capture._stage import NewFile, encode_text, widened
+from colony_memory.capture._state import place_of_state
 from colony_memory.capture._surplus import find_surplus
 from colony_memory.capture.sqlite import COMPANIONS, HEADER, DatabaseDamaged, DatabaseLocked, copy_database, is_database
 from colony_memory.exceptions import ColonyMemoryError
@@ -27,8 +27,14 @@ _HEADER_SIZE = 16
 _LINK = "is a symbolic link, and nothing is written through links"
 
 
-def new_file(metadata: Metadata, name: str, content: str | bytes, there: os.stat_result | None = None) -> NewFile:
-    """A file of the snapshot, with what it tells of it."""
+def new_file(
+    metadata: Metadata,
+    name: str,
+    content: str | bytes,
+    there: os.stat_result | None = None,
+    drops: Mapping[str, os.stat_result] | None = None,
+) -> NewFile:
+    """A file of the snapshot, with what it tells of it and what it replaces."""
     return NewFile(
         content,
         there,
@@ -36,6 +42,7 @@ def new_file(metadata: Metadata, name: str, content: str | bytes, there: os.stat
         executable=name in metadata.executable,
         mode=metadata.modes.get(name) if os.name != "nt" else None,
         changed=metadata.times.get(name),
+        drops=drops or {},
     )
 
 
@@ -73,7 +80,7 @@ class Comparison:
         data = encode_text(content)
         drops = self._logs_of(name) if is_database(data) else {}
         if there is None:
-            self._plan.files[name] = self._replacing(name, content, None, drops)
+            self._plan.files[name] = new_file(self._metadata, name, content, None, drops)
             return
         if not stat.S_ISREG(there.st_mode):
             raise self._refusal(name, name, _kind(there))
@@ -82,7 +89,7 @@ class Comparison:
         elif name in self._metadata.masked and not self._force:
             self._plan.left.append(name)
         else:
-            self._plan.files[name] = self._replacing(name, content, there, drops)
+            self._plan.files[name] = new_file(self._metadata, name, content, there, drops)
             self._plan.differing[name] = [there, *(log for name, log in drops.items() if _tells(name, log))]
             if is_database(self._head(name, there)) and is_in_use(*self._reach.parent(name), there):
                 self._plan.in_use.append(name)
@@ -99,7 +106,8 @@ class Comparison:
         """Take away what the snapshot lacks."""
         wanted = {*self._wanted, *self._metadata.empty_dirs}
         try:
-            surplus = find_surplus(self._folder, wanted, left_out=self._metadata.left_out)
+            spared = [*self._metadata.left_out, *place_of_state(self._plan.target)]
+            surplus = find_surplus(self._folder, wanted, spared=spared)
         except OSError as error:
             raise ColonyMemoryError(
                 f"what is to be deleted in {str(self._plan.target)!r} cannot be told ({error}); nothing was written"
@@ -123,11 +131,6 @@ class Comparison:
             mode = widened(there, executable=name in self._metadata.executable and not there.st_mode & stat.S_IXUSR)
         if mode != stat.S_IMODE(there.st_mode) & 0o777:
             self._plan.modes[name] = (there, mode | stat.S_IMODE(there.st_mode) & 0o7000)
-
-    def _replacing(
-        self, name: str, content: str | bytes, there: os.stat_result | None, drops: Mapping[str, os.stat_result]
-    ) -> NewFile:
-        return replace(new_file(self._metadata, name, content, there), drops=drops)
 
     def _logs_of(self, name: str) -> dict[str, os.stat_result]:
         """What lies beside the database of that name and would be taken for a part of the new one."""

@@ -21,6 +21,8 @@ _DOTLESS = str.maketrans("\u0130\u0131", "ii")
 
 def is_dotgit(component: str) -> bool:
     """Whether a component of a path is ``.git`` to some file system."""
+    if component.isascii() and not component.lower().startswith((".git", "gi")):
+        return False
     # Windows cuts off the name of a stream, then blanks and dots at the end.
     plain = _IGNORABLE.sub("", component).translate(_DOTLESS).partition(":")[0]
     plain = unicodedata.normalize("NFKC", plain).casefold()

@@ -25,6 +25,7 @@ _WINDOWS = os.name == "nt"
 _COUNTS_CHARACTERS = sys.platform in ("darwin", "win32")  # other systems count the bytes of a component
 _LONGEST_COMPONENT = 255
 _STAGED_LONGER = 80  # by which a path is longer while its file waits, and as a copy
+_DEEPEST = 100  # directories that are open at once while the innermost is written to
 _SHOWN = 10
 _DRIVE = re.compile(r"[A-Za-z]:")
 _WINDOWS_FORBIDDEN = re.compile(r'[<>:"|?*\x00-\x1f]|[ .]$')
@@ -55,6 +56,8 @@ def name_problem(name: str) -> str | None:
 
 def _local_problem(name: str, *, room: int) -> str | None:
     """Say why this system cannot hold ``name``, or return None. ``room`` is how many bytes it may have."""
+    if name.count("/") > _DEEPEST:
+        return f"has more than {_DEEPEST} directories above it"
     for component in name.split("/"):
         if component.casefold().startswith(STAGING_PREFIX):
             return f"has the path component {component!r}, which is for a restore's own use"

@@ -35,8 +35,13 @@ def recover(path: str | os.PathLike[str]) -> bool:
     Raises:
         ColonyMemoryError: A restore is under way, or something cannot be put back: the message says where it is.
     """
-    target = Path(os.path.realpath(path))
-    ended = [_end(record, journal) for record, journal in _related(target)]
+    told: list[str] = []
+    try:
+        ended = [_end(record, journal, told) for record, journal in _related(Path(os.path.realpath(path)))]
+    finally:
+        # Not before all is done: whoever makes errors of warnings must not stop it halfway.
+        for what in told:
+            warnings.warn(f"a restore was cut off in {what}", ColonyMemoryWarning, stacklevel=2)
     return any(ended)
 
 
@@ -88,9 +93,9 @@ def _is(journal: Journal, path: Path) -> bool:
         return False
 
 
-def _end(record: Record, seen: Journal) -> bool:
+def _end(record: Record, seen: Journal, told: list[str]) -> bool:
     try:
-        return _end_held(record, seen)
+        return _end_held(record, seen, told)
     except OSError as error:
         raise ColonyMemoryError(
             f"a restore into {seen.folder!r} was cut off, and cannot be put back ({error}); what it replaced is in "
@@ -98,24 +103,26 @@ def _end(record: Record, seen: Journal) -> bool:
         ) from error
 
 
-def _end_held(record: Record, seen: Journal) -> bool:
+def _end_held(record: Record, seen: Journal, told: list[str]) -> bool:
     with held(record) as free:
         if not free:
             raise ColonyMemoryError(f"a restore into {seen.folder!r} is under way: try again when it has ended")
         journal = _read(record)
         if journal is None:
             return False
-        return _finish(record, replace(journal, folder=seen.folder, place=seen.place))
+        return _finish(record, replace(journal, folder=seen.folder, place=seen.place), told)
 
 
-def _finish(record: Record, journal: Journal) -> bool:
+def _finish(record: Record, journal: Journal, told: list[str]) -> bool:
     """End a restore whose lock is held; return whether the folder had come to be changed."""
     place = _open_place(journal)
     if place is None:
-        _lose(record, journal)
+        _lose(record, journal, told)
         return False
     with place:
-        changed = journal.phase == MOVING and _settle(record, journal, place)
+        changed = journal.phase == MOVING
+        if changed:
+            told.append(_settle(record, journal, place))
         clear(record, journal, place)
     return changed
 
@@ -136,25 +143,24 @@ def discard(place: Directory, staging: str) -> bool:
     return True
 
 
-def _settle(record: Record, journal: Journal, folder: Directory) -> bool:
+def _settle(record: Record, journal: Journal, folder: Directory) -> str:
+    """Put the folder in order, and say what became of it."""
     if folder.look(journal.staging) is None:
-        _tell(f"{journal.folder!r}, and what it had replaced is not there any more: nothing was put back")
-        return True
+        return f"{journal.folder!r}, and what it had replaced is not there any more: nothing was put back"
     with folder.enter(journal.staging) as staging, staging.enter(KEPT) as kept:
         undo = Undo(journal, folder, kept)
-        if undo.is_done():
-            _tell(f"{journal.folder!r} after its last file: it is complete")
-        else:
-            stranded = undo.roll_back()
-            if stranded:
-                names = ", ".join(map(repr, stranded[:10]))
-                raise ColonyMemoryError(
-                    f"a restore into {journal.folder!r} was cut off, and {names} could not be put back; "
-                    f"the originals are in {_kept(journal)!r}"
-                )
-            _tell(f"{journal.folder!r}: all files are as they were before it")
+        done = undo.is_done()
+        stranded = [] if done else undo.roll_back()
+    if stranded:
+        names = ", ".join(map(repr, stranded[:10]))
+        raise ColonyMemoryError(
+            f"a restore into {journal.folder!r} was cut off, and {names} could not be put back; "
+            f"the originals are in {_kept(journal)!r}"
+        )
     record.write(journal.at(DONE))
-    return True
+    if done:
+        return f"{journal.folder!r} after its last file: it is complete"
+    return f"{journal.folder!r}: all files are as they were before it"
 
 
 def _open_place(journal: Journal) -> Directory | None:
@@ -169,10 +175,10 @@ def _open_place(journal: Journal) -> Directory | None:
     return None
 
 
-def _lose(record: Record, journal: Journal) -> None:
+def _lose(record: Record, journal: Journal, told: list[str]) -> None:
     """Say that the folder is another one now. Where originals are kept, the state stays: it may come back."""
     if journal.phase == MOVING:
-        _tell(
+        told.append(
             f"{journal.folder!r}, and another folder, or none, is in its place now: what it had replaced is in "
             f"{journal.staging!r} in the former one. If that is gone for good, remove {str(record.path)!r}"
         )
@@ -182,7 +188,3 @@ def _lose(record: Record, journal: Journal) -> None:
 
 def _kept(journal: Journal) -> str:
     return os.path.join(journal.place, journal.staging, KEPT)  # noqa: PTH118 - of text, for a message
-
-
-def _tell(what: str) -> None:
-    warnings.warn(f"a restore was cut off in {what}", ColonyMemoryWarning, stacklevel=2)

@@ -60,7 +60,9 @@ class NewFile:
             if mode is None and not stat.S_ISLNK(self.replaces.st_mode):
                 mode = widened(self.replaces, executable=self.executable)
             if not is_root():
-                owner = (-1, owner[1]) if hasattr(os, "getegid") and owner[1] != os.getegid() else None
+                # Others than root can give a file of theirs to another group, and to nobody else.
+                own = hasattr(os, "geteuid") and os.geteuid() == owner[0] and os.getegid() != owner[1]
+                owner = (-1, owner[1]) if own else None
         return Attributes(owner, mode, self.changed)
 
 

@@ -89,6 +89,15 @@ def problem_with_state(files: Iterable[str], directories: Iterable[str], target:
     return None
 
 
+def place_of_state(target: Path) -> tuple[str, ...]:
+    """The name in a folder under which this state is kept, if it is kept in there."""
+    try:
+        kept = Path(os.path.realpath(state_directory()))
+    except OSError:
+        return ()
+    return (kept.relative_to(target).as_posix(),) if target in kept.parents else ()
+
+
 def _folded(component: str) -> str:
     """The same for all spellings that a file system may take for one."""
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", component).casefold()).rstrip(" .")

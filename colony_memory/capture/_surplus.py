@@ -1,7 +1,7 @@
 """What is in a folder and not in a snapshot: the files that a restore with ``delete`` takes away.
 
-Only what a backup of the folder would save is taken away. What it would not (ignored files, repositories, links, pipes,
-files that a cloud service keeps elsewhere) has no copy anywhere and stays.
+Only what a backup of the folder would save is taken away. What it would not (ignored files, repositories, vaults,
+links, pipes, files that a cloud service keeps elsewhere) has no copy anywhere and stays.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from colony_memory._format.names import is_cortex_file
 from colony_memory.capture._directory import Reach, is_link
 from colony_memory.capture._dotgit import is_dotgit
 from colony_memory.capture._filenames import STAGING_PREFIX, name_problem, parents_of
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from colony_memory.capture._directory import Directory
 
+_VAULT_MARKER = ".cmem-vault.json"
 _PLACEHOLDER = re.compile(r"\..+\.icloud")
 _ELSEWHERE = 0x40000000  # SF_DATALESS of macOS
 _HEADER_SIZE = 16
@@ -48,13 +50,13 @@ class Surplus:
     databases: dict[str, os.stat_result] = field(default_factory=dict)
 
 
-def find_surplus(folder: Directory, wanted: Collection[str], *, left_out: Iterable[str] = ()) -> Surplus:
+def find_surplus(folder: Directory, wanted: Collection[str], *, spared: Iterable[str] = ()) -> Surplus:
     """Look for it in an open folder.
 
     Args:
         folder: The folder.
         wanted: Names of all files and directories that the snapshot has.
-        left_out: Names that the snapshot says it lacks: they stay, with all that is in them.
+        spared: Names that stay, with all that is in them, such as those that the snapshot says it lacks.
 
     Raises:
         OSError: A directory cannot be read.
@@ -62,9 +64,9 @@ def find_surplus(folder: Directory, wanted: Collection[str], *, left_out: Iterab
     """
     found = Surplus()
     needed = {parent for name in wanted for parent in parents_of(name)} | set(wanted)
-    spared = {name.rstrip("/") for name in left_out}
+    stays = {name.rstrip("/") for name in spared}
     with Reach(folder) as reach:
-        _search(reach, "", found, IgnoreRules(), wanted=frozenset(wanted), needed=needed, spared=spared)
+        _search(reach, "", found, IgnoreRules(), wanted=frozenset(wanted), needed=needed, spared=stays)
     return found
 
 
@@ -124,6 +126,8 @@ def _stays(name: str, last: str, status: os.stat_result) -> bool:
     if is_link(status) or not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
         return True
     if getattr(status, "st_flags", 0) & _ELSEWHERE or _PLACEHOLDER.fullmatch(last):
+        return True
+    if is_cortex_file(last) or last == _VAULT_MARKER:
         return True
     return is_dotgit(last) or last.casefold().startswith(STAGING_PREFIX) or name_problem(name) is not None
 

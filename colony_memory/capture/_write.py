@@ -42,8 +42,8 @@ class Written:
         unchanged: Files whose content was there already.
         directories: Empty directories that were made.
         permissions: Of the unchanged files, those whose permissions were set.
-        removed: Files that were taken away: with ``delete`` those that the snapshot lacks, in any case the logs
-            (``-wal``, ``-journal``) of databases that were replaced, which would be merged into the new.
+        removed: What was taken away: with ``delete`` files and directories that the snapshot lacks, in any case the
+            logs (``-wal``, ``-journal``) of databases that were replaced, which would be merged into the new.
         left: Files that are as they were because the snapshot has them with secrets masked.
         masked: Files in which secrets were masked before they were saved: they are not what they were.
         conflicts: With ``dry_run`` only: files that differ and changed after the snapshot. They stop the call
@@ -140,13 +140,18 @@ def _written(plan: Plan, conflicts: list[str], in_use: list[str]) -> Written:
     refused = {*conflicts, *in_use}
     logs = {log: there for name, file in plan.files.items() if name not in refused for log, there in file.drops.items()}
     removed = {name: there for name, there in {**plan.surplus.files, **logs}.items() if name not in refused}
+    dropped = [f"{name}/" for name, _ in plan.surplus.directories]
     return Written(
         created=tuple(name for name, file in plan.files.items() if file.replaces is None),
         replaced=tuple(name for name, file in plan.files.items() if file.replaces and name not in refused),
         unchanged=tuple(plan.unchanged),
         directories=tuple(plan.directories),
         permissions=tuple(plan.modes),
-        removed=tuple(sorted(name for name, there in removed.items() if name not in logs or _was_written(name, there))),
+        removed=tuple(
+            sorted(
+                [*dropped, *(name for name, there in removed.items() if name not in logs or _was_written(name, there))]
+            )
+        ),
         left=tuple(plan.left),
         masked=tuple(name for name in plan.metadata.masked if name in plan.files),
         conflicts=tuple(conflicts),

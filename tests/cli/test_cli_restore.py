@@ -294,8 +294,8 @@ def test_with_delete_what_the_snapshot_lacks_goes_and_is_in_the_plan(cli, refuse
     save(vault, {"b.md": "b"}, at=SOON)
     code, plan, _ = cli("restore", "--delete", "--dry-run", out)
     assert code == 0
-    assert plan.splitlines()[0] == "would remove  old/a.md"
-    assert plan.splitlines()[-1] == f"{out}: 0 to create, 0 to replace, 1 to remove, 1 unchanged"
+    assert plan.splitlines()[:2] == ["would remove  old/", "would remove  old/a.md"]
+    assert plan.splitlines()[-1] == f"{out}: 0 to create, 0 to replace, 2 to remove, 1 unchanged"
     assert (out / "old/a.md").exists()
     assert "give one of them" in refused(2, "restore", "--delete", "--only", "b*", out)
     (out / "new.md").write_text("x")
@@ -304,7 +304,7 @@ def test_with_delete_what_the_snapshot_lacks_goes_and_is_in_the_plan(cli, refuse
     assert (out / "old/a.md").exists()
     code, said, _ = cli("restore", "--delete", "--force", out)
     assert code == 0
-    assert said.splitlines()[:2] == ["removed  new.md", "removed  old/a.md"]
+    assert said.splitlines()[:3] == ["removed  new.md", "removed  old/", "removed  old/a.md"]
     assert sorted(path.name for path in out.iterdir()) == ["b.md"]
 
 

@@ -87,7 +87,7 @@ def run(
         def show(done: int, total: int, _name: str) -> None:
             opened.progress(SimpleNamespace(action="writing", done=done, total=total))
 
-        if snapshot_first:
+        if snapshot_first or delete:
             refuse_vault_inside(opened.place, [directory])
         present = None
         with opened.working("Restoring from"), first_interrupt_only():
