@@ -114,8 +114,9 @@ class Undo:
         for name in sorted({name.rpartition("/")[0] for name in names}):
             try:
                 disk.sync_descriptor(reach.directory(name).descriptor)
-            except FileNotFoundError:
-                continue  # one of those that were made
+            except OSError as error:
+                # One of those that were made, mostly; all is back in any case.
+                logger.debug("%r is not synced: %s", name, error)
 
 
 def set_mode(reach: Reach, change: ModeChange, mode: int) -> None:
