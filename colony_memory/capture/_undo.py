@@ -6,6 +6,7 @@ cut off and taken again.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# With fewer names, directories are synced one by one: what others write to the file system is not waited for.
+_MANY = 64
 NEW, KEPT = "new", "kept"
 
 
@@ -106,17 +109,18 @@ class Undo:
     def _sync(self, reach: Reach) -> None:
         if self.folder.descriptor == -1:
             return
-        if disk.syncs_file_systems() and len(self.journal.steps) > 1:
-            disk.sync_file_system(self.folder.descriptor)
-            return
         journal = self.journal
         names = [*(step.name for step in journal.steps), *journal.made, *(name for name, _ in journal.dropped)]
-        for name in sorted({name.rpartition("/")[0] for name in names}):
-            try:
-                disk.sync_descriptor(reach.directory(name).descriptor)
-            except OSError as error:
-                # One of those that were made, mostly; all is back in any case.
-                logger.debug("%r is not synced: %s", name, error)
+        try:
+            if disk.syncs_file_systems() and len(names) >= _MANY:
+                disk.sync_file_system(self.folder.descriptor)
+                return
+            for name in sorted({name.rpartition("/")[0] for name in names}):
+                # Of those that were made, most are gone again.
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                    disk.sync_descriptor(reach.directory(name).descriptor)
+        except OSError as error:
+            logger.warning("%s is as it was, but may not survive a power cut right now: %s", self.folder.path, error)
 
 
 def set_mode(reach: Reach, change: ModeChange, mode: int) -> None:
