@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 _NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -70,9 +72,53 @@ def sync_directory(place: Path) -> None:
     if sys.platform != "win32":  # pragma: no branch - there a directory cannot be opened
         descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            os.fsync(descriptor)
-        except OSError as exc:
-            if exc.errno not in {errno.EINVAL, errno.ENOTSUP}:  # the file system keeps directories its own way
-                raise
+            sync_descriptor(descriptor)
         finally:
             os.close(descriptor)
+
+
+def sync_descriptor(descriptor: int) -> None:
+    """Make the names in an open directory last, where its file system can."""
+    try:
+        os.fsync(descriptor)
+    except OSError as exc:
+        if exc.errno not in {errno.EINVAL, errno.ENOTSUP}:  # the file system keeps directories its own way
+            raise
+
+
+def syncs_file_systems() -> bool:
+    """Whether :func:`sync_file_system` is there."""
+    return _syncfs() is not None
+
+
+def sync_file_system(descriptor: int) -> None:
+    """Make all that was written to the file system of an open file or directory last, in one call.
+
+    Raises:
+        OSError: It could not be written, by whoever did it.
+        NotImplementedError: The system has no such call.
+    """
+    call = _syncfs()
+    if call is None:
+        raise NotImplementedError
+    call(descriptor)
+
+
+@functools.cache
+def _syncfs() -> Callable[[int], None] | None:
+    """The call of Linux, which Python does not have."""
+    if sys.platform != "linux":
+        return None
+    import ctypes
+
+    try:
+        function = ctypes.CDLL(None, use_errno=True).syncfs
+    except (OSError, AttributeError):
+        return None
+
+    def call(descriptor: int) -> None:
+        if function(descriptor) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+
+    return call

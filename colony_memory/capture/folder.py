@@ -2,7 +2,8 @@
 
 UTF-8 files become documents of their own, without any newline translation. What text cannot carry (other bytes,
 empty directories, links, executable files) stands in one more document, ``.colony-memory/folder.json``. Nothing is left
-out unsaid, no link is followed, and nothing that lies in a folder is obeyed. Reading changes nothing on disk.
+out unsaid, no link is followed, and nothing that lies in a folder is obeyed. Reading changes nothing on disk, except
+that it first puts back what a restore that was cut off has left, by what the user's state directory says of it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from colony_memory.capture._metadata import METADATA_NAME, Metadata, encode_file
 from colony_memory.capture._open import decode_name
 from colony_memory.capture._patience import patience
 from colony_memory.capture._reading import Found
+from colony_memory.capture._recover import recover
 from colony_memory.capture._sources import find_sources, require_directory
 from colony_memory.capture._walk import Entry, LeftOut, Note, Tree, walk
 from colony_memory.capture._write import Written, write_folder
@@ -141,6 +143,8 @@ def _read(
     max_bytes: int,
     on_progress: Callable[[int, int, str], None] | None,
 ) -> Found:
+    for source in sources:
+        recover(source.path)  # else a half of one memory and a half of another would be saved
     tree = Tree()
     found = Found(tree, max_bytes, on_progress)
     with patience() as patient:

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colony_memory.capture._open import open_place
-from colony_memory.capture._patience import Deadline
+from colony_memory.capture._held import settle
+from colony_memory.capture._open import decode_name, open_place
+from colony_memory.capture._patience import Deadline, TookTooLong
 from colony_memory.capture._shared_lock import Locked, shared_lock
 from colony_memory.capture._steady import TRIES, TooLarge, Unsteady, read_bytes, read_start, still_holds
 
@@ -35,6 +36,7 @@ LOG, JOURNAL, INDEX = "-wal", "-journal", "-shm"
 COMPANIONS = (JOURNAL, INDEX, LOG)
 
 _WAIT = 5.0  # seconds for another program's lock to go, or for the files to hold still
+_PATIENCE = 60.0  # seconds to read one besides, where nobody else says how long that may take
 _PAUSE = 0.002  # short: a busy writer lets go of its lock for moments only
 _HEADER_SIZE = 100
 _SMALLEST_PAGE, _LARGEST_PAGE = 512, 65536
@@ -145,9 +147,20 @@ def read_database(place: Place, name: str, *, limit: int, deadline: Deadline) ->
 
 
 def copy_database(path: Path) -> bytes:
-    """The same by a path."""
-    with open_place(path.parent) as place:
-        return bytes(read_database(place, path.name, limit=sys.maxsize, deadline=Deadline(_WAIT)).data)
+    """The same of a path, however large.
+
+    Raises:
+        DatabaseLocked: It cannot be told what all committed transactions give.
+        DatabaseDamaged: As for read_database(), and OSError too.
+    """
+    try:
+        with open_place(path.parent) as place:
+            name, deadline = decode_name(path.name), Deadline(_WAIT + _PATIENCE)
+            return bytes(read_database(place, name, limit=sys.maxsize, deadline=deadline).data)
+    except (NotMerged, TookTooLong) as error:
+        raise DatabaseLocked(str(error)) from error
+    finally:
+        settle()
 
 
 def _is_file(place: Place, name: str) -> bool:

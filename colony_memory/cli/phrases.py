@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _PHRASES = (
     ("backend=LocalVault(path)", "--vault PATH"),
     ("prune() old snapshots, give backup() a retention, or", "delete old ones with 'colony-memory prune', or"),
-    ("Use force to replace what is newer, with keep_local", "Use --force to replace what is newer, with --keep-local"),
+    ("try write_folder(force=True)", "try --force"),
     ("on_event failed, and is called no more", "no more progress is shown"),
     (", or pass on_conflict='continue'", ""),
     ("open it with accept_legacy_pointer=True", "add --accept-legacy-pointer"),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from colony_memory.capture._metadata import METADATA_NAME, split_documents
+from colony_memory.capture._state import state_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX files")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs a file system that takes any bytes for a name")
 PNG = b"\x89PNG\r\n\x1a\n\x00\xff"
+root_only = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
 LONG_AGO = datetime(2020, 1, 1, tzinfo=timezone.utc)
 
 
@@ -50,6 +52,12 @@ def tree(root: Path) -> dict[str, tuple[int, bytes | str | None]]:
 
 def files(root: Path) -> dict[str, bytes | str | None]:
     return {name: content for name, (mode, content) in tree(root).items() if not stat.S_ISDIR(mode)}
+
+
+def traces() -> list[str]:
+    """What is left in the state directory of restores that were cut off."""
+    place = state_directory() / "restores"
+    return sorted(path.name for path in place.glob("*.json"))
 
 
 def names(directory: Path) -> list[str]:
