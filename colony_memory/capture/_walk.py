@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 SECONDS = 60.0
 """How long the system has to answer for a directory, or for a small file."""
+VAULT = "a vault: each backup would hold all the ones before; keep it elsewhere"
+"""Why a vault is left out. A restore misses nothing by it."""
 
 _LOOKS = 3
-_VAULT = "a vault: each backup would hold all the ones before; keep it elsewhere"
 _MARKER = ".cmem-vault.json"
 _LONGEST_NAME = 4095  # bytes, of any path
 # What a sync service leaves in a file's place: a name of its own, or a mark that the system keeps.
@@ -158,7 +159,7 @@ class _Walk:
                 self._leave(f"{directory}/", reason_of(error))
                 continue
             if _is_vault(listing.entries):
-                self._leave(f"{directory}/" if inside else "./", _VAULT)
+                self._leave(f"{directory}/" if inside else "./", VAULT)
                 continue
             if inside or self.prefix:
                 self.tree.directories[f"{self.prefix}{directory}".rstrip("/")] = listing.own
@@ -205,7 +206,7 @@ class _Walk:
         entries, deeper = dict(listing.entries), []
         strays = [name for name, status in entries.items() if _is_of_vault(name, status)]
         if strays:
-            self._leave(f"{below}cmem.*.json", _VAULT)
+            self._leave(f"{below}cmem.*.json", VAULT)
             entries = {name: status for name, status in entries.items() if name not in strays}
         while entries:
             own, status = next(iter(entries.items()))

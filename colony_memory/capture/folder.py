@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from colony_memory._format.constants import MAX_BYTES
 from colony_memory.capture import _held
+from colony_memory.capture._contents import reason_of
 from colony_memory.capture._filenames import name_problem, parents_of
 from colony_memory.capture._metadata import METADATA_NAME, Metadata, encode_file, metadata_pieces
 from colony_memory.capture._open import decode_name
@@ -23,7 +24,7 @@ from colony_memory.capture._patience import patience
 from colony_memory.capture._reading import Found
 from colony_memory.capture._recover import recover
 from colony_memory.capture._sources import find_sources, require_directory
-from colony_memory.capture._walk import Entry, LeftOut, Note, Tree, walk
+from colony_memory.capture._walk import VAULT, Entry, LeftOut, Note, Tree, walk
 from colony_memory.capture._write import Written, write_folder
 from colony_memory.capture.secrets import find_in_contents, list_findings, mask_contents
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
@@ -189,7 +190,12 @@ def _find(source: Source, tree: Tree, patient: Patience) -> None:
     else:
         # The caller named this very file: as with most tools, its being a link does not matter.
         file = source.path.resolve()
-        tree.files.append(Entry(file.parent, (), decode_name(file.name), source.prefix, file.stat().st_size))
+        try:
+            size = file.stat().st_size
+        except OSError as error:
+            tree.left_out.append(LeftOut(source.prefix, reason_of(error)))
+        else:
+            tree.files.append(Entry(file.parent, (), decode_name(file.name), source.prefix, size))
 
 
 def _refuse_nothing(sources: list[Source], left_out: list[LeftOut]) -> None:
@@ -218,7 +224,7 @@ def _documents(found: Found, masked: tuple[SecretFinding, ...], *, attributes: b
         empty_dirs=tuple(_empty_directories(found)),
         executable=frozenset(_executable(found)),
         links=found.tree.links,
-        left_out={entry.name: entry.reason for entry in found.tree.left_out},
+        left_out={entry.name: entry.reason for entry in found.tree.left_out if entry.reason != VAULT},
         modes={name: stat.S_IMODE(status.st_mode) & _BITS for name, status in told.items()},
         times={name: status.st_mtime_ns for name, status in told.items()},
         masked=tuple(sorted({finding.name for finding in masked})),

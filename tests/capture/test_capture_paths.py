@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from capture_trees import PNG, contents, files, make, posix
 
-from colony_memory.capture import _sources, read_folder, read_paths, write_folder
+from colony_memory.capture import _sources, folder, read_folder, read_paths, write_folder
 from colony_memory.capture._metadata import METADATA_NAME, split_documents
 
 
@@ -149,3 +149,19 @@ def test_files_are_in_memory_no_more_often_than_need_be(tmp_path: Path) -> None:
     # What is not text grows by a third, and stands there twice while it is put together.
     make(tmp_path / "pictures", {f"{number}.png": PNG * 10_000 for number in range(40)})
     assert peak_of_reading(tmp_path / "pictures") < 3 * 400_000 * len(PNG)
+
+
+def test_a_file_that_goes_after_it_was_named_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path, {"a.md": b"a", "b.md": b"b"})
+    real = folder.recover
+
+    def removing(path: Path) -> bool:
+        (tmp_path / "b.md").unlink(missing_ok=True)
+        return real(path)
+
+    monkeypatch.setattr(folder, "recover", removing)
+    capture = read_paths([tmp_path / "a.md", tmp_path / "b.md"])
+    assert [str(each) for each in capture.left_out] == ["b.md: vanished before it was read"]
+    with pytest.raises(ValueError, match="b.md' was left out"):
+        make(tmp_path, {"b.md": b"b"})
+        read_paths([tmp_path / "b.md"])
