@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import sys
 import warnings
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from colony_memory.exceptions import ColonyMemoryWarning
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -60,3 +62,41 @@ def give(descriptor: int, owner: os.stat_result, place: Path) -> None:
             ColonyMemoryWarning,
             stacklevel=2,
         )
+
+
+def syncs_file_systems() -> bool:
+    """Whether :func:`sync_file_system` is there."""
+    return _syncfs() is not None
+
+
+def sync_file_system(descriptor: int) -> None:
+    """Make all that was written to the file system of an open file or directory last, in one call.
+
+    Raises:
+        OSError: It could not be written, by whoever did it.
+        NotImplementedError: The system has no such call.
+    """
+    call = _syncfs()
+    if call is None:
+        raise NotImplementedError
+    call(descriptor)
+
+
+@functools.cache
+def _syncfs() -> Callable[[int], None] | None:
+    """The call of Linux, which Python does not have."""
+    if sys.platform != "linux":
+        return None
+    import ctypes
+
+    try:
+        function = ctypes.CDLL(None, use_errno=True).syncfs
+    except (OSError, AttributeError):
+        return None
+
+    def call(descriptor: int) -> None:
+        if function(descriptor) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+
+    return call

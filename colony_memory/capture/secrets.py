@@ -137,14 +137,13 @@ def _search(name: str, content: str | bytes) -> Iterator[tuple[SecretFinding, tu
         text = _decode(content)
     else:
         text = content
-    found = [(match.start(), -match.end(), kind.name, match) for kind in KINDS for match in kind.find(text)]
+    found = [(span.start, -span.end, kind.name, span.hidden) for kind in KINDS for span in kind.find(text)]
     line, counted, end = 1, 0, 0
-    for start, _, kind_name, match in sorted(found, key=lambda each: each[:3]):
+    for start, minus_end, kind_name, hidden in sorted(found):
         if start < end:
             continue
         line += text.count("\n", counted, start)
-        counted, end = start, match.end()
-        hidden = match.span("random") if match.groupdict().get("random") else match.span()
+        counted, end = start, -minus_end
         yield SecretFinding(name, None if isinstance(content, bytes) else line, kind_name), hidden
 
 

@@ -44,7 +44,7 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (Terminated, TERMINATED),
     (KeyboardInterrupt, INTERRUPTED),
 )
-_EXTRA = frozenset({"pathspec", "platformdirs", "rich", "typer"})
+_EXTRA = frozenset({"platformdirs", "rich", "typer"})
 _MISSING = "the command line needs the extra 'cli': pip install 'colony-memory[cli]'"
 
 

@@ -182,7 +182,7 @@ def test_a_path_that_is_too_long_as_a_whole_is_refused(tmp_path: Path, monkeypat
         write_folder({fits + "x" * (room + 1 - len(fits)): "x"}, dst)
     write_folder({fits: "x", "a.md": "a"}, dst)
     make(dst, {fits: b"mine"})
-    assert write_folder({fits: "y"}, dst, keep_local=True).kept
+    assert write_folder({fits: "y"}, dst).replaced
     assert (dst / fits).read_bytes() == b"y"
     for unknown in (OSError(errno.EINVAL, "Invalid argument"), ValueError("unrecognized name")):
         monkeypatch.setattr(os, "pathconf", lambda *_, error=unknown: (_ for _ in ()).throw(error))

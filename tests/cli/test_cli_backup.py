@@ -55,7 +55,6 @@ def test_masked_secrets_are_told(folder, vault, cli, tmp_path):
 
 
 def test_what_is_excluded_is_counted(folder, vault, cli):
-    pytest.importorskip("pathspec")
     (folder / ".cmemignore").write_text("*.log\nlogs/\n")
     (folder / "a.log").write_text("x")
     code, out, err = cli("backup", folder)

@@ -31,19 +31,20 @@ environment, folder, vault, server, cli, refused = (
 
 
 def test_backup_says_what_was_left_out_and_is_code_1(cli, vault, folder):
-    (folder / "link").symlink_to("MEMORY.md")
+    (folder / "link").symlink_to("../MEMORY.md")
+    reason = "is a link to '../MEMORY.md', out of the folder; it is not followed"
     code, out, err = cli("backup", folder)
     assert code == 1
     assert out.splitlines()[1].startswith("2 documents, 1 left out, ")
-    assert err == "left out: link: symbolic link, not followed\n"
+    assert err == f"left out: link: {reason}\n"
     assert ColonyMemory(backend=vault).latest() is not None
     code, out, err = cli("backup", folder, "--json")
-    assert (code, json.loads(err)) == (1, {"warning": "left out: link: symbolic link, not followed", "hint": None})
+    assert (code, json.loads(err)) == (1, {"warning": f"left out: link: {reason}", "hint": None})
     answer = json.loads(out)
-    assert answer["left_out"] == [{"name": "link", "reason": "symbolic link, not followed"}]
+    assert answer["left_out"] == [{"name": "link", "reason": reason}]
     assert answer["snapshot"]["reused"] is True
     code, out, err = cli("backup", folder, "--quiet")
-    assert (code, out, err) == (1, "", "left out: link: symbolic link, not followed\n")
+    assert (code, out, err) == (1, "", f"left out: link: {reason}\n")
 
 
 def test_what_was_left_out_is_shown_escaped(cli, vault, folder, monkeypatch):

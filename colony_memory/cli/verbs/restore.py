@@ -42,8 +42,8 @@ def run(
         typer.Option("--only", metavar="GLOB", help="Only files whose path matches; * matches / too. Repeatable."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that changed after the snapshot.")] = False,
-    keep_local: Annotated[
-        bool, typer.Option("--keep-local", help="Keep a copy of each file that is replaced, next to it.")
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Also remove files that the snapshot does not have.")
     ] = False,
     snapshot_first: Annotated[
         bool, typer.Option("--snapshot-first", help="First save what DIR holds, under the label LABEL-before-restore.")
@@ -56,8 +56,9 @@ def run(
 ) -> int:
     """Write a snapshot's files into a folder, all or none.
 
-    DIR is the folder; it is made if it is missing. Files in it that the snapshot does not have are left alone. A
-    file that differs and was changed after the snapshot was made stops the restore, unless --force is given.
+    DIR is the folder; it is made if it is missing. Files in it that the snapshot does not have are left alone, unless
+    --delete is given. A file that differs and was changed after the snapshot was made stops the restore, as does a
+    database that a program has open, unless --force is given.
     """
     from functools import partial
     from types import SimpleNamespace
@@ -77,13 +78,15 @@ def run(
         raise ValueError("an empty path")
     if at and snapshot:
         raise ValueError("--at and --snapshot both name a snapshot: give one of them")
+    if delete and only:
+        raise ValueError("--delete would remove all that --only does not choose: give one of them")
     moment = parse_moment(at) if at else None
     with open_memory(common) as opened:
 
         def show(done: int, total: int, _name: str) -> None:
             opened.progress(SimpleNamespace(action="writing", done=done, total=total))
 
-        if snapshot_first:
+        if snapshot_first or delete:
             refuse_vault_inside(opened.place, [directory])
         present = None
         with opened.working("Restoring from"), first_interrupt_only():
@@ -96,12 +99,14 @@ def run(
                 directory,
                 newer_than=made_at(found.info),
                 force=force,
-                keep_local=keep_local,
+                delete=delete,
             )
             if snapshot_first and not dry_run:
                 plan = write(dry_run=True)
-                if not plan.conflicts:
-                    present = save_present(opened.memory, directory, label=label, needed=plan.replaced)
+                if not plan.conflicts and not plan.in_use:
+                    present = save_present(
+                        opened.memory, directory, label=label, needed=(*plan.replaced, *plan.removed)
+                    )
             written = write(dry_run=dry_run, on_progress=show)
         if common.as_json:
             opened.output.answer_json(
@@ -120,6 +125,6 @@ def run(
         opened.output.report(*restore_lines(found.info, written, directory=directory, dry_run=dry_run, now=now_utc()))
         if written.masked:
             opened.output.warn(masked_line(written))
-    if written.conflicts:
+    if written.conflicts or written.in_use:
         raise Failure(conflict_line(written), code=FAILED)
     return 0
