@@ -39,6 +39,9 @@ class Attributes:
     changed: int | None = None
 
 
+_NONE = Attributes()
+
+
 def is_root() -> bool:
     """Whether this process restores for others: what is theirs stays theirs."""
     return hasattr(os, "geteuid") and os.geteuid() == 0
@@ -53,6 +56,8 @@ class Attribution:
     def give(self, descriptor: int, attributes: Attributes, name: str) -> os.stat_result:
         """Give an open file or directory its attributes, and return what it is then."""
         status = os.fstat(descriptor)
+        if attributes == _NONE:
+            return status
         if attributes.owner is not None and _HAS_OWNERS and attributes.owner != (status.st_uid, status.st_gid):
             owner = attributes.owner
             self.attempt("owner", name, lambda: os.fchown(descriptor, *owner))

@@ -20,6 +20,7 @@ _BY_DESCRIPTOR = (
     {os.open, os.stat, os.mkdir, os.link, os.rename, os.unlink, os.rmdir, os.symlink, os.readlink, os.utime}
     <= os.supports_dir_fd
 ) and os.scandir in os.supports_fd
+_LINK_ITSELF: dict[str, Any] = {"follow_symlinks": False} if os.link in os.supports_follow_symlinks else {}
 _JUNCTION = 0xA0000003  # reparse tag of a directory junction on Windows
 _CLOSED = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _ENTER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _CLOSED
@@ -144,9 +145,7 @@ class Directory:
         at, _ = self.address(name)
         to, _ = other.address(other_name)
         more = _pair(self, other)
-        if os.link in os.supports_follow_symlinks:
-            more["follow_symlinks"] = False
-        os.link(at, to, **more)
+        os.link(at, to, **more, **_LINK_ITSELF)
 
     def move(self, name: str, other: Directory, other_name: str) -> None:
         """Move a file or directory in one step, over a file that is there."""
@@ -172,11 +171,15 @@ class Directory:
             return
         with inner:
             for each in inner.names():
-                there = inner.look(each)
-                if there is not None and stat.S_ISDIR(there.st_mode) and not is_link(there):
-                    inner.remove_tree(each)
-                elif there is not None:
+                try:
                     inner.remove(each)
+                except FileNotFoundError:
+                    continue
+                except OSError as error:
+                    # A directory, by whatever name systems refuse to unlink one.
+                    if error.errno not in (errno.EISDIR, errno.EPERM, errno.EACCES):
+                        raise
+                    inner.remove_tree(each)
         self.remove_directory(name)
 
     def address(self, name: str) -> tuple[str | bytes, dict[str, Any]]:

@@ -19,12 +19,17 @@ _SHORT = re.compile(r"gi(t|[0-9a-f]{4})~[0-9]+")
 _DOTLESS = str.maketrans("\u0130\u0131", "ii")
 
 
+def fold(name: str) -> str:
+    """The same for all spellings that some file system takes for one name."""
+    plain = _IGNORABLE.sub("", name).translate(_DOTLESS)
+    plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", plain).casefold())
+    return _IGNORABLE.sub("", plain)
+
+
 def is_dotgit(component: str) -> bool:
     """Whether a component of a path is ``.git`` to some file system."""
     if component.isascii() and not component.lower().startswith((".git", "gi")):
         return False
     # Windows cuts off the name of a stream, then blanks and dots at the end.
-    plain = _IGNORABLE.sub("", component).translate(_DOTLESS).partition(":")[0]
-    plain = unicodedata.normalize("NFKC", plain).casefold()
-    plain = _IGNORABLE.sub("", unicodedata.normalize("NFKC", plain)).partition(":")[0].rstrip(" .")
+    plain = fold(component).partition(":")[0].rstrip(" .")
     return plain == ".git" or _SHORT.fullmatch(plain) is not None

@@ -168,7 +168,7 @@ class Moves:
         Raises:
             ColonyMemoryError: There is no longer what the plan was made for.
         """
-        at, path = str(number), self.folder.path / step.name
+        at = str(number)
         directory, last = reach.parent(step.name)
         if step.old is None:
             self._create(directory, last, at, step.name)
@@ -176,13 +176,13 @@ class Moves:
         kept = self.kept.look(at)
         there = directory.look(last)
         if there is None or not step.old.fits(there) or (kept and not os.path.samestat(there, kept)):
-            raise meanwhile(step.name, path)
+            raise meanwhile(step.name, self.folder.path / step.name)
         if kept is None:
             directory.move(last, self.kept, at)
             kept = self.kept.look(at)
             if kept is None or not os.path.samestat(there, kept):
                 self.kept.move(at, directory, last)
-                raise meanwhile(step.name, path)
+                raise meanwhile(step.name, self.folder.path / step.name)
         elif step.new is None:
             directory.remove(last)
         if step.new is not None:

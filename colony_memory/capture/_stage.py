@@ -6,7 +6,6 @@ import os
 import re
 import stat
 import warnings
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -111,13 +110,20 @@ class Failed(Exception):
         self.error = error
 
 
-@contextmanager
-def blaming(what: str) -> Iterator[None]:
+class blaming:  # noqa: N801 - it reads like the functions of contextlib, and is entered for every file
     """Turn an OSError into one that says what it was about."""
-    try:
-        yield
-    except OSError as error:
-        raise Failed(what, error) from error
+
+    __slots__ = ("_what",)
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            raise Failed(self._what, error) from error
 
 
 def encode_text(content: str | bytes) -> bytes:

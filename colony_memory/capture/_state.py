@@ -16,7 +16,6 @@ import os
 import secrets
 import stat
 import sys
-import unicodedata
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING
 from colony_memory._os import files
 from colony_memory._os.directory import Directory
 from colony_memory._os.locks import locked
+from colony_memory.capture._dotgit import fold
 from colony_memory.capture._journal import Journal, dump_journal, load_journal
 from colony_memory.exceptions import ColonyMemoryError
 
@@ -101,7 +101,7 @@ def place_of_state(target: Path) -> tuple[str, ...]:
 
 def _folded(component: str) -> str:
     """The same for all spellings that a file system may take for one."""
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", component).casefold()).rstrip(" .")
+    return fold(component).rstrip(" .")
 
 
 class Record:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory.capture._attributes import tell_lost
 from colony_memory.capture._directory import Directory, Reach, is_link
+from colony_memory.capture._dotgit import fold
 from colony_memory.capture._filenames import check_names
 from colony_memory.capture._links import link_problem
 from colony_memory.capture._metadata import split_documents
@@ -218,11 +219,12 @@ def _check_links(metadata: Metadata, target: Path) -> None:
     if not metadata.links:
         return
     problems = []
+    links = set(map(fold, metadata.links))
     with _opened(target) as reach:
 
         def is_one(name: str) -> bool:
-            if name in metadata.links or reach is None:
-                return name in metadata.links
+            if fold(name) in links or reach is None:
+                return fold(name) in links
             try:
                 there = reach.look(name)
             except OSError:

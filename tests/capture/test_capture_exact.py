@@ -112,6 +112,7 @@ BAD_LINKS = {
     "out and in again": {"x": "../dst/a.md"},
     "through another": {"a/b/up": "../..", "x": "a/b/up/.."},
     "through another, without dots": {"d": "a", "x": "d/b"},
+    "through another in other letters": {"a/b/D": "../..", "x": "a/b/d/.."},
     "through itself": {"x": "x/../../outside"},
     "through one that is there": {"x": "there/.."},
     "empty": {"x": ""},
