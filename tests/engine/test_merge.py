@@ -280,6 +280,11 @@ def test_names_are_numbered_until_one_is_free() -> None:
     assert merge(None, {"n.md": "o", **there}, {"n.md": "t"}, theirs_name="x").beside == {"n.md": "n.theirs-x-4.md"}
 
 
+def test_a_directory_of_the_first_of_all_names_is_in_the_way_too() -> None:
+    ours, theirs = {"n.zip": "o", "n.theirs-x.zip/below": ""}, {"n.zip": "t"}
+    assert merge(None, ours, theirs, theirs_name="x").beside == {"n.zip": "n.theirs-x-2.zip"}
+
+
 def test_a_name_that_only_begins_like_it_is_not_in_the_way() -> None:
     there = {"n.theirs-x.mdx": "", "n.theirs-x": "", "n.theirs-x.md.d/z": "", "z/n.theirs-x.md": ""}
     assert merge(None, {"n.md": "o", **there}, {"n.md": "t"}, theirs_name="x").beside == {"n.md": "n.theirs-x.md"}
