@@ -408,8 +408,7 @@ def _beside(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping
         found = _warned(
             found,
             f"label {label!r} has {', '.join(put_back)[:100]}, which its signed catalogue does not list: a backup that "
-            "did "
-            "not finish, one by 0.1.1, or one that was removed and put back",
+            "did not finish, one by 0.1.1, or one that was removed and put back",
         )
     return found
 
@@ -435,9 +434,8 @@ def _without_pointer(asked: Asked, found: Decision, files: LabelFiles, manifests
         newest = found.follow or signs[0]
         msg = (
             f"{why}, and it was signed when snapshot {signs[0]} was made: newer memory may have been removed or "
-            f"replaced. The newest trusted snapshot of label {label!r} is {newest}: restore it by its id, and back it up "
-            "again. "
-            "Where 0.1.1 writes to this label too, its pointers have to be accepted"
+            f"replaced. The newest trusted snapshot of label {label!r} is {newest}: restore it by its id, and back it "
+            "up again. Where 0.1.1 writes to this label too, its pointers have to be accepted"
         )
         hint = Hint("restore", "snapshot_id", newest, label=label)
         found = replace(found, refusal=UntrustedSnapshot(msg, hint=hint), warnings=())
