@@ -49,6 +49,7 @@ class Asked(NamedTuple):
         conditional: The vault writes on condition.
         verify: Whether signatures are looked at.
         newer: Where the pointer has to be proven, look for what is newer than the latest too.
+        unremoved: Ids that the pointer says are removed, by this client's own word that came to nothing.
     """
 
     label: str
@@ -59,6 +60,7 @@ class Asked(NamedTuple):
     conditional: bool = True
     verify: bool = True
     newer: bool = True
+    unremoved: frozenset[str] = frozenset()
 
     @property
     def pins(self) -> bool:
@@ -193,6 +195,7 @@ def _believe(asked: Asked, text: str | None) -> Decision:
         if text is None:
             raise SnapshotCorrupt(f"there is no pointer {latest_filename(label)}")
         pointer = read_pointer(text, label=label)
+        pointer = replace(pointer, removed=tuple(each for each in pointer.removed if each not in asked.unremoved))
     except SnapshotCorrupt as error:
         return _compare(asked, Decision(label, None, blank, problem=message_of(error), refusal=error))
     decision = Decision(label, pointer.snapshot_id, pointer, written=pointer.snapshot_id or "", signed=pointer.signed)

@@ -115,7 +115,8 @@ async def _move_away(session: Session, now: State, snapshot_id: str) -> Move | N
     require_listed(now, "choosing the newest snapshot left")
     decision = now.decision
     if snapshot_id not in (decision.written, decision.follow):
-        if decision.follow is None and snapshot_id not in decision.pointer.removed:
+        known = decision.entry(snapshot_id) is not None or snapshot_id in decision.pointer.removed
+        if decision.follow is None and not known:
             return None  # what is lost was not deleted, and must not look so
         return Move(decision.follow, decision.building, [snapshot_id])
     require_believed(now)

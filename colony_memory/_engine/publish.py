@@ -106,7 +106,10 @@ async def publish(
         except Changed:
             state = await look(session, label, everything=True, lenient=lenient)
             if state.text == text:
-                # This client's own, which names what was deleted just then: nobody put it there instead of another.
+                # This client's own, which names what was deleted just then: nobody put it there instead of another, and
+                # what it took out is still there to take its place.
+                undone = frozenset(move.removed)
+                state = await look(session, label, everything=True, lenient=lenient, unremoved=undone)
                 state = replace(state, decision=replace(state.decision, rollback=None))
             continue
         await session.note(label, pointer, proven=session.trust.pins)
