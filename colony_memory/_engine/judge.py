@@ -50,6 +50,8 @@ class Asked(NamedTuple):
         verify: Whether signatures are looked at.
         newer: Where the pointer has to be proven, look for what is newer than the latest too.
         unremoved: Ids that the pointer says are removed, by this client's own word that came to nothing.
+        bringing: Snapshots that the client itself brings there from elsewhere: that they stand beside a pointer that
+            does not list them yet says nothing of it.
     """
 
     label: str
@@ -61,6 +63,7 @@ class Asked(NamedTuple):
     verify: bool = True
     newer: bool = True
     unremoved: frozenset[str] = frozenset()
+    bringing: frozenset[str] = frozenset()
 
     @property
     def pins(self) -> bool:
@@ -390,7 +393,7 @@ def _beside(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping
     named = pointer.snapshot_id or ""
     strange = [
         read for each in files.manifests
-        if each not in rows and each not in found.untrusted and each != named
+        if each not in rows and each not in found.untrusted and each != named and each not in asked.bringing
         and isinstance(read := manifests.get(each), Manifest)
     ]  # fmt: skip
     newer = [manifest for manifest in strange if id_order(manifest.info.snapshot_id) > id_order(named)]
