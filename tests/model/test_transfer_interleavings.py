@@ -198,7 +198,7 @@ def test_a_copy_beside_others(side, do, key, plain):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ColonyMemoryWarning)
             left = agent.copy_to(owner).left_out
-        here = {info.snapshot_id for info in owner.list_snapshots()} | {name.split(".")[2] for name in left}
+            here = {info.snapshot_id for info in owner.list_snapshots()} | {name.split(".")[2] for name in left}
         assert {info.snapshot_id for info in agent.list_snapshots()} <= here
         # Without the key a pointer that does not say just what is there stays, and what came is not committed yet.
         assert not left or key == "copied without the key", left
