@@ -110,7 +110,9 @@ async def publish(
                 # This client's own, which names what was deleted just then: nobody put it there instead of another, and
                 # what it took out is still there to take its place.
                 undone = frozenset(move.removed)
-                state = await look(session, label, everything=True, lenient=lenient, unremoved=undone)
+                state = await look(
+                    session, label, everything=True, lenient=lenient, unremoved=undone, bringing=bringing
+                )
                 state = replace(state, decision=replace(state.decision, rollback=None))
             continue
         await session.note(label, pointer, proven=session.trust.pins)

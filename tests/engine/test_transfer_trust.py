@@ -275,13 +275,12 @@ def test_no_moment_of_a_signed_copy_looks_like_a_rollback(tmp_path):
     vault = FaultyVault(target)
 
     def read():
-        reader = pinned(target, witness=FileWitness(tmp_path / "witness.json"))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ColonyMemoryWarning)  # a snapshot that is not committed yet
-            moments.append(reader.restore()["MEMORY.md"])
+        moments.append(pinned(target, witness=FileWitness(tmp_path / "witness.json")).restore()["MEMORY.md"])
 
     vault.hook("*", read, times=None)
-    assert len(copy(source, ColonyMemory(backend=vault, signer=SIGNER)).copied) == 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)  # of a snapshot that is not committed yet
+        assert len(copy(source, ColonyMemory(backend=vault, signer=SIGNER)).copied) == 3
     assert list(dict.fromkeys(moments)) == ["version 2", "new 0", "new 1"]
     assert owner.restore() == {"MEMORY.md": "new 2"}
     assert [info.snapshot_id for info in owner.list_snapshots()] == [*reversed(new), *reversed(ids)]
