@@ -50,6 +50,16 @@ def test_an_incomplete_snapshot_never_pushes_out_the_newest_complete_one(open_me
     assert len(ids_of(vault)) == 1
 
 
+def test_where_nothing_is_complete_the_newest_counts(open_memory, vault):
+    mem = open_memory(vault)
+    for n in range(3):
+        newest = mem.backup({"m": str(n)}, incomplete=["x: gone"])
+    assert mem.prune(label="default", keep=1) == 2
+    assert ids_of(vault) == [newest.snapshot_id]
+    reasons = mem.plan_prune(label="default", keep=1).reasons
+    assert "newest" in reasons[newest.snapshot_id]
+
+
 def test_where_the_newest_complete_one_is_damaged_nothing_goes(open_memory, vault):
     mem = open_memory(vault)
     older = mem.backup({"MEMORY.md": "0"})
