@@ -14,7 +14,7 @@ from colony_memory._engine.keep import Planned, newest_good, plan_for
 from colony_memory._engine.publish import Move, may_write, publish
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, look, require_believed, require_listed, tell
-from colony_memory._format.names import manifest_filename, pin_filename, require_id, require_label
+from colony_memory._format.names import id_order, manifest_filename, pin_filename, require_id, require_label
 from colony_memory.exceptions import ColonyMemoryError, ConflictDetected, Hint, SnapshotNotFound
 
 if TYPE_CHECKING:
@@ -129,6 +129,13 @@ async def _move_away(session: Session, now: State, snapshot_id: str) -> Move | N
         rows = [entry for entry in decision.building if entry.snapshot_id != snapshot_id]
         young = replace(now, decision=replace(decision, entries=tuple(rows)))
         _, left = await newest_good(session, young, complete=False)
+    # Behind what the pointer goes back from, only what it lists counts as left.
+    rows += [
+        entry
+        for entry in decision.entries
+        if entry.snapshot_id in decision.waiting - decision.committed - {snapshot_id}
+        and id_order(entry.snapshot_id) > id_order(left or "")
+    ]
     if left is None and session.trust.pins:
         # What this client does not trust is still somebody's memory.
         other = session.open()

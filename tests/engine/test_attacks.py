@@ -1101,3 +1101,15 @@ def test_snapshots_of_another_vault_of_the_same_key_do_not_count():
     del held.files[POINTER]
     # Nor does a way back lead to one.
     assert quietly(lambda: held.client("legacy").restore(fallback=True)) == {"m": "new"}
+
+
+def test_a_delete_under_a_pointer_that_was_lost_hides_nothing_that_is_young():
+    """The pointer that was made anew lists nothing of it, and goes back behind it."""
+    held = Held(versions=1)
+    mem = held.client()
+    ids = [mem.backup({"m": f"young {n}"}).snapshot_id for n in range(2)]
+    del held.files[POINTER]
+    last = quietly(lambda: mem.backup({"m": "last"})).snapshot_id
+    quietly(lambda: mem.delete_snapshot(label="default", snapshot_id=last))
+    listed = [info.snapshot_id for info in quietly(held.client().list_snapshots)]
+    assert listed == [*reversed(ids), held.ids[0]]

@@ -176,11 +176,12 @@ class HonestFleet(RuleBasedStateMachine):
         exported = source.export_snapshot(snapshot_id=info.snapshot_id)
         mem = self.client("", fault)
         run = source.copy_to if whole else mem.import_snapshot
-        if self.attempt(lambda _: run(mem if whole else exported), mem) and not self.lost:
+        if not self.attempt(lambda _: run(mem if whole else exported), mem):
+            # What broke off before its pointer looks like a pointer that was taken away or put back.
+            self.lost = True
+        elif not self.lost:
             self.saved[info.snapshot_id] = documents
             self.imported.add(info.snapshot_id)
-        # A copy that broke off before there was a pointer looks like a pointer that was taken away.
-        self.lost |= POINTER not in self.fake.files
 
     @precondition(lambda self: self.legacy)
     @rule()
