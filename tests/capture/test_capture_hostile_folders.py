@@ -101,7 +101,7 @@ def test_a_folder_at_rest(tmp_path: Path, seed: int) -> None:
     check_at_rest(*make_folders(tmp_path, seed, 120))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.long
 def test_many_folders_at_rest() -> None:
     end, seed = time.monotonic() + 60, 1000
     while time.monotonic() < end:
@@ -133,7 +133,7 @@ def test_a_folder_that_a_second_process_changes(tmp_path: Path, monkeypatch: pyt
     assert check_while_it_changes(*make_folders(tmp_path, seed, 60), seed, readings=4)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.long
 def test_many_folders_that_a_second_process_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite, "_WAIT", 0.05)
     end, seed, saved = time.monotonic() + 60, 0, 0

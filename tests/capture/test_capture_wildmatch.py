@@ -153,7 +153,7 @@ def test_any_pattern_is_read_as_git_reads_it(pattern: str) -> None:
 
 
 @needs_git
-@pytest.mark.exhaustive
+@pytest.mark.long
 def test_thousands_of_patterns_are_read_as_git_reads_them() -> None:
     draw = random.Random(11)
     end = time.monotonic() + 60

@@ -34,7 +34,7 @@ from colony_memory.snapshot import build
 from colony_memory.testing import FakeVault, FaultyVault
 from colony_memory.testing.faults import ProcessDied
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = [pytest.mark.exhaustive, pytest.mark.long]
 
 
 @pytest.fixture(autouse=True)

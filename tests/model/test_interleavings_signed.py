@@ -17,7 +17,7 @@ from colony_memory._format.names import latest_filename, manifest_filename, new_
 from colony_memory.snapshot import build
 from colony_memory.testing import FakeVault, FaultyVault
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = [pytest.mark.exhaustive, pytest.mark.long]
 
 SIGNS = {"signer": OWN}
 #: One that signs where others do not, and the same without a signer.

@@ -31,7 +31,7 @@ from colony_memory._engine.transfer import copy, import_snapshot
 from colony_memory.retention import Retention
 from colony_memory.testing import FakeVault, FaultyVault
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = [pytest.mark.exhaustive, pytest.mark.long]
 
 
 def other_source(*, signer=None):
