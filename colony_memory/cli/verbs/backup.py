@@ -70,7 +70,12 @@ def run(
             capture = read_paths(paths, git=git, secrets=choice, on_progress=on_progress)
         opened.place.make_unchosen()
         with opened.working("Saving to"):
-            info = opened.memory.backup(capture.documents, label=label, prune_keep=keep)
+            info = opened.memory.backup(
+                capture.documents,
+                label=label,
+                prune_keep=keep,
+                incomplete=[str(each) for each in capture.left_out],
+            )
         if common.as_json:
             masked = masked_names(capture.documents)
             opened.output.answer_json({"snapshot": asdict(info), **_facts(capture), "masked": list(masked)})

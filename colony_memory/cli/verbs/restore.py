@@ -70,7 +70,7 @@ def run(
     from colony_memory.cli.interrupts import first_interrupt_only
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.moments import newest_at, parse_moment
-    from colony_memory.cli.restored import conflict_line, masked_line, restore_lines
+    from colony_memory.cli.restored import conflict_line, restore_lines, warning_lines
     from colony_memory.cli.text import made_at, now_utc
     from colony_memory.cli.vault import refuse_vault_inside
 
@@ -123,8 +123,8 @@ def run(
             for each in present.left_out:
                 opened.output.warn(f"left out of it: {each.name}: {each.reason}")
         opened.output.report(*restore_lines(found.info, written, directory=directory, dry_run=dry_run, now=now_utc()))
-        if written.masked:
-            opened.output.warn(masked_line(written))
+        for line in warning_lines(found.info, written):
+            opened.output.warn(line)
     if written.conflicts or written.in_use:
         raise Failure(conflict_line(written), code=FAILED)
     return 0
