@@ -84,8 +84,8 @@ class PrunePlan:
             pointer names it), ``future`` (its time has not come), ``in-flight`` (the pointer does not know of it and
             it is less than an hour old: a backup that may not be done yet), ``pinned``, ``before-shrink`` (a snapshot
             of less than half its size followed). Those in the future and in flight are set apart: not counted, not
-            removed. A snapshot in ``remove`` with ``before-shrink`` is one that a backup would keep and an explicit
-            prune does not.
+            removed. A snapshot in ``remove`` with ``before-shrink`` is one that a backup would keep and a prune that is
+            asked for does not.
         unread: Vault files of snapshots that cannot be read or trusted, neither counted nor removed.
         orphans: Vault files that belong to no snapshot and are old enough to be swept.
     """

@@ -35,9 +35,10 @@ from colony_memory.exceptions import (
     UntrustedSnapshot,
     VaultError,
 )
+from colony_memory.trust import previous_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from colony_memory._engine.session import Session
     from colony_memory.snapshot import Manifest, SnapshotInfo
@@ -114,19 +115,45 @@ class Delivery:
         self.arrived: dict[str, Arrived] = {}
         self.lost: dict[str, str] = {}
         self._withdrawn: dict[str, Arrived] = {}
+        self._committed: set[str] = set()
         self._before = self._here = state
         self._began = session.now()
 
     @classmethod
-    async def to(cls, session: Session, label: str) -> Delivery:
+    async def to(cls, session: Session, label: str, bringing: Iterable[str]) -> Delivery:
         """Look at the label.
+
+        Args:
+            session: The client.
+            label: The label.
+            bringing: Ids of what is to come, some of which an earlier transfer may have left there.
 
         Raises:
             RollbackDetected: It was set back.
         """
-        state = await look(session, label, everything=True)
+        state = await look(session, label, everything=True, bringing=frozenset(bringing))
         _require_no_rollback(state)
         return cls(session, state)
+
+    async def _look(self) -> State:
+        return await look(self.session, self.label, everything=True, bringing=self._before.asked.bringing)
+
+    def is_next(self, whole: Whole) -> bool:
+        """Whether nothing has to be committed before a snapshot is written.
+
+        Where pointers are signed, a snapshot that was made when the pointer named a newer one than it does now shows
+        that the pointer was put back. No reader is to take what is being brought for that, wherever it stops.
+        """
+        before = previous_of(whole.manifest.raw)
+        arrived = self.arrived.get(before[0]) if before is not None and self.session.signer is not None else None
+        return arrived is None or not arrived.wrote or arrived.info.snapshot_id in self._committed
+
+    async def go_on(self, origin: Origin) -> None:
+        """Commit what has arrived so far."""
+        await self.commit(origin)
+        self._committed |= self.arrived.keys()
+        self._here = self._before = await self._look()
+        _require_no_rollback(self._here)
 
     async def store(self, whole: Whole, *, pinned: bool = False) -> Arrived | None:
         """Write a snapshot that is not there yet, and read it back.
@@ -244,7 +271,7 @@ class Delivery:
                 # Nothing of the label may change before its first pointer, and any client knows a part for a leftover.
                 scratch = part_filename(label, new_id(session.now(), session.token(), ()), 0)
                 await session.vault.put(scratch, "{}")
-        self._here = await look(session, label, everything=True)
+        self._here = await self._look()
         _require_no_rollback(self._here)
         if scratch is not None:
             await session.vault.delete(scratch)
@@ -265,7 +292,7 @@ class Delivery:
         unled = not state.first and not state.decision.pointer.generation
         if state is not self._before or late or unled or not session.vault.conditional:
             # What was written since shows the vault's time, and whether something was removed.
-            state = await look(session, self.label, everything=True)
+            state = await self._look()
 
         async def change(now: State) -> Move | None:
             return self._change(now, origin or Origin(Pointer(self.label, None)))
@@ -296,7 +323,9 @@ class Delivery:
             if not {*now.listed.manifests} <= {*self.arrived}:
                 warn(f"label {label!r} is given a pointer: {doubt}")
         follow, named = self._follow(now), origin.pointer.snapshot_id
-        newest = named if named is not None and named in self.arrived else max(self.arrived, key=id_order)
+        # On the way there it goes no further than the pointer of where they come from.
+        upto = [each for each in self.arrived if named is None or id_order(each) <= id_order(named)]
+        newest = max(upto or self.arrived, key=id_order)
         target = newest if follow is None or id_order(newest) >= id_order(follow) else follow
         if target not in self.arrived and target not in decision.committed and target != decision.written:
             warn(
@@ -392,7 +421,8 @@ class Delivery:
         if isinstance(error, Unanswered):
             return  # it may be committed
         for snapshot_id, arrived in self.arrived.items():
-            await self._take_back(snapshot_id, arrived.own, error)
+            if snapshot_id not in self._committed:
+                await self._take_back(snapshot_id, arrived.own, error)
 
     async def _take_back(self, snapshot_id: str, names: Sequence[str], error: ColonyMemoryError) -> None:
         if names:

@@ -49,6 +49,9 @@ class Asked(NamedTuple):
         conditional: The vault writes on condition.
         verify: Whether signatures are looked at.
         newer: Where the pointer has to be proven, look for what is newer than the latest too.
+        unremoved: Ids that the pointer says are removed, by this client's own word that came to nothing.
+        bringing: Snapshots that the client itself brings there from elsewhere: that they stand beside a pointer that
+            does not list them yet says nothing of it.
     """
 
     label: str
@@ -59,6 +62,8 @@ class Asked(NamedTuple):
     conditional: bool = True
     verify: bool = True
     newer: bool = True
+    unremoved: frozenset[str] = frozenset()
+    bringing: frozenset[str] = frozenset()
 
     @property
     def pins(self) -> bool:
@@ -193,6 +198,7 @@ def _believe(asked: Asked, text: str | None) -> Decision:
         if text is None:
             raise SnapshotCorrupt(f"there is no pointer {latest_filename(label)}")
         pointer = read_pointer(text, label=label)
+        pointer = replace(pointer, removed=tuple(each for each in pointer.removed if each not in asked.unremoved))
     except SnapshotCorrupt as error:
         return _compare(asked, Decision(label, None, blank, problem=message_of(error), refusal=error))
     decision = Decision(label, pointer.snapshot_id, pointer, written=pointer.snapshot_id or "", signed=pointer.signed)
@@ -387,7 +393,7 @@ def _beside(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping
     named = pointer.snapshot_id or ""
     strange = [
         read for each in files.manifests
-        if each not in rows and each not in found.untrusted and each != named
+        if each not in rows and each not in found.untrusted and each != named and each not in asked.bringing
         and isinstance(read := manifests.get(each), Manifest)
     ]  # fmt: skip
     newer = [manifest for manifest in strange if id_order(manifest.info.snapshot_id) > id_order(named)]
@@ -408,8 +414,7 @@ def _beside(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping
         found = _warned(
             found,
             f"label {label!r} has {', '.join(put_back)[:100]}, which its signed catalogue does not list: a backup that "
-            "did "
-            "not finish, one by 0.1.1, or one that was removed and put back",
+            "did not finish, one by 0.1.1, or one that was removed and put back",
         )
     return found
 
@@ -435,9 +440,8 @@ def _without_pointer(asked: Asked, found: Decision, files: LabelFiles, manifests
         newest = found.follow or signs[0]
         msg = (
             f"{why}, and it was signed when snapshot {signs[0]} was made: newer memory may have been removed or "
-            f"replaced. The newest trusted snapshot of label {label!r} is {newest}: restore it by its id, and back it up "
-            "again. "
-            "Where 0.1.1 writes to this label too, its pointers have to be accepted"
+            f"replaced. The newest trusted snapshot of label {label!r} is {newest}: restore it by its id, and back it "
+            "up again. Where 0.1.1 writes to this label too, its pointers have to be accepted"
         )
         hint = Hint("restore", "snapshot_id", newest, label=label)
         found = replace(found, refusal=UntrustedSnapshot(msg, hint=hint), warnings=())

@@ -55,8 +55,10 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
         listed = [entry.snapshot_id for entry in decision.pointer.entries or ()]
         differs = decision.pointer.entries is not None and listed != [entry.snapshot_id for entry in rows]
         stale = bool(planned.removed) or dangling or differs
-        if decision.follow is not None and decision.follow not in decision.committed:
-            return None  # a backup under way, perhaps: the pointer is its own to write
+        if decision.follow not in decision.committed:
+            return (
+                None  # nothing, where nobody has deleted it; or a backup under way, whose own the pointer is to write
+            )
         if not stale or not may_write(session, now):
             return None  # rows of what is gone do no harm, and a signature that is gone would
         if dangling:
@@ -113,6 +115,9 @@ async def _move_away(session: Session, now: State, snapshot_id: str) -> Move | N
     require_listed(now, "choosing the newest snapshot left")
     decision = now.decision
     if snapshot_id not in (decision.written, decision.follow):
+        known = decision.entry(snapshot_id) is not None or snapshot_id in decision.pointer.removed
+        if decision.follow is None and not known:
+            return None  # what is lost was not deleted, and must not look so
         return Move(decision.follow, decision.building, [snapshot_id])
     require_believed(now)
     if decision.pointer.entries is None:

@@ -104,9 +104,15 @@ async def publish(
                 # Another client deleted that after the pointer was read once more: what it says is to be chosen anew.
                 raise Changed("what the pointer names was deleted meanwhile")
         except Changed:
-            state = await look(session, label, everything=True, lenient=lenient)
+            bringing = state.asked.bringing
+            state = await look(session, label, everything=True, lenient=lenient, bringing=bringing)
             if state.text == text:
-                # This client's own, which names what was deleted just then: nobody put it there instead of another.
+                # This client's own, which names what was deleted just then: nobody put it there instead of another, and
+                # what it took out is still there to take its place.
+                undone = frozenset(move.removed)
+                state = await look(
+                    session, label, everything=True, lenient=lenient, unremoved=undone, bringing=bringing
+                )
                 state = replace(state, decision=replace(state.decision, rollback=None))
             continue
         await session.note(label, pointer, proven=session.trust.pins)

@@ -89,6 +89,8 @@ async def look(
     at_least: str | int | None = None,
     lenient: bool = False,
     newer: bool = True,
+    unremoved: frozenset[str] = frozenset(),
+    bringing: frozenset[str] = frozenset(),
     listing: Listing | None = None,
 ) -> State:
     """Read the pointer, and what else it takes to judge a label.
@@ -105,6 +107,8 @@ async def look(
         at_least: A head that the label must have reached, beside those that were seen.
         lenient: Go on where the witness does not answer.
         newer: Where the pointer has to be proven, look for what is newer than the latest: it may have been put back.
+        unremoved: Ids that count as not removed, see :class:`Asked`.
+        bringing: Snapshots that the client brings there itself, which are no sign of that.
         listing: A listing that was made already; it stands only where nothing speaks against the label.
     """
     prefix = f"cmem.{label}."
@@ -112,7 +116,8 @@ async def look(
         # Before the pointer is read: others may move both.
         seen, blind = await _seen(session, label, at_least, lenient=lenient)
         text, match = await read_pointer_file(session, label)
-        asked = Asked(label, session.trust, seen, session.now(), everything, session.vault.conditional, verify, newer)
+        how = (session.vault.conditional, verify, newer, unremoved, bringing)
+        asked = Asked(label, session.trust, seen, session.now(), everything, *how)
         shown = listing if turn == 0 else None
         if shown is None and (listed or everything):
             shown = await session.vault.list(prefix)

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from colony_memory._engine.session import Session
     from colony_memory._engine.store import Tell
-    from colony_memory._format.pointer import Entry
     from colony_memory.snapshot import SnapshotInfo
 
 _T = TypeVar("_T")
@@ -103,7 +102,7 @@ async def import_snapshot(session: Session, exported: Export, *, label: str | No
     label, snapshot_id = exported.label, exported.snapshot_id
     whole = await _check(session, label, snapshot_id, exported.files)
     try:
-        delivery = await Delivery.to(session, label)
+        delivery = await Delivery.to(session, label, [snapshot_id])
         arrived = await delivery.store(whole)
         if arrived is None:
             await delivery.look_again()
@@ -186,7 +185,7 @@ class _Copy:
             warn(f"label {label!r} is copied by its snapshots' own signatures: {decision.refusal}")
         ids = [each for each in reversed(state.listed.manifests) if not _was_deleted(state, each)]
         self.total += len(ids) - self.planned[label]  # others save and delete meanwhile
-        delivery = await Delivery.to(self.destination, label)
+        delivery = await Delivery.to(self.destination, label, ids)
         try:
             later = [each for each in ids if not await self._bring(delivery, state, each)]
             if later:
@@ -211,11 +210,18 @@ class _Copy:
             whole = _whole(await load(self.source, label, snapshot_id, keep_files=True))
             if _accepts(self.destination) != _accepts(self.source):
                 await _check(self.destination, label, snapshot_id, whole.files)
-            pinned = snapshot_id in state.listed.pins
-            if await delivery.store(whole, pinned=pinned) is None:
-                if not again:
-                    return False
+            if not delivery.is_next(whole):
+                await delivery.go_on(_origin(state))
+            arrived = await delivery.store(whole, pinned=snapshot_id in state.listed.pins)
+            if arrived is None and not again:
+                return False
+            if arrived is None:
                 raise delivery.in_the_way(snapshot_id)
+            known = state.decision.entry(snapshot_id)
+            if known is not None and retention.read_stamp(known.shrunk_at or ""):
+                # The time of a shrink is known to the catalogue alone.
+                entry = replace(arrived.entry, shrunk_at=known.shrunk_at)
+                delivery.arrived[snapshot_id] = replace(arrived, entry=entry)
         except SnapshotNotFound as error:
             log(f"a snapshot was deleted before it was copied: {error}")
         except (SnapshotCorrupt, UntrustedSnapshot, ConflictDetected) as error:
@@ -232,17 +238,10 @@ class _Copy:
 
     async def _commit(self, delivery: Delivery, state: State) -> None:
         """Commit what has arrived of a label, and count it as copied."""
-        label, decision = state.label, state.decision
+        label = state.label
         if not delivery.arrived:
             return
-        for snapshot_id, arrived in delivery.arrived.items():
-            known = decision.entry(snapshot_id)
-            shrunk = known.shrunk_at if known is not None else None
-            if shrunk and retention.read_stamp(shrunk):
-                # The time of a shrink is known to the catalogue alone.
-                entry: Entry = replace(arrived.entry, shrunk_at=shrunk)
-                delivery.arrived[snapshot_id] = replace(arrived, entry=entry)
-        now = await delivery.commit(Origin(decision.pointer, decision.proven, state.text))
+        now = await delivery.commit(_origin(state))
         for snapshot_id, why in delivery.lost.items():
             self.left_out[manifest_filename(label, snapshot_id)] = why
         self.copied += [arrived.info for arrived in delivery.arrived.values() if arrived.wrote]
@@ -268,6 +267,10 @@ class _Copy:
     def report(self) -> CopyReport:
         """The result."""
         return CopyReport(tuple(self.copied), tuple(self.already), self.left_out, self.latest)
+
+
+def _origin(state: State) -> Origin:
+    return Origin(state.decision.pointer, state.decision.proven, state.text)
 
 
 def _was_deleted(state: State, snapshot_id: str) -> bool:

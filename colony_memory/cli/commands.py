@@ -108,7 +108,6 @@ OPTIONS: dict[tuple[str, str], tuple[str, str]] = {
     ("prune", "keep"): ("--keep", "N"),
     ("read_folder", "secrets"): ("--secrets", "mask"),
     ("write_folder", "force"): ("--force", ""),
-    ("write_folder", "keep_local"): ("--keep-local", ""),
 }
 
 #: What is said in the place of a command: an argument that an environment variable gives.

@@ -220,7 +220,7 @@ def test_what_cannot_be_synced_or_removed_is_told(
 
     caplog.set_level(logging.DEBUG)
     with monkeypatch.context() as patch:
-        patch.setattr(_swap.disk, "sync_descriptor", fails)
+        patch.setattr(_swap.disk, "sync_names", fails)
         patch.setattr(_stage.Stage, "settle", lambda *_: None)
         patch.setattr(_stage.Stage, "finish_directory", lambda *_: None)
         write_folder({"a.md": "a"}, tmp_path / "dst")

@@ -38,9 +38,10 @@ def furnished(server, tmp_path, monkeypatch):
         os.utime(path, (0, 0))
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "b.md").write_text("b\n")
-    hour = datetime.now(timezone.utc) - timedelta(hours=1)
+    # After the last file was written, and before the clock says so.
+    now = datetime.now(timezone.utc) + timedelta(seconds=5)
     for label in ("default", "research"):
-        for at in (NOON - timedelta(days=40), NOON - timedelta(hours=1), NOON + timedelta(days=1), hour):
+        for at in (NOON - timedelta(days=40), NOON - timedelta(hours=1), NOON + timedelta(days=1), now):
             save(server.vault, {"notes/a.md": f"{label} {at}"}, at=at, label=label)
     save_export(export_snapshot(ColonyMemory(backend=server.vault), label="research"), tmp_path / "research.json")
     for vault in ("stick", "other", "home/second-vault"):

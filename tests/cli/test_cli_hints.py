@@ -332,7 +332,7 @@ def test_what_is_suggested_works_as_pasted(cli, vault, folder, tmp_path):
 
 @cli_runs.POSIX
 @pytest.mark.parametrize(
-    "name", ["my vault", 'it\'s "one"', "two\nlines", "$(touch pwned)", "-rf", "\x1b[2J", "\udcff"]
+    "name", ["my vault", 'it\'s "one"', "two\nlines", "`touch pwned`", "-rf", "\x1b[2J", "\udcff"]
 )
 def test_what_status_suggests_is_pasted_into_a_shell(cli, tmp_path, name):
     shell = shutil.which("bash")

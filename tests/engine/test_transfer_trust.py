@@ -191,7 +191,8 @@ def test_the_key_signs_the_pointer_anew(vault, tmp_path):
     assert copy(source, memory)
     pointer = read_pointer(vault.files[POINTER], label="default")
     assert pointer.signed
-    assert pointer.generation == read_pointer(files(source)[POINTER], label="default").generation + 1
+    before = read_pointer(files(source)[POINTER], label="default").generation
+    assert pointer.generation == before + len(ids)  # each is committed before the one that was made upon it
     fresh = pinned(vault, witness=FileWitness(tmp_path / "witness.json"))
     assert fresh.restore() == VERSIONS[2]
     assert fresh.verify()
@@ -262,6 +263,43 @@ def test_a_signing_copy_that_stops_anywhere_is_completed():
         assert memory.verify()
         assert no_pointers(target.files) == no_pointers(files(source))
     assert n > 5
+
+
+def test_no_moment_of_a_signed_copy_looks_like_a_rollback(tmp_path):
+    """Each snapshot names the one before, and a reader there must not take those for signs of a pointer put back."""
+    source, ids = signed(VERSIONS)
+    target, moments = fake(), []
+    owner = ColonyMemory(backend=target, signer=SIGNER)
+    copy(source, owner)
+    new = [source.backup({"MEMORY.md": f"new {n}"}).snapshot_id for n in range(3)]
+    vault = FaultyVault(target)
+
+    def read():
+        moments.append(pinned(target, witness=FileWitness(tmp_path / "witness.json")).restore()["MEMORY.md"])
+
+    vault.hook("*", read, times=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)  # of a snapshot that is not committed yet
+        assert len(copy(source, ColonyMemory(backend=vault, signer=SIGNER)).copied) == 3
+    assert list(dict.fromkeys(moments)) == ["version 2", "new 0", "new 1"]
+    assert owner.restore() == {"MEMORY.md": "new 2"}
+    assert [info.snapshot_id for info in owner.list_snapshots()] == [*reversed(new), *reversed(ids)]
+
+
+@pytest.mark.parametrize("brings", ["copy", "import"])
+def test_what_a_killed_transfer_left_is_no_rollback_to_the_next_one(brings, vault):
+    source, _ = signed(VERSIONS[:1])
+    copy(source, ColonyMemory(backend=vault, signer=SIGNER))
+    for n in range(3):
+        source.backup({"MEMORY.md": f"new {n}"})
+    exported = export_snapshot(source)
+    for name, text in exported.files.items():
+        ColonyMemory(backend=vault)._session.vault.backend.vault_upload_file(name, text)
+    hours_later(vault)
+    again = ColonyMemory(backend=vault, signer=SIGNER)
+    assert copy(source, again) if brings == "copy" else import_snapshot(again, exported).head
+    assert again.restore() == {"MEMORY.md": "new 2"}
+    assert again.verify()
 
 
 def test_a_pointer_of_a_lower_generation_is_not_copied_as_it_is(vault):

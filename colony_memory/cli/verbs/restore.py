@@ -13,7 +13,7 @@ from colony_memory.cli.options import CommonOptions, LabelOption
 EXAMPLES = (
     "colony-memory restore ~/agent/memory",
     "colony-memory restore --dry-run --only 'notes/*' ~/agent/memory",
-    "colony-memory restore --at 2026-11-01T12:00 --snapshot-first ~/agent/memory",
+    "colony-memory restore --at 2026-11-01T12:00 --snapshot-first --force ~/agent/memory",
 )
 
 
