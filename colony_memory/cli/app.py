@@ -30,6 +30,8 @@ VERBS = {
     "diff": "Show what changed from one snapshot to another, or to a folder.",
     "prune": "Delete old snapshots by rules, and the leftovers of interrupted backups.",
     "delete": "Delete one snapshot, for good.",
+    "pin": "Keep one snapshot whatever a retention says, until it is unpinned.",
+    "unpin": "Leave one snapshot to the retention again.",
     "status": "Tell whether the memory is protected, and what to do if not.",
     "export": "Write one snapshot into a file of its own, signature and all.",
     "import": "Put a snapshot that was exported into the vault.",

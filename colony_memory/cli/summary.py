@@ -29,6 +29,17 @@ def backup_lines(info: SnapshotInfo, *, left_out: int, now: datetime) -> list[st
     return [f"unchanged since {stamp(made)} ({age(made, now)}); nothing written", f"latest is {named}", what]
 
 
+def diverged_line(info: SnapshotInfo, *, joined: bool) -> str:
+    """That another client has saved in between, and what became of its snapshot."""
+    other = f"snapshot {info.diverged_from}, which another client saved meanwhile"
+    if joined and (info.head or info.reused):
+        twice = f"; kept beside yours: {', '.join(info.merged)}" if info.merged else ""
+        return f"warning: joined with {other}{twice}; restore to get both"
+    if info.head:
+        return f"warning: this is the latest now, in the place of {other}"
+    return f"warning: saved, and the latest is {other}"
+
+
 def snapshot_lines(info: SnapshotInfo, *, now: datetime) -> list[str]:
     """One snapshot, and the names in it."""
     made = made_at(info)

@@ -42,8 +42,6 @@ ID = "20261101T130000300000Z-abcdef"
 PACKAGE = Path(colony_memory.__file__).parent
 #: Hints of which the command line has no counterpart, so that the message stands alone.
 UNSAID = {("open", "max_bytes")}
-#: Options that the command line says as soon as it has them.
-NOT_YET = {"--on-conflict"}
 
 
 def options_of(verb):
@@ -54,7 +52,7 @@ def options_of(verb):
 def asked(*argv, environment=(), **params):
     verb = argv[0] if argv else ""
     known = {"vault": None, "key_file": None, "trust": None, "witness": None, "label": "default", **params}
-    flags = options_of(verb) | {"--on-conflict"} if verb in app.VERBS else ()
+    flags = options_of(verb) if verb in app.VERBS else ()
     return Asked(argv, verb, known, frozenset(environment), (*app.VERBS, "init"), frozenset(flags))
 
 
@@ -175,7 +173,7 @@ def test_every_hint_of_the_library_has_its_words():
 def test_every_option_is_one_of_its_verb(key, option):
     verb = {"open": "list", "read_folder": "backup", "write_folder": "restore"}.get(key[0])
     verb = verb or said.VERBS[key[0]].name
-    assert verb not in app.VERBS or option[0] in {"", *options_of(verb), *NOT_YET}
+    assert verb not in app.VERBS or option[0] in {"", *options_of(verb)}
 
 
 def test_what_is_carried_is_an_option_of_every_verb_that_is_suggested():
@@ -331,9 +329,7 @@ def test_what_is_suggested_works_as_pasted(cli, vault, folder, tmp_path):
 
 
 @cli_runs.POSIX
-@pytest.mark.parametrize(
-    "name", ["my vault", 'it\'s "one"', "two\nlines", "`touch pwned`", "-rf", "\x1b[2J", "\udcff"]
-)
+@pytest.mark.parametrize("name", ["my vault", 'it\'s "one"', "two\nlines", "`touch pwned`", "-rf", "\x1b[2J", "\udcff"])
 def test_what_status_suggests_is_pasted_into_a_shell(cli, tmp_path, name):
     shell = shutil.which("bash")
     if shell is None:

@@ -37,6 +37,8 @@ ARGUMENTS = {
     "diff": ["latest"],
     "prune": ["--keep", "1", "--yes"],
     "delete": ["latest", "--yes"],
+    "pin": ["latest"],
+    "unpin": ["latest"],
     "status": [],
     "export": ["latest", "out.json"],
     "import": ["in.json"],
