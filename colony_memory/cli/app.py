@@ -26,6 +26,7 @@ VERBS = {
     "restore": "Write a snapshot's files into a folder, all or none.",
     "list": "Show the snapshots in the vault, newest first.",
     "show": "Show one snapshot: when, how large, signed by whom, and the names in it.",
+    "cat": "Print one file of a snapshot, byte for byte.",
     "verify": "Read every byte that is saved and say what holds.",
     "diff": "Show what changed from one snapshot to another, or to a folder.",
     "prune": "Delete old snapshots by rules, and the leftovers of interrupted backups.",

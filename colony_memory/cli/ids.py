@@ -29,6 +29,11 @@ def may_name_a_snapshot(text: str) -> bool:
     return bool(_LATEST.fullmatch(text) or _BEGINNING.fullmatch(text))
 
 
+def names_a_snapshot(text: str) -> bool:
+    """Whether the text is what is said of snapshots and hardly of anything else: ``latest~2``, or a whole id."""
+    return bool(_LATEST.fullmatch(text)) or id_time(text) is not None
+
+
 def resolve(infos: Sequence[SnapshotInfo], text: str, *, latest: str | None = None) -> SnapshotInfo:
     """Pure: the one snapshot of these that the text names.
 

@@ -70,7 +70,7 @@ def asked(*argv, environment=(), **params):
         (Hint("prune", "keep"), asked("backup"), "colony-memory prune --keep N"),
         (Hint("verify", "snapshot_id", ID), asked("show"), f"colony-memory verify {ID}"),
         (Hint("delete_snapshot", "snapshot_id", ID, "a"), asked("show"), f"colony-memory delete {ID} --label a"),
-        (Hint("restore", "snapshot_id", ID), asked("show"), f"colony-memory restore --snapshot {ID} DIR"),
+        (Hint("restore", "snapshot_id", ID), asked("show"), f"colony-memory restore {ID} DIR"),
         (Hint("restore", "fallback", value=True), asked("show"), "colony-memory restore --fallback DIR"),
         (Hint("backup"), asked("status"), "colony-memory backup PATH"),
         (Hint("inspect"), asked("backup"), "colony-memory status"),
@@ -82,13 +82,18 @@ def asked(*argv, environment=(), **params):
         # The same verb, or an argument of the client: the run as it was, and more.
         (
             Hint("restore", "fallback", value=True),
-            asked("restore", "out dir", "--vault", "v", directory="out dir", vault="v"),
+            asked("restore", "out dir", "--vault", "v", target=["out dir"], vault="v"),
             "colony-memory restore 'out dir' --vault v --fallback",
         ),
         (
             Hint("restore", "snapshot_id", ID),
-            asked("restore", "-out", "--at", "now", directory="-out", vault="v"),
-            f"colony-memory restore --snapshot {ID} ./-out --vault v",
+            asked("restore", "-out", "--at", "now", target=["-out"], vault="v"),
+            f"colony-memory restore {ID} ./-out --vault v",
+        ),
+        (
+            Hint("restore", "snapshot_id", ID),
+            asked("restore", "latest", "out", target=["latest", "out"]),
+            f"colony-memory restore {ID} out",
         ),
         (Hint("backup"), asked("backup", "a", "b"), "colony-memory backup a b"),
         (Hint("backup"), asked("watch", "a", "--every", "1h"), "colony-memory watch a --every 1h"),

@@ -33,6 +33,7 @@ ARGUMENTS = {
     "restore": ["out"],
     "list": [],
     "show": ["latest"],
+    "cat": ["MEMORY.md"],
     "verify": [],
     "diff": ["latest"],
     "prune": ["--keep", "1", "--yes"],

@@ -12,13 +12,14 @@ from colony_memory.cli.options import CommonOptions, LabelOption
 
 EXAMPLES = (
     "colony-memory restore ~/agent/memory",
+    "colony-memory restore latest~1 ./before",
     "colony-memory restore --dry-run --only 'notes/*' ~/agent/memory",
     "colony-memory restore --at 2026-11-01T12:00 --snapshot-first --force ~/agent/memory",
 )
 
 
 def run(
-    directory: Annotated[str, typer.Argument(metavar="DIR", hidden=True)],
+    target: Annotated[list[str], typer.Argument(metavar="[ID] DIR", hidden=True)],
     *,
     label: LabelOption = "default",
     snapshot: Annotated[
@@ -26,7 +27,7 @@ def run(
         typer.Option(
             "--snapshot",
             metavar="ID",
-            help="A certain snapshot: an id from 'list', the beginning of one, or latest~2. Default: the latest.",
+            help="The same as ID.",
         ),
     ] = None,
     at: Annotated[
@@ -56,16 +57,16 @@ def run(
 ) -> int:
     """Write a snapshot's files into a folder, all or none.
 
-    DIR is the folder; it is made if it is missing. Files in it that the snapshot does not have are left alone, unless
-    --delete is given. A file that differs and was changed after the snapshot was made stops the restore, as does a
-    database that a program has open, unless --force is given.
+    ID is a snapshot as 'show' takes it, by default the latest. DIR is the folder; it is made if it is missing. Files in
+    it that the snapshot does not have are left alone, unless --delete is given. A file that differs and was changed
+    after the snapshot was made stops the restore, as does a database that a program has open, unless --force is given.
     """
     from functools import partial
     from types import SimpleNamespace
 
     from colony_memory.capture import write_folder
     from colony_memory.capture.before import save_present
-    from colony_memory.cli.chosen import fetch, narrow
+    from colony_memory.cli.chosen import fetch, narrow, split_positional
     from colony_memory.cli.errors import FAILED, Failure
     from colony_memory.cli.interrupts import first_interrupt_only
     from colony_memory.cli.memory import open_memory
@@ -74,10 +75,12 @@ def run(
     from colony_memory.cli.text import made_at, now_utc
     from colony_memory.cli.vault import refuse_vault_inside
 
+    named, directory = split_positional(target, "DIR")
     if not directory:
         raise ValueError("an empty path")
-    if at and snapshot:
-        raise ValueError("--at and --snapshot both name a snapshot: give one of them")
+    if sum(map(bool, (named, snapshot, at))) > 1:
+        raise ValueError("ID, --snapshot and --at each name a snapshot: give one of them")
+    snapshot = named or snapshot
     if delete and only:
         raise ValueError("--delete would remove all that --only does not choose: give one of them")
     moment = parse_moment(at) if at else None
