@@ -77,14 +77,9 @@ def _be(names: tuple[str, ...]) -> str:
     return "is" if len(names) == 1 else "are"
 
 
-def warning_lines(info: SnapshotInfo, written: Written) -> list[str]:
-    """What the folder lacks although the restore is done."""
-    lines = [_incomplete(info)] if info.incomplete else []
-    return [*lines, masked_line(written)] if written.masked else lines
-
-
-def _incomplete(info: SnapshotInfo) -> str:
-    return f"warning: snapshot {info.snapshot_id} is incomplete, {left_out(info)}"
+def incomplete_line(info: SnapshotInfo) -> str:
+    """That there was more than the snapshot holds."""
+    return f"snapshot {info.snapshot_id} is incomplete, {left_out(info)}"
 
 
 def masked_line(written: Written) -> str:

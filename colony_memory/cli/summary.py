@@ -34,10 +34,10 @@ def diverged_line(info: SnapshotInfo, *, joined: bool) -> str:
     other = f"snapshot {info.diverged_from}, which another client saved meanwhile"
     if joined and (info.head or info.reused):
         twice = f"; kept beside yours: {', '.join(info.merged)}" if info.merged else ""
-        return f"warning: joined with {other}{twice}; restore to get both"
+        return f"joined with {other}{twice}; restore to get both"
     if info.head:
-        return f"warning: this is the latest now, in the place of {other}"
-    return f"warning: saved, and the latest is {other}"
+        return f"this is the latest now, in the place of {other}"
+    return f"saved, and the latest is {other}"
 
 
 def snapshot_lines(info: SnapshotInfo, *, now: datetime) -> list[str]:

@@ -121,7 +121,7 @@ def test_a_backup_merges_where_that_was_asked_for(cli, folder, vault, raced):
     pytest.importorskip("merge3")
     code, _, err = cli("backup", folder, "--on-conflict", "merge", "--json")
     assert code == 0
-    assert json.loads(err)["warning"].startswith(f"warning: joined with snapshot {raced[0].snapshot_id}, ")
+    assert json.loads(err)["warning"].startswith(f"joined with snapshot {raced[0].snapshot_id}, ")
     joined = ColonyMemory(backend=vault).restore()
     assert joined["other.md"] == "x\n"
     assert "two years\r\n" in joined.values()
@@ -137,9 +137,5 @@ def test_what_is_said_of_another_client(vault):
 
     info = replace(save(vault, {"a.md": "x"}), diverged_from="ID", merged=("a.theirs.md",))
     assert diverged_line(info, joined=True).endswith("; kept beside yours: a.theirs.md; restore to get both")
-    assert diverged_line(info, joined=False).startswith(
-        "warning: this is the latest now, in the place of snapshot ID, "
-    )
-    assert diverged_line(replace(info, head=""), joined=False).startswith(
-        "warning: saved, and the latest is snapshot ID"
-    )
+    assert diverged_line(info, joined=False).startswith("this is the latest now, in the place of snapshot ID, ")
+    assert diverged_line(replace(info, head=""), joined=False).startswith("saved, and the latest is snapshot ID")

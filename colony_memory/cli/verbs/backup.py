@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -71,6 +72,7 @@ def run(
     from colony_memory.cli.summary import backup_lines, diverged_line
     from colony_memory.cli.text import now_utc
     from colony_memory.cli.vault import refuse_vault_inside
+    from colony_memory.exceptions import ColonyMemoryWarning
 
     if "" in paths:
         raise ValueError("an empty path")
@@ -98,7 +100,8 @@ def run(
             opened.output.answer_json({"snapshot": asdict(info), **_facts(capture), "masked": list(masked)})
         opened.output.report(*backup_lines(info, left_out=len(capture.left_out), now=now_utc()))
         if info.diverged_from:
-            opened.output.warn(diverged_line(info, joined=on_conflict == "merge"))
+            # Not as a line of the answer: watch keeps that to itself.
+            warnings.warn(ColonyMemoryWarning(diverged_line(info, joined=on_conflict == "merge")), stacklevel=1)
         _tell(capture, opened.output, masked=secrets == "mask")
     return FAILED if capture.left_out else 0
 

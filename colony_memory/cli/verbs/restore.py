@@ -3,12 +3,18 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from colony_memory.cli.options import CommonOptions, LabelOption
+
+if TYPE_CHECKING:
+    from colony_memory.capture import Written
+    from colony_memory.cli.output import Output
+    from colony_memory.snapshot import SnapshotInfo
 
 EXAMPLES = (
     "colony-memory restore ~/agent/memory",
@@ -71,7 +77,7 @@ def run(
     from colony_memory.cli.interrupts import first_interrupt_only
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.moments import newest_at, parse_moment
-    from colony_memory.cli.restored import conflict_line, restore_lines, warning_lines
+    from colony_memory.cli.restored import conflict_line, restore_lines
     from colony_memory.cli.text import made_at, now_utc
     from colony_memory.cli.vault import refuse_vault_inside
 
@@ -126,8 +132,18 @@ def run(
             for each in present.left_out:
                 opened.output.warn(f"left out of it: {each.name}: {each.reason}")
         opened.output.report(*restore_lines(found.info, written, directory=directory, dry_run=dry_run, now=now_utc()))
-        for line in warning_lines(found.info, written):
-            opened.output.warn(line)
+        _tell(found.info, written, opened.output)
     if written.conflicts or written.in_use:
         raise Failure(conflict_line(written), code=FAILED)
     return 0
+
+
+def _tell(info: SnapshotInfo, written: Written, output: Output) -> None:
+    """Say what the folder lacks although the restore is done."""
+    from colony_memory.cli.restored import incomplete_line, masked_line
+    from colony_memory.exceptions import ColonyMemoryWarning
+
+    if info.incomplete:
+        warnings.warn(ColonyMemoryWarning(incomplete_line(info)), stacklevel=1)
+    if written.masked:
+        output.warn(masked_line(written))
