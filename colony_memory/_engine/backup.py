@@ -291,8 +291,7 @@ async def _publish(job: Job, state: State, built: BuiltSnapshot, stream: str) ->
     """Commit the snapshot: a row in the catalogue, and the latest, unless another client's is that.
 
     None where other clients may have taken it for a leftover, or began the label at the same moment under another
-    stream,
-    so that it has to be made anew.
+    stream, so that it has to be made anew.
     """
     session, mine = job.session, built.info.snapshot_id
     before, given_up = state, False
@@ -311,7 +310,7 @@ async def _publish(job: Job, state: State, built: BuiltSnapshot, stream: str) ->
                 if job.theirs is not None and job.on_conflict == "merge":
                     given_up = True
                     return None
-            if decision.pointer.stream not in (None, stream):
+            if decision.doubt is None and decision.pointer.stream not in (None, stream):
                 given_up = True
                 return None
             await _plan(job, now, built)

@@ -7,6 +7,7 @@ asks reads it and asks again.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -83,12 +84,12 @@ class Decision:
         label: The label.
         follow: Id of the latest snapshot, None where there is none.
         pointer: What is believed of the pointer; blank, with generation 0, where nothing is.
-        written: Id that the pointer file names, believed or not; empty where it names nothing, None where none can
-            be read.
+        written: Id that the pointer file names, believed or not; empty where it names nothing, None where none can be
+            read.
         signed: The pointer file carries a signature, of whatever worth.
         issuer: The trusted issuer that signed the pointer, None where none is proven.
-        stream: Identity of the label's history: by the pointer where it is believed, else by what was seen before, else
-            by the newest snapshot that tells.
+        stream: Identity of the label's history: by what was seen before, else by the pointer where it is believed, else
+            by most snapshots.
         problem: What is wrong with the pointer, None where nothing is.
         entries: Every snapshot that is whole and not distrusted, newest first.
         committed: Those of them that the pointer names or lists; only on these anything is built.
@@ -211,9 +212,9 @@ def _believe(asked: Asked, text: str | None) -> Decision:
 
 
 def _compare(asked: Asked, decision: Decision) -> Decision:
-    """Compare the pointer with the heads that were seen before, which also tell the stream where it does not."""
+    """Compare the pointer with the heads that were seen before, which also tell the stream, and better than it does."""
     label, pointer = asked.label, decision.pointer
-    known = (pointer.stream, *(read_head(seen).stream for seen in asked.seen))
+    known = (*(read_head(seen).stream for seen in asked.seen), pointer.stream)
     decision = replace(decision, stream=next(filter(None, known), None))
     compared, warnings = False, list(decision.warnings)
     head = pointer.head or (f"{pointer.generation}:{'0' * 16}" if pointer.generation else "")
@@ -312,12 +313,11 @@ def _look(asked: Asked, base: Decision, files: LabelFiles, manifests: Mapping[st
             entries.append(replace(entry, info=info))
         else:
             broken[file] = problem
-    told = (
-        read.stream
-        for each in files.manifests
-        if each not in untrusted and isinstance(read := manifests.get(each), Manifest)
-    )
-    stream = base.stream or next(filter(None, told), None)
+    told = [
+        read.stream for each in reversed(files.manifests)
+        if each not in untrusted and isinstance(read := manifests.get(each), Manifest) and read.stream
+    ]  # fmt: skip
+    stream = base.stream or next((each for each, _ in Counter(told).most_common(1)), None)
     return replace(base, entries=tuple(entries), broken=broken, untrusted=untrusted, stream=stream)
 
 

@@ -14,7 +14,7 @@ from colony_memory._engine.keep import Planned, newest_good, plan_for
 from colony_memory._engine.publish import Move, may_write, publish
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, look, require_believed, require_listed, tell
-from colony_memory._format.names import manifest_filename, pin_filename, require_id, require_label
+from colony_memory._format.names import id_order, manifest_filename, pin_filename, require_id, require_label
 from colony_memory.exceptions import ColonyMemoryError, ConflictDetected, Hint, SnapshotNotFound
 
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
         differs = decision.pointer.entries is not None and listed != [entry.snapshot_id for entry in rows]
         stale = bool(planned.removed) or dangling or differs
         if decision.follow not in decision.committed:
-            return (
-                None  # nothing, where nobody has deleted it; or a backup under way, whose own the pointer is to write
-            )
+            # A backup under way, perhaps: the pointer is its own to write. And one that names what is gone must not say
+            # from now on that there is nothing.
+            return None
         if not stale or not may_write(session, now):
             return None  # rows of what is gone do no harm, and a signature that is gone would
         if dangling:
@@ -120,11 +120,22 @@ async def _move_away(session: Session, now: State, snapshot_id: str) -> Move | N
             return None  # what is lost was not deleted, and must not look so
         return Move(decision.follow, decision.building, [snapshot_id])
     require_believed(now)
-    if decision.pointer.entries is None:
-        # The pointer does not tell what is committed: a young one is memory, before there is none.
-        decision = replace(decision, committed=decision.committed | decision.waiting)
     rows = [entry for entry in decision.building if entry.snapshot_id != snapshot_id]
     _, left = await newest_good(session, replace(now, decision=replace(decision, entries=tuple(rows))), complete=False)
+    if left is None and decision.waiting - {snapshot_id}:
+        # A pointer that was lost, or that 0.1.1 wrote, listed nothing of what is young: that is memory, before there is
+        # none.
+        decision = replace(decision, committed=decision.committed | decision.waiting)
+        rows = [entry for entry in decision.building if entry.snapshot_id != snapshot_id]
+        young = replace(now, decision=replace(decision, entries=tuple(rows)))
+        _, left = await newest_good(session, young, complete=False)
+    # Behind what the pointer goes back from, only what it lists counts as left.
+    rows += [
+        entry
+        for entry in decision.entries
+        if entry.snapshot_id in decision.waiting - decision.committed - {snapshot_id}
+        and id_order(entry.snapshot_id) > id_order(left or "")
+    ]
     if left is None and session.trust.pins:
         # What this client does not trust is still somebody's memory.
         other = session.open()

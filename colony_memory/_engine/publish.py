@@ -57,12 +57,10 @@ class Published:
     Attributes:
         pointer: What it says.
         state: The state that the change was applied to.
-        wrote: Whether it was written.
     """
 
     pointer: Pointer
     state: State
-    wrote: bool
 
 
 async def publish(
@@ -91,7 +89,7 @@ async def publish(
     for _ in range(_TRIES):
         move = await change(state)
         if move is None:
-            return Published(state.decision.pointer, state, wrote=False)
+            return Published(state.decision.pointer, state)
         pointer, text = _write(session, state, move, signer or session.signer)
         try:
             # Without conditional upload it is read once more, but not for the first snapshot of a label, which nobody
@@ -116,7 +114,7 @@ async def publish(
                 state = replace(state, decision=replace(state.decision, rollback=None))
             continue
         await session.note(label, pointer, proven=session.trust.pins)
-        return Published(pointer, state, wrote=True)
+        return Published(pointer, state)
     raise ConflictDetected(f"the pointer {latest_filename(label)} kept changing", theirs=state.decision.follow)
 
 

@@ -51,7 +51,7 @@ async def verify(session: Session, *, label: str, snapshot_id: str | None) -> Ve
             raise SnapshotNotFound(msg)
         return VerifyReport(label, (check,), forged=_forged((check,)))
     for _ in range(_TRIES):
-        state = await look(session, label, listed=True)
+        state = await look(session, label, everything=True)
         report = await _verify_label(session, state)
         # Where another client was at work, what the pointer said and what was there are of different moments.
         if report or (await read_pointer_file(session, label))[0] == state.text:

@@ -273,7 +273,7 @@ def test_what_was_there_is_saved_first_under_a_label_of_its_own(cli, refused, va
     code, said, err = cli("restore", "--snapshot-first", "--force", out)
     assert code == 0
     assert re.match(r"saved what was here as \S+ of label default-before-restore\n", said)
-    assert err.startswith("left out of it: link: is a link to '/etc/hostname', which is not a path from its own place ")
+    assert err.startswith("left out of it: link: is a link to '/etc/hostname', ")
     assert (out / "a.md").read_text() == "saved"
     assert ColonyMemory(backend=vault).latest(label="default").snapshot_id == wanted.snapshot_id
     assert cli("restore", "--label", "default-before-restore", "--force", out)[0] == 0

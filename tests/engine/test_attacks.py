@@ -18,6 +18,7 @@ from colony_memory import (
     ColonyMemory,
     ColonyMemoryError,
     ColonyMemoryWarning,
+    ConflictDetected,
     FileWitness,
     RollbackDetected,
     SnapshotCorrupt,
@@ -27,7 +28,7 @@ from colony_memory import (
 from colony_memory._format.pointer import read_pointer, write_pointer
 from colony_memory.signing import Ed25519Signer, sign_manifest, verify_manifest
 from colony_memory.snapshot import build
-from colony_memory.testing import FakeVault
+from colony_memory.testing import FakeVault, FaultyVault
 
 pytest.importorskip("cryptography")
 
@@ -1020,3 +1021,95 @@ def test_one_state_for_each_client_shows_when_their_heads_meet():
     assert held.client().restore() == {"m": "for the second"}
     with pytest.raises(RollbackDetected, match="another snapshot than the one that was seen"):
         held.client().restore(at_least=first)
+
+
+# --- the stream of a label ---
+
+
+@pytest.mark.parametrize("way", ["0.1.1 writes the pointer", "the pointer is lost", "the pointer is garbled"])
+@pytest.mark.parametrize("witnessed", [True, False])
+def test_a_label_keeps_its_stream_whoever_spoils_the_pointer(way, witnessed):
+    """Drawn anew, it would have every other witness cry rollback over what the agent saved."""
+    held = Held()
+    before = json.loads(held.files[POINTER])
+    if way == "0.1.1 writes the pointer":
+        held.files[POINTER] = json.dumps({key: before[key] for key in list(before)[:5]})
+    elif way == "the pointer is lost":
+        del held.files[POINTER]
+    else:
+        held.files[POINTER] = held.files[POINTER][:-40]
+    quietly(lambda: held.client("witness" if witnessed else "signer").backup({"m": "new"}))
+    assert json.loads(held.files[POINTER])["stream"] == before["stream"]
+    assert held.client("witness").restore() == {"m": "new"}
+    assert len(held.client().list_snapshots()) == 6
+
+
+def test_a_copy_of_a_label_goes_on_with_its_stream():
+    """The witness of the agent moves along with it, whether the copier signs or not."""
+    held = Held()
+    for options in ({"signer": OWN}, {}):
+        vault = FakeVault(operations_per_hour=None)
+        assert held.client().copy_to(ColonyMemory(backend=vault, **options))
+        notes = Notes()
+        notes.heads.update(held.notes.heads)
+        moved = ColonyMemory(backend=vault, signer=OWN, witness=notes)
+        assert moved.restore() == {"m": "v4"}
+        assert quietly(lambda each=moved: each.backup({"m": "there"})).head
+
+
+def test_a_copy_does_not_put_another_stream_over_one_that_was_seen():
+    held, notes, vault = Held(), Notes(), FakeVault(operations_per_hour=None)
+    there = ColonyMemory(backend=vault, signer=OWN, witness=notes)
+    info = there.backup({"m": "of its own"})
+    there.delete_snapshot(label="default", snapshot_id=info.snapshot_id)
+    with pytest.warns(ColonyMemoryWarning, match="it is to be signed"):
+        held.client().copy_to(ColonyMemory(backend=vault))
+    assert ColonyMemory(backend=vault, signer=OWN, witness=notes).restore(default=None) is None
+
+
+def test_two_first_backups_at_one_moment_leave_one_stream():
+    fake, calls = FakeVault(operations_per_hour=None), []
+    vault = FaultyVault(fake)
+    other = ColonyMemory(backend=fake, signer=OWN)
+
+    def theirs():
+        calls.append(1)
+        if len(calls) == 3:
+            other.backup({"m": "theirs"})
+
+    vault.hook("upload", theirs, times=None)
+    with pytest.raises(ConflictDetected) as caught:
+        ColonyMemory(backend=vault, signer=OWN).backup({"m": "mine"})
+    streams = {json.loads(text)["stream"] for name, text in fake.files.items() if ".p0." not in name}
+    assert len(streams) == 1
+    assert other.restore(snapshot_id=caught.value.snapshot_id) == {"m": "mine"}
+    assert other.verify()
+
+
+def test_snapshots_of_another_vault_of_the_same_key_do_not_count():
+    held, other = Held(), FakeVault(operations_per_hour=None, clock=lambda: held.clock)
+    ids = [ColonyMemory(backend=other, signer=OWN).backup({"m": f"staging {n}"}).snapshot_id for n in range(6)]
+    held.files.update({name: text for name, text in other.files.items() if "latest" not in name})
+    held.clock += STEP
+    mem = held.client()
+    with pytest.warns(ColonyMemoryWarning, match="of another history"):
+        assert {info.snapshot_id for info in mem.list_snapshots()} == set(held.ids)
+    quietly(lambda: mem.backup({"m": "new"}, prune_keep=3))
+    assert genuine(held)[-2:] == [3, 4]
+    assert set(mem.verify().forged) == set(ids)
+    del held.files[held.part(4)]
+    del held.files[POINTER]
+    # Nor does a way back lead to one.
+    assert quietly(lambda: held.client("legacy").restore(fallback=True)) == {"m": "new"}
+
+
+def test_a_delete_under_a_pointer_that_was_lost_hides_nothing_that_is_young():
+    """The pointer that was made anew lists nothing of it, and goes back behind it."""
+    held = Held(versions=1)
+    mem = held.client()
+    ids = [mem.backup({"m": f"young {n}"}).snapshot_id for n in range(2)]
+    del held.files[POINTER]
+    last = quietly(lambda: mem.backup({"m": "last"})).snapshot_id
+    quietly(lambda: mem.delete_snapshot(label="default", snapshot_id=last))
+    listed = [info.snapshot_id for info in quietly(held.client().list_snapshots)]
+    assert listed == [*reversed(ids), held.ids[0]]

@@ -8,7 +8,7 @@ import warnings
 import pytest
 
 from colony_memory import ColonyMemory, ColonyMemoryWarning, Retention, SnapshotNotFound
-from colony_memory.testing import FakeVault
+from colony_memory.testing import FakeVault, FaultyVault
 
 
 def ids_of(vault):
@@ -48,6 +48,16 @@ def test_an_incomplete_snapshot_never_pushes_out_the_newest_complete_one(open_me
     assert complete.snapshot_id in ids_of(vault)
     mem.backup({"MEMORY.md": "a", "b": "9"}, prune_keep=1)
     assert len(ids_of(vault)) == 1
+
+
+def test_where_nothing_is_complete_the_newest_counts(open_memory, vault):
+    mem = open_memory(vault)
+    for n in range(3):
+        newest = mem.backup({"m": str(n)}, incomplete=["x: gone"])
+    assert mem.prune(label="default", keep=1) == 2
+    assert ids_of(vault) == [newest.snapshot_id]
+    reasons = mem.plan_prune(label="default", keep=1).reasons
+    assert "newest" in reasons[newest.snapshot_id]
 
 
 def test_where_the_newest_complete_one_is_damaged_nothing_goes(open_memory, vault):
@@ -161,3 +171,41 @@ def test_a_full_vault_recovers_from_a_backup_that_stopped_half_way():
     # Nothing newer shows the vault's time, and nothing newer fits; the pointer can be written as it is.
     assert mem.backup({"m": noise(1)}, prune_keep=3).head
     assert not [name for name in vault.files if "abcdef" in name]
+
+
+def listed_by_the_pointer(vault):
+    from colony_memory._format.pointer import read_pointer
+
+    return {
+        entry.snapshot_id for entry in read_pointer(vault.files["cmem.default.latest.json"], label="default").entries
+    }
+
+
+@pytest.mark.parametrize("verb", ["prune", "backup", "full vault", "delete"])
+def test_what_a_catalogue_lists_is_never_deleted_and_no_part_before_its_manifest(verb):
+    quota = 8_000 if verb == "full vault" else 10_000_000
+    vault = FakeVault(operations_per_hour=None, quota_bytes=quota)
+    faulty = FaultyVault(vault)
+    mem = ColonyMemory(backend=faulty)
+    ids = [mem.backup({"m": noise(n)}).snapshot_id for n in range(4)]
+    deleted = []
+
+    def look():
+        _, name = faulty.calls[-1]
+        snapshot_id, kind = name.split(".")[2:4]
+        assert snapshot_id not in listed_by_the_pointer(vault)
+        assert kind == "manifest" or f"cmem.default.{snapshot_id}.manifest.json" not in vault.files
+        deleted.append(name)
+
+    faulty.hook("delete", look, times=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)
+        if verb == "prune":
+            mem.prune(keep=2)
+        elif verb == "delete":
+            mem.delete_snapshot(label="default", snapshot_id=ids[3])
+        else:
+            for n in range(4, 7):
+                mem.backup({"m": noise(n)}, prune_keep=2 if verb == "backup" else 100)
+    assert deleted
+    assert ColonyMemory(backend=vault).verify()
