@@ -158,7 +158,7 @@ class ColonyMemory(_Facade):
                 this one the latest and tells of the other in ``diverged_from``. ``"merge"`` joins both over what they
                 have in common, by document and then by line, and keeps twice what cannot be joined (extra ``merge``).
                 Equal memory is no conflict.
-            note: What to say of it, for people.
+            note: What to say of it, for people, in at most 1,000 characters.
             incomplete: What could not be saved and why, one line each. Such a snapshot never takes the place of the
                 newest complete one in a retention.
 

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 _CONFLICT = ("raise", "continue", "merge")
 _TRIES = 3
+# Each catalogue has it again.
+_NOTE_CHARS = 1000
 # What a signature adds to a pointer, at most.
 _SIGNATURE_CHARS = 300
 
@@ -104,6 +106,8 @@ async def backup(
 def _check_facts(note: str | None, incomplete: Iterable[str] | None) -> dict[str, Any]:
     if note is not None and not isinstance(note, str):
         raise ValueError(f"note must be a string, not {type(note).__name__}")
+    if note is not None and len(note) > _NOTE_CHARS:
+        raise ValueError(f"note must have at most {_NOTE_CHARS} characters, not {len(note)}")
     if isinstance(incomplete, str):
         raise ValueError("incomplete must be lines, not one string")  # noqa: TRY004 - one type for bad arguments
     lines = tuple(incomplete or ())

@@ -26,7 +26,7 @@ from colony_memory._format.names import (
     part_filename,
     pin_filename,
 )
-from colony_memory._format.pointer import Entry, Pointer, read_pointer
+from colony_memory._format.pointer import Entry, Pointer, few_lines, read_pointer
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ConflictDetected,
@@ -436,7 +436,9 @@ def _require_no_rollback(state: State) -> None:
 
 def _row(entry: Entry) -> tuple[str, SnapshotInfo]:
     """What two catalogues have to say alike of a snapshot."""
-    return entry.manifest_sha256, replace(entry.info, pinned=False, head="", incomplete=entry.info.incomplete[:20])
+    return entry.manifest_sha256, replace(
+        entry.info, pinned=False, head="", incomplete=few_lines(entry.info.incomplete)
+    )
 
 
 def _is_committed(state: State, snapshot_id: str) -> bool:

@@ -91,7 +91,7 @@ async def _restore_one(session: Session, label: str, snapshot_id: str, *, verify
         loaded = await load(session, label, snapshot_id, verify=verify)
     except (SnapshotCorrupt, UntrustedSnapshot) as error:
         if not fallback:
-            raise
+            raise _with_fallback(error, label) from error
         state = await look(session, label, everything=True, verify=verify)
         _require_followed(state, fallback=True)
         return await _walk_back(session, state, {snapshot_id: message_of(error)}, error, verify=verify, fallback=True)

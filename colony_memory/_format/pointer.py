@@ -239,11 +239,22 @@ def _write_catalog(entries: Collection[Entry]) -> tuple[Packed, int]:
             names.append(docs)  # most snapshots have the names of the one before
         known = {"manifest_sha256": entry.manifest_sha256, "shrunk_at": entry.shrunk_at}
         row = [known[key] if key in known else getattr(entry.info, key) for key, _ in _ROW]
-        note, missing = entry.info.note, list(entry.info.incomplete[:_SHOWN_LINES])
+        note, missing = entry.info.note, list(few_lines(entry.info.incomplete))
         more = [note, missing] if missing else [note] if note is not None else []
         rows.append([len(names) - 1, *row, *more])
     plain = canonical({"format": _CATALOG_FORMAT, "names": names, "snapshots": rows})
     return pack([plain]), _count_values(plain)
+
+
+def few_lines(left_out: tuple[str, ...]) -> tuple[str, ...]:
+    """What a snapshot lacks as a catalogue tells it: where that is much, the last line counts the rest.
+
+    >>> few_lines(tuple(f"{n}.md: is a socket" for n in range(30)))[-1]
+    'and 11 more'
+    """
+    if len(left_out) <= _SHOWN_LINES:
+        return left_out
+    return (*left_out[: _SHOWN_LINES - 1], f"and {len(left_out) - _SHOWN_LINES + 1} more")
 
 
 def _count_values(plain: bytes | bytearray) -> int:

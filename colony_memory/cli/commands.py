@@ -76,7 +76,7 @@ class _Verb:
 #: The verb that does what a method of the library does.
 VERBS = {
     "backup": _Verb("backup", (("paths", "PATH"),)),
-    "restore": _Verb("restore", (("directory", "DIR"),)),
+    "restore": _Verb("restore", (("target", "DIR"),)),
     "list_snapshots": _Verb("list"),
     "verify": _Verb("verify"),
     "prune": _Verb("prune", options=("--keep", "5")),
@@ -100,7 +100,7 @@ OPTIONS: dict[tuple[str, str], tuple[str, str]] = {
     ("backup", "on_conflict"): ("--on-conflict", "merge"),
     ("backup", "prune_keep"): ("--keep", "N"),
     ("backup", "retention"): ("--keep", "N"),
-    ("restore", "snapshot_id"): ("--snapshot", "ID"),
+    ("restore", "snapshot_id"): ("", "ID"),
     ("restore", "fallback"): ("--fallback", ""),
     ("restore", "names"): ("--only", "GLOB"),
     ("verify", "snapshot_id"): ("", "ID"),
@@ -160,7 +160,9 @@ def worded(hint: Hint, asked: Asked) -> str | None:
         return None
     words = [] if option in (None, ("", "")) else _option(option[0], _value(hint, option[1]))
     again = _SAME.get(asked.verb, asked.verb)
-    if option is not None and hint.action in (*_REPEATED, again) and option[0] not in asked.flags:
+    # A value that stands for itself is no option.
+    flag = None if option is None or (option[1] and not option[0]) else option[0]
+    if flag is not None and hint.action in (*_REPEATED, again) and flag not in asked.flags:
         return None
     if hint.action in _REPEATED:
         verbs = _REPEATED[hint.action]
@@ -181,7 +183,8 @@ def _fresh(verb: _Verb, words: list[str], hint: Hint, asked: Asked) -> str:
     arguments: list[str] = []
     for name, word in verb.needs:
         known = asked.params.get(name) or [word]
-        arguments += [known] if isinstance(known, str) else known
+        # Before the folder a restore may have been told another snapshot.
+        arguments += [known] if isinstance(known, str) else known[-1:] if verb.name == "restore" else known
     given = {name: asked.params.get(name) for name in verb.carries}
     if asked.verb == "copy":
         given["vault"] = "URL"  # one of two, and the hint does not say which

@@ -148,6 +148,23 @@ def write(stream: TextIO | None, text: str) -> None:
         raise
 
 
+def write_bytes(stream: TextIO | None, data: bytes) -> None:
+    """Write bytes at once, as they are.
+
+    Raises:
+        OSError: As :func:`write`.
+    """
+    if stream is None:  # closed before the process began
+        return
+    try:
+        stream.flush()
+        stream.buffer.write(data)
+        stream.buffer.flush()
+    except OSError:
+        _discard(stream)
+        raise
+
+
 def _discard(stream: TextIO) -> None:
     import os
 

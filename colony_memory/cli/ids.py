@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from colony_memory._format.names import id_time
@@ -26,6 +27,11 @@ _SHOWN = 5
 def may_name_a_snapshot(text: str) -> bool:
     """Whether the text may name a snapshot; a path with a dot or a separator in it does not."""
     return bool(_LATEST.fullmatch(text) or _BEGINNING.fullmatch(text))
+
+
+def names_a_snapshot(text: str) -> bool:
+    """Whether the text is what is said of snapshots and hardly of anything else: ``latest~2``, or a whole id."""
+    return bool(_LATEST.fullmatch(text)) or id_time(text) is not None
 
 
 def resolve(infos: Sequence[SnapshotInfo], text: str, *, latest: str | None = None) -> SnapshotInfo:
@@ -90,6 +96,14 @@ def find(memory: ColonyMemory, text: str, *, label: str) -> SnapshotInfo:
             return resolve(memory.list_snapshots(label=label), text, latest=latest)
         except SnapshotNotFound as error:
             raise SnapshotNotFound(f"{error.message}, under label {label!r}", hint=error.hint) from error
+
+
+def with_pin(memory: ColonyMemory, info: SnapshotInfo) -> SnapshotInfo:
+    """The same summary with what only a list knows: whether it is pinned."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)  # they are of others
+        listed = {each.snapshot_id: each.pinned for each in memory.list_snapshots(label=info.label)}
+    return replace(info, pinned=listed.get(info.snapshot_id, info.pinned))
 
 
 def latest_ids(memory: ColonyMemory, infos: Sequence[SnapshotInfo]) -> set[str]:

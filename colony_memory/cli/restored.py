@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from colony_memory.cli.text import age, count, made_at, stamp
+from colony_memory.cli.text import age, count, left_out, made_at, stamp
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -75,6 +75,11 @@ def conflict_line(written: Written) -> str:
 
 def _be(names: tuple[str, ...]) -> str:
     return "is" if len(names) == 1 else "are"
+
+
+def incomplete_line(info: SnapshotInfo) -> str:
+    """That there was more than the snapshot holds."""
+    return f"snapshot {info.snapshot_id} is incomplete, {left_out(info)}"
 
 
 def masked_line(written: Written) -> str:

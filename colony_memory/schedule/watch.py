@@ -3,7 +3,12 @@
 ::
 
     mem = ColonyMemory(api_key="col_…")
-    watch = Watch(lambda: mem.backup(read_folder("memory").documents), every=900, on_run=print)
+
+    def save():
+        folder = read_folder("memory")
+        return mem.backup(folder.documents, incomplete=map(str, folder.left_out))
+
+    watch = Watch(save, every=900, on_run=print)
     ended = watch.run()  # until SIGTERM or SIGINT
 
 Inside of an agent, :meth:`ColonyMemory.autobackup` does it on a timer, beside the agent's own work.
@@ -175,7 +180,7 @@ class Watch:
 
     def _run_once(self) -> Saved:
         saved = self._save()
-        return saved if isinstance(saved, Saved) else Saved(saved.snapshot_id, saved.reused)
+        return saved if isinstance(saved, Saved) else Saved(saved.snapshot_id, saved.reused, saved.incomplete)
 
     def _run_until_stopped(self) -> str:
         """Tell of each run; the reason to stop."""

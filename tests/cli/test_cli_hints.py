@@ -42,8 +42,6 @@ ID = "20261101T130000300000Z-abcdef"
 PACKAGE = Path(colony_memory.__file__).parent
 #: Hints of which the command line has no counterpart, so that the message stands alone.
 UNSAID = {("open", "max_bytes")}
-#: Options that the command line says as soon as it has them.
-NOT_YET = {"--on-conflict"}
 
 
 def options_of(verb):
@@ -54,7 +52,7 @@ def options_of(verb):
 def asked(*argv, environment=(), **params):
     verb = argv[0] if argv else ""
     known = {"vault": None, "key_file": None, "trust": None, "witness": None, "label": "default", **params}
-    flags = options_of(verb) | {"--on-conflict"} if verb in app.VERBS else ()
+    flags = options_of(verb) if verb in app.VERBS else ()
     return Asked(argv, verb, known, frozenset(environment), (*app.VERBS, "init"), frozenset(flags))
 
 
@@ -72,7 +70,7 @@ def asked(*argv, environment=(), **params):
         (Hint("prune", "keep"), asked("backup"), "colony-memory prune --keep N"),
         (Hint("verify", "snapshot_id", ID), asked("show"), f"colony-memory verify {ID}"),
         (Hint("delete_snapshot", "snapshot_id", ID, "a"), asked("show"), f"colony-memory delete {ID} --label a"),
-        (Hint("restore", "snapshot_id", ID), asked("show"), f"colony-memory restore --snapshot {ID} DIR"),
+        (Hint("restore", "snapshot_id", ID), asked("show"), f"colony-memory restore {ID} DIR"),
         (Hint("restore", "fallback", value=True), asked("show"), "colony-memory restore --fallback DIR"),
         (Hint("backup"), asked("status"), "colony-memory backup PATH"),
         (Hint("inspect"), asked("backup"), "colony-memory status"),
@@ -84,13 +82,18 @@ def asked(*argv, environment=(), **params):
         # The same verb, or an argument of the client: the run as it was, and more.
         (
             Hint("restore", "fallback", value=True),
-            asked("restore", "out dir", "--vault", "v", directory="out dir", vault="v"),
+            asked("restore", "out dir", "--vault", "v", target=["out dir"], vault="v"),
             "colony-memory restore 'out dir' --vault v --fallback",
         ),
         (
             Hint("restore", "snapshot_id", ID),
-            asked("restore", "-out", "--at", "now", directory="-out", vault="v"),
-            f"colony-memory restore --snapshot {ID} ./-out --vault v",
+            asked("restore", "-out", "--at", "now", target=["-out"], vault="v"),
+            f"colony-memory restore {ID} ./-out --vault v",
+        ),
+        (
+            Hint("restore", "snapshot_id", ID),
+            asked("restore", "latest", "out", target=["latest", "out"]),
+            f"colony-memory restore {ID} out",
         ),
         (Hint("backup"), asked("backup", "a", "b"), "colony-memory backup a b"),
         (Hint("backup"), asked("watch", "a", "--every", "1h"), "colony-memory watch a --every 1h"),
@@ -175,7 +178,7 @@ def test_every_hint_of_the_library_has_its_words():
 def test_every_option_is_one_of_its_verb(key, option):
     verb = {"open": "list", "read_folder": "backup", "write_folder": "restore"}.get(key[0])
     verb = verb or said.VERBS[key[0]].name
-    assert verb not in app.VERBS or option[0] in {"", *options_of(verb), *NOT_YET}
+    assert verb not in app.VERBS or option[0] in {"", *options_of(verb)}
 
 
 def test_what_is_carried_is_an_option_of_every_verb_that_is_suggested():

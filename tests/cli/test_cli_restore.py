@@ -199,7 +199,7 @@ def test_the_newest_of_a_time_is_restored(cli, refused, vault, tmp_path, monkeyp
         assert "nothing is saved yet" in refused(3, "restore", "--at", "2026-11-01", "--label", "x", tmp_path / "none")
         for at in ("yesterday", "2026-11-01T12", "2026-13-01", "2026-11-01T25:00", "9999-12-31T23:59-23:59"):
             assert f"'{at}' is no time" in refused(2, "restore", "--at", at, tmp_path / "none")
-        assert "both name" in refused(2, "restore", "--at", "2026-11-01", "--snapshot", "latest", tmp_path / "none")
+        assert "each name" in refused(2, "restore", "--at", "2026-11-01", "--snapshot", "latest", tmp_path / "none")
     finally:
         monkeypatch.undo()
         time.tzset()
