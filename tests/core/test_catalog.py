@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from colony_memory._format import pointer as catalog
 from colony_memory._format.names import id_order, require_id
-from colony_memory._format.pointer import Entry, Pointer, read_pointer, write_pointer
+from colony_memory._format.pointer import Entry, Pointer, few_lines, read_pointer, write_pointer
 from colony_memory.exceptions import SnapshotCorrupt
 from colony_memory.snapshot import SnapshotInfo
 
@@ -158,7 +158,10 @@ def test_what_was_noted_and_what_is_missing_come_back() -> None:
     entries = (entry(1, note="before the move"), entry(2, incomplete=lines[:3]), entry(3, note="", incomplete=("x",)))
     assert reread(write_pointer(pointer(*entries))).entries == entries
     (long,) = reread(write_pointer(pointer(entry(4, incomplete=lines)))).entries or ()
-    assert long.info.incomplete == lines[:20]
+    assert long.info.incomplete == (*lines[:19], "and 11 more")
+    # Written again, it still counts all of them.
+    assert (reread(write_pointer(pointer(long))).entries or ())[0] == long
+    assert few_lines(lines[:20]) == lines[:20]
 
 
 def test_a_row_of_another_format_may_have_no_parts() -> None:
