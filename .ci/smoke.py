@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-HEAVY = ("colony_sdk", "cryptography", "httpx", "typer", "pyrage", "obstore", "backports.zstd", "mcp")
+HEAVY = ("colony_sdk", "cryptography", "httpx", "typer", "pyrage", "obstore", "backports.zstd", "mcp", "merge3")
 
 
 def check_import(source: Path) -> None:

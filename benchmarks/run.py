@@ -17,6 +17,7 @@ from environments import alone, prepare
 from figures import HEAD, Figure, table
 from gzip_levels import levels
 from measure_calls import calls, calls_table
+from measure_folder import folder
 from measure_import import importing
 from measure_memory import memory
 from measure_time import backup, listing, restore, wait
@@ -30,6 +31,7 @@ GROUPS = {
     "memory": memory,
     "import": importing,
     "calls": calls,
+    "folder": folder,
 }
 
 

@@ -87,6 +87,18 @@ def _after(snapshots: int, verb: Callable[[ColonyMemory], Any], **given: Any) ->
     return scenario
 
 
+def _again(snapshots: int, verb: Callable[[ColonyMemory], Any], **given: Any) -> Callable[[Any], Callable[[], Any]]:
+    """The same for a client that has done it once already: what it has proven since it started still holds."""
+
+    def scenario(vault: Any) -> Callable[[], Any]:
+        fill(vault, ["default"], snapshots, **given)
+        client = ColonyMemory(backend=vault, **given)
+        verb(client)
+        return lambda: verb(client)
+
+    return scenario
+
+
 def _list_100_of_300(**given: Any) -> Callable[[Any], Callable[[], Any]]:
     def scenario(vault: Any) -> Callable[[], Any]:
         fill(vault, ["default", "work", "home"], 100, **given)
@@ -119,12 +131,14 @@ def _scenarios(**given: Any) -> dict[str, Callable[[Any], Callable[[], Any]]]:
     return {
         "backup, first": _first(**given),
         "backup, changed": _after(5, lambda client: client.backup(small_memory(99)), **given),
-        "backup, unchanged": _after(5, lambda client: client.backup(small_memory(4)), **given),
+        "backup, unchanged, first of a day": _after(5, lambda client: client.backup(small_memory(4)), **given),
+        "backup, unchanged": _again(5, lambda client: client.backup(small_memory(4)), **given),
         "backup, prune_keep=5 of 6": _after(5, lambda client: client.backup(small_memory(99), prune_keep=5), **given),
         "restore": _after(5, lambda client: client.restore(), **given),
         "latest": _after(5, lambda client: client.latest(), **given),
         "list 100 of 300": _list_100_of_300(**given),
         "prune, keep 5 of 10": _after(10, lambda client: client.prune(label="default", keep=5), **given),
+        "prune, keep 50 of 100": _after(100, lambda client: client.prune(label="default", keep=50), **given),
         "delete an old one of 10": _delete(-1, **given),
         "delete the newest of 10": _delete(0, **given),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from colony_memory.cli.commands import Asked
 from colony_memory.cli.errors import ignore_signals, report_failure, termination_raises
 
 if TYPE_CHECKING:
@@ -21,15 +22,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0 done, 1 failed, 2 usage, 3 nothing saved yet, 4 corrupt or untrusted, 5 vault unreachable,
         refused or rate-limited, 130 interrupted, 143 terminated.
     """
+    asked = Asked(sys.argv[1:] if argv is None else argv)
     with termination_raises():
         try:
             from colony_memory.cli.app import run
 
-            return run(sys.argv[1:] if argv is None else argv)
+            return run(asked)
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - one line and a code, whatever it was
             if argv is None and isinstance(error, KeyboardInterrupt):
                 ignore_signals()
-            return report_failure(error)
+            return report_failure(error, asked)
 
 
 if __name__ == "__main__":

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import os
-import secrets
-import stat
 from pathlib import Path
 
-from colony_memory._os import disk
+from colony_memory._os.files import create_file, read_file, replace_file
 from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt
 from colony_memory.export import Export, read_export, write_export
 
 #: Bytes of an export file that are read at most.
 MAX_EXPORT_BYTES = 512 * 2**20
-
-_READ_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 def save_export(exported: Export, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -32,34 +28,12 @@ def save_export(exported: Export, path: str | os.PathLike[str], *, overwrite: bo
     """
     place = _locate(path)
     data = write_export(exported.label, exported.snapshot_id, exported.files).encode("ascii")
-    temp = place.with_name(f".{place.name[:200]}.{secrets.token_hex(6)}")
     try:
-        if overwrite:
-            disk.replace_file(place, data, temp=temp)
-        else:
-            _create(place, data, temp)
+        (replace_file if overwrite else create_file)(place, data)
     except FileExistsError as error:
         raise ColonyMemoryError(f"{place} is there already and is not overwritten") from error
     except OSError as error:
         raise ColonyMemoryError(f"{place} cannot be written: {error.strerror or type(error).__name__}") from error
-
-
-def _create(place: Path, data: bytes, temp: Path) -> None:
-    """Like :func:`colony_memory._os.disk.replace_file` where nothing is there."""
-    if os.path.lexists(place):
-        raise FileExistsError
-    disk.write_new(temp, data)
-    try:
-        try:
-            os.link(temp, place)  # unlike a rename it fails where something came in between
-        except FileExistsError:
-            raise
-        except (OSError, AttributeError, NotImplementedError):  # this file system has no links
-            temp.rename(place)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            temp.unlink()
-    disk.sync_directory(place.parent)
 
 
 def load_export(path: str | os.PathLike[str]) -> Export:
@@ -73,17 +47,12 @@ def load_export(path: str | os.PathLike[str]) -> Export:
     """
     place = _locate(path)
     try:
-        descriptor = os.open(place, _READ_FLAGS)
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise ColonyMemoryError(f"{place} is no plain file")
-            with os.fdopen(descriptor, "rb", closefd=False) as stream:
-                data = stream.read(MAX_EXPORT_BYTES + 1)
-        finally:
-            os.close(descriptor)
+        found = read_file(place, MAX_EXPORT_BYTES, follow=True)
     except OSError as error:
         raise ColonyMemoryError(f"{place} cannot be read: {error.strerror or type(error).__name__}") from error
-    return parse_export(data, name=str(place))
+    if found is None:
+        raise ColonyMemoryError(f"{place} cannot be read: {os.strerror(errno.ENOENT)}")
+    return parse_export(found.data, name=str(place))
 
 
 def parse_export(data: bytes, *, name: str = "the export") -> Export:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import stat
 from pathlib import Path
 
-from colony_memory._os import disk
+from colony_memory._os.files import create_file, make_directory, read_file
 from colony_memory.exceptions import ColonyMemoryError
 
 # On Windows the bits of a mode say nothing of who may read.
 _MODES_COUNT = os.name != "nt"
 _OPEN_TO_OTHERS = 0o077
 _MAX_BYTES = 8192
-_READ_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 def read_key_file(path: str | os.PathLike[str]) -> bytes:
@@ -26,19 +26,19 @@ def read_key_file(path: str | os.PathLike[str]) -> bytes:
     """
     place = _locate(path)
     try:
-        descriptor = os.open(place, _READ_FLAGS)
-        try:
-            # What was opened is what is judged, whatever the name leads to by now.
-            _judge(place, os.fstat(descriptor))
-            with os.fdopen(descriptor, "rb", closefd=False) as stream:
-                data = stream.read(_MAX_BYTES + 1)
-        finally:
-            os.close(descriptor)
+        found = read_file(place, _MAX_BYTES, follow=True)
     except OSError as error:
         raise _failure(f"key file {place} cannot be read", error) from error
-    if len(data) > _MAX_BYTES:
-        raise ColonyMemoryError(f"key file {place} is larger than {_MAX_BYTES} bytes: it is no key")
-    return data
+    if found is None:
+        raise ColonyMemoryError(f"key file {place} cannot be read: {os.strerror(errno.ENOENT)}")
+    # What was opened is what is judged, whatever the name leads to by now.
+    mode = stat.S_IMODE(found.facts.st_mode)
+    if _MODES_COUNT and mode & _OPEN_TO_OTHERS:
+        raise ColonyMemoryError(
+            f"key file {place} is open to others (mode {mode:04o}); if nobody has read it, "
+            f"run: chmod 600 {shlex.quote(str(place))}"
+        )
+    return found.data
 
 
 def write_key_file(path: str | os.PathLike[str], data: bytes) -> None:
@@ -49,30 +49,17 @@ def write_key_file(path: str | os.PathLike[str], data: bytes) -> None:
     """
     place = _locate(path)
     try:
-        disk.make_directory(place.parent)
+        make_directory(place.parent)
     except OSError as error:
         raise _failure(f"the directory of key file {place} cannot be made", error) from error
     try:
-        disk.write_new(place, data)
-        disk.sync_directory(place.parent)
+        create_file(place, data)
     except FileExistsError as error:
         raise ColonyMemoryError(
             f"key file {place} is there already and is not overwritten: a key that is lost cannot be made again"
         ) from error
     except OSError as error:
         raise _failure(f"key file {place} cannot be written", error) from error
-
-
-def _judge(place: Path, facts: os.stat_result) -> None:
-    if not stat.S_ISREG(facts.st_mode):
-        kind = "a directory" if stat.S_ISDIR(facts.st_mode) else "no plain file"
-        raise ColonyMemoryError(f"key file {place} is {kind}")
-    mode = stat.S_IMODE(facts.st_mode)
-    if _MODES_COUNT and mode & _OPEN_TO_OTHERS:
-        raise ColonyMemoryError(
-            f"key file {place} is open to others (mode {mode:04o}); if nobody has read it, "
-            f"run: chmod 600 {shlex.quote(str(place))}"
-        )
 
 
 def _locate(path: str | os.PathLike[str]) -> Path:

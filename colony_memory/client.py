@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory import _engine
 from colony_memory._format.constants import FORMAT, MAX_BYTES, NO_DEFAULT
-from colony_memory.exceptions import ColonyMemoryError, VaultUnavailable
+from colony_memory.exceptions import ColonyMemoryError, Hint
 from colony_memory.vaults import AsyncVaultBackend, VaultBackend
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 
+    from colony_memory._engine.restore import Restored
     from colony_memory._engine.session import Session
-    from colony_memory._engine.store import Unanswered
+    from colony_memory._engine.transfer import CopyReport
+    from colony_memory.export import Export
     from colony_memory.reports import Event, SnapshotDiff, VaultMap, VerifyReport
     from colony_memory.retention import PrunePlan, Retention
+    from colony_memory.schedule.async_autobackup import AsyncAutobackup
     from colony_memory.schedule.autobackup import Autobackup
     from colony_memory.signing import Signer
     from colony_memory.snapshot import SnapshotInfo
@@ -26,10 +29,7 @@ __all__ = ["AsyncColonyMemory", "AsyncVaultBackend", "ColonyMemory", "VaultBacke
 
 _T = TypeVar("_T")
 _D = TypeVar("_D")
-_NO_VAULT = (
-    "no vault: give api_key='col_…' or set COLONY_API_KEY for the hosted vault, or pass backend=, such as "
-    "colony_memory.open_vault('file:///home/me/vault')"
-)
+_NO_VAULT = "no vault: no API key is given, nor set as COLONY_API_KEY, and no other vault either"
 
 
 class _Facade:
@@ -135,6 +135,8 @@ class ColonyMemory(_Facade):
         retention: Retention | None = None,
         skip_unchanged: bool = True,
         on_conflict: str = "raise",
+        note: str | None = None,
+        incomplete: Iterable[str] | None = None,
     ) -> SnapshotInfo:
         """Save ``{name: text}`` as a new snapshot, which ``restore`` then gives.
 
@@ -151,13 +153,19 @@ class ColonyMemory(_Facade):
                 Older snapshots go first only if the new one does not fit otherwise.
             skip_unchanged: Where the memory is the same as in the latest snapshot, under the same signer, write
                 nothing and return that one with ``reused`` set.
-            on_conflict: ``"raise"``, or ``"continue"`` to move the pointer over another writer's snapshot and tell
-                of it in ``diverged_from``. A newer snapshot is never replaced by an older one.
+            on_conflict: What to do where another client has saved since this one last restored or saved, or saves in
+                between. ``"raise"`` stores the snapshot, leaves the latest as it is, and raises. ``"continue"`` makes
+                this one the latest and tells of the other in ``diverged_from``. ``"merge"`` joins both over what they
+                have in common, by document and then by line, and keeps twice what cannot be joined (extra ``merge``).
+                Equal memory is no conflict.
+            note: What to say of it, for people, in at most 1,000 characters.
+            incomplete: What could not be saved and why, one line each. Such a snapshot never takes the place of the
+                newest complete one in a retention.
 
         Raises:
             ValueError: Bad documents or arguments; the message names the document.
             QuotaExceeded: It does not fit. Nothing was written.
-            ConflictDetected: Another client saved in between. Both snapshots are stored and listed.
+            ConflictDetected: Another client has saved. Both snapshots are stored and listed.
             BackupUncertain: A write was not answered; the snapshot may be live.
             VaultError: The vault could not be reached or refused.
         """
@@ -171,6 +179,8 @@ class ColonyMemory(_Facade):
                 retention=retention,
                 skip_unchanged=skip_unchanged,
                 on_conflict=on_conflict,
+                note=note,
+                incomplete=incomplete,
             )
         )
 
@@ -208,7 +218,7 @@ class ColonyMemory(_Facade):
             VaultError: The vault could not be reached or refused. Nothing is known of what is stored.
         """
         return self._run(  # type: ignore[no-any-return]
-            _engine.restore.restore(
+            _engine.restore.restore_documents(
                 self._session,
                 label=label,
                 snapshot_id=snapshot_id,
@@ -218,6 +228,12 @@ class ColonyMemory(_Facade):
                 at_least=at_least,
                 default=default,
             )
+        )
+
+    def _restored(self, *, label: str, snapshot_id: str | None, fallback: bool) -> Restored:
+        """What :meth:`restore` gives, and of which snapshot."""
+        return self._run(
+            _engine.restore.restore(self._session, label=label, snapshot_id=snapshot_id, fallback=fallback)
         )
 
     def list_snapshots(self, *, label: str | None = None) -> list[SnapshotInfo]:
@@ -231,7 +247,7 @@ class ColonyMemory(_Facade):
         """The snapshot that ``restore`` gives, or None where the vault has proven that there is none."""
         return self._run(_engine.restore.latest(self._session, label=label))
 
-    def prune(self, *, label: str, keep: int = 5, retention: Retention | None = None) -> int:
+    def prune(self, *, label: str = "default", keep: int = 5, retention: Retention | None = None) -> int:
         """Delete snapshots, and the leftovers of interrupted backups that are older than an hour.
 
         Only snapshots that are whole count. The newest good one and the one that the pointer names always stay;
@@ -251,7 +267,7 @@ class ColonyMemory(_Facade):
         """
         return self._run(_engine.prune.prune(self._session, label=label, policy=_policy(keep, retention)))
 
-    def plan_prune(self, *, label: str, keep: int = 5, retention: Retention | None = None) -> PrunePlan:
+    def plan_prune(self, *, label: str = "default", keep: int = 5, retention: Retention | None = None) -> PrunePlan:
         """What :meth:`prune` with these arguments would keep and delete, and why. Deletes nothing."""
         return self._run(_engine.prune.plan_prune(self._session, label=label, policy=_policy(keep, retention)))
 
@@ -263,6 +279,87 @@ class ColonyMemory(_Facade):
             PruneIncomplete: Some of its files could not be deleted.
         """
         self._run(_engine.prune.delete_snapshot(self._session, label=label, snapshot_id=snapshot_id))
+
+    def pin(self, *, snapshot_id: str, label: str = "default") -> None:
+        """Keep a snapshot whatever a retention says, until it is unpinned.
+
+        Raises:
+            SnapshotNotFound: There is no such snapshot.
+        """
+        self._run(_engine.prune.pin(self._session, label=label, snapshot_id=snapshot_id))
+
+    def unpin(self, *, snapshot_id: str, label: str = "default") -> None:
+        """Leave a snapshot to the retention again; it is no error that it was not pinned."""
+        self._run(_engine.prune.unpin(self._session, label=label, snapshot_id=snapshot_id))
+
+    def export_snapshot(self, *, label: str = "default", snapshot_id: str | None = None) -> Export:
+        """Take one snapshot out of a vault, checked in every byte as a restore of it would be.
+
+        Args:
+            label: Stream of the snapshot.
+            snapshot_id: A certain snapshot; by default the latest.
+
+        Raises:
+            SnapshotNotFound: The vault answered, and there is no such snapshot.
+            SnapshotCorrupt: The snapshot is damaged.
+            UntrustedSnapshot: The client does not trust it.
+            VaultError: The vault could not be reached or refused.
+        """
+        return self._run(_engine.transfer.export_snapshot(self._session, label=label, snapshot_id=snapshot_id))
+
+    def import_snapshot(self, exported: Export, *, label: str | None = None) -> SnapshotInfo:
+        """Put an exported snapshot into the vault, if this client would restore it.
+
+        Parts are written first, then the manifest, then the pointer, which moves to the snapshot if that is newer than
+        the one that it names.
+
+        Args:
+            exported: The export, from :func:`colony_memory.transfer.load_export` or :meth:`export_snapshot`.
+            label: Refuse an export of another label. A snapshot cannot change its label: restore it and back it up.
+
+        Returns:
+            The summary: ``head`` tells whether it is the latest now, ``reused`` that it was there already.
+
+        Raises:
+            ValueError: The export is of another label.
+            SnapshotCorrupt: It is damaged. Nothing was written.
+            UntrustedSnapshot: This client does not trust it. Nothing was written.
+            QuotaExceeded: It does not fit. Nothing was written.
+            ConflictDetected: Something else is under its id, or what is there is not in the catalogue: it may be about
+                to be deleted.
+            VaultError: The vault could not be reached or refused.
+        """
+        return self._run(_engine.transfer.import_snapshot(self._session, exported, label=label))
+
+    def copy_to(
+        self,
+        destination: ColonyMemory,
+        *,
+        labels: str | Iterable[str] | None = None,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> CopyReport:
+        """Copy every whole snapshot into another vault, oldest first, byte for byte, and read each back.
+
+        What is there with the same bytes is not written again, so a copy that was stopped goes on when it is made
+        again, and one that is made every night brings what is new. Nothing is removed. The pointer of each label is
+        written last and never moves to an older snapshot than it names. A client with a signer signs it; without one, a
+        signed pointer is copied as it is where it says just what is there, else an unsigned one is written, with a
+        warning.
+
+        Args:
+            destination: The memory to copy to. What it, or this one, would not restore is left out.
+            labels: Streams to copy, by default all.
+            progress: Called after each snapshot with the number that is done and the number there is.
+
+        Raises:
+            SnapshotNotFound: There is nothing to copy, under one of the labels or at all.
+            QuotaExceeded: It does not fit.
+            RollbackDetected: A label, here or there, was rolled back.
+            VaultError: A vault could not be reached or refused; ``RateLimited`` after 60 writes an hour to the hosted
+                one. The message tells how far it came.
+        """
+        flow = _engine.transfer.copy(self._session, destination._session, labels=labels, progress=progress)
+        return self._run(flow)
 
     def verify(self, *, label: str = "default", snapshot_id: str | None = None) -> VerifyReport:
         """Read every byte of a label's snapshots, or of one, and report each fact on its own."""
@@ -293,8 +390,8 @@ class ColonyMemory(_Facade):
     ) -> Autobackup:
         """Save what ``collect()`` returns every ``every`` seconds, and once more when the block is left.
 
-        ``with mem.autobackup(collect, every=900):`` also saves at the interpreter's exit and on SIGTERM, never raises
-        into the agent, and tells of itself in ``last_success`` and ``last_error``. See
+        ``with mem.autobackup(collect, every=900):`` also saves at the interpreter's exit and on SIGTERM, SIGINT and
+        SIGHUP, never raises into the agent, and tells of itself in ``last_success`` and ``last_error``. See
         :class:`colony_memory.schedule.autobackup.Autobackup`.
 
         Args:
@@ -315,12 +412,12 @@ class ColonyMemory(_Facade):
     @staticmethod
     def _run(verb: Coroutine[Any, Any, _T]) -> _T:
         from colony_memory._engine.drive import drive
-        from colony_memory._engine.store import Unanswered
+        from colony_memory._engine.store import Changed, Unanswered, to_public
 
         try:
             return drive(verb)
-        except Unanswered as error:
-            raise _public(error) from error
+        except (Changed, Unanswered) as error:
+            raise to_public(error) from error
 
 
 class AsyncColonyMemory(_Facade):
@@ -386,6 +483,8 @@ class AsyncColonyMemory(_Facade):
         retention: Retention | None = None,
         skip_unchanged: bool = True,
         on_conflict: str = "raise",
+        note: str | None = None,
+        incomplete: Iterable[str] | None = None,
     ) -> SnapshotInfo:
         """See :meth:`ColonyMemory.backup`."""
         return await self._run(
@@ -398,6 +497,8 @@ class AsyncColonyMemory(_Facade):
                 retention=retention,
                 skip_unchanged=skip_unchanged,
                 on_conflict=on_conflict,
+                note=note,
+                incomplete=incomplete,
             )
         )
 
@@ -414,7 +515,7 @@ class AsyncColonyMemory(_Facade):
     ) -> dict[str, str] | _D:
         """See :meth:`ColonyMemory.restore`."""
         return await self._run(
-            _engine.restore.restore(
+            _engine.restore.restore_documents(
                 self._session,
                 label=label,
                 snapshot_id=snapshot_id,
@@ -434,17 +535,46 @@ class AsyncColonyMemory(_Facade):
         """See :meth:`ColonyMemory.latest`."""
         return await self._run(_engine.restore.latest(self._session, label=label))
 
-    async def prune(self, *, label: str, keep: int = 5, retention: Retention | None = None) -> int:
+    async def prune(self, *, label: str = "default", keep: int = 5, retention: Retention | None = None) -> int:
         """See :meth:`ColonyMemory.prune`."""
         return await self._run(_engine.prune.prune(self._session, label=label, policy=_policy(keep, retention)))
 
-    async def plan_prune(self, *, label: str, keep: int = 5, retention: Retention | None = None) -> PrunePlan:
+    async def plan_prune(
+        self, *, label: str = "default", keep: int = 5, retention: Retention | None = None
+    ) -> PrunePlan:
         """See :meth:`ColonyMemory.plan_prune`."""
         return await self._run(_engine.prune.plan_prune(self._session, label=label, policy=_policy(keep, retention)))
 
     async def delete_snapshot(self, *, label: str, snapshot_id: str) -> None:
         """See :meth:`ColonyMemory.delete_snapshot`."""
         await self._run(_engine.prune.delete_snapshot(self._session, label=label, snapshot_id=snapshot_id))
+
+    async def pin(self, *, snapshot_id: str, label: str = "default") -> None:
+        """See :meth:`ColonyMemory.pin`."""
+        await self._run(_engine.prune.pin(self._session, label=label, snapshot_id=snapshot_id))
+
+    async def unpin(self, *, snapshot_id: str, label: str = "default") -> None:
+        """See :meth:`ColonyMemory.unpin`."""
+        await self._run(_engine.prune.unpin(self._session, label=label, snapshot_id=snapshot_id))
+
+    async def export_snapshot(self, *, label: str = "default", snapshot_id: str | None = None) -> Export:
+        """See :meth:`ColonyMemory.export_snapshot`."""
+        return await self._run(_engine.transfer.export_snapshot(self._session, label=label, snapshot_id=snapshot_id))
+
+    async def import_snapshot(self, exported: Export, *, label: str | None = None) -> SnapshotInfo:
+        """See :meth:`ColonyMemory.import_snapshot`."""
+        return await self._run(_engine.transfer.import_snapshot(self._session, exported, label=label))
+
+    async def copy_to(
+        self,
+        destination: AsyncColonyMemory,
+        *,
+        labels: str | Iterable[str] | None = None,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> CopyReport:
+        """See :meth:`ColonyMemory.copy_to`."""
+        flow = _engine.transfer.copy(self._session, destination._session, labels=labels, progress=progress)
+        return await self._run(flow)
 
     async def verify(self, *, label: str = "default", snapshot_id: str | None = None) -> VerifyReport:
         """See :meth:`ColonyMemory.verify`."""
@@ -464,27 +594,41 @@ class AsyncColonyMemory(_Facade):
         """See :meth:`ColonyMemory.inspect`."""
         return await self._run(_engine.verify.inspect(self._session))
 
+    def autobackup(
+        self,
+        collect: Callable[[], dict[str, str] | Awaitable[dict[str, str]]],
+        *,
+        every: float = 900.0,
+        label: str = "default",
+        final_timeout: float = 10.0,
+        **backup_options: Any,
+    ) -> AsyncAutobackup:
+        """See :meth:`ColonyMemory.autobackup`: ``async with mem.autobackup(collect, every=900):``.
+
+        ``collect`` may be a coroutine function or a plain one; either is called in the event loop. See
+        :class:`colony_memory.schedule.async_autobackup.AsyncAutobackup`.
+        """
+        from colony_memory.schedule.async_autobackup import AsyncAutobackup
+
+        return AsyncAutobackup(self, collect, every=every, label=label, final_timeout=final_timeout, **backup_options)
+
     async def status(self) -> dict[str, Any]:
         """See :meth:`ColonyMemory.status`."""
         return await self._run(_engine.verify.status(self._session))
 
     @staticmethod
     async def _run(verb: Coroutine[Any, Any, _T]) -> _T:
-        from colony_memory._engine.store import Unanswered
+        from colony_memory._engine.store import Changed, Unanswered, to_public
 
         try:
             return await verb
-        except Unanswered as error:
-            raise _public(error) from error
-
-
-def _public(error: Unanswered) -> VaultUnavailable:
-    return VaultUnavailable(str(error), status=error.status, code=error.code)
+        except (Changed, Unanswered) as error:
+            raise to_public(error) from error
 
 
 def _policy(keep: int, retention: Retention | None) -> Retention:
     """``keep`` has a default, so a retention takes its place."""
-    policy = _engine.backup.policy_of(None if retention is not None else keep, retention)
+    policy = _engine.keep.policy_of(None if retention is not None else keep, retention)
     if policy is None:
         raise ValueError("keep must be a count")
     return policy
@@ -493,7 +637,7 @@ def _policy(keep: int, retention: Retention | None) -> Retention:
 def _require_key(api_key: str | None) -> str:
     key = api_key or os.environ.get("COLONY_API_KEY")
     if not key:
-        raise ColonyMemoryError(_NO_VAULT)
+        raise ColonyMemoryError(_NO_VAULT, hint=Hint("open", "api_key"))
     return key
 
 

@@ -38,8 +38,8 @@ class Hint:
     "restore(label='notes', snapshot_id='20260101T000000000000Z-abcdef')"
 
     Attributes:
-        action: A verb of :class:`ColonyMemory`, ``open`` for an argument of the client itself, or ``init`` to make a
-            vault.
+        action: A verb of :class:`ColonyMemory`, ``open`` for an argument of the client itself, ``init`` to make a
+            vault, or the name of another function of the package, such as ``read_folder``.
         option: Keyword argument to give, None for the call as it is.
         value: What to give there; None where only the caller can know.
         label: The label to call it for, None for the default or where it takes none.
@@ -73,6 +73,10 @@ class _Hinted(Exception):
     def __str__(self) -> str:
         return self.message if self.hint is None else f"{self.message}; try {self.hint}"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Attributes are keyword-only, which the way exceptions are pickled and copied by default does not know.
+        return _rebuild, (type(self), self.args, self.__dict__)
+
 
 class ColonyMemoryError(_Hinted, RuntimeError):
     """Base class of every error of this package.
@@ -81,12 +85,22 @@ class ColonyMemoryError(_Hinted, RuntimeError):
         hint: What to do next, None where there is nothing to say beyond the message.
     """
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Attributes are keyword-only, which the way exceptions are pickled and copied by default does not know.
-        return _rebuild, (type(self), self.args, self.__dict__)
+
+class _BadArgument(_Hinted, ValueError):
+    """A bad argument with a hint. To callers it is a ValueError like every other."""
 
 
-def _rebuild(kind: type[ColonyMemoryError], args: tuple[Any, ...], state: dict[str, Any]) -> ColonyMemoryError:
+def bad_argument(message: str, *, hint: Hint) -> ValueError:
+    """The ValueError of an argument that is wrong, where there is something to do about it."""
+    return _BadArgument(message, hint=hint)
+
+
+def message_of(error: BaseException) -> str:
+    """What happened, in words for every face: an error's or warning's text without its hint."""
+    return error.message if isinstance(error, _Hinted) else str(error)
+
+
+def _rebuild(kind: type[_Hinted], args: tuple[Any, ...], state: dict[str, Any]) -> _Hinted:
     error = kind.__new__(kind, *args)
     error.__dict__.update(state)
     return error

@@ -1,27 +1,36 @@
-"""Pure: whether a vault would give the memory back, and what stands in the way. Map and time in, verdict out."""
+"""Whether a vault would give the memory back, and what stands in the way.
+
+:func:`read_newest` reads, and :func:`assess` judges by what was read: map and time in, verdict out.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from colony_memory._format.names import id_order, read_filename
+from colony_memory.exceptions import ColonyMemoryWarning, SnapshotNotFound
 from colony_memory.retention import created
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from datetime import datetime
 
+    from colony_memory.client import ColonyMemory
     from colony_memory.reports import LabelMap, VaultMap
     from colony_memory.snapshot import SnapshotInfo
 
-#: ``protected``: a whole snapshot is there, and nothing is wrong that stands in its way. ``at risk``: one is there, and
-#: something is wrong. ``not protected``: none is there, or the newest is older than it may be.
-State = Literal["protected", "at risk", "not protected"]
-#: What would mend it: ``delete`` the snapshot, ``backup`` again, ``prune`` to make room, ``wait``, or ``judge`` whether
-#: a snapshot that is not trusted is one's own.
-Mending = Literal["delete", "backup", "prune", "wait", "judge"]
+#: ``protected``: the newest snapshot of each label was read in full, and nothing is wrong. ``saved``: the same, and not
+#: all was read, so that damage would not show. ``at risk``: a snapshot is there, and something is wrong. ``not
+#: protected``: none is there, or the newest is older than it may be.
+State = Literal["protected", "saved", "at risk", "not protected"]
+#: What would mend it: ``delete`` the snapshot, ``backup`` again, ``prune`` to make room, ``wait``, ``judge`` whether
+#: a snapshot that is not trusted is one's own, or ``replace`` what is damaged by a new backup, until which an older
+#: snapshot restores.
+Mending = Literal["delete", "backup", "prune", "wait", "judge", "replace"]
+_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -42,13 +51,26 @@ class Problem:
 
 
 @dataclass(frozen=True)
+class Newest:
+    """What reading a label's newest snapshots in full has shown.
+
+    Attributes:
+        good: The newest whose every byte is as it was saved, None where there is none.
+        damaged: What is wrong with each that is newer than that one, by id.
+    """
+
+    good: SnapshotInfo | None
+    damaged: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Protection:
     """The verdict; true where the memory is protected.
 
     Attributes:
         state: In a word or two.
         newest: The newest whole snapshot, None where there is none.
-        age: How long ago it was made, None where there is none.
+        age: How long ago it was made, or was found to be the memory as it still was; None where there is none.
         stale: It is older than it may be, or not there.
         problems: What is wrong, label by label.
     """
@@ -63,14 +85,69 @@ class Protection:
         return self.state == "protected"
 
 
-def assess(found: VaultMap, *, now: datetime, max_age: timedelta | None = None) -> Protection:
+def read_newest(memory: ColonyMemory, found: VaultMap) -> dict[str, Newest]:
+    """Read the newest snapshot of each label in full; where it is damaged, the one before, until one is good.
+
+    What the client's memory is based on stays what it was.
+
+    Args:
+        memory: The client.
+        found: What its ``inspect`` gave, or as many of the labels as matter.
+
+    Raises:
+        VaultError: The vault could not be reached or refused.
+    """
+    return {each.label: _read_newest(memory, each) for each in found.labels if each.newest is not None}
+
+
+def _read_newest(memory: ColonyMemory, label: LabelMap) -> Newest:
+    infos, damaged = [label.newest] if label.newest else [], dict[str, str]()
+    listed = False
+    while infos:
+        info = infos.pop(0)
+        why = _damage(memory, info)
+        if why is None:
+            return Newest(info, damaged)
+        damaged[info.snapshot_id] = why
+        if not listed:
+            listed = True
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ColonyMemoryWarning)  # the map tells of it
+                infos = memory.list_snapshots(label=label.label)
+            infos = [each for each in infos if id_order(each.snapshot_id) < id_order(info.snapshot_id)]
+    return Newest(None, damaged)
+
+
+def _damage(memory: ColonyMemory, info: SnapshotInfo) -> str | None:
+    try:
+        (check,) = memory.verify(label=info.label, snapshot_id=info.snapshot_id).snapshots
+    except SnapshotNotFound:
+        return f"snapshot {info.snapshot_id} was deleted in between"
+    whole = (check.manifest, check.parts, check.digest) == ("ok", "ok", "ok")
+    # A signature that could not be looked at speaks against nothing where nobody is pinned.
+    if whole and "bad" not in (check.signature, check.trust):
+        return None
+    return check.problem or f"snapshot {info.snapshot_id} does not hold"
+
+
+def assess(
+    found: VaultMap,
+    *,
+    now: datetime,
+    max_age: timedelta | None = None,
+    read: Mapping[str, Newest] | None = None,
+    confirmed: Mapping[str, datetime] | None = None,
+) -> Protection:
     """Judge what :meth:`colony_memory.ColonyMemory.inspect` found.
 
     >>> from datetime import datetime, timedelta, timezone
     >>> from colony_memory import ColonyMemory, open_vault
     >>> mem = ColonyMemory(backend=open_vault("memory:"))
     >>> info = mem.backup({"MEMORY.md": "two years of notes"})
-    >>> verdict = assess(mem.inspect(), now=datetime.now(timezone.utc), max_age=timedelta(hours=26))
+    >>> found, now = mem.inspect(), datetime.now(timezone.utc)
+    >>> assess(found, now=now, max_age=timedelta(hours=26)).state
+    'saved'
+    >>> verdict = assess(found, now=now, read=read_newest(mem, found))
     >>> verdict.state, verdict.problems
     ('protected', ())
 
@@ -78,15 +155,48 @@ def assess(found: VaultMap, *, now: datetime, max_age: timedelta | None = None) 
         found: The vault, or as many of its labels as matter.
         now: The time, with a zone.
         max_age: How old the newest snapshot may be.
+        read: What :func:`read_newest` gave of each label that was read.
+        confirmed: When a backup last found a snapshot to be the memory as it still was, by id.
     """
-    infos = [each.newest for each in found.labels if each.newest is not None]
-    newest = max(infos, key=lambda info: (created(info), id_order(info.snapshot_id)), default=None)
-    age = None if newest is None else max(now - created(newest), timedelta(0))
+    read = read or {}
+    newest_of = {each.label: read[each.label].good if each.label in read else each.newest for each in found.labels}
+    infos = [info for info in newest_of.values() if info is not None]
+    seen = {each: when for each, when in (confirmed or {}).items() if when <= now}
+
+    def good_at(info: SnapshotInfo) -> datetime:
+        return max(created(info), seen.get(info.snapshot_id, created(info)))
+
+    newest = max(infos, key=lambda info: (good_at(info), id_order(info.snapshot_id)), default=None)
+    age = None if newest is None else max(now - good_at(newest), timedelta(0))
     stale = age is None if max_age is None else age is None or age > max_age
-    problems = tuple(_problems(found))
+    problems = (*_damaged(read), *_incomplete(infos), *_problems(found))
     risky = [each for each in problems if newest is None or not _is_behind(each, newest)]
-    state: State = "not protected" if stale else "at risk" if risky else "protected"
-    return Protection(state, newest, age, stale, problems)
+    whole = all(label in read for label, info in newest_of.items() if info is not None)
+    state: State = "not protected" if stale else "at risk" if risky else "protected" if whole else "saved"
+    # What puts it at risk comes first.
+    return Protection(state, newest, age, stale, (*risky, *(each for each in problems if each not in risky)))
+
+
+def _damaged(read: Mapping[str, Newest]) -> Iterator[Problem]:
+    for label, newest in read.items():
+        for snapshot_id, why in newest.damaged.items():
+            yield Problem(why, "replace" if newest.good else "backup", label, snapshot_id)
+
+
+def _incomplete(infos: list[SnapshotInfo]) -> Iterator[Problem]:
+    from colony_memory.capture.before import BEFORE_RESTORE
+
+    for info in infos:
+        # What a restore has replaced is saved once, and nobody saves it again.
+        if info.incomplete and not info.label.endswith(BEFORE_RESTORE):
+            named = "; ".join(info.incomplete[:_NAMED]) + ("; …" if len(info.incomplete) > _NAMED else "")
+            yield Problem(
+                f"snapshot {info.snapshot_id} is incomplete: {named}: make readable what belongs to the memory, and "
+                "name the rest in .cmemignore",
+                "backup",
+                info.label,
+                info.snapshot_id,
+            )
 
 
 def _is_behind(problem: Problem, newest: SnapshotInfo) -> bool:

@@ -80,7 +80,7 @@ class VerifyReport:
     Attributes:
         label: The label.
         snapshots: One check for each, newest first.
-        head: Id that the pointer names, None where there is no readable pointer.
+        latest: Id that the pointer names, None where it names none, or there is no readable pointer.
         problem: What is wrong with the pointer or the history, None where nothing is.
         pointer: The pointer is signed by a trusted issuer; ``missing`` where it is not signed; ``unchecked`` where the
             client pins nobody, or was asked for one snapshot only.
@@ -93,7 +93,7 @@ class VerifyReport:
 
     label: str
     snapshots: tuple[SnapshotCheck, ...]
-    head: str | None = None
+    latest: str | None = None
     problem: str | None = None
     pointer: Fact = "unchecked"
     rollback: Fact = "unchecked"
@@ -148,7 +148,7 @@ class LabelMap:
         newest: Summary of the newest.
         plain_bytes: Bytes of their documents together.
         stored_bytes: Bytes of their files together, 0 where the vault does not tell.
-        head: Id that the pointer names.
+        latest: Id that the pointer names, believed or not; None where it names none.
         dangling: The pointer is missing, unreadable, or names a snapshot that is not there.
         broken: What is wrong with each snapshot that does not restore, by manifest file.
         orphans: Part files that no manifest stands beside.
@@ -163,7 +163,7 @@ class LabelMap:
     newest: SnapshotInfo | None
     plain_bytes: int
     stored_bytes: int
-    head: str | None
+    latest: str | None
     dangling: bool
     broken: Mapping[str, str] = field(default_factory=dict)
     orphans: tuple[str, ...] = ()

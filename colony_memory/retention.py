@@ -82,10 +82,10 @@ class PrunePlan:
         remove: Snapshots that go, newest first.
         reasons: For each id why it stays: ``last``, ``hourly`` … ``yearly``, ``within``, ``newest``, ``latest`` (the
             pointer names it), ``future`` (its time has not come), ``in-flight`` (the pointer does not know of it and
-            it is less than an hour old: a backup that may not be done yet), ``before-shrink`` (a snapshot of less than
-            half its size followed). Those in the future and in flight are set apart: not counted, not removed. A
-            snapshot in ``remove`` with ``before-shrink`` is one that a backup would keep and an explicit prune does
-            not.
+            it is less than an hour old: a backup that may not be done yet), ``pinned``, ``before-shrink`` (a snapshot
+            of less than half its size followed). Those in the future and in flight are set apart: not counted, not
+            removed. A snapshot in ``remove`` with ``before-shrink`` is one that a backup would keep and a prune that is
+            asked for does not.
         unread: Vault files of snapshots that cannot be read or trusted, neither counted nor removed.
         orphans: Vault files that belong to no snapshot and are old enough to be swept.
     """
@@ -149,9 +149,12 @@ def plan(
             reasons[info.snapshot_id].append("in-flight")
     counted = _distinct([info for info in ordered if not reasons[info.snapshot_id]])
     _apply_rules(counted, retention, now, reasons)
-    # One that is set apart stays anyway, and must not cost the newest real one.
-    for info in counted[:1]:
+    # One that is set apart stays anyway, and must not cost the newest real one; nor must one that holds a part only.
+    for info in [info for info in counted if not info.incomplete][:1] or counted[:1]:
         reasons[info.snapshot_id].append("newest")
+    for info in ordered:
+        if info.pinned:
+            reasons[info.snapshot_id].append("pinned")
     if head in reasons:
         reasons[head].append("latest")
     stays = {snapshot_id for snapshot_id, why in reasons.items() if why}
@@ -185,10 +188,11 @@ def _apply_rules(
 
 
 def _distinct(ordered: Sequence[SnapshotInfo]) -> list[SnapshotInfo]:
-    """The newest of each run of neighbours with equal content and issuer."""
+    """The newest of each run of neighbours with equal content and issuer, as far as that is in the clear."""
     out: list[SnapshotInfo] = []
     for info in ordered:
-        if not out or (info.plaintext_sha256, info.issuer) != (out[-1].plaintext_sha256, out[-1].issuer):
+        same = bool(out) and (info.plaintext_sha256, info.issuer) == (out[-1].plaintext_sha256, out[-1].issuer)
+        if not same or not info.plaintext_sha256 or info.incomplete != out[-1].incomplete:
             out.append(info)
     return out
 

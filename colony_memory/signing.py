@@ -13,7 +13,7 @@ import os
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from colony_memory import _keys
-from colony_memory._format.json import canonical
+from colony_memory._format.json import canonical, holds_fraction, shown
 from colony_memory.exceptions import ColonyMemoryError, UntrustedSnapshot
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def sign_manifest(manifest: Mapping[str, object], signer: Signer) -> dict[str, s
         ValueError: The signer has no did:key, or gave something else than a signature.
     """
     key_id = did_key_of(signer)
-    raw = signer.sign(canonical(manifest))
+    raw = signer.sign(_message(manifest))
     if not isinstance(raw, bytes) or len(raw) != 64:
         raise ValueError("the signer did not give the 64 bytes of an Ed25519 signature")
     return {"alg": "ed25519", "key_id": key_id, "sig": base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")}
@@ -250,7 +250,7 @@ def verify_manifest(manifest: Mapping[str, Any]) -> str:
     if not isinstance(signature, dict):
         raise UntrustedSnapshot("the signature is malformed")
     if signature.get("alg") != "ed25519":
-        msg = f"unsupported signature alg: {str(signature.get('alg'))[:40]!r}"
+        msg = f"unsupported signature alg: {shown(signature.get('alg'))}"
         raise UntrustedSnapshot(msg)
     key_id, sig = signature.get("key_id"), signature.get("sig")
     if not isinstance(key_id, str) or not isinstance(sig, str):
@@ -269,15 +269,26 @@ def verify_manifest(manifest: Mapping[str, Any]) -> str:
     except ImportError as error:
         msg = f"this snapshot is signed and the signature cannot be checked: {_MISSING}"
         raise ColonyMemoryError(msg) from error
-    unsigned = {key: value for key, value in manifest.items() if key != "signature"}
     try:
-        message = canonical(unsigned)
+        message = _message(manifest)
+    except ValueError as error:
+        msg = f"the signature cannot be checked: {error}"
+        raise UntrustedSnapshot(msg) from error
+    except RecursionError as error:
+        raise UntrustedSnapshot("the signature cannot be checked: the manifest is nested too deeply") from error
+    try:
         Ed25519PublicKey.from_public_bytes(public_key).verify(raw, message)
     except InvalidSignature as error:
         raise UntrustedSnapshot("snapshot signature does not verify") from error
-    except RecursionError as error:
-        raise UntrustedSnapshot("the signature cannot be checked: the manifest is nested too deeply") from error
     return key_id
+
+
+def _message(manifest: Mapping[str, Any]) -> bytes:
+    """What a signature covers."""
+    unsigned = {key: value for key, value in manifest.items() if key != "signature"}
+    if holds_fraction(unsigned):
+        raise ValueError("it holds a number that is no integer")
+    return canonical(unsigned)
 
 
 def _decode_sig(sig: str) -> bytes:

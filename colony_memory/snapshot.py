@@ -20,17 +20,18 @@ from colony_memory._format.names import (
     manifest_filename,
     new_id,
     part_filename,
+    read_filename,
     require_id,
     require_label,
     sanitize_label,
 )
 from colony_memory._format.payload import pack, sha256, unpack
-from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat
+from colony_memory.exceptions import Hint, SnapshotCorrupt, UnsupportedFormat, bad_argument
 from colony_memory.signing import sign_manifest
-from colony_memory.trust import OPEN
+from colony_memory.trust import OPEN, previous_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from colony_memory.signing import Signer
 
@@ -66,6 +67,8 @@ MAX_FILE_BYTES = 1_000_000
 
 _CODEC = "gzip+base64"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+# What a JSON reader of any language holds exactly.
+_LARGEST = 2**53 - 1
 
 
 @dataclass(frozen=True)
@@ -86,9 +89,13 @@ class SnapshotInfo:
         stored_bytes: Bytes that its files take in the vault; 0 where the vault does not tell.
         parent_id: Id of the snapshot before it, as its writer saw it.
         reused: ``backup`` found the memory unchanged and wrote nothing.
-        head: The pointer names it: it is what ``restore`` gives.
+        head: ``generation:digest`` of the label where this is its latest snapshot, which ``restore`` gives; else empty.
         encrypted: Whether a key is needed to read it.
-        diverged_from: Id of another writer's snapshot that ``backup`` did not know of when it wrote this one.
+        diverged_from: Id of another writer's snapshot that ``backup`` met and moved on from, or merged with.
+        note: What its writer had to say of it.
+        pinned: Kept by every retention until it is unpinned.
+        incomplete: What its writer had to leave out and why, one line each; empty where it holds everything.
+        merged: Names under which ``backup`` kept another writer's text beside this one's.
     """
 
     snapshot_id: str
@@ -107,6 +114,10 @@ class SnapshotInfo:
     head: str = ""
     encrypted: bool = False
     diverged_from: str | None = None
+    note: str | None = None
+    pinned: bool = False
+    incomplete: tuple[str, ...] = ()
+    merged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -136,6 +147,12 @@ class Manifest:
     sha256: str
     part_files: tuple[str, ...]
     blob_chars: int
+
+    @property
+    def stream(self) -> str | None:
+        """Identity of the history that its writer added it to, None where it names none."""
+        stream = self.raw.get("stream")
+        return stream if isinstance(stream, str) else None
 
 
 def check_documents(documents: object) -> None:
@@ -167,6 +184,9 @@ def build(
     created_at: str,
     signer: Signer | None = None,
     previous: Mapping[str, str] | None = None,
+    stream: str | None = None,
+    note: str | None = None,
+    incomplete: Iterable[str] = (),
     max_bytes: int = MAX_BYTES,
 ) -> BuiltSnapshot:
     """Serialise documents into vault files.
@@ -178,6 +198,9 @@ def build(
         created_at: Time, ``YYYY-MM-DDThh:mm:ssZ``.
         signer: Signs the manifest.
         previous: ``{"snapshot_id", "manifest_sha256"}`` of the snapshot before this one.
+        stream: Identity of the label's history, see :mod:`colony_memory._format.pointer`.
+        note: What to say of it.
+        incomplete: What had to be left out and why, one line each.
         max_bytes: Refuse more plain text than this, which could not be restored with the same setting.
 
     Raises:
@@ -187,8 +210,8 @@ def build(
     label, snapshot_id = sanitize_label(label), require_id(snapshot_id)
     packed = pack(encode_documents(documents))
     if packed.size > max_bytes:
-        msg = f"the documents are {packed.size} bytes, more than max_bytes={max_bytes}"
-        raise ValueError(msg)
+        msg = f"the documents are {packed.size} bytes, more than the {max_bytes} that this client takes"
+        raise bad_argument(msg, hint=Hint("open", "max_bytes"))
     blob = packed.blob
 
     files: dict[str, str] = {}
@@ -212,6 +235,13 @@ def build(
     }
     if previous is not None:
         raw["previous"] = dict(previous)
+    if stream is not None:
+        raw["stream"] = stream
+    if note is not None:
+        raw["note"] = printable(note)
+    left_out = [printable(line) for line in incomplete]
+    if left_out:
+        raw["incomplete"] = left_out
     if signer is not None:
         raw["signature"] = sign_manifest(raw, signer)
     manifest_file, text = manifest_filename(label, snapshot_id), json.dumps(raw)
@@ -279,8 +309,8 @@ def read_documents(manifest: Manifest, parts: dict[str, str | None], *, max_byte
     """The documents of a checked manifest. See :func:`parse`; the parts are used up, to free their memory."""
     info, file = manifest.info, manifest_filename(manifest.info.label, manifest.info.snapshot_id)
     if info.byte_size > max_bytes:
-        msg = f"{file} says {info.byte_size} bytes, more than max_bytes={max_bytes}: raise it to read this snapshot"
-        raise SnapshotCorrupt(msg, file=file)
+        msg = f"{file} says {info.byte_size} bytes, more than the {max_bytes} that this client takes"
+        raise SnapshotCorrupt(msg, file=file, hint=Hint("open", "max_bytes"))
     try:
         plaintext = unpack(_chunks(manifest, parts), size=info.byte_size)
     except ValueError as error:
@@ -292,7 +322,7 @@ def read_documents(manifest: Manifest, parts: dict[str, str | None], *, max_byte
         msg = f"integrity check failed: the parts of {file} hold another text (plaintext sha256 mismatch)"
         raise SnapshotCorrupt(msg, file=file)
     try:
-        documents = decode_documents(plaintext)
+        documents = decode_documents(plaintext, at_most=len(info.doc_names))
     except ValueError as error:
         msg = f"the parts of {file} do not hold documents: {error}"
         raise SnapshotCorrupt(msg, file=file) from error
@@ -339,7 +369,7 @@ def _manifest(
 
     def number(key: str) -> int:
         value = raw.get(key)
-        if type(value) is not int or value < 0:
+        if type(value) is not int or not 0 <= value <= _LARGEST:
             raise wrong(f"{key} should be a count")
         return value
 
@@ -359,6 +389,8 @@ def _manifest(
     asked = (own_id if snapshot_id is None else snapshot_id, own_label if label is None else label)
     if (own_id, own_label) != asked:
         raise wrong(f"it is the one of label {own_label[:80]!r}, id {own_id[:80]!r}")
+    if read_filename(f"cmem.{own_label}.{own_id}.manifest.json") is None:
+        raise wrong(f"{own_label[:80]!r} and {own_id[:80]!r} are no label and id")
     if not _DIGEST.fullmatch(text("plaintext_sha256")):
         raise wrong("plaintext_sha256 should be 'sha256:' and 64 hex digits")
     names = raw.get("doc_names")
@@ -368,19 +400,25 @@ def _manifest(
     count, listed = number("part_count"), raw.get("part_files")
     if not isinstance(listed, list) or len(listed) != count or not count:
         raise wrong("part_files and part_count differ")
-    part_files = tuple(part_filename(own_label, own_id, seq) for seq in range(count))
-    if tuple(listed) != part_files:
+    if any(name != part_filename(own_label, own_id, seq) for seq, name in enumerate(listed)):
         raise wrong("part_files names files that are not its own")
     number("byte_size")
     text("created_at")
-    return Manifest(_info(raw), raw, digest_of_file, part_files, number("blob_chars"))
+    return Manifest(_info(raw), raw, digest_of_file, tuple(listed), number("blob_chars"))
+
+
+def _lines(left_out: object) -> tuple[str, ...]:
+    """What is missing; what is no list still says that something is."""
+    if left_out is None:
+        return ()
+    return tuple(map(str, left_out)) if isinstance(left_out, list) else ("unknown",)
 
 
 def _info(raw: Mapping[str, Any], *, stored_bytes: int = 0) -> SnapshotInfo:
     """The summary of a manifest whose fields were checked or just written."""
-    signature, previous = raw.get("signature"), raw.get("previous")
+    signature, previous = raw.get("signature"), previous_of(raw)
     issuer = signature.get("key_id") if isinstance(signature, dict) else None
-    parent = previous.get("snapshot_id") if isinstance(previous, dict) else None
+    note, left_out = raw.get("note"), raw.get("incomplete")
     return SnapshotInfo(
         snapshot_id=raw["snapshot_id"],
         label=raw["label"],
@@ -393,5 +431,7 @@ def _info(raw: Mapping[str, Any], *, stored_bytes: int = 0) -> SnapshotInfo:
         issuer=issuer if isinstance(issuer, str) else None,
         format=raw["format"],
         stored_bytes=stored_bytes,
-        parent_id=parent if isinstance(parent, str) else None,
+        parent_id=None if previous is None else previous[0],
+        note=note if isinstance(note, str) else None,
+        incomplete=_lines(left_out),
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.head import read_head
 from colony_memory._format.names import id_order, require_id
-from colony_memory.exceptions import RollbackDetected, UntrustedSnapshot
+from colony_memory.exceptions import Hint, RollbackDetected, UntrustedSnapshot, bad_argument
 from colony_memory.signing import decode_did_key, verify_manifest
 
 if TYPE_CHECKING:
@@ -55,19 +55,19 @@ class Trust:
         if manifest.get("signature") is None:
             if self.require_signature:
                 msg = (
-                    f"{named} is not signed, and this client accepts signed snapshots only; if it is yours, restore it "
-                    "once with require_signature=False and back it up again"
+                    f"{named} is not signed, and this client accepts signed snapshots only; if it is yours, accept it "
+                    "once, and back it up again"
                 )
-                raise UntrustedSnapshot(msg)
+                raise UntrustedSnapshot(msg, hint=Hint("open", "require_signature", value=False))
             return None
         try:
             issuer = verify_manifest(manifest)
         except UntrustedSnapshot as error:
             msg = (
-                f"{named} is not as it was signed: {error}; restore an older one by its id, or fall back to the newest "
-                "that holds"
+                f"{named} is not as it was signed: {error.message}; restore an older one by its id, or fall back to "
+                "the newest that holds"
             )
-            raise UntrustedSnapshot(msg) from error
+            raise UntrustedSnapshot(msg, hint=Hint("restore", "fallback", value=True)) from error
         self.admit(issuer, manifest.get("snapshot_id"), what=named)
         return issuer
 
@@ -85,8 +85,9 @@ class Trust:
         try:
             issuer = verify_manifest(pointer)
         except UntrustedSnapshot as error:
-            raise UntrustedSnapshot(f"{named} is not as it was signed: {error}") from error
-        self.admit(issuer, pointer.get("snapshot_id"), what=named)
+            raise UntrustedSnapshot(f"{named} is not as it was signed: {error.message}") from error
+        # A pointer that names nothing is no work of a key that is trusted up to a snapshot only.
+        self.admit(issuer, pointer.get("snapshot_id") or None, what=named)
         if pointer.get("went_back_from") is not None:
             self.admit(issuer, pointer["went_back_from"], what=named)
         return issuer
@@ -97,24 +98,39 @@ class Trust:
             return
         if issuer not in self.issuers:
             known = ", ".join(self.issuers)
-            msg = (
-                f"{what} is signed by {issuer}, and trusted is {known}; if that key is yours, add it to trusted_issuers"
-            )
-            raise UntrustedSnapshot(msg)
+            # No value in the hint: a command that trusts whoever signed must not be one paste away.
+            msg = f"{what} is signed by {issuer}, and trusted is {known}; if that key is yours, trust it too"
+            raise UntrustedSnapshot(msg, hint=Hint("open", "trusted_issuers"))
         last = self.issuers[issuer]
         if last is not None and not (isinstance(snapshot_id, str) and id_order(snapshot_id) <= id_order(last)):
             msg = f"{what} is signed by {issuer}, which is trusted up to snapshot {last} only"
             raise UntrustedSnapshot(msg)
 
+    def accepts(self, issuer: str | None, snapshot_id: str) -> bool:
+        """Whether a snapshot of this id is accepted from this issuer, None where nobody signed it."""
+        if issuer is None:
+            return not self.require_signature
+        try:
+            self.admit(issuer, snapshot_id, what="it")
+        except UntrustedSnapshot:
+            return False
+        return True
+
     def check_signer(self, issuer: str | None) -> None:
         """Raise a ValueError if what this signer is about to write would be refused by this very client."""
         if issuer is None:
             if self.require_signature:
-                raise ValueError("this client accepts signed snapshots only, so it needs signer= to make one")
+                raise bad_argument(
+                    "this client accepts signed snapshots only, and has no key to sign one with",
+                    hint=Hint("open", "signer"),
+                )
         elif self.issuers and self.issuers.get(issuer, "") is not None:
             retired = issuer in self.issuers
-            why = "is trusted up to an older snapshot only" if retired else "is not among trusted_issuers"
-            raise ValueError(f"signer {issuer} {why}: this client would refuse its own snapshot")
+            why = "is trusted up to an older snapshot only" if retired else "is not among those that are trusted"
+            raise bad_argument(
+                f"signer {issuer} {why}: this client would refuse its own snapshot",
+                hint=Hint("open", "trusted_issuers"),
+            )
 
 
 def read_trust(
@@ -143,10 +159,13 @@ def read_trust(
     else:
         issuers = dict.fromkeys([trusted_issuers] if isinstance(trusted_issuers, str) else trusted_issuers)
     if trusted_issuers is not None and not issuers:
-        raise ValueError("trusted_issuers names nobody: leave it out, or name the did:key of each signer")
+        raise bad_argument(
+            "nobody is named as trusted: name the did:key of each signer, or say nothing of trust",
+            hint=Hint("open", "trusted_issuers"),
+        )
     for did_key, last in issuers.items():
         if not isinstance(did_key, str):
-            raise ValueError(f"trusted_issuers: {did_key!r} is not a did:key")  # noqa: TRY004 - one type for bad arguments
+            raise bad_argument(f"{did_key!r} is not a did:key", hint=Hint("open", "trusted_issuers"))
         decode_did_key(did_key)
         if last is not None:
             require_id(last)
@@ -168,15 +187,15 @@ def previous_of(manifest: Mapping[str, Any]) -> tuple[str, str] | None:
     return (before, digest) if isinstance(before, str) and isinstance(digest, str) else None
 
 
-def check_newer(label: str, head: str, manifest: Mapping[str, Any], *, went_back_from: str | None = None) -> None:
-    """Judge a trusted manifest that is newer than what a proven pointer names, and that the pointer does not know.
+def check_newer(label: str, named: str | None, manifest: Mapping[str, Any], *, went_back_from: str | None) -> None:
+    """Judge a trusted manifest that is newer than what a proven pointer names, and that the pointer does not list.
 
     A writer that died before it moved the pointer leaves one. But what that writer saw as the latest was named by a
     pointer, so it cannot be newer than what the pointer names now, or named before its owner deleted that.
 
     Args:
         label: The label.
-        head: The snapshot that the pointer names.
+        named: The snapshot that the pointer names, None for none.
         manifest: The newer one.
         went_back_from: Newest snapshot that the pointer named before, by its own word.
 
@@ -184,45 +203,55 @@ def check_newer(label: str, head: str, manifest: Mapping[str, Any], *, went_back
         RollbackDetected: The pointer is an older one that was put back.
     """
     before = previous_of(manifest)
-    if before is not None and id_order(before[0]) > max(id_order(head), id_order(went_back_from or head)):
+    if before is not None and id_order(before[0]) > max(id_order(named or ""), id_order(went_back_from or "")):
         msg = (
-            f"the pointer of label {label!r} is an older one: it names snapshot {head}, and {manifest['snapshot_id']} "
-            f"was made when it named {before[0]}; look at list_snapshots(), restore the right one by its id, and back "
-            "it up again"
+            f"the pointer of label {label!r} is an older one: it names {'snapshot ' + named if named else 'nothing'}, "
+            f"and {manifest['snapshot_id']} was made when it named {before[0]}. Restore the right one by its id, and "
+            "back it up again"
         )
-        raise RollbackDetected(msg)
+        raise RollbackDetected(msg, hint=Hint("list_snapshots", label=label))
 
 
-def check_head(label: str, *, generation: int, manifest_sha256: str | None, at_least: str | int | None) -> None:
-    """Compare a pointer with what was seen before.
+def check_head(label: str, seen: str | int, *, head: str, stream: str | None, conditional: bool = True) -> bool:
+    """Compare a label's pointer with what was seen of it before; whether that says anything.
 
     Args:
         label: The label.
-        generation: Generation of the pointer, 0 where there is none or it has none.
-        manifest_sha256: Digest of the manifest that it names, where that is known.
-        at_least: A head or a generation that was seen before; None checks nothing.
+        seen: A head or a generation that was seen before.
+        head: Head of the pointer, empty where it has none.
+        stream: Stream of the pointer, None where it has none.
+        conditional: The vault writes on condition. Where it does not, two honest writers may both write one generation,
+            each over the same pointer, and the later one stands.
 
     Raises:
-        RollbackDetected: The pointer is an older one, or another one of the same generation.
-        ValueError: ``at_least`` is not a head.
+        RollbackDetected: The pointer is an older one, another one of the same generation, or of another history.
+        ValueError: ``seen`` is not a head.
     """
-    if at_least is None or (isinstance(at_least, str) and at_least.startswith("0:")):
-        return
-    seen, digest = read_head(at_least)
-    known = None if manifest_sha256 is None else manifest_sha256.removeprefix("sha256:")[:16]
-    if generation > seen or (generation == seen and (digest is None or known is None or digest == known)):
-        return
-    if generation == seen:
+    before = read_head(seen)
+    if not head:
+        what = f"has no pointer with a generation, and generation {before.generation} was seen before"
+        raise RollbackDetected(_rolled_back(label, what), hint=Hint("list_snapshots", label=label))
+    now = read_head(head)
+    forked = now.generation == before.generation and before.digest not in (None, now.digest)
+    elsewhere = before.stream is not None and stream is not None and before.stream != stream
+    if forked and not conditional and not (elsewhere and now.generation > 1):
+        return False
+    if elsewhere:
+        what = f"is of another history, begun as {stream}, and {before.stream} was seen before"
+    elif forked:
         what = "holds another snapshot than the one that was seen at this generation"
-    elif generation:
-        what = f"is at generation {generation}, and {seen} was seen before"
+    elif now.generation < before.generation:
+        what = f"is at generation {now.generation}, and {before.generation} was seen before"
     else:
-        what = f"has no pointer with a generation, and generation {seen} was seen before"
-    msg = (
+        return True
+    raise RollbackDetected(_rolled_back(label, what), hint=Hint("list_snapshots", label=label))
+
+
+def _rolled_back(label: str, what: str) -> str:
+    return (
         f"label {label!r} was rolled back: it {what}. Newer memory was removed or replaced. To accept what is there "
         "now, restore a snapshot by its id and back it up again"
     )
-    raise RollbackDetected(msg)
 
 
 def _shown(value: object) -> str:

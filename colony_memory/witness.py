@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from colony_memory._format.head import read_head
 from colony_memory._format.json import load_object
 from colony_memory._format.names import require_label
-from colony_memory._os import disk
+from colony_memory._os.files import make_directory, read_file, replace_file
 from colony_memory._os.locks import locked
 from colony_memory.exceptions import ColonyMemoryError
 
@@ -24,7 +23,6 @@ _FORMAT = "colony-memory/witness/1"
 _LOCK_PATIENCE = 30.0
 """Seconds to wait for a lock that is held for milliseconds, unless its holder was stopped."""
 _MAX_BYTES = 2**22
-_READ_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 @runtime_checkable
@@ -91,17 +89,15 @@ class FileWitness:
         # Where the file is a link, what it leads to is replaced.
         target = Path(os.path.realpath(self.path))
         try:
-            disk.make_directory(target.parent)
+            make_directory(target.parent)
             with locked(target.with_name(f".{target.name}.lock"), patience=_LOCK_PATIENCE):
                 heads = self._load()
                 if _supersedes(heads.get(label), head, generation):
                     return
                 heads[label] = head
                 text = json.dumps({"format": _FORMAT, "heads": heads}, indent=2, sort_keys=True) + "\n"
-                temp = target.with_name(f".{target.name}.tmp")
-                # The lock is held: what has this name is what a crash left.
-                temp.unlink(missing_ok=True)
-                disk.replace_file(target, text.encode("ascii"), temp=temp)
+                # The lock is held, so that nobody else uses this name.
+                replace_file(target, text.encode("ascii"), temp=f".{target.name}.tmp")
         except OSError as error:
             reason = error.strerror or type(error).__name__
             raise ColonyMemoryError(
@@ -111,13 +107,13 @@ class FileWitness:
 
     def _load(self) -> dict[str, str]:
         try:
-            data = _read(self.path)
+            found = read_file(self.path, _MAX_BYTES, follow=True)
         except OSError as error:
             raise self._unusable(error.strerror or type(error).__name__) from error
-        if data is None:
+        if found is None:
             return {}
         try:
-            return _parse(data)
+            return _parse(found.data)
         except ValueError as error:
             raise self._unusable(f"it is no witness file: {error}") from error
 
@@ -126,26 +122,6 @@ class FileWitness:
             f"the witness file {self.path} cannot be read: {reason}. Mend that, or put a good copy of it back; to "
             f"remove it is to accept whatever the vault shows now, older or not"
         )
-
-
-def _read(path: Path) -> bytes | None:
-    """The bytes of the file, or None where there is none."""
-    try:
-        descriptor = os.open(path, _READ_FLAGS)
-    except FileNotFoundError:
-        if path.is_symlink():
-            raise OSError(None, "it is a link to nothing") from None
-        return None
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(None, "it is not a plain file")
-        with os.fdopen(descriptor, "rb", closefd=False) as stream:
-            data = stream.read(_MAX_BYTES + 1)
-    finally:
-        os.close(descriptor)
-    if len(data) > _MAX_BYTES:
-        raise OSError(None, f"it is larger than {_MAX_BYTES} bytes")
-    return data
 
 
 def _parse(data: bytes) -> dict[str, str]:
@@ -169,7 +145,7 @@ def _supersedes(known: str | None, head: str, generation: int) -> bool:
 def _require_head(head: object) -> int:
     """The generation of a head that names a manifest too."""
     if isinstance(head, str):
-        generation, digits = read_head(head)
-        if digits is not None:
-            return generation
+        read = read_head(head)
+        if read.digest is not None:
+            return read.generation
     raise ValueError(f"a witness keeps whole heads such as '42:0123456789abcdef', not {str(head)[:60]!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import signal
 import ssl
@@ -19,8 +20,11 @@ from colony_memory.testing import FakeVault
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# For runs on several Pythons, one after the other; a plain pytest tries them all.
+_NUMBERS = itertools.count()
+
+# For the quick set; --hypothesis-profile=default tries them all.
 settings.register_profile("few", settings(max_examples=settings().max_examples // 5))
+settings.load_profile("few")
 
 
 def pytest_configure() -> None:
@@ -31,12 +35,13 @@ def pytest_configure() -> None:
 
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """No test sees the keys, vaults or cached tokens of whoever runs it."""
+    """No test sees the keys, vaults, cached tokens or state of whoever runs it."""
     for name in os.environ:
         if name.startswith("COLONY_"):
             monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLONY_SDK_NO_TOKEN_CACHE", "1")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state" / str(next(_NUMBERS))))
 
 
 @pytest.fixture(scope="module")

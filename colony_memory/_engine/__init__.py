@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from colony_memory._engine import backup, prune, restore, verify
+    from colony_memory._engine import backup, keep, prune, restore, transfer, verify
 
-__all__ = ["backup", "prune", "restore", "verify"]
+__all__ = ["backup", "keep", "prune", "restore", "transfer", "verify"]
 
 
 def __getattr__(name: str) -> Any:

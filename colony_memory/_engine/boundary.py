@@ -6,6 +6,7 @@ import errno
 
 from colony_memory.exceptions import (
     ColonyMemoryError,
+    Hint,
     QuotaExceeded,
     RateLimited,
     VaultDenied,
@@ -26,10 +27,13 @@ _NO_ANSWER = frozenset({
 })  # fmt: skip
 _DENIED = {
     "KARMA_TOO_LOW": "the vault takes writes from 10 karma on: earn some on the Colony, or save to another vault "
-    "(backend=LocalVault(path)) until then",
+    "until then",
     "AUTH_PENDING_ACTIVATION": "the account is not active yet",
     "AUTH_AGENT_ONLY": "vaults are for agents: use an agent's key",
 }
+_HINTS = {"KARMA_TOO_LOW": Hint("open", "backend")}
+# Seconds. A wait beyond a year is no wait but a mistake, or an attempt to stop the client for good.
+_LONGEST_WAIT = 366 * 86400
 
 
 def translate(error: Exception, doing: str) -> ColonyMemoryError:
@@ -47,19 +51,30 @@ def translate(error: Exception, doing: str) -> ColonyMemoryError:
     code = code if isinstance(code, str) else None
     text = f"{doing} failed: {_said(error)}"
     if status in (401, 403) or (status is None and isinstance(error, PermissionError)):
-        hint = _DENIED.get(code or "", "check the API key" if status == 401 else "this account may not do that")
-        return VaultDenied(f"{text}; {hint}", status=status, code=code)
-    wait = getattr(error, "retry_after", None)
-    wait = float(wait) if isinstance(wait, (int, float)) and not isinstance(wait, bool) and wait >= 0 else None
+        help_ = _DENIED.get(code or "", "check the API key" if status == 401 else "this account may not do that")
+        return VaultDenied(f"{text}; {help_}", status=status, code=code, hint=_HINTS.get(code or ""))
+    wait = _seconds(getattr(error, "retry_after", None))
     if status == 429:
-        when = "try again later" if wait is None else f"try again in {wait:.0f} s"
-        return RateLimited(f"{text}; {when}", status=status, code=code, retry_after=wait)
+        when = "later" if wait is None else f"in {wait:.0f} s"
+        return RateLimited(
+            f"{text}; that is a rate limit: try again {when}", status=status, code=code, retry_after=wait
+        )
     if (code in _FULL_CODES and status is not None) or (isinstance(error, OSError) and error.errno in _FULL):
-        return QuotaExceeded(f"{text}; the vault is full or the file too large: prune() makes room, status() tells")
+        return QuotaExceeded(f"{text}; the vault is full or the file too large", hint=Hint("prune"))
+    if status is not None and 300 <= status < 400:
+        text += "; redirects are not followed, and nothing can be said of what is stored: is the vault's address right?"
+        return VaultUnavailable(text, status=status, code=code, hint=Hint("open", "base_url"))
     if (status is not None and status >= 500) or (status is None and _unanswered(error)):
         text += "; nothing can be said of what is stored, try again"
         return VaultUnavailable(text, status=status, code=code, retry_after=wait)
     return VaultError(text, status=status, code=code)
+
+
+def _seconds(wait: object) -> float | None:
+    """The wait that a backend tells, None where it is none that anybody could wait for."""
+    if isinstance(wait, bool) or not isinstance(wait, (int, float)) or not 0 <= wait <= _LONGEST_WAIT:
+        return None
+    return float(wait)
 
 
 def _unanswered(error: Exception) -> bool:
@@ -69,5 +84,8 @@ def _unanswered(error: Exception) -> bool:
 
 
 def _said(error: Exception) -> str:
-    text = " ".join(str(error).split())
+    # Whoever answers chose these words, and they end on a terminal.
+    text = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in " ".join(str(error).split()))
+    if text and type(error).__module__.startswith("colony_memory."):
+        return text[:300]
     return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__

@@ -1,47 +1,55 @@
-"""How one whole snapshot goes from one place into a vault, byte for byte.
+"""Bringing whole snapshots into a label: their files first, and one pointer last of all that commits them.
 
-The order is that of a backup: parts, then the manifest, and the pointer last of all. What is there already with the
-same bytes is not written again, so that a transfer that was stopped anywhere goes on where it stopped.
+A file that is there already is relied upon only where a committed snapshot needs it: what is there and is not committed
+may be on its way out, or another transfer's that takes it back when it fails.
 """
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
-from colony_memory._engine.backup import _available
-from colony_memory._engine.label import ORPHAN_GRACE
-from colony_memory._engine.restore import load
-from colony_memory._engine.store import ABSENT, Changed, StoredFile, Vault
-from colony_memory._format.names import manifest_filename
-from colony_memory._format.pointer import Entry
+from colony_memory._engine import room
+from colony_memory._engine.files import prove, sweep, take_back
+from colony_memory._engine.label import GRACE
+from colony_memory._engine.prune import pin_text
+from colony_memory._engine.publish import Move, may_write, publish, touch
+from colony_memory._engine.session import warn
+from colony_memory._engine.state import State, look, read_pointer_file
+from colony_memory._engine.store import Changed, Unanswered
+from colony_memory._format.head import read_head
+from colony_memory._format.names import (
+    id_order,
+    latest_filename,
+    manifest_filename,
+    new_id,
+    part_filename,
+    pin_filename,
+)
+from colony_memory._format.pointer import Entry, Pointer, few_lines, read_pointer
 from colony_memory.exceptions import (
+    ColonyMemoryError,
     ConflictDetected,
-    QuotaExceeded,
-    SnapshotCorrupt,
-    SnapshotNotFound,
+    Hint,
+    PruneIncomplete,
+    UntrustedSnapshot,
     VaultError,
 )
-from colony_memory.snapshot import MAX_FILE_BYTES, Manifest, read_manifest
+from colony_memory.trust import previous_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from colony_memory._engine.session import Session
-    from colony_memory._engine.store import Listing, Tell
+    from colony_memory.snapshot import Manifest, SnapshotInfo
 
-_T = TypeVar("_T")
+# Seconds by which a count of writes that was taken up from the time may run ahead of it.
+_AHEAD = 86_400
 
 
 @dataclass(frozen=True)
 class Whole:
-    """A snapshot whose every byte was checked.
-
-    Attributes:
-        manifest: Its manifest.
-        files: Texts of its vault files by name: the parts in order, then the manifest.
-    """
+    """A snapshot whose every byte was checked: its manifest, and its files in the order in which they are written."""
 
     manifest: Manifest
     files: Mapping[str, str]
@@ -53,163 +61,404 @@ class Whole:
         return Entry(replace(self.manifest.info, stored_bytes=stored), self.manifest.sha256)
 
 
-class _Held(Vault):
-    """Files that were read already, as a vault: the verbs that judge a snapshot judge these."""
+@dataclass(frozen=True)
+class Arrived:
+    """A snapshot that is at its destination, committed or not.
 
-    def __init__(self, files: Mapping[str, str], vault: Vault) -> None:
-        super().__init__(None)
-        self._files, self._vault = files, vault
-
-    async def get(self, name: str) -> StoredFile | None:
-        return StoredFile(self._files[name], None) if name in self._files else None
-
-    async def get_many(self, names: Iterable[str], tell: Tell | None = None) -> dict[str, StoredFile | None]:  # noqa: ARG002
-        return {name: await self.get(name) for name in names}
-
-    async def compute(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
-        return await self._vault.compute(function, *args, **kwargs)
-
-
-async def fetch(session: Session, label: str, snapshot_id: str) -> Whole:
-    """Read a snapshot's files and check them as a restore of it would.
-
-    Raises:
-        SnapshotNotFound: It is not there.
-        SnapshotCorrupt: It is damaged.
-        UntrustedSnapshot: The client does not trust it.
+    Attributes:
+        entry: Its row in the catalogue.
+        stream: The history that it was made in.
+        names: The files that it needs.
+        found: Whether some of them were there before.
+        wrote: Whether some of them were not.
+        own: Those that the vault said this client has made.
     """
-    file = manifest_filename(label, snapshot_id)
-    stored = await session.vault.get(file)
-    if stored is None:
-        msg = f"no snapshot {snapshot_id!r} for label {label!r}"
-        raise SnapshotNotFound(msg)
-    manifest = read_manifest(stored.content, label=label, snapshot_id=snapshot_id)
-    parts = await session.vault.get_many(manifest.part_files, session.tell)
-    if None in parts.values() and await session.vault.get(file) is None:
-        msg = f"snapshot {snapshot_id!r} for label {label!r} was deleted while it was read"
-        raise SnapshotNotFound(msg)
-    files = {name: part.content for name, part in parts.items() if part is not None}
-    return await check(session, label, snapshot_id, {**files, file: stored.content})
+
+    entry: Entry
+    stream: str | None
+    names: tuple[str, ...]
+    found: bool
+    wrote: bool
+    own: tuple[str, ...] = ()
+
+    @property
+    def info(self) -> SnapshotInfo:
+        """The summary."""
+        return self.entry.info
 
 
-async def check(session: Session, label: str, snapshot_id: str, files: Mapping[str, str]) -> Whole:
-    """Decide on a snapshot's files as a restore by this client would, and that nothing else is among them.
+@dataclass(frozen=True)
+class Origin:
+    """The pointer of the label that snapshots come from.
 
-    Raises:
-        SnapshotCorrupt: It is damaged, or a file is not its own.
-        UntrustedSnapshot: The client does not trust it.
+    Attributes:
+        pointer: What it says, as far as it is believed.
+        proven: A trusted issuer signed it.
+        text: Its text, where everything that it lists has come along.
     """
-    held = copy.copy(session)
-    held.vault, held.manifests, held.good = _Held(files, session.vault), {}, set()
-    manifest, _ = await load(held, label, snapshot_id, verify=True)
-    own = {name: files[name] for name in (*manifest.part_files, manifest_filename(label, snapshot_id))}
-    for name in files:
-        if name not in own:
-            msg = f"{name} is no file that snapshot {snapshot_id} of label {label!r} needs"
-            raise SnapshotCorrupt(msg, file=name)
-    for name, text in own.items():
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            msg = f"{name} holds half of a surrogate pair, which no vault file can"
-            raise SnapshotCorrupt(msg, file=name) from error
-    return Whole(manifest, own)
+
+    pointer: Pointer
+    proven: bool = False
+    text: str | None = None
 
 
-async def store(session: Session, whole: Whole, there: Listing) -> bool:
-    """Write what is not there yet of a snapshot, and read it back; whether anything was written.
+class Delivery:
+    """What one client brings into one label.
 
-    Args:
-        session: The client whose vault it goes into.
-        whole: The snapshot.
-        there: What that vault holds of the label.
-
-    Raises:
-        ConflictDetected: Another content is there under this id.
-        QuotaExceeded: It does not fit; nothing of it was written.
-        VaultError: The vault failed or refused. Doing it again goes on where it stopped.
+    Attributes:
+        arrived: What is there now, by id, and to be committed.
+        lost: Why something that had arrived is not to be, by id: other clients removed it.
     """
-    info, files = whole.manifest.info, whole.files
-    file = manifest_filename(info.label, info.snapshot_id)
-    listed = [name for name in files if name in there.files or not there.complete]
-    found = await session.vault.get_many(listed)
-    for name, stored in found.items():
-        if stored is not None and stored.content != files[name]:
-            raise _other(whole, name)
-    missing = [name for name in files if found.get(name) is None]
-    if missing:
-        await _need_room(session, whole, missing)
-        await _write(session, whole, missing)
-        await _read_back(session, whole, missing)
-    session.manifests[file] = whole.manifest
-    session.good.add(info.snapshot_id)
-    return bool(missing)
 
+    def __init__(self, session: Session, state: State) -> None:
+        self.session, self.label = session, state.label
+        self.arrived: dict[str, Arrived] = {}
+        self.lost: dict[str, str] = {}
+        self._withdrawn: dict[str, Arrived] = {}
+        self._committed: set[str] = set()
+        self._before = self._here = state
+        self._began = session.now()
 
-async def _need_room(session: Session, whole: Whole, missing: list[str]) -> None:
-    info, need = whole.manifest.info, 0
-    for name in missing:
-        size = len(whole.files[name].encode("utf-8"))
-        need += size
-        if size > MAX_FILE_BYTES:
+    @classmethod
+    async def to(cls, session: Session, label: str, bringing: Iterable[str]) -> Delivery:
+        """Look at the label.
+
+        Args:
+            session: The client.
+            label: The label.
+            bringing: Ids of what is to come, some of which an earlier transfer may have left there.
+
+        Raises:
+            RollbackDetected: It was set back.
+        """
+        state = await look(session, label, everything=True, bringing=frozenset(bringing))
+        _require_no_rollback(state)
+        return cls(session, state)
+
+    async def _look(self) -> State:
+        return await look(self.session, self.label, everything=True, bringing=self._before.asked.bringing)
+
+    def is_next(self, whole: Whole) -> bool:
+        """Whether nothing has to be committed before a snapshot is written.
+
+        Where pointers are signed, a snapshot that was made when the pointer named a newer one than it does now shows
+        that the pointer was put back. No reader is to take what is being brought for that, wherever it stops.
+        """
+        before = previous_of(whole.manifest.raw)
+        arrived = self.arrived.get(before[0]) if before is not None and self.session.signer is not None else None
+        return arrived is None or not arrived.wrote or arrived.info.snapshot_id in self._committed
+
+    async def go_on(self, origin: Origin) -> None:
+        """Commit what has arrived so far."""
+        await self.commit(origin)
+        self._committed |= self.arrived.keys()
+        self._here = self._before = await self._look()
+        _require_no_rollback(self._here)
+
+    async def store(self, whole: Whole, *, pinned: bool = False) -> Arrived | None:
+        """Write a snapshot that is not there yet, and read it back.
+
+        None where files of it are in the way, as :meth:`in_the_way` tells.
+
+        Raises:
+            ConflictDetected: Another content is there under this id, or another client is writing or removing it.
+            QuotaExceeded: It does not fit; nothing of it was written.
+            RateLimited: It takes more uploads than the vault takes this hour; nothing of it was written.
+            VaultError: The vault failed or refused. What was written is removed again where that is possible.
+        """
+        snapshot_id, files = whole.manifest.info.snapshot_id, whole.files
+        listed, pointer = self._here.listed, self._here.decision.pointer
+        if snapshot_id in pointer.removed and not may_write(self.session, self._here):
             msg = (
-                f"snapshot {info.snapshot_id} of label {info.label!r} not written: {name} is {size} bytes and a vault "
-                f"file holds {MAX_FILE_BYTES}"
+                f"snapshot {snapshot_id} of label {self.label!r} was deleted there, and the pointer that says so is to "
+                "be signed by who lists it again"
             )
-            raise QuotaExceeded(msg, needed=size, available=MAX_FILE_BYTES)
-    await need_bytes(session, need, f"snapshot {info.snapshot_id} of label {info.label!r} not written: it takes")
+            raise ConflictDetected(msg, theirs=None, hint=Hint("open", "signer"))
+        committed = _is_committed(self._here, snapshot_id)
+        stale: tuple[str, ...] = ()
+        if not committed and snapshot_id not in pointer.removed:
+            stale = listed.old_orphans(now=self.session.now()).get(snapshot_id, ())
+        there = [name for name in files if (name in listed.files or not listed.complete) and name not in stale]
+        read = await self.session.vault.get_many(there)
+        found = {name: stored.content for name, stored in read.items() if stored is not None}
+        if any(text != files[name] for name, text in found.items()):
+            raise _other(self.label, snapshot_id)
+        foreign = set(listed.parts.get(snapshot_id, {}).values()) - {*files, *stale}
+        gone = [name for name in there if name in listed.files and name not in found]  # since it was listed
+        if gone or (not committed and (found or foreign)):
+            return None
+        missing = {name: text for name, text in files.items() if name not in found}
+        if committed and missing and (await read_pointer_file(self.session, self.label))[0] != self._here.text:
+            return None  # it was withdrawn before the label was listed, perhaps, and what lacks is gone for that
+        own = await self._write(whole, missing, stale, pinned=pinned) if missing else ()
+        arrived = Arrived(whole.entry, whole.manifest.stream, tuple(files), bool(found), bool(missing), own)
+        self.arrived[snapshot_id] = arrived
+        self.session.manifests[manifest_filename(self.label, snapshot_id)] = whole.manifest
+        self.session.proved(self.label, snapshot_id)
+        return arrived
+
+    async def _write(
+        self, whole: Whole, missing: Mapping[str, str], stale: tuple[str, ...], *, pinned: bool
+    ) -> tuple[str, ...]:
+        session, label, snapshot_id = self.session, self.label, whole.manifest.info.snapshot_id
+        manifest, mark = manifest_filename(label, snapshot_id), pin_filename(label, snapshot_id)
+        what, pinned = f"snapshot {snapshot_id} of label {label!r}", pinned and mark not in self._here.listed.files
+        room.check_files(missing, what)
+        await room.require_operations(session, len(stale) + len(missing) + pinned + 1, f"{what} with the pointer to it")
+        if stale:
+            await self._sweep(snapshot_id)
+        await room.require(session, sum(len(text.encode("utf-8")) for text in missing.values()), what, label=label)
+        began, own, name = session.now(), list[str](), ""
+        try:
+            if pinned:
+                # First, so that a transfer that stops half way leaves no snapshot that lost its pin.
+                await session.vault.put(mark, pin_text(label, snapshot_id))
+            for done, (name, text) in enumerate(missing.items(), 1):
+                if await self._create(name, text, snapshot_id):
+                    own.append(name)
+                session.tell("upload", name, done, len(missing))
+            for name, stored in (await session.vault.get_many(missing)).items():
+                if stored is None or stored.content != missing[name]:
+                    state = "is not there" if stored is None else "holds another text"
+                    raise VaultError(f"{name} was written, and read back it {state}: do it again")
+            late = abs(session.now() - began) > GRACE / 2
+            if late and not await prove(session, label, whole.files, own=missing):
+                raise VaultError(f"{what} took so long that other clients took it for a leftover: do it again")
+        except ColonyMemoryError as error:
+            if not (isinstance(error, Unanswered) and name == manifest):  # it may be there, and then it is whole
+                await take_back(session, label, manifest, own, error)
+            raise
+        return tuple(own)
+
+    async def _create(self, name: str, text: str, snapshot_id: str) -> bool:
+        try:
+            return await self.session.vault.create(name, text)
+        except Changed as error:
+            stored = await self.session.vault.get(name)
+            if stored is not None and stored.content != text:
+                raise _other(self.label, snapshot_id) from error
+            raise self.in_the_way(snapshot_id) from error
+
+    async def _sweep(self, snapshot_id: str) -> None:
+        try:
+            await sweep(self.session, self._here.listed, of=snapshot_id)
+        except PruneIncomplete as error:
+            raise VaultError(f"what an earlier transfer left could not be removed: {error.message}") from error
+
+    def in_the_way(self, snapshot_id: str) -> ConflictDetected:
+        """The error of a snapshot that is there, in part or as a whole, and not committed."""
+        label, listed = self.label, self._here.listed
+        if snapshot_id in listed.manifests and listed.is_old(snapshot_id, now=self.session.now()):
+            msg = (
+                f"what is left of snapshot {snapshot_id} of label {label!r} is in the way: it is removed or damaged; "
+                "deleting it makes way"
+            )
+            hint = Hint("delete_snapshot", "snapshot_id", snapshot_id, label=label)
+        else:
+            msg = (
+                f"files of snapshot {snapshot_id} of label {label!r} are there, and no catalogue lists it: they are "
+                "being removed, or another transfer is writing them; it can be done once they are an hour old"
+            )
+            hint = Hint("prune", label=label)
+        return ConflictDetected(msg, theirs=snapshot_id, hint=hint)
+
+    async def look_again(self) -> None:
+        """Look at the label anew, after something was written, so that the vault shows how old the rest is."""
+        session, label, scratch = self.session, self.label, None
+        if not any(arrived.wrote for arrived in self.arrived.values()):
+            await room.require_operations(session, 2, "telling how old a leftover is")
+            if not await touch(session, self._here) and self._here.text is None:
+                # Nothing of the label may change before its first pointer, and any client knows a part for a leftover.
+                scratch = part_filename(label, new_id(session.now(), session.token(), ()), 0)
+                await session.vault.put(scratch, "{}")
+        self._here = await self._look()
+        _require_no_rollback(self._here)
+        if scratch is not None:
+            await session.vault.delete(scratch)
+
+    async def commit(self, origin: Origin | None = None) -> Pointer:
+        """List what has arrived, and move the pointer unless it names something newer.
+
+        Without an ``origin`` the pointer moves to the newest that has arrived, else to what the label names that it
+        comes from.
+
+        Raises:
+            RollbackDetected: The label was set back.
+            ConflictDetected: Other clients kept changing it.
+            VaultError: The vault failed or refused.
+        """
+        session, state = self.session, self._here
+        late = abs(session.now() - self._began) > GRACE / 2
+        unled = not state.first and not state.decision.pointer.generation
+        if state is not self._before or late or unled or not session.vault.conditional:
+            # What was written since shows the vault's time, and whether something was removed.
+            state = await self._look()
+
+        async def change(now: State) -> Move | None:
+            return self._change(now, origin or Origin(Pointer(self.label, None)))
+
+        try:
+            pointer = (await publish(session, state, change)).pointer
+        except ConflictDetected as error:
+            msg = f"the pointer {latest_filename(self.label)} kept changing: do it again"
+            raise ConflictDetected(msg, theirs=error.theirs) from error
+        for snapshot_id, arrived in self._withdrawn.items():
+            # Whoever removes it may not have seen what was written since.
+            names = arrived.names if arrived.wrote and snapshot_id in pointer.removed else arrived.own
+            await self._take_back(snapshot_id, names, VaultError(self.lost[snapshot_id]))
+        return pointer
+
+    def _change(self, now: State, origin: Origin) -> Move | None:
+        session, label, decision = self.session, self.label, now.decision
+        _require_no_rollback(now)
+        if now is not self._before:
+            self._drop(now)
+        if not self.arrived:
+            return None
+        doubt = decision.rollback or decision.refusal
+        if isinstance(doubt, UntrustedSnapshot):
+            if now.text is not None:
+                warn(f"the pointer of label {label!r} was left as it is, since it is not trusted: {doubt}")
+                return None
+            if not {*now.listed.manifests} <= {*self.arrived}:
+                warn(f"label {label!r} is given a pointer: {doubt}")
+        follow, named = self._follow(now), origin.pointer.snapshot_id
+        # On the way there it goes no further than the pointer of where they come from.
+        upto = [each for each in self.arrived if named is None or id_order(each) <= id_order(named)]
+        newest = max(upto or self.arrived, key=id_order)
+        target = newest if follow is None or id_order(newest) >= id_order(follow) else follow
+        if target not in self.arrived and target not in decision.committed and target != decision.written:
+            warn(
+                f"label {label!r} has no pointer, and {target}, which may be the work of a backup under way: the "
+                "pointer is left to that"
+            )
+            return None
+        rows = {entry.snapshot_id: entry for entry in decision.building}
+        for snapshot_id, arrived in self.arrived.items():
+            noted = rows[snapshot_id].shrunk_at if snapshot_id in rows else None
+            rows[snapshot_id] = replace(arrived.entry, shrunk_at=arrived.entry.shrunk_at or noted)
+        if decision.written == target and all(decision.pointer.entry(each) is not None for each in self.arrived):
+            return None
+        if self._may_stand(now, origin, target):
+            return Move(target, (), text=origin.text)
+        if not may_write(session, now):
+            warn(f"the pointer of label {label!r} was left as it is: it is to be signed", hint=Hint("open", "signer"))
+            return None
+        if session.signer is None and origin.pointer.signed:
+            warn(
+                f"the pointer of label {label!r} is not signed as where it came from, since it does not say what is "
+                "here: clients that pin issuers refuse it",
+                hint=Hint("open", "signer"),
+            )
+        first = self._before.first and now.text is None and {*now.listed.manifests} <= {*self.arrived}
+        # A history that is continued elsewhere stays the same to a witness.
+        stream = self.arrived[target].stream if target in self.arrived else None
+        return Move(target, rows.values(), above=self._above(origin), first=first, stream=stream)
+
+    def _follow(self, now: State) -> str | None:
+        """The latest of the label, whatever has arrived; where no pointer tells, the newest that was there."""
+        decision = now.decision
+        named = decision.pointer.snapshot_id
+        if decision.follow == named and (named is not None or decision.pointer.generation):
+            return named
+        mine = {each for each, arrived in self.arrived.items() if not arrived.found}
+        others = [entry.snapshot_id for entry in decision.entries if entry.snapshot_id not in mine]
+        there = decision.committed | decision.waiting
+        return max((each for each in others if each in there), key=id_order, default=None)
+
+    def _drop(self, now: State) -> None:
+        """Leave out what other clients removed, or may have taken for a leftover, since the label was looked at."""
+        for snapshot_id, arrived in list(self.arrived.items()):
+            if self._was_removed(now, snapshot_id, arrived):
+                self._withdrawn[snapshot_id] = self.arrived.pop(snapshot_id)
+                self.lost[snapshot_id] = (
+                    f"snapshot {snapshot_id} of label {self.label!r} was removed by another client while it was "
+                    "brought there: do it again"
+                )
+
+    def _was_removed(self, now: State, snapshot_id: str, arrived: Arrived) -> bool:
+        files, pointer = now.listed, now.decision.pointer
+        if files.complete and any(name not in files.files for name in arrived.names):
+            return True
+        if now.text == self._before.text or pointer.entry(snapshot_id) is not None:
+            return False
+        if snapshot_id in pointer.removed or (arrived.found and not _is_committed(now, snapshot_id)):
+            return True
+        written = files.written([manifest_filename(self.label, snapshot_id)])
+        return arrived.wrote and written is not None and files.now is not None and files.now - written[0] >= GRACE
+
+    def _may_stand(self, now: State, origin: Origin, target: str) -> bool:
+        """Whether the pointer from elsewhere says just what is here, so that its signature can stand too."""
+        session, pointer = self.session, origin.pointer
+        if origin.text is None or session.signer is not None or not pointer.signed or pointer.snapshot_id != target:
+            return False
+        if not now.decision.pointer.generation < self._above(origin) or not now.listed.complete:
+            return False
+        theirs = read_pointer(origin.text, label=self.label)
+        known = {now.decision.pointer.stream, *(read_head(seen).stream for seen in now.asked.seen)}
+        if not known <= {None, theirs.stream}:
+            return False  # to those who know the label it would be another history
+        if session.trust.pins:
+            try:
+                session.trust.judge_pointer(theirs.raw)
+            except UntrustedSnapshot:
+                return False
+        there = {*now.listed.manifests, *self.arrived}
+        rows = {entry.snapshot_id: _row(entry) for entry in pointer.entries or ()}
+        mine = {each: _row(arrived.entry) for each, arrived in self.arrived.items()}
+        return rows == mine and there == rows.keys() and not there & {*pointer.removed}
+
+    def _above(self, origin: Origin) -> int:
+        """The count of writes to go on from, so that heads keep their order for who has seen both vaults.
+
+        What nobody has proven may be made up, and a count at its end would stay there for ever.
+        """
+        generation = origin.pointer.generation
+        return generation if origin.proven or generation < self.session.now().timestamp() + _AHEAD else 0
+
+    async def undo(self, error: ColonyMemoryError) -> None:
+        """Remove what was written and could not be committed, as far as it is surely this client's and can be."""
+        if isinstance(error, Unanswered):
+            return  # it may be committed
+        for snapshot_id, arrived in self.arrived.items():
+            if snapshot_id not in self._committed:
+                await self._take_back(snapshot_id, arrived.own, error)
+
+    async def _take_back(self, snapshot_id: str, names: Sequence[str], error: ColonyMemoryError) -> None:
+        if names:
+            await take_back(self.session, self.label, manifest_filename(self.label, snapshot_id), names, error)
 
 
-async def need_bytes(session: Session, need: int, what: str) -> None:
-    """Raise a QuotaExceeded unless so many bytes are free."""
-    available = await _available(session)
-    if available is not None and need > available:
-        msg = f"{what} {need} bytes and {available} are free in the vault; prune() makes room"
-        raise QuotaExceeded(msg, needed=need, available=available)
+def _require_no_rollback(state: State) -> None:
+    if state.decision.rollback is not None and state.text is not None:
+        raise state.decision.rollback
 
 
-async def _write(session: Session, whole: Whole, missing: list[str]) -> None:
-    info, started = whole.manifest.info, session.now()
-    *parts, file = whole.files
-    writes = [name for name in parts if name in missing]
-    resumed = file in missing and len(writes) < len(parts)
-    if resumed and not writes:
-        # Parts without a manifest are swept once the newest of them is an hour old: that hour begins again.
-        await session.vault.put(parts[-1], whole.files[parts[-1]])
-    for done, name in enumerate(writes, 1):
-        await _create(session, whole, name)
-        session.tell("upload", name, done, len(missing))
-    if file not in missing:
-        return
-    if resumed or abs(session.now() - started) > ORPHAN_GRACE / 2:
-        listing = await session.vault.list(f"cmem.{info.label}.")
-        gone = [name for name in parts if name not in listing.files]
-        if gone and listing.complete:
-            msg = f"{gone[0]} was removed as a leftover before its snapshot was whole: do it again"
-            raise VaultError(msg)
-    await _create(session, whole, file)
-    session.tell("upload", file, len(missing), len(missing))
-
-
-async def _create(session: Session, whole: Whole, name: str) -> None:
-    try:
-        await session.vault.put(name, whole.files[name], match=ABSENT)
-    except Changed as error:
-        raise _other(whole, name) from error
-
-
-async def _read_back(session: Session, whole: Whole, names: Iterable[str]) -> None:
-    for name, stored in (await session.vault.get_many(names)).items():
-        if stored is None or stored.content != whole.files[name]:
-            what = "is not there" if stored is None else "holds another text"
-            msg = f"{name} was written, and read back it {what}: do it again"
-            raise VaultError(msg)
-
-
-def _other(whole: Whole, name: str) -> ConflictDetected:
-    info = whole.manifest.info
-    msg = (
-        f"{name} is there with another content, so snapshot {info.snapshot_id} of label {info.label!r} is not written; "
-        "verify() tells whether the one that is there is damaged, and delete_snapshot() makes way"
+def _row(entry: Entry) -> tuple[str, SnapshotInfo]:
+    """What two catalogues have to say alike of a snapshot."""
+    return entry.manifest_sha256, replace(
+        entry.info, pinned=False, head="", incomplete=few_lines(entry.info.incomplete)
     )
-    return ConflictDetected(msg, theirs=info.snapshot_id, snapshot_id=None)
+
+
+def _is_committed(state: State, snapshot_id: str) -> bool:
+    """Whether the catalogue lists a snapshot, damaged or not, or it counts as if it did.
+
+    What is of another history and not listed is distrusted for that alone; once it is old, nobody else is bringing or
+    removing it, and with the very bytes that are to be brought it is the same.
+    """
+    decision, pointer = state.decision, state.decision.pointer
+    if snapshot_id == decision.written or pointer.entry(snapshot_id) is not None or snapshot_id in decision.committed:
+        return True
+    went_back = id_order(pointer.snapshot_id or "") < id_order(snapshot_id) <= id_order(pointer.went_back_from or "")
+    if snapshot_id not in decision.untrusted or snapshot_id in pointer.removed or went_back:
+        return False
+    return state.listed.is_old(snapshot_id, now=state.asked.now)
+
+
+def _other(label: str, snapshot_id: str) -> ConflictDetected:
+    msg = (
+        f"another content is under the id of snapshot {snapshot_id} of label {label!r}, so it is not written; a "
+        "verification tells whether the one that is there is damaged, and deleting that makes way"
+    )
+    return ConflictDetected(msg, theirs=snapshot_id, hint=Hint("verify", label=label))

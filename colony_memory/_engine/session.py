@@ -5,11 +5,17 @@ from __future__ import annotations
 import copy
 import os
 import warnings
-from datetime import datetime, timezone
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Literal
 
 from colony_memory._format.head import read_head
-from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
+from colony_memory._format.names import manifest_filename
+from colony_memory.exceptions import (
+    ColonyMemoryError,
+    ColonyMemoryWarning,
+    message_of,
+)
 from colony_memory.signing import did_key_of, require_cryptography
 from colony_memory.trust import OPEN, Trust, read_trust
 
@@ -17,14 +23,34 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from colony_memory._engine.store import Vault
+    from colony_memory._format.pointer import Pointer
+    from colony_memory.exceptions import Hint
     from colony_memory.reports import Event
     from colony_memory.signing import Signer
     from colony_memory.snapshot import Manifest
     from colony_memory.witness import Witness
 
 
+# A client says that stored bytes are good for so long without reading them again.
+_PROOF_LASTS = timedelta(days=1)
+
+
 def _utc_now() -> datetime:
     return datetime.now(timezone.utc)
+
+
+@dataclass(frozen=True)
+class Base:
+    """What a client's memory is based on: what it last restored or saved.
+
+    Attributes:
+        snapshot_ids: Snapshots whose text it has, or has passed over because they were damaged.
+        documents: That text, where no snapshot holds it: after a merge the vault holds what was joined, and the agent
+            still has what it gave.
+    """
+
+    snapshot_ids: frozenset[str]
+    documents: Mapping[str, str] | None = None
 
 
 class Session:
@@ -38,9 +64,10 @@ class Session:
         on_event: Told of every file that is written, read or deleted.
         now: The clock.
         manifests: Manifests that were read, by file name; they never change.
-        good: Ids of snapshots whose every byte this client has checked or written.
+        good: When this client last read or wrote every byte of a snapshot, by its manifest's file name.
         newest: The newest id of its own, by label.
         heads: The newest head that was proven to this client, by label.
+        bases: What the memory of each label is based on.
     """
 
     def __init__(
@@ -68,9 +95,11 @@ class Session:
         self.on_event = on_event
         self.now = now
         self.manifests: dict[str, Manifest] = {}
-        self.good: set[str] = set()
+        self.good: dict[str, datetime] = {}
         self.newest: dict[str, str] = {}
         self.heads: dict[str, str] = {}
+        self.bases: dict[str, Base] = {}
+        self._streams: dict[str, str] = {}
         if self.trust.pins:
             require_cryptography("to tell which snapshots to trust")
 
@@ -90,8 +119,28 @@ class Session:
         """The same client, pinning nobody: for what is done to snapshots that it does not trust."""
         other = copy.copy(self)
         other.signer = other._trusted = other._require_signature = None  # noqa: SLF001 - of its own kind
-        other.witness, other.good = None, set()
+        other.witness, other.good = None, {}
         return other
+
+    def proved(self, label: str, snapshot_id: str) -> None:
+        """Remember that every byte of a snapshot was read or written just now."""
+        self.good[manifest_filename(label, snapshot_id)] = self.now()
+
+    def knows_good(self, label: str, snapshot_id: str) -> bool:
+        """Whether this client has read or written every byte of a snapshot within a day."""
+        since = self.good.get(manifest_filename(label, snapshot_id))
+        return since is not None and abs(self.now() - since) < _PROOF_LASTS
+
+    def rests_on(self, label: str, *snapshot_ids: str | None, documents: Mapping[str, str] | None = None) -> None:
+        """Remember what the memory of a label is based on from now on; see :class:`Base`."""
+        ids = frozenset(each for each in snapshot_ids if each)
+        if ids or documents is not None:
+            self.bases[label] = Base(ids, documents)
+
+    def has_read(self, label: str, snapshot_id: str) -> None:
+        """Remember that a snapshot was asked for by its id: its text is known, beside what the memory is based on."""
+        base = self.bases.get(label, Base(frozenset()))
+        self.bases[label] = Base(base.snapshot_ids | {snapshot_id}, base.documents)
 
     def stamp(self) -> str:
         """The time as manifests and pointers give it."""
@@ -101,6 +150,15 @@ class Session:
     def token() -> str:
         """Six hex digits that no other writer picks."""
         return os.urandom(3).hex()
+
+    def stream(self, label: str) -> str:
+        """Identity of the history that this client begins where a label has none, the same each time."""
+        return self._streams.setdefault(label, self.draw_stream())
+
+    @staticmethod
+    def draw_stream() -> str:
+        """16 hex digits that no other client draws."""
+        return os.urandom(8).hex()
 
     def tell(self, action: Literal["upload", "download", "delete"], name: str, done: int, total: int) -> None:
         """Tell ``on_event`` of a file; one that fails is told no more, since memory does not wait for it."""
@@ -127,18 +185,22 @@ class Session:
             except ColonyMemoryError:
                 raise
             except Exception as error:
-                msg = f"the witness does not tell what was seen of label {label!r}, so a rollback could pass: {error}"
+                what = message_of(error)
+                msg = f"the witness does not tell what was seen of label {label!r}, so a rollback could pass: {what}"
                 raise ColonyMemoryError(msg) from error
             if head is not None:
                 found.append(_require_head(head))
         return found
 
-    async def note(self, label: str, head: str, *, proven: bool) -> None:
-        """Remember a head that was just read or written; one without a generation tells nothing."""
-        if head.startswith("0:") or head in ("", self.heads.get(label)):
+    async def note(self, label: str, pointer: Pointer, *, proven: bool) -> None:
+        """Remember the head of a pointer that was just read or written; one without a generation tells nothing."""
+        head = f"{pointer.head}:{pointer.stream}" if pointer.head and pointer.stream else pointer.head
+        known = self.heads.get(label)
+        if not head or head == known:
             return
         if proven:
-            self.heads[label] = head
+            if known is None or read_head(known).generation <= read_head(head).generation:
+                self.heads[label] = head
         elif self.trust.pins:
             return  # anyone may have written it, and what a witness remembers never goes back
         if self.witness is None:
@@ -146,7 +208,7 @@ class Session:
         try:
             await self.vault.compute(self.witness.record, label, head)
         except Exception as error:  # noqa: BLE001 - what it did is done, and any witness may fail in its own way
-            warn(f"label {label!r} is at {head}, and the witness could not record it: {error}")
+            warn(f"label {label!r} is at {head}, and the witness could not record it: {message_of(error)}")
 
 
 def _require_head(head: object) -> str:
@@ -167,6 +229,7 @@ def log(message: str) -> None:
     logging.getLogger("colony_memory").info(message)
 
 
-def warn(message: str) -> None:
+def warn(message: str | ColonyMemoryWarning, *, hint: Hint | None = None) -> None:
     """Tell of something that was worked around."""
-    warnings.warn(message, ColonyMemoryWarning, stacklevel=2)
+    warning = message if isinstance(message, ColonyMemoryWarning) else ColonyMemoryWarning(message, hint=hint)
+    warnings.warn(warning, stacklevel=2)

@@ -48,6 +48,13 @@ class ListedFile(NamedTuple):
     updated: datetime | None
 
 
+class _Put(NamedTuple):
+    """A write that was done: when, by the vault's clock, and whether its reply said so."""
+
+    at: datetime | None
+    answered: bool
+
+
 class Listing(NamedTuple):
     """The files whose names start with ``prefix``; ``complete`` is false where the vault cut the list."""
 
@@ -137,7 +144,10 @@ class Vault:
         return dict(zip(names, await self.gather(names, told), strict=True))
 
     async def put(self, name: str, content: str, *, match: str = ANY) -> datetime | None:
-        """Write a file, read back where the write was not answered, and give the vault's time of the write.
+        """Write a file and give the vault's time of the write.
+
+        It is done when the reply proves it: with the file's name, and the bytes that were sent as its size. Else the
+        file is read back and compared.
 
         Args:
             name: Name of the file.
@@ -150,6 +160,22 @@ class Vault:
             Changed: The condition does not hold; nothing was written.
             ColonyMemoryError: It did not happen.
         """
+        return (await self._put(name, content, match)).at
+
+    async def create(self, name: str, content: str) -> bool:
+        """Write a file that nobody else has written, and tell whether the vault answered that this client did so.
+
+        Where the vault writes on condition, a file that is there already is another's, even with the same text. Where
+        it does not, or the write was settled by reading back, the file may be of another who writes the same.
+
+        Raises:
+            Changed: The file is there.
+            Unanswered: It cannot be told whether the write happened, or will.
+            ColonyMemoryError: It did not happen.
+        """
+        return (await self._put(name, content, ABSENT, alone=True)).answered and self.conditional
+
+    async def _put(self, name: str, content: str, match: str, *, alone: bool = False) -> _Put:
         doing = f"writing {name}"
         try:
             if not self.conditional or match == ANY:
@@ -158,34 +184,32 @@ class Vault:
                 condition = {"if_none_match": "*"} if match == ABSENT else {"if_match": match}
                 reply = await self._ask(doing, "vault_upload_file_if", name, content, **condition)
         except VaultError as error:
-            # A refusal that was read is final. 412 is not: a client that retried by itself meets its own write.
-            if isinstance(error, VaultDenied) or (error.status not in (None, 412) and error.status < 500):
+            if _was_refused(error):
                 raise
+            if alone and error.status == 412:
+                raise Changed(error.message, status=412, code=error.code) from error
             return await self._settle(name, content, error)
         reply = _unwrap(reply)
-        if not isinstance(reply, dict) or not reply:
-            return await self._settle(name, content, VaultUnavailable(f"{doing} failed: the reply is not readable"))
-        size, sent = reply.get("content_size"), len(content.encode("utf-8", "surrogatepass"))
-        if isinstance(size, int) and size != sent:
-            msg = f"{doing} failed: the vault stored {size} bytes of {sent}"
-            raise VaultError(msg)
-        return _moment(reply.get("updated_at"))
+        if not _proves(reply, name, len(content.encode("utf-8", "surrogatepass")), doing):
+            unproven = VaultUnavailable(f"{doing} failed: the reply does not say that the file was stored")
+            return await self._settle(name, content, unproven)
+        return _Put(_moment(reply.get("updated_at")), answered=True)
 
-    async def _settle(self, name: str, content: str, error: VaultError) -> datetime | None:
+    async def _settle(self, name: str, content: str, error: VaultError) -> _Put:
         """Find out whether a write that got no clear answer was applied."""
         try:
             stored = await self.get(name)
         except VaultError as unread:
-            msg = f"{error}; it could not be read back either ({unread})"
-            raise Unanswered(msg, status=error.status, code=error.code) from error
+            msg = f"{error.message}; it could not be read back either ({unread.message})"
+            raise Unanswered(msg, status=error.status, code=error.code, hint=error.hint) from error
         if stored is not None and stored.content == content:
-            return None
+            return _Put(None, answered=False)
         if error.status == 412:
-            raise Changed(str(error), status=412, code=error.code) from error
+            raise Changed(error.message, status=412, code=error.code) from error
         if error.status is None:
             # No reply at all: the request may still be on its way, and arrive after it was looked for.
-            msg = f"{error}; it was not there yet when it was read back"
-            raise Unanswered(msg, code=error.code) from error
+            msg = f"{error.message}; it was not there yet when it was read back"
+            raise Unanswered(msg, code=error.code, hint=error.hint) from error
         raise error
 
     async def delete(self, name: str) -> None:
@@ -195,7 +219,7 @@ class Vault:
         except VaultError as error:
             if error.status == 404 and error.code is not None:
                 return
-            if error.status not in (None, 404) and error.status < 500:
+            if error.status != 404 and _was_refused(error):
                 raise
             if await self.get(name) is not None:
                 raise
@@ -223,6 +247,12 @@ class Unanswered(VaultUnavailable):
 
 class Changed(VaultError):
     """A conditional write met another text than expected. Never leaves the package."""
+
+
+def to_public(error: Unanswered | Changed) -> VaultError:
+    """The same as an error that may leave the package: what the facades raise where a verb let one through."""
+    kind = VaultUnavailable if isinstance(error, Unanswered) else VaultError
+    return kind(error.message, status=error.status, code=error.code, hint=error.hint)
 
 
 class SyncVault(Vault):
@@ -329,6 +359,34 @@ def _outside_loop(bound: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
         # It cannot pass through a future: whoever waits for that would wait for ever.
         msg = f"StopIteration: {error}"
         raise RuntimeError(msg) from error
+
+
+def _was_refused(error: VaultError) -> bool:
+    """Whether the vault itself has said no, so that nothing was changed.
+
+    412 does not say so: a client that retried by itself meets its own write. A redirect is nobody's word.
+    """
+    if isinstance(error, VaultDenied):
+        return True
+    return error.status is not None and error.status != 412 and not 300 <= error.status < 400 and error.status < 500
+
+
+def _proves(reply: Any, name: str, size: int, doing: str) -> bool:
+    """Whether the reply to an upload names the file and its size.
+
+    Raises:
+        VaultError: It names another file or another size.
+    """
+    if not isinstance(reply, dict):
+        return False
+    named, stored = reply.get("filename", reply.get("name")), reply.get("content_size")
+    if isinstance(named, str) and named != name:
+        msg = f"{doing} failed: the vault says that it stored {named[:300]!r}"
+        raise VaultError(msg)
+    if type(stored) is int and stored != size:
+        msg = f"{doing} failed: the vault stored {stored} bytes of {size}"
+        raise VaultError(msg)
+    return isinstance(named, str) and type(stored) is int
 
 
 def _is_an_answer_or_outage(error: VaultError) -> bool:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import copy as copying
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from colony_memory._engine.arrive import Arrived, point
-from colony_memory._engine.deliver import check, fetch, need_bytes, store
-from colony_memory._engine.pointer import check_rollback, find_pointer
+from colony_memory import retention
+from colony_memory._engine import room
+from colony_memory._engine.deliver import Delivery, Origin, Whole
+from colony_memory._engine.label import LabelFiles, read_labels
+from colony_memory._engine.load import Loaded, load
 from colony_memory._engine.restore import latest
 from colony_memory._engine.session import log, warn
-from colony_memory._format.names import (
-    id_order,
-    latest_filename,
-    manifest_filename,
-    read_filename,
-    require_id,
-    require_label,
-)
+from colony_memory._engine.state import State, look
+from colony_memory._engine.store import StoredFile, Vault
+from colony_memory._format.names import latest_filename, manifest_filename, require_id, require_label
 from colony_memory.exceptions import (
+    ColonyMemoryError,
     ConflictDetected,
     QuotaExceeded,
     SnapshotCorrupt,
@@ -32,11 +31,11 @@ from colony_memory.export import Export
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from colony_memory._engine.pointer import PointerRead
     from colony_memory._engine.session import Session
-    from colony_memory._engine.store import Listing
-    from colony_memory._format.pointer import Entry
+    from colony_memory._engine.store import Tell
     from colony_memory.snapshot import SnapshotInfo
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -47,34 +46,50 @@ class CopyReport:
         copied: Snapshots that were written and read back equal, by label and oldest first.
         already: Snapshots that were there with the same bytes.
         left_out: Why a snapshot was not copied, by the name of its manifest: damaged or not trusted where it is, or
-            another content is under its id where it was to go.
-        heads: For each label the id that a restore gives at the destination now.
+            something is in its way where it was to go.
+        latest: For each label the id that a restore gives at the destination now.
     """
 
     copied: tuple[SnapshotInfo, ...]
     already: tuple[SnapshotInfo, ...]
     left_out: Mapping[str, str] = field(default_factory=dict)
-    heads: Mapping[str, str] = field(default_factory=dict)
+    latest: Mapping[str, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return not self.left_out
 
 
+class _Given(Vault):
+    """Files that were read already, as a vault: whoever judges a snapshot in one judges these."""
+
+    def __init__(self, files: Mapping[str, str], vault: Vault) -> None:
+        super().__init__(None)
+        self._files, self._vault = files, vault
+
+    async def get(self, name: str) -> StoredFile | None:
+        return StoredFile(self._files[name], None) if name in self._files else None
+
+    async def get_many(self, names: Iterable[str], tell: Tell | None = None) -> dict[str, StoredFile | None]:  # noqa: ARG002
+        return {name: await self.get(name) for name in names}
+
+    async def compute(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
+        return await self._vault.compute(function, *args, **kwargs)
+
+
 async def export_snapshot(session: Session, *, label: str, snapshot_id: str | None) -> Export:
-    """See :func:`colony_memory.transfer.export_snapshot`."""
+    """See :meth:`colony_memory.ColonyMemory.export_snapshot`."""
     label = require_label(label)
     if snapshot_id is None:
         newest = await latest(session, label=label)
         if newest is None:
-            msg = f"no snapshot for label {label!r}"
-            raise SnapshotNotFound(msg)
+            raise SnapshotNotFound(f"no snapshot for label {label!r}")
         snapshot_id = newest.snapshot_id
-    whole = await fetch(session, label, require_id(snapshot_id))
+    whole = _whole(await load(session, label, require_id(snapshot_id), keep_files=True))
     return Export(label, snapshot_id, whole.files)
 
 
 async def import_snapshot(session: Session, exported: Export, *, label: str | None) -> SnapshotInfo:
-    """See :func:`colony_memory.transfer.import_snapshot`."""
+    """See :meth:`colony_memory.ColonyMemory.import_snapshot`."""
     if not isinstance(exported, Export):
         msg = f"exported must be an Export, not {type(exported).__name__}: load_export() and read_export() give one"
         raise ValueError(msg)  # noqa: TRY004 - one type for every bad argument
@@ -84,15 +99,27 @@ async def import_snapshot(session: Session, exported: Export, *, label: str | No
             f"restore it, and back that up under {label!r}"
         )
         raise ValueError(msg)
-    label = exported.label
-    whole = await check(session, label, exported.snapshot_id, exported.files)
+    label, snapshot_id = exported.label, exported.snapshot_id
+    whole = await _check(session, label, snapshot_id, exported.files)
     try:
-        wrote = await store(session, whole, await session.vault.list(f"cmem.{label}."))
-        entry = whole.entry
-        now = await point(session, Arrived(label, {exported.snapshot_id: entry}, exported.snapshot_id))
+        delivery = await Delivery.to(session, label, [snapshot_id])
+        arrived = await delivery.store(whole)
+        if arrived is None:
+            await delivery.look_again()
+            arrived = await delivery.store(whole)
+        if arrived is None:
+            raise delivery.in_the_way(snapshot_id)
+        try:
+            pointer = await delivery.commit()
+        except ColonyMemoryError as error:
+            await delivery.undo(error)
+            raise
     except VaultError as error:
         raise _again(error, "importing again goes on where it stopped") from error
-    return replace(entry.info, reused=not wrote, head=now.head if now.snapshot_id == exported.snapshot_id else "")
+    if delivery.lost:
+        raise ConflictDetected(delivery.lost[snapshot_id], theirs=snapshot_id)
+    is_latest = pointer.snapshot_id == snapshot_id
+    return replace(arrived.info, reused=not arrived.wrote, head=pointer.head if is_latest else "")
 
 
 async def copy(
@@ -102,32 +129,31 @@ async def copy(
     labels: str | Iterable[str] | None,
     progress: Callable[[int, int], object] | None,
 ) -> CopyReport:
-    """See :func:`colony_memory.transfer.copy`."""
+    """See :meth:`colony_memory.ColonyMemory.copy_to`."""
     wanted = (
         None if labels is None else [require_label(each) for each in ([labels] if isinstance(labels, str) else labels)]
     )
     prefix = f"cmem.{wanted[0]}." if wanted is not None and len(wanted) == 1 else "cmem."
     listing = await source.vault.list(prefix)
     listing.need_complete("copying")
-    todo = _snapshots(listing)
+    todo = {label: files for label, files in read_labels(listing).items() if files.manifests}
     for each in wanted or []:
         if each not in todo:
-            msg = f"no snapshot for label {each!r} to copy"
-            raise SnapshotNotFound(msg)
-    todo = {label: ids for label, ids in todo.items() if wanted is None or label in wanted}
+            raise SnapshotNotFound(f"no snapshot for label {each!r} to copy")
+    todo = {label: files for label, files in todo.items() if wanted is None or label in wanted}
     if not todo:
         raise SnapshotNotFound("there is no snapshot to copy")
-    job = _Copy(source, destination, sum(map(len, todo.values())), progress)
+    job = _Copy(source, destination, {label: len(files.manifests) for label, files in todo.items()}, progress)
     try:
-        there = await destination.vault.list(prefix)
-        await _need_room(destination, todo, listing, there)
-        for label, ids in todo.items():
-            await job.copy_label(label, ids, there)
+        there = read_labels(await destination.vault.list(prefix))
+        await _need_room(destination, todo, there)
+        for label in todo:
+            await job.copy_label(label)
     except VaultError as error:
         raise _again(error, job.so_far()) from error
     except QuotaExceeded as error:
-        msg = f"{error}; {job.so_far()}"
-        raise QuotaExceeded(msg, needed=error.needed, available=error.available) from error
+        msg = f"{error.message}; {job.so_far()}"
+        raise QuotaExceeded(msg, needed=error.needed, available=error.available, hint=error.hint) from error
     return job.report()
 
 
@@ -135,63 +161,125 @@ class _Copy:
     """A copy under way."""
 
     def __init__(
-        self, source: Session, destination: Session, total: int, progress: Callable[[int, int], object] | None
+        self,
+        source: Session,
+        destination: Session,
+        planned: Mapping[str, int],
+        progress: Callable[[int, int], object] | None,
     ) -> None:
         self.source, self.destination = source, destination
-        self.total, self.progress = total, progress
-        self.done = 0
+        self.planned, self.progress = planned, progress
+        self.total, self.done = sum(planned.values()), 0
         self.copied: list[SnapshotInfo] = []
         self.already: list[SnapshotInfo] = []
         self.left_out: dict[str, str] = {}
-        self.heads: dict[str, str] = {}
+        self.latest: dict[str, str] = {}
 
-    async def copy_label(self, label: str, ids: list[str], there: Listing) -> None:
-        """Copy the snapshots of a label, oldest first, and then let the pointer follow."""
-        at = await find_pointer(self.source, label)
-        check_rollback(self.source, label, at, seen=await self.source.seen(label))
-        if at.distrust is not None:
-            warn(f"label {label!r} is copied by its snapshots' own signatures: {at.distrust}")
-        left_out = len(self.left_out)
-        arrived: dict[str, Entry] = {}
-        for snapshot_id in ids:
-            entry = await self._copy_one(label, snapshot_id, at, there)
-            if entry is not None:
-                arrived[snapshot_id] = entry
-            self.done += 1
-            if self.progress is not None:
-                self.progress(self.done, self.total)
-        if arrived:
-            complete = len(self.left_out) == left_out
-            now = await point(self.destination, _arrived(label, arrived, at, complete=complete))
-            if now.snapshot_id is not None:
-                self.heads[label] = now.snapshot_id
-
-    async def _copy_one(self, label: str, snapshot_id: str, at: PointerRead, there: Listing) -> Entry | None:
+    async def copy_label(self, label: str) -> None:
+        """Copy the snapshots of a label, oldest first, and then let the pointer follow, as far as it came."""
+        state = await look(self.source, label, everything=True)
+        decision = state.decision
+        if decision.rollback is not None:
+            raise decision.rollback
+        if decision.refusal is not None:
+            warn(f"label {label!r} is copied by its snapshots' own signatures: {decision.refusal}")
+        ids = [each for each in reversed(state.listed.manifests) if not _was_deleted(state, each)]
+        self.total += len(ids) - self.planned[label]  # others save and delete meanwhile
+        delivery = await Delivery.to(self.destination, label, ids)
         try:
-            whole = await fetch(self.source, label, snapshot_id)
+            later = [each for each in ids if not await self._bring(delivery, state, each)]
+            if later:
+                await delivery.look_again()
+            for each in later:
+                await self._bring(delivery, state, each, again=True)
+            await self._commit(delivery, state)
+        except ColonyMemoryError as error:
+            await self._rescue(delivery, state, error)
+            raise
+
+    async def _bring(self, delivery: Delivery, state: State, snapshot_id: str, *, again: bool = False) -> bool:
+        """Copy one snapshot; false where its files are in the way and that has to be looked at once more."""
+        label = state.label
+        try:
+            if self._is_too_early(state, snapshot_id):
+                msg = (
+                    f"snapshot {snapshot_id} of label {label!r} is not listed by the signed pointer: a backup under "
+                    "way, or one that did not finish; copying again takes it along once it is listed"
+                )
+                raise ConflictDetected(msg, theirs=None)
+            whole = _whole(await load(self.source, label, snapshot_id, keep_files=True))
             if _accepts(self.destination) != _accepts(self.source):
-                await check(self.destination, label, snapshot_id, whole.files)
-            wrote = await store(self.destination, whole, there)
+                await _check(self.destination, label, snapshot_id, whole.files)
+            if not delivery.is_next(whole):
+                await delivery.go_on(_origin(state))
+            arrived = await delivery.store(whole, pinned=snapshot_id in state.listed.pins)
+            if arrived is None and not again:
+                return False
+            if arrived is None:
+                raise delivery.in_the_way(snapshot_id)
+            known = state.decision.entry(snapshot_id)
+            if known is not None and retention.read_stamp(known.shrunk_at or ""):
+                # The time of a shrink is known to the catalogue alone.
+                entry = replace(arrived.entry, shrunk_at=known.shrunk_at)
+                delivery.arrived[snapshot_id] = replace(arrived, entry=entry)
         except SnapshotNotFound as error:
             log(f"a snapshot was deleted before it was copied: {error}")
-            return None
         except (SnapshotCorrupt, UntrustedSnapshot, ConflictDetected) as error:
             self.left_out[manifest_filename(label, snapshot_id)] = str(error)
-            return None
-        entry = whole.entry
-        (self.copied if wrote else self.already).append(entry.info)
-        known = at.pointer.entry(snapshot_id) if at.pointer else None
-        # The time of a shrink is known to the catalogue alone.
-        return replace(entry, shrunk_at=known.shrunk_at) if known else entry
+        self.done += 1
+        if self.progress is not None:
+            self.progress(self.done, self.total)
+        return True
+
+    def _is_too_early(self, state: State, snapshot_id: str) -> bool:
+        """Whether a snapshot would keep the signed pointer from being copied as it is, which does not list it yet."""
+        decision = state.decision
+        return decision.pointer.signed and self.destination.signer is None and snapshot_id in decision.waiting
+
+    async def _commit(self, delivery: Delivery, state: State) -> None:
+        """Commit what has arrived of a label, and count it as copied."""
+        label = state.label
+        if not delivery.arrived:
+            return
+        now = await delivery.commit(_origin(state))
+        for snapshot_id, why in delivery.lost.items():
+            self.left_out[manifest_filename(label, snapshot_id)] = why
+        self.copied += [arrived.info for arrived in delivery.arrived.values() if arrived.wrote]
+        self.already += [arrived.info for arrived in delivery.arrived.values() if not arrived.wrote]
+        if now.snapshot_id is not None:
+            self.latest[label] = now.snapshot_id
+
+    async def _rescue(self, delivery: Delivery, state: State, error: ColonyMemoryError) -> None:
+        """Commit what has arrived before the copy failed, else remove it: it would be in the way of the next one."""
+        try:
+            await self._commit(delivery, state)
+        except ColonyMemoryError as again:
+            log(f"what was copied of label {state.label!r} is not in its catalogue: {again}, after {error}")
+            await delivery.undo(again)
 
     def so_far(self) -> str:
         """What was done, for an error that ends the copy."""
         done = len(self.copied) + len(self.already)
+        if not done:
+            return "nothing was copied"
         return f"{done} of {self.total} snapshots are copied, and copying again goes on from there"
 
     def report(self) -> CopyReport:
         """The result."""
-        return CopyReport(tuple(self.copied), tuple(self.already), self.left_out, self.heads)
+        return CopyReport(tuple(self.copied), tuple(self.already), self.left_out, self.latest)
+
+
+def _origin(state: State) -> Origin:
+    return Origin(state.decision.pointer, state.decision.proven, state.text)
+
+
+def _was_deleted(state: State, snapshot_id: str) -> bool:
+    """Whether the pointer says that a snapshot was removed, though its files are still there or were put back."""
+    decision = state.decision
+    if snapshot_id in decision.committed | decision.waiting:
+        return False
+    whole = any(entry.snapshot_id == snapshot_id for entry in decision.entries)
+    return whole or snapshot_id in decision.pointer.removed
 
 
 def _accepts(session: Session) -> tuple[object, int]:
@@ -199,48 +287,46 @@ def _accepts(session: Session) -> tuple[object, int]:
     return session.trust, session.max_bytes
 
 
-def _arrived(label: str, entries: Mapping[str, Entry], at: PointerRead, *, complete: bool) -> Arrived:
-    """What the pointer at the destination has to follow."""
-    pointer = at.pointer
-    named = at.named if at.named in entries else None
-    newest = named or max(entries, key=id_order)
-    if pointer is None or at.distrust is not None:
-        return Arrived(label, entries, newest)
-    rows = {entry.info.snapshot_id for entry in pointer.entries or ()}
-    as_it_is = complete and pointer.signed and named is not None and rows <= set(entries)
-    return Arrived(
-        label,
-        entries,
-        newest,
-        above=pointer.generation,
-        pointer=at.text if as_it_is else None,
-        signed=pointer.signed,
-    )
+async def _check(session: Session, label: str, snapshot_id: str, files: Mapping[str, str]) -> Whole:
+    """Decide on a snapshot's files as a restore by this client would, and that nothing else is among them.
+
+    Raises:
+        SnapshotCorrupt: It is damaged, or a file is not its own.
+        UntrustedSnapshot: The client does not trust it.
+    """
+    given = copying.copy(session)
+    given.vault, given.manifests, given.good = _Given(files, session.vault), {}, {}
+    loaded = await load(given, label, snapshot_id, keep_files=True)
+    for name in files:
+        if name not in loaded.files:
+            msg = f"{name} is no file that snapshot {snapshot_id} of label {label!r} needs"
+            raise SnapshotCorrupt(msg, file=name)
+    return _whole(loaded)
 
 
-def _snapshots(listing: Listing) -> dict[str, list[str]]:
-    """Ids of the manifests that are listed, oldest first, by label."""
-    found: dict[str, list[str]] = {}
-    for name in sorted(listing.files):
-        file = read_filename(name)
-        if file is not None and file.snapshot_id is not None and file.seq is None:
-            found.setdefault(file.label, []).append(file.snapshot_id)
-    return {label: sorted(ids, key=id_order) for label, ids in found.items()}
+def _whole(loaded: Loaded) -> Whole:
+    for name, text in loaded.files.items():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            msg = f"{name} holds half of a surrogate pair, which no vault file can"
+            raise SnapshotCorrupt(msg, file=name) from error
+    return Whole(loaded.manifest, loaded.files)
 
 
-async def _need_room(destination: Session, todo: Mapping[str, Iterable[str]], listing: Listing, there: Listing) -> None:
+async def _need_room(destination: Session, todo: Mapping[str, LabelFiles], there: Mapping[str, LabelFiles]) -> None:
     """Refuse before the first write what cannot fit, as far as the lists tell."""
-    wanted = {(label, snapshot_id) for label, ids in todo.items() for snapshot_id in ids}
-    pointers = set(map(latest_filename, todo))
     need = 0
-    for name, stored in listing.files.items():
-        file = read_filename(name)
-        if file is not None and (file[:2] in wanted or name in pointers) and name not in there.files:
-            need += stored.size or 0
-    await need_bytes(destination, need, "nothing was copied: that takes about")
+    for label, files in todo.items():
+        present = there[label].files if label in there else {}
+        wanted = [name for each in files.manifests for name in files.owned(each)]
+        wanted += [latest_filename(label)] if latest_filename(label) in files.files else []
+        need += files.size(name for name in wanted if name not in present) or 0
+    await room.require(destination, need, "the copy")
 
 
 def _again(error: VaultError, what: str) -> VaultError:
     """The same error, saying what was done so far."""
     kind = VaultUnavailable if isinstance(error, VaultUnavailable) else type(error)
-    return kind(f"{error}; {what}", status=error.status, code=error.code, retry_after=error.retry_after)
+    msg = f"{error.message}; {what}"
+    return kind(msg, status=error.status, code=error.code, retry_after=error.retry_after, hint=error.hint)

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._engine.label import settle, survey
-from colony_memory._engine.pointer import check_rollback, find_pointer
+from colony_memory._engine.label import read_labels
 from colony_memory._engine.restore import restore
-from colony_memory._format.constants import NO_DEFAULT
-from colony_memory._format.names import id_order, manifest_filename, read_filename, require_id, require_label
+from colony_memory._engine.state import UNREADABLE, State, look, read_pointer_file, require_listed
+from colony_memory._format.formats import format_of
+from colony_memory._format.names import id_order, latest_filename, manifest_filename, require_id, require_label
+from colony_memory._format.pointer import read_pointer
 from colony_memory.exceptions import (
     ColonyMemoryError,
     RollbackDetected,
     SnapshotCorrupt,
     SnapshotNotFound,
     UntrustedSnapshot,
+    VaultError,
+    message_of,
 )
 from colony_memory.reports import Fact, LabelMap, SnapshotCheck, SnapshotDiff, VaultMap, VerifyReport, compare
-from colony_memory.snapshot import SnapshotInfo, check_documents, read_documents, read_manifest
+from colony_memory.snapshot import SnapshotInfo, check_documents, read_manifest
 from colony_memory.trust import OPEN, check_newer, previous_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
-    from colony_memory._engine.label import Survey
-    from colony_memory._engine.pointer import PointerRead
     from colony_memory._engine.session import Session
     from colony_memory._engine.store import Listing
-    from colony_memory._format.pointer import Pointer
     from colony_memory.snapshot import Manifest
 
 
@@ -50,89 +51,70 @@ async def verify(session: Session, *, label: str, snapshot_id: str | None) -> Ve
             raise SnapshotNotFound(msg)
         return VerifyReport(label, (check,), forged=_forged((check,)))
     for _ in range(_TRIES):
-        seen = await session.seen(label)
-        at = await find_pointer(session, label)
-        report = await _verify_label(session, label, at, seen=seen)
+        state = await look(session, label, everything=True)
+        report = await _verify_label(session, state)
         # Where another client was at work, what the pointer said and what was there are of different moments.
-        if report or (await find_pointer(session, label, verify=False)).text == at.text:
+        if report or (await read_pointer_file(session, label))[0] == state.text:
             break
     return report
 
 
-async def _verify_label(session: Session, label: str, at: PointerRead, *, seen: Sequence[str]) -> VerifyReport:
-    listing = await session.vault.list(f"cmem.{label}.")
-    listing.need_complete("verifying every snapshot")
-    found = [await check_snapshot(session, label, each, at=at) for each in _ids(listing, label)]
+async def _verify_label(session: Session, state: State) -> VerifyReport:
+    label, decision = state.label, state.decision
+    files = require_listed(state, "verifying every snapshot")
+    found = [await check_snapshot(session, label, each, state=state) for each in files.manifests]
     checks = _link(session, label, tuple(check for check in found if check is not None))
     ids = {check.snapshot_id for check in checks}
-    problem = at.problem
-    if at.written is not None and at.written not in ids:
-        problem = f"the pointer names snapshot {at.written}, which is not there"
-    if not checks and at.text is None:
+    problem = decision.problem
+    if not checks and state.text is None:
         problem = None  # nothing was ever saved
     pointer: Fact = "unchecked"
-    if session.trust.pins and at.text is not None:
-        signed = at.pointer is not None and at.pointer.signed
-        pointer = "ok" if at.issuer else "bad" if signed or at.pointer is None else "missing"
+    if session.trust.pins and state.text is not None:
+        bad = decision.signed or decision.written is None
+        pointer = "ok" if decision.proven else "bad" if bad else "missing"
         if pointer == "missing" and session.trust.accept_legacy_pointer:
             problem = None
-    removed: tuple[str, ...] = ()
-    # A vault without conditional upload keeps rows of what was pruned.
-    if at.pointer is not None and (at.issuer or session.vault.conditional):
-        removed = tuple(
-            entry.info.snapshot_id for entry in at.pointer.entries or () if entry.info.snapshot_id not in ids
-        )
-        problem = problem or _newer_problem(session, label, at.pointer, checks)
-        if removed and problem is None:
-            problem = f"snapshot {removed[0]} is listed by the pointer, and is not there"
-    rollback, told = _check_rollback(session, label, at, seen=seen)
-    problem = problem or told
+    # Where writers that do not sign cannot write on condition, one may bring back a row that another took out.
+    rows = decision.pointer.entries if decision.proven or session.vault.conditional else ()
+    removed = tuple(entry.snapshot_id for entry in rows or () if entry.snapshot_id not in ids)
+    rollback: Fact = "bad" if decision.rollback else "ok" if decision.compared else "unchecked"
+    problem = problem or (message_of(decision.rollback) if decision.rollback else None)
+    if not decision.proven:
+        problem = problem or (_newer_problem(session, state, checks) if checks or state.text is not None else None)
+    if removed and problem is None:
+        problem = f"snapshot {removed[0]} is listed by the pointer, and is not there"
     return VerifyReport(
         label,
         checks,
-        at.written,
+        decision.written or None,
         problem,
         pointer=pointer,
         rollback=rollback,
-        generation=at.pointer.generation if at.pointer else 0,
+        generation=decision.pointer.generation,
         removed=removed,
         forged=_forged(checks),
         gaps=tuple(check.snapshot_id for check in checks[:-1] if check.chain == "missing"),
     )
 
 
-def _ids(listing: Listing, label: str) -> list[str]:
-    """Ids of a label's manifests, newest first."""
-    files = (read_filename(name) for name in listing.files)
-    ids = {file.snapshot_id for file in files if file and file.label == label and file.seq is None and file.snapshot_id}
-    return sorted(ids, key=id_order, reverse=True)
+def _newer_problem(session: Session, state: State, checks: Iterable[SnapshotCheck]) -> str | None:
+    """What snapshots that are newer than the one that an unproven pointer names say of that pointer."""
+    try:
+        pointer = read_pointer(state.text or "", label=state.label)
+        for check in checks:
+            intact = check.manifest == "ok" and check.trust != "bad"
+            if intact and id_order(check.snapshot_id) > id_order(pointer.snapshot_id or ""):
+                newer = _manifest(session, state.label, check.snapshot_id).raw
+                check_newer(state.label, pointer.snapshot_id, newer, went_back_from=pointer.went_back_from)
+    except (SnapshotCorrupt, RollbackDetected) as error:
+        return message_of(error)
+    return None
 
 
 def _forged(checks: Iterable[SnapshotCheck]) -> tuple[str, ...]:
     return tuple(
         check.snapshot_id for check in checks if "bad" in (check.trust, check.catalog) or check.signature == "bad"
     )
-
-
-def _newer_problem(session: Session, label: str, pointer: Pointer, checks: Iterable[SnapshotCheck]) -> str | None:
-    """What a trusted snapshot that the proven pointer does not know says of that pointer."""
-    for check in checks:
-        trusted = check.manifest == "ok" and check.trust != "bad"
-        if trusted and id_order(check.snapshot_id) > id_order(pointer.snapshot_id):
-            try:
-                newer = _manifest(session, label, check.snapshot_id).raw
-                check_newer(label, pointer.snapshot_id, newer, went_back_from=pointer.went_back_from)
-            except RollbackDetected as error:
-                return str(error)
-    return None
-
-
-def _check_rollback(session: Session, label: str, at: PointerRead, *, seen: Sequence[str]) -> tuple[Fact, str | None]:
-    try:
-        compared = check_rollback(session, label, at, seen=seen)
-    except RollbackDetected as error:
-        return "bad", str(error)
-    return "ok" if compared else "unchecked", None
 
 
 def _link(session: Session, label: str, checks: tuple[SnapshotCheck, ...]) -> tuple[SnapshotCheck, ...]:
@@ -162,9 +144,9 @@ def _manifest(session: Session, label: str, snapshot_id: str) -> Manifest:
 
 
 async def check_snapshot(
-    session: Session, label: str, snapshot_id: str, *, at: PointerRead | None = None
+    session: Session, label: str, snapshot_id: str, *, state: State | None = None
 ) -> SnapshotCheck | None:
-    """Read every byte of one snapshot; None where it is not there. ``at`` is the label's pointer."""
+    """Read every byte of one snapshot; None where it is not there. ``state`` is the label's, if that is verified."""
     file = manifest_filename(label, snapshot_id)
     stored = await session.vault.get(file)
     if stored is None:
@@ -172,7 +154,7 @@ async def check_snapshot(
     try:
         manifest = read_manifest(stored.content, label=label, snapshot_id=snapshot_id)
     except SnapshotCorrupt as error:
-        return SnapshotCheck(snapshot_id, manifest="bad", problem=str(error))
+        return SnapshotCheck(snapshot_id, manifest="bad", problem=message_of(error))
     session.manifests[file] = manifest
     signature, problem = _check_signature(manifest)
     trust: Fact = "unchecked"
@@ -181,10 +163,14 @@ async def check_snapshot(
             session.trust.judge(manifest.raw)
             trust = "ok"
         except UntrustedSnapshot as error:
-            trust, problem = "bad", str(error)
+            trust, problem = "bad", message_of(error)
+        strange = state.decision.untrusted.get(snapshot_id) if state else None
+        if trust == "ok" and strange is not None:
+            trust, problem = "bad", message_of(strange)
     catalog: Fact = "unchecked"
-    if at is not None and at.pointer is not None and at.pointer.entries is not None:
-        entry = at.pointer.entry(snapshot_id)
+    pointer = state.decision.pointer if state else None
+    if pointer is not None and pointer.entries is not None:
+        entry = pointer.entry(snapshot_id)
         catalog = "missing" if entry is None else "ok" if entry.manifest_sha256 == manifest.sha256 else "bad"
         if catalog == "bad":
             problem = problem or f"the manifest of snapshot {snapshot_id} is not the one that the pointer lists"
@@ -193,10 +179,11 @@ async def check_snapshot(
     parts: Fact = "missing" if None in texts.values() else "ok"
     digest: Fact = "unchecked"
     try:
-        await session.vault.compute(read_documents, manifest, texts, max_bytes=session.max_bytes)
+        unpack = format_of(manifest.info.format).read
+        await session.vault.compute(unpack, manifest, texts, max_bytes=session.max_bytes)
         digest = "ok"
     except SnapshotCorrupt as error:
-        problem = problem or str(error)
+        problem = problem or message_of(error)
         if parts == "ok" and error.file in manifest.part_files:
             parts = "bad"
         elif parts == "ok" and manifest.info.byte_size <= session.max_bytes:
@@ -221,9 +208,9 @@ def _check_signature(manifest: Manifest) -> tuple[Fact, str | None]:
     try:
         OPEN.judge(manifest.raw)
     except UntrustedSnapshot as error:
-        return "bad", str(error)
+        return "bad", message_of(error)
     except ColonyMemoryError as error:
-        return "unchecked", str(error)
+        return "unchecked", message_of(error)
     return "ok", None
 
 
@@ -237,17 +224,9 @@ async def diff(
 
 async def _documents(session: Session, side: str | Mapping[str, str] | None, label: str) -> Mapping[str, str]:
     if side is None or isinstance(side, str):
-        documents: dict[str, str] = await restore(
-            session,
-            label=label,
-            snapshot_id=side,
-            verify=True,
-            names=None,
-            fallback=False,
-            at_least=None,
-            default=NO_DEFAULT,
-        )
-        return documents
+        looking = copy.copy(session)
+        looking.bases = {}  # a look is no restore: the memory is based on what it was before
+        return (await restore(looking, label=label, snapshot_id=side)).documents
     check_documents(dict(side))
     return side
 
@@ -256,15 +235,12 @@ async def inspect(session: Session) -> VaultMap:
     """See :meth:`colony_memory.ColonyMemory.inspect`."""
     quota = await session.vault.status()
     listing = await session.vault.list("")
-    files = {name: read_filename(name) for name in listing.files}
-    labels = [
-        await _map_label(session, label, listing) for label in sorted({file.label for file in files.values() if file})
-    ]
+    labels = read_labels(listing)
     total, free = _number(quota.get("quota_bytes")), quota.get("available_bytes")
     return VaultMap(
-        labels=tuple(labels),
-        files=len(files),
-        foreign_files=sum(file is None for file in files.values()),
+        labels=tuple([await _map_label(session, label, listing) for label in labels]),
+        files=len(listing.files),
+        foreign_files=len(listing.files) - sum(len(files.files) for files in labels.values()),
         complete=listing.complete,
         quota_bytes=total,
         used_bytes=_number(quota.get("used_bytes")),
@@ -274,11 +250,19 @@ async def inspect(session: Session) -> VaultMap:
 
 
 async def _map_label(session: Session, label: str, listing: Listing) -> LabelMap:
-    at = await find_pointer(session, label)
-    found: Survey = await survey(session, label, at.pointer, listing=listing)
-    whole = found.marked(settle(session, at, found)[0])
+    try:
+        state = await look(session, label, everything=True, listing=listing)
+    except VaultError as error:
+        if error.code not in UNREADABLE:
+            raise
+        return LabelMap(label, 0, None, None, 0, 0, None, dangling=True, broken={latest_filename(label): error.message})
+    decision, files = state.decision, state.listed
+    whole = decision.listed
     newest: SnapshotInfo | None = whole[0] if whole else None
-    head = at.written
+    named = decision.written or None
+    broken = dict(decision.broken)
+    if decision.doubt is not None and not broken:
+        broken[manifest_filename(label, named or "")] = message_of(decision.doubt)
     return LabelMap(
         label=label,
         snapshots=len(whole),
@@ -286,13 +270,13 @@ async def _map_label(session: Session, label: str, listing: Listing) -> LabelMap
         newest=newest,
         plain_bytes=sum(info.byte_size for info in whole),
         stored_bytes=sum(info.stored_bytes for info in whole),
-        head=head,
-        dangling=head is None or manifest_filename(label, head) not in listing.files,
-        broken=found.broken,
-        orphans=tuple(sorted(name for names in found.orphans.values() for name in names)),
+        latest=named,
+        dangling=decision.written is None or (named is not None and named not in files.manifests),
+        broken=broken,
+        orphans=tuple(sorted(name for names in files.orphans.values() for name in names)),
         next_operations=(newest.part_count if newest else 1) + 2,
         next_bytes=newest.stored_bytes if newest else 0,
-        untrusted=tuple(manifest_filename(label, each) for each in found.untrusted),
+        untrusted=tuple(manifest_filename(label, each) for each in decision.untrusted),
     )
 
 

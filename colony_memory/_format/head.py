@@ -1,42 +1,61 @@
 """Pure: heads, one line that says how far a label has come.
 
-A head is the generation of a label's signed pointer, a colon, and the first 16 hex digits of the SHA-256 of the
-manifest that the pointer names: ``42:0123456789abcdef``. It is short enough to be kept anywhere outside the vault.
+A head is the generation of a label's pointer, a colon, and the first 16 hex digits of the SHA-256 of the manifest that
+the pointer names, zeros where it names nothing: ``42:0123456789abcdef``. It is short enough to be kept anywhere outside
+the vault. A witness keeps the label's stream behind it, after another colon.
 """
 
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
-_HEAD = re.compile(r"([1-9][0-9]{0,15})(?::([0-9a-f]{16}))?")
+_HEAD = re.compile(r"([1-9][0-9]{0,15})(?::([0-9a-f]{16})(?::([0-9a-f]{16}))?)?")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 # What a JSON reader of any language holds exactly.
 _LARGEST = 2**53 - 1
 _SHOWN = 60
+_NOTHING = "sha256:" + "0" * 64
 
 
-def write_head(generation: int, manifest_sha256: str) -> str:
+class Head(NamedTuple):
+    """A head taken apart.
+
+    Attributes:
+        generation: Generation of the pointer.
+        digest: 16 hex digits of the digest of the manifest that it names; None where only the generation is known.
+        stream: Identity of the label's history; None where it is not known.
+    """
+
+    generation: int
+    digest: str | None = None
+    stream: str | None = None
+
+
+def write_head(generation: int, manifest_sha256: str | None) -> str:
     """The head of a pointer.
 
     Args:
         generation: Generation of the pointer, from 1.
-        manifest_sha256: ``sha256:`` and the hex digest of the manifest that it names.
+        manifest_sha256: ``sha256:`` and the hex digest of the manifest that it names; None where it names nothing.
 
     Raises:
         ValueError: The generation is no positive integer, or the digest is not of that form.
     """
     if not _is_generation(generation):
         raise ValueError(f"a generation is a positive integer, not {_show(generation)}")
+    if manifest_sha256 is None:
+        manifest_sha256 = _NOTHING
     if not isinstance(manifest_sha256, str) or not _DIGEST.fullmatch(manifest_sha256):
         raise ValueError(f"a manifest_sha256 is 'sha256:' and 64 hex digits, not {_show(manifest_sha256)}")
     return f"{generation}:{manifest_sha256.removeprefix('sha256:')[:16]}"
 
 
-def read_head(head: str | int) -> tuple[int, str | None]:
-    """The generation in a head, and the 16 hex digits of the manifest's digest, or None where the head has none.
+def read_head(head: str | int) -> Head:
+    """What a head says.
 
     Args:
-        head: ``"42:0123456789abcdef"``, or the generation alone, ``"42"`` or ``42``.
+        head: ``"42:0123456789abcdef"``, the generation alone, ``"42"`` or ``42``, or as a witness keeps it.
 
     Raises:
         ValueError: It is none of these.
@@ -44,9 +63,9 @@ def read_head(head: str | int) -> tuple[int, str | None]:
     if isinstance(head, str):
         found = _HEAD.fullmatch(head)
         if found is not None and int(found[1]) <= _LARGEST:
-            return int(found[1]), found[2]
+            return Head(int(found[1]), found[2], found[3])
     elif _is_generation(head):
-        return head, None
+        return Head(head)
     raise ValueError(f"{_show(head)} is not a head: a head is '42:0123456789abcdef' or a generation such as 42")
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+import reprlib
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 _COMPACT = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
 _SURROGATES = re.compile("[\ud800-\udfff]+")
@@ -19,8 +21,14 @@ _SURROGATES = re.compile("[\ud800-\udfff]+")
 _RARE = bytes(range(9)) + b"\x0b\x0c" + bytes(range(14, 32))
 # Ends where no escape is cut in two, of which a pair of surrogates is the longest, and no UTF-8 either.
 _SAFE = re.compile(rb"[^\\]{12}(?![\\\x80-\xbf])", re.DOTALL)
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = 70
 _BLANK = re.compile(r"[ \t\r\n]*")
 _scan = json.JSONDecoder().raw_decode
+#: Levels of objects and lists in a vault file.
+MAX_DEPTH = 64
+# What Python reads at most unless told otherwise; more takes time that grows with its square.
+_MAX_DIGITS = 4300
 # Characters or bytes that are worked on at once: memory of this size is used again, larger is asked of the system.
 _WINDOW = 2**15
 
@@ -61,6 +69,11 @@ def printable(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+def shown(value: object) -> str:
+    """A value as Python writes it, shortened, for a message about what came out of a vault."""
+    return _SHORT.repr(value)
+
+
 def encode_documents(documents: Mapping[str, str]) -> Iterator[bytes]:
     """The canonical JSON of ``{name: text}``, piece by piece, so that it never stands whole in memory."""
     lead = b"{"
@@ -98,11 +111,15 @@ def _escaped(text: str) -> bytes:
     return data.replace(b"\n", b"\\n").replace(b"\t", b"\\t").replace(b"\r", b"\\r")
 
 
-def decode_documents(plaintext: bytes | bytearray) -> dict[str, str]:
+def decode_documents(plaintext: bytes | bytearray, *, at_most: int | None = None) -> dict[str, str]:
     """Read a JSON object of texts. A bytearray is used up on the way, to free its memory.
 
+    Args:
+        plaintext: The JSON.
+        at_most: Documents that there may be. Small ones take many times the memory of the text that they come from.
+
     Raises:
-        ValueError: It is anything else: not UTF-8, not an object, a value that is no string, a name twice.
+        ValueError: It is anything else: not UTF-8, not an object, a value that is no string, a name twice, too many.
     """
     documents: dict[str, str] = {}
     reader = _Reader(plaintext if isinstance(plaintext, bytearray) else bytearray(plaintext))
@@ -112,6 +129,9 @@ def decode_documents(plaintext: bytes | bytearray) -> dict[str, str]:
             name = reader.string()
             if name in documents:
                 msg = f"document {name[:80]!r} is there twice"
+                raise ValueError(msg)
+            if len(documents) == at_most:
+                msg = f"there are more than the {at_most} documents that the manifest lists"
                 raise ValueError(msg)
             reader.take(":")
             documents[name] = reader.string()
@@ -187,18 +207,52 @@ class _Reader:
 def load_object(text: str) -> dict[str, Any]:
     """Read a JSON object that came out of a vault.
 
+    What it gives takes at most 40 times the memory of the text.
+
     Raises:
-        ValueError: It is not JSON, not an object, names a key twice, or is nested too deeply.
+        ValueError: It is not JSON, not an object, names a key twice, is nested too deeply, or has too long a number.
     """
     try:
-        value = json.loads(text, object_pairs_hook=_no_duplicates)
+        value = json.loads(text, object_pairs_hook=_no_duplicates, parse_int=_integer, parse_constant=_no_constant)
     except RecursionError:
         msg = "nested too deeply"
         raise ValueError(msg) from None
     if not isinstance(value, dict):
         msg = f"a JSON object was expected, not a {type(value).__name__}"
         raise ValueError(msg)  # noqa: TRY004 - what was read is wrong, not what was passed
+    # A bound of its own, since Python's depends on its version and on how deep the caller is.
+    if next(islice(_levels(value), MAX_DEPTH, None), None):
+        raise ValueError("nested too deeply")
     return value
+
+
+def holds_fraction(value: dict[str, Any]) -> bool:
+    """Whether a number in it is no integer: then its canonical form is one in Python alone."""
+    return any(isinstance(child, float) for level in _levels(value) for node in level for child in _children(node))
+
+
+def _levels(value: dict[str, Any]) -> Iterator[list[Any]]:
+    """The objects and lists of a JSON value, level by level from the outermost one."""
+    level: list[Any] = [value]
+    while level:
+        yield level
+        level = [child for node in level for child in _children(node) if isinstance(child, (dict, list))]
+
+
+def _children(node: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return node.values() if isinstance(node, dict) else node
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _MAX_DIGITS:
+        msg = f"a number has more than {_MAX_DIGITS} digits"
+        raise ValueError(msg)
+    return int(digits)
+
+
+def _no_constant(name: str) -> NoReturn:
+    msg = f"{name} is no JSON"
+    raise ValueError(msg)
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

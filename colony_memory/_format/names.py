@@ -6,25 +6,42 @@ import re
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
+from colony_memory._format.json import shown
+from colony_memory.exceptions import Hint, bad_argument
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 #: Longest file name that a vault takes.
 MAX_NAME = 255
 
-_LABEL = re.compile(r"[^a-z0-9_-]+")
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+#: Longest label: with the longest id, the names of all files are of at most MAX_NAME characters.
+MAX_LABEL = 171
+
+_FOLDED = re.compile(r"[^a-z0-9_-]+")
+_LABEL = rf"(?!-)[a-z0-9_-]{{1,{MAX_LABEL}}}(?<!-)"
+_ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
+_IS_LABEL = re.compile(_LABEL)
+_IS_ID = re.compile(_ID)
 _TIMED_ID = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})T([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{6})Z-[0-9a-f]{6}")
-_FILE = re.compile(r"cmem\.([a-z0-9_-]+)\.(?:([A-Za-z0-9_-]+)\.(?:(manifest)|p(0|[1-9][0-9]{0,5}))|latest)\.json")
+_FILE = re.compile(rf"cmem\.({_LABEL})\.(?:({_ID})\.(?:(manifest|pin)|p(0|[1-9][0-9]{{0,5}}))|latest)\.json")
 _TICK = timedelta(microseconds=1)
 
 
 class VaultFile(NamedTuple):
-    """What the name of a vault file of ours says: a manifest, a part (``seq``) or a pointer (no id)."""
+    """What the name of a vault file of ours says.
+
+    Attributes:
+        label: Label that it is of.
+        snapshot_id: Snapshot that it is of, None for a pointer.
+        kind: ``latest`` for a pointer, ``manifest``, ``part``, or ``pin``.
+        seq: Number of a part, None for everything else.
+    """
 
     label: str
     snapshot_id: str | None
-    seq: int | None
+    kind: str
+    seq: int | None = None
 
 
 def sanitize_label(label: str) -> str:
@@ -32,7 +49,7 @@ def sanitize_label(label: str) -> str:
 
     Different labels can fold to the same text: the verbs use :func:`require_label`.
     """
-    cleaned = _LABEL.sub("-", (label or "default").strip().lower()).strip("-")
+    cleaned = _FOLDED.sub("-", (label or "default").strip().lower()).strip("-")
     return cleaned or "default"
 
 
@@ -55,8 +72,8 @@ def require_label(label: object) -> str:
         else:
             msg += "give the label a name in those characters"
         raise ValueError(msg)
-    if len(manifest_filename(usable, "0" * 64)) > MAX_NAME:
-        msg = f"label {label[:20]!r}… is too long: file names hold {MAX_NAME} characters"
+    if not _IS_LABEL.fullmatch(usable):
+        msg = f"label {label[:20]!r}… is too long: file names hold {MAX_LABEL} characters of one"
         raise ValueError(msg)
     return usable
 
@@ -67,9 +84,8 @@ def require_id(snapshot_id: object) -> str:
     Raises:
         ValueError: It is not a plain id: letters, digits, ``_`` and ``-``, at most 64.
     """
-    if not isinstance(snapshot_id, str) or not _ID.fullmatch(snapshot_id):
-        msg = f"{snapshot_id!r} is not a snapshot id: list_snapshots() gives them"
-        raise ValueError(msg)
+    if not isinstance(snapshot_id, str) or not _IS_ID.fullmatch(snapshot_id):
+        raise bad_argument(f"{shown(snapshot_id)} is not a snapshot id", hint=Hint("list_snapshots"))
     return snapshot_id
 
 
@@ -116,6 +132,11 @@ def part_filename(label: str, snapshot_id: str, seq: int) -> str:
     return f"cmem.{sanitize_label(label)}.{snapshot_id}.p{seq}.json"
 
 
+def pin_filename(label: str, snapshot_id: str) -> str:
+    """Name of the file that says that a snapshot is to be kept."""
+    return f"cmem.{sanitize_label(label)}.{snapshot_id}.pin.json"
+
+
 def latest_filename(label: str) -> str:
     """Name of a label's pointer."""
     return f"cmem.{sanitize_label(label)}.latest.json"
@@ -127,9 +148,11 @@ def is_cortex_file(filename: str) -> bool:
 
 
 def read_filename(filename: str) -> VaultFile | None:
-    """What a vault file's name says, or None if it is not of this format."""
+    """What a vault file's name says, or None if it is not of this format: no verb could ask for its label or id."""
     match = _FILE.fullmatch(filename)
     if match is None:
         return None
-    label, snapshot_id, _, seq = match.groups()
-    return VaultFile(label, snapshot_id, None if seq is None else int(seq))
+    label, snapshot_id, kind, seq = match.groups()
+    if seq is not None:
+        return VaultFile(label, snapshot_id, "part", int(seq))
+    return VaultFile(label, snapshot_id, kind or "latest")

@@ -1,78 +1,102 @@
-"""What a file that must not be lost needs of the operating system: replaced whole, and synced.
+"""What is written through a descriptor: on the disk, and of the right owner.
 
-Errors are those of the operating system; whoever calls names the place and says what they mean.
+Errors are those of the operating system.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import sys
+import warnings
 from typing import TYPE_CHECKING
 
+from colony_memory.exceptions import ColonyMemoryWarning
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-_NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+def sync_bytes(descriptor: int) -> None:
+    """Bring what was written to a file onto the disk."""
+    if sys.platform == "darwin":  # there fsync() leaves it in the disk's own cache
+        import fcntl
+
+        with contextlib.suppress(OSError):  # not every file system can
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+            return
+    os.fsync(descriptor)
 
 
-def make_directory(place: Path) -> None:
-    """Make a directory for its owner alone, and those above it that are missing; they last when this returns."""
-    if place.is_dir():
-        return
-    above = place.parents
-    known = next((depth for depth, directory in enumerate(above) if directory.is_dir()), 0)
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Each new directory is an entry of the one above, and lasts only when that one is synced.
-    for directory in above[: known + 1]:
-        sync_directory(directory)
-
-
-def write_new(target: Path, data: bytes) -> None:
-    """Create a file, for its owner alone from the first byte on, and sync it; removed again if that fails.
-
-    Raises:
-        FileExistsError: Something of that name is there.
-    """
-    descriptor = os.open(target, _NEW_FLAGS, 0o600)
+def sync_names(descriptor: int) -> None:
+    """Make the names in a directory last, where its file system can."""
     try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(descriptor)
-    except BaseException:
-        with contextlib.suppress(OSError):  # the first error is the one to tell
-            target.unlink()
-        raise
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:  # it keeps directories its own way
+            raise
 
 
-def replace_file(target: Path, data: bytes, *, temp: Path) -> None:
-    """Put bytes in the place of a file, whole or not at all; on disk when this returns.
+def give(descriptor: int, owner: os.stat_result, place: Path) -> None:
+    """Where this is root, give what is open to an owner, or warn that it could not be given.
 
     Args:
-        target: The file, there or not.
-        data: What it is to hold.
-        temp: A name in the same directory that is free.
+        descriptor: What was made.
+        owner: The facts of the directory whose owner it is to belong to.
+        place: That directory, for the warning.
     """
-    write_new(temp, data)
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+        return
+    made = os.fstat(descriptor)
+    if (made.st_uid, made.st_gid) == (owner.st_uid, owner.st_gid):
+        return
     try:
-        temp.replace(target)
-    except BaseException:
-        with contextlib.suppress(OSError):  # the first error is the one to tell
-            temp.unlink()
-        raise
-    sync_directory(target.parent)
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)
+    except OSError as error:
+        warnings.warn(
+            f"what root writes in {place} cannot be given to user {owner.st_uid}, to whom it belongs and who may be "
+            f"unable to read it now: {error.strerror}",
+            ColonyMemoryWarning,
+            stacklevel=2,
+        )
 
 
-def sync_directory(place: Path) -> None:
-    """Make the names in a directory last, where the platform and its file system can."""
-    if sys.platform != "win32":  # pragma: no branch - there a directory cannot be opened
-        descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        except OSError as exc:
-            if exc.errno not in {errno.EINVAL, errno.ENOTSUP}:  # the file system keeps directories its own way
-                raise
-        finally:
-            os.close(descriptor)
+def syncs_file_systems() -> bool:
+    """Whether :func:`sync_file_system` is there."""
+    return _syncfs() is not None
+
+
+def sync_file_system(descriptor: int) -> None:
+    """Make all that was written to the file system of an open file or directory last, in one call.
+
+    Raises:
+        OSError: It could not be written, by whoever did it.
+        NotImplementedError: The system has no such call.
+    """
+    call = _syncfs()
+    if call is None:
+        raise NotImplementedError
+    call(descriptor)
+
+
+@functools.cache
+def _syncfs() -> Callable[[int], None] | None:
+    """The call of Linux, which Python does not have."""
+    if sys.platform != "linux":
+        return None
+    import ctypes
+
+    try:
+        function = ctypes.CDLL(None, use_errno=True).syncfs
+    except (OSError, AttributeError):
+        return None
+
+    def call(descriptor: int) -> None:
+        if function(descriptor) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+
+    return call

@@ -19,6 +19,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from colony_memory._os.directory import Directory
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -28,39 +30,61 @@ if sys.platform == "win32":  # pragma: no cover - chosen by the platform
 else:
     import fcntl
 
-_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
 _PAUSE = 0.002
 """Seconds between two tries."""
 
 
+def locked(path: Path, *, patience: float = 30.0) -> contextlib.AbstractContextManager[None]:
+    """Hold the lock of the file at ``path``; see :func:`locked_in`."""
+    return locked_in(Directory(path.parent), path.name, patience=patience)
+
+
 @contextlib.contextmanager
-def locked(path: Path, *, patience: float = 30.0) -> Iterator[None]:
-    """Hold the lock of the file at ``path``, made for its owner alone where it is not there.
+def locked_in(directory: Directory, name: str, *, patience: float = 30.0) -> Iterator[None]:
+    """Hold the lock of a file in a directory, made for its owner alone where it is not there.
 
     Not reentrant: a thread that holds it and asks again waits in vain.
 
     Args:
-        path: The lock file. Its directory must exist.
+        directory: Where the file is.
+        name: The lock file.
         patience: Seconds to wait. What is held for milliseconds is held for longer only where its holder was stopped.
 
     Raises:
         TimeoutError: Held by somebody else for all that time.
+        UnfitFile: What is there is no plain file.
         OSError: The file cannot be opened or locked.
     """
-    lock = os.open(path, _FLAGS, 0o600)
-    try:
-        deadline = time.monotonic() + patience
-        while not _try(lock):
-            if time.monotonic() > deadline:
-                raise TimeoutError(errno.ETIMEDOUT, f"locked by another process for {patience:.0f} s", str(path))
-            time.sleep(_PAUSE)
+    deadline = time.monotonic() + patience
+    while True:
+        lock = directory.open_or_make(name)
         try:
-            yield
+            while not _try(lock):
+                if time.monotonic() > deadline:
+                    raise _timeout(directory, name, patience)
+                time.sleep(_PAUSE)
+            try:
+                # Whoever comes now locks what has the name now, which may be another file than when this was opened.
+                if _is_still(directory, name, lock):
+                    yield
+                    return
+                if time.monotonic() > deadline:
+                    raise _timeout(directory, name, patience)
+            finally:
+                # Closing alone would leave the lock with a child that was forked meanwhile.
+                _release(lock)
         finally:
-            # Closing alone would leave the lock with a child that was forked meanwhile.
-            _release(lock)
-    finally:
-        os.close(lock)
+            os.close(lock)
+
+
+def _timeout(directory: Directory, name: str, patience: float) -> TimeoutError:
+    place = str(directory.path / name)
+    return TimeoutError(errno.ETIMEDOUT, f"locked by another process for {patience:.0f} s", place)
+
+
+def _is_still(directory: Directory, name: str, lock: int) -> bool:
+    found = directory.facts(name)
+    return found is not None and os.path.samestat(found, os.fstat(lock))
 
 
 if sys.platform == "win32":  # pragma: no cover - chosen by the platform

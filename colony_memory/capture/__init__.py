@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from colony_memory.capture._recover import recover
+from colony_memory.capture._view import differ_in_times_only
 from colony_memory.capture.before import Present, save_present
 from colony_memory.capture.folder import Capture, LeftOut, Note, Written, read_folder, read_paths, write_folder
 from colony_memory.capture.secrets import SecretFinding, find_secrets, mask_secrets, masked_names
@@ -14,6 +15,7 @@ __all__ = [
     "Present",
     "SecretFinding",
     "Written",
+    "differ_in_times_only",
     "find_secrets",
     "mask_secrets",
     "masked_names",

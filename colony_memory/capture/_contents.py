@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-import os
-import stat
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from colony_memory.capture.sqlite import HEADER, DatabaseDamaged, DatabaseLocked, copy_database, is_database
-
-_TRIES = 3
-# A file that becomes a pipe must not hang the reading, nor one that becomes a link lead it elsewhere.
-_OPEN_FLAGS = (
-    os.O_RDONLY
-    | getattr(os, "O_BINARY", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_NONBLOCK", 0)
+from colony_memory.capture._steady import Unsteady, read_start, read_steadily
+from colony_memory.capture.sqlite import (
+    HEADER,
+    DatabaseDamaged,
+    DatabaseLocked,
+    NotMerged,
+    companions_in,
+    is_database,
+    read_database,
 )
-_DESCRIPTORS = Path("/dev/fd")
-_SMALLEST_PAGE = 512  # of SQLite; a database has a whole number of pages
+
+if TYPE_CHECKING:
+    import os
+
+    from colony_memory.capture._open import Place
+    from colony_memory.capture._patience import Deadline
+    from colony_memory.capture._steady import Proof
 
 
 class NotSaved(Exception):
     """A file that cannot be read whole; the text is the reason.
 
     Attributes:
-        is_database: Whether it is an SQLite database, so that the files beside it are a part of it.
+        parts: Files beside it that are a part of it.
     """
 
-    def __init__(self, reason: str, *, is_database: bool = False) -> None:
+    def __init__(self, reason: str, *, parts: tuple[str, ...] = ()) -> None:
         super().__init__(reason)
-        self.is_database = is_database
+        self.parts = parts
 
 
 @dataclass(frozen=True)
@@ -40,105 +42,87 @@ class Contents:
 
     Attributes:
         data: Its bytes; of an SQLite database those that all its committed transactions give.
-        executable: Whether its owner may execute it.
+        status: What the system says of it.
         is_database: Whether it was read as an SQLite database.
+        parts: Files beside it that are in ``data`` too.
         note: What is odd about it, or empty.
+        proof: What a large file has to hold still some time later; else None.
     """
 
-    data: bytes
-    executable: bool
+    data: bytes | bytearray
+    status: os.stat_result
     is_database: bool = False
+    parts: tuple[str, ...] = ()
     note: str = ""
+    proof: Proof | None = None
 
 
-def read_contents(path: Path) -> Contents:
-    """Read a file that holds still meanwhile; if it does not, read it again.
+def read_contents(place: Place, name: str, *, limit: int, deadline: Deadline) -> Contents:
+    """Read a file that holds still meanwhile, or only grows; if it does neither, read it again.
+
+    Args:
+        place: The directory that it is in.
+        name: The file, as the system has it.
+        limit: Most bytes that it may have.
+        deadline: When that has to be done.
 
     Raises:
-        NotSaved: It never held still, or is locked, or is no file any more.
+        NotSaved: It never held still, is locked or too large, or is no file any more.
+        TooLarge: It has more bytes than ``limit``.
+        TookTooLong: It was not read in time.
         OSError: It cannot be read.
     """
-    status = path.lstat()
-    descriptor = _own_descriptor(status)
-    if descriptor is None:
-        head, executable = _read_steadily(path, stop_at=HEADER)
-        if not is_database(head):
-            return Contents(head, executable)
-    else:
-        executable = bool(status.st_mode & stat.S_IXUSR)
+    with place.file(name) as (descriptor, status):
+        if not is_database(read_start(descriptor, len(HEADER))):
+            return _read_plain(descriptor, status, limit=limit, deadline=deadline)
+    parts = companions_in(place, name)  # what they are shows when they are read
     try:
-        data = copy_database(path, descriptor=descriptor)
-        if path.lstat().st_ino != status.st_ino:
-            raise NotSaved("replaced by another file while it was read", is_database=True)
-        return Contents(data, executable, is_database=True)
-    except DatabaseLocked as locked:
-        raise NotSaved(str(locked), is_database=True) from locked
+        copy = read_database(place, name, limit=limit, deadline=deadline)
+    except (DatabaseLocked, NotMerged) as error:
+        raise NotSaved(str(error), parts=parts) from error
+    except OSError as error:
+        raise NotSaved(reason_of(error), parts=parts) from error
     except DatabaseDamaged as damaged:
-        data, executable = _read_steadily(path)
-        return Contents(data, executable, note=f"looks like an SQLite database and is saved as it is: {damaged}")
+        # Then the files beside it are files like others.
+        with place.file(name) as (descriptor, status):
+            plain = _read_plain(descriptor, status, limit=limit, deadline=deadline)
+        note = f"looks like an SQLite database and is saved as it is: {damaged}"
+        return replace(plain, note=f"{note}; {plain.note}" if plain.note else note)
+    return Contents(copy.data, status, is_database=True, parts=copy.parts)
 
 
-def holds_database(path: Path) -> bool:
-    """Whether a path is that of an SQLite database."""
+def holds_database(place: Place, name: str) -> bool:
+    """Whether there is an SQLite database of that name."""
     try:
-        status = path.lstat()
-        if not stat.S_ISREG(status.st_mode):
-            return False
-        return _own_descriptor(status) is not None or is_database(_read_steadily(path, stop_at=HEADER)[0])
-    except (NotSaved, OSError):
+        with place.file(name) as (descriptor, _):
+            return is_database(read_start(descriptor, len(HEADER)))
+    except OSError:
         return False
 
 
-def _read_steadily(path: Path, *, stop_at: bytes | None = None) -> tuple[bytes, bool]:
-    """Return the bytes of a file, and whether its owner may execute it; no more than the start where it is this."""
-    for _ in range(_TRIES):
-        # Without a buffer, the bytes of a file are in memory once.
-        with open(path, "rb", buffering=0, opener=_open_file) as file:
-            before = os.fstat(file.fileno())
-            if not stat.S_ISREG(before.st_mode):
-                raise NotSaved("no longer a file when it was read")
-            executable = bool(before.st_mode & stat.S_IXUSR)
-            if stop_at and file.read(len(stop_at)) == stop_at:
-                return stop_at, executable
-            file.seek(0)
-            data = file.read()
-        after = path.lstat()
-        if _version(before) == _version(after) and len(data) == before.st_size:
-            return data, executable
-    raise NotSaved(f"changed while it was read, {_TRIES} times in a row")
-
-
-def _open_file(path: str, _flags: int) -> int:
-    return os.open(path, _OPEN_FLAGS)
-
-
-def _version(status: os.stat_result) -> tuple[int, int, int]:
-    return status.st_ino, status.st_size, status.st_mtime_ns
-
-
-def _own_descriptor(status: os.stat_result) -> int | None:
-    """Find out whether this very process has the file open as an SQLite database, and return the descriptor.
-
-    POSIX drops every lock that a process has on a file as soon as the process closes any descriptor of it
-    (https://www.sqlite.org/howtocorrupt.html, section 2.2). So a database that the agent itself has open must not be
-    opened and closed here but through SQLite, which knows about that.
-    """
-    if not status.st_size or status.st_size % _SMALLEST_PAGE or not hasattr(os, "pread"):
-        return None
+def _read_plain(descriptor: int, status: os.stat_result, *, limit: int, deadline: Deadline) -> Contents:
     try:
-        names = os.listdir(_DESCRIPTORS)  # noqa: PTH208 - the names alone
-    except OSError:
-        return None
-    for name in names:
-        descriptor = int(name)
-        try:
-            found = os.fstat(descriptor)
-            same = (found.st_dev, found.st_ino) == (status.st_dev, status.st_ino)
-            if same and is_database(os.pread(descriptor, len(HEADER), 0)):
-                return descriptor
-        except OSError:
-            continue  # closed meanwhile, or open for writing only
-    return None
+        read = read_steadily(descriptor, limit=limit, deadline=deadline)
+    except Unsteady as unsteady:
+        raise NotSaved(str(unsteady)) from unsteady
+    return grown(read.data, status) if read.grew else Contents(read.data, status, proof=read.proof)
+
+
+def grown(data: bytes | bytearray, status: os.stat_result) -> Contents:
+    """What is saved of a file that had these bytes, and more behind them a moment later."""
+    lines = data[: data.rfind(b"\n") + 1]
+    if lines and _is_text(lines):
+        return Contents(lines, status, note=f"grew while it was read: saved up to its last whole line, {len(lines)} B")
+    # There are no lines to cut at, and this is what it was at one moment.
+    return Contents(data, status, note="grew while it was read: saved as it was when that began")
+
+
+def _is_text(data: bytes | bytearray) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def reason_of(error: Exception) -> str:

@@ -13,7 +13,8 @@ import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colony_memory.exceptions import ColonyMemoryError
+from colony_memory.capture._dotgit import is_dotgit
+from colony_memory.exceptions import ColonyMemoryError, Hint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -24,6 +25,7 @@ _WINDOWS = os.name == "nt"
 _COUNTS_CHARACTERS = sys.platform in ("darwin", "win32")  # other systems count the bytes of a component
 _LONGEST_COMPONENT = 255
 _STAGED_LONGER = 80  # by which a path is longer while its file waits, and as a copy
+_DEEPEST = 100  # directories that are open at once while the innermost is written to
 _SHOWN = 10
 _DRIVE = re.compile(r"[A-Za-z]:")
 _WINDOWS_FORBIDDEN = re.compile(r'[<>:"|?*\x00-\x1f]|[ .]$')
@@ -47,11 +49,15 @@ def name_problem(name: str) -> str | None:
     for component in name.split("/"):
         if component in ("", ".", ".."):
             return f"has the path component {component!r} in its name"
+        if is_dotgit(component):
+            return f"has the path component {component!r} in its name, in which git looks for programs to run"
     return None
 
 
 def _local_problem(name: str, *, room: int) -> str | None:
     """Say why this system cannot hold ``name``, or return None. ``room`` is how many bytes it may have."""
+    if name.count("/") > _DEEPEST:
+        return f"has more than {_DEEPEST} directories above it"
     for component in name.split("/"):
         if component.casefold().startswith(STAGING_PREFIX):
             return f"has the path component {component!r}, which is for a restore's own use"
@@ -123,7 +129,20 @@ def _joins_names(directory: Path) -> tuple[bool, bool]:
         return os.path.lexists(other_case), os.path.lexists(other_form)
 
 
-def check_names(files: Iterable[str], directories: Iterable[str], *, near: Path, target: Path) -> None:
+def _seems_to_join_names(directory: Path) -> tuple[bool, bool]:
+    """The same by what is there already, without a change."""
+    for path in [*directory.iterdir(), directory]:
+        other = path.name.swapcase()
+        if other != path.name:
+            there = path.lstat()
+            case = os.path.lexists(path.with_name(other)) and os.path.samestat(path.with_name(other).lstat(), there)
+            return case, case or sys.platform == "darwin"
+    return _COUNTS_CHARACTERS, sys.platform == "darwin"
+
+
+def check_names(
+    files: Iterable[str], directories: Iterable[str], *, near: Path, target: Path, dry_run: bool = False
+) -> None:
     """Refuse names that must not, or cannot, be written, all at once.
 
     Args:
@@ -132,6 +151,7 @@ def check_names(files: Iterable[str], directories: Iterable[str], *, near: Path,
         near: An existing directory on the file system that is written to. It is tried out, and only if two
             names differ by no more than case or composition.
         target: The folder that is written to.
+        dry_run: Try nothing out, and go by the names that are there.
 
     Raises:
         ColonyMemoryError: It names up to ten documents; nothing was written.
@@ -151,29 +171,29 @@ def check_names(files: Iterable[str], directories: Iterable[str], *, near: Path,
     if not problems:
         problems += [
             f"{one!r} and {other!r} are one file on this file system"
-            for one, other in _joined(files, directories, near=near)
+            for one, other in _joined(files, directories, near=near, dry_run=dry_run)
         ]
     if problems:
-        raise ColonyMemoryError(_refusal(problems))
+        raise ColonyMemoryError(_refusal(problems), hint=Hint("restore", "names"))
 
 
 def _refusal(problems: list[str]) -> str:
-    choose = "choose the others to restore them without it (--only on the command line)"
+    choose = "choose the others to restore them without"
     if len(problems) == 1:
-        return f"document {problems[0]}; nothing was written; {choose}"
+        return f"document {problems[0]}; nothing was written; {choose} it"
     more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
     return (
         f"{len(problems)} documents cannot be written here: {'; '.join(problems[:_SHOWN])}{more}; "
-        f"nothing was written; {choose.replace('it ', 'these ')}"
+        f"nothing was written; {choose} these"
     )
 
 
-def _joined(files: list[str], directories: list[str], *, near: Path) -> list[tuple[str, str]]:
+def _joined(files: list[str], directories: list[str], *, near: Path, dry_run: bool) -> list[tuple[str, str]]:
     """Pairs of names that the file system at ``near`` takes for one."""
     if not find_clash(files, directories, key=_folded):
         return []
     try:
-        case, form = _joins_names(near)
+        case, form = _seems_to_join_names(near) if dry_run else _joins_names(near)
     except OSError as error:
         raise ColonyMemoryError(f"{str(near)!r} cannot be written to ({error.strerror})") from error
     return list(find_clashes(files, directories, key=_folded if case else _composed)) if case or form else []

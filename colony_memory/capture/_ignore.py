@@ -1,21 +1,21 @@
 """Which files ``.cmemignore`` files exclude, by the rules of gitignore (https://git-scm.com/docs/gitignore).
 
 A rule holds for the directory of its file and all below; of several that match, the last one of the innermost file
-decides; what is in an excluded directory cannot be brought back. Needs the extra ``cli`` (pathspec) where there is one.
+decides; what is in an excluded directory cannot be brought back. What git would pass over as a rule that matches
+nothing is refused: it was to keep something out.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from colony_memory.capture._wildmatch import Wildcard, read_pattern
 from colony_memory.exceptions import ColonyMemoryError
 
-if TYPE_CHECKING:
-    from pathspec.pattern import Pattern
-
 IGNORE_NAME = ".cmemignore"
+LARGEST = 1 << 16  # bytes of a file of rules: each name is held against each rule
+
+_LONGEST = 4096  # bytes of a rule: no path is longer
 
 
 @dataclass(frozen=True)
@@ -23,32 +23,31 @@ class _Rule:
     """A line of a file.
 
     Attributes:
-        pattern: It, without the slash at its end.
+        pattern: It, without the slashes at its ends.
+        excludes: Whether it excludes; else it brings back.
         anchored: Whether it is for a path from the file's directory on; else it is for a name at any depth.
-        for_directories: Whether it had that slash.
+        for_directories: Whether it is for them alone.
     """
 
-    pattern: Pattern
+    pattern: Wildcard
+    excludes: bool
     anchored: bool
     for_directories: bool
 
-    def matches(self, path: str, *, is_directory: bool) -> bool:
+    def matches(self, path: bytes, *, is_directory: bool) -> bool:
         """Whether it names this very path."""
         if self.for_directories and not is_directory:
             return False
-        found = self.pattern.match_file(path if self.anchored else path[path.rfind("/") + 1 :])
-        # pathspec also matches what is below a directory, and marks it by a group. For git only the directory itself
-        # is matched, which makes a difference where the rules of several files meet.
-        return found is not None and not any(found.match.groupdict().values())
+        return self.pattern.matches(path if self.anchored else path[path.rfind(b"/") + 1 :])
 
 
 @dataclass
 class IgnoreRules:
     """The rules found so far in a folder, by the directory that they are for."""
 
-    _rules: dict[str, list[_Rule]] = field(default_factory=dict)
+    _rules: dict[bytes, list[_Rule]] = field(default_factory=dict)
 
-    def add(self, directory: str, data: bytes, *, where: str) -> None:
+    def add(self, directory: str, data: bytes | bytearray, *, where: str) -> None:
         """Take in the file of a directory.
 
         Args:
@@ -57,50 +56,66 @@ class IgnoreRules:
             where: What to call the file.
 
         Raises:
-            ColonyMemoryError: A rule cannot be read, or the extra ``cli`` is not installed.
+            ColonyMemoryError: A rule cannot be read.
         """
-        text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff")  # as names are decoded
         rules = []
-        for number, line in enumerate(text.split("\n"), 1):
-            rule = _parse(line.removesuffix("\r"), where=f"{where}:{number}")
+        for number, line in enumerate(bytes(data).removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+            try:
+                rule = _parse(line.removesuffix(b"\r"))
+            except ValueError as error:
+                shown = line.decode("utf-8", "backslashreplace").rstrip("\r")
+                raise ColonyMemoryError(f"{where}:{number}: {shown!r} is not a rule of gitignore: {error}") from error
             if rule is not None:
                 rules.append(rule)
         if rules:
-            self._rules[directory] = rules[::-1]
+            self._rules[_bytes(directory)] = rules[::-1]
 
     def exclude(self, name: str, *, is_directory: bool) -> bool:
         """Whether the rules exclude what has this name in the folder; directories above it are not looked at."""
         if not self._rules:
             return False
-        directory = name
+        path = directory = _bytes(name)
         while directory:
-            directory = directory.rpartition("/")[0]
-            below = name[len(directory) + 1 :] if directory else name
+            directory = directory.rpartition(b"/")[0]
+            below = path[len(directory) + 1 :] if directory else path
             for rule in self._rules.get(directory, ()):
                 if rule.matches(below, is_directory=is_directory):
-                    return bool(rule.pattern.include)
+                    return rule.excludes
         return False
 
 
-def _parse(line: str, *, where: str) -> _Rule | None:
-    if not line.strip() or line.startswith("#"):
-        return None
+def _bytes(name: str) -> bytes:
     try:
-        from pathspec import GitIgnoreSpec
-    except ImportError as error:
-        raise ColonyMemoryError(
-            f"{where}: the rules of a {IGNORE_NAME} need the extra 'cli': pip install 'colony-memory[cli]'"
-        ) from error
-    # A space at the end counts only behind a backslash.
-    line = line if line.endswith("\\ ") else line.rstrip(" ")
-    body = line.rstrip("/")
-    try:
-        patterns = list(GitIgnoreSpec.from_lines([body]).patterns)
-    except (ValueError, re.error) as error:
-        raise ColonyMemoryError(f"{where}: {line!r} is not a rule of gitignore") from error
-    if not patterns or patterns[0].include is None:  # a slash alone
+        return name.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # a lone surrogate in a name of Windows
+        return name.encode("utf-8", "surrogatepass")
+
+
+def _parse(line: bytes) -> _Rule | None:
+    """Read a line.
+
+    Raises:
+        ValueError: It is no rule; the text says why.
+    """
+    if line.startswith(b"#"):
         return None
-    path = body.removeprefix("!")
-    while path.startswith("**/"):  # the same as without
-        path = path[3:]
-    return _Rule(patterns[0], "/" in path, body != line)
+    if b"\0" in line:
+        raise ValueError("a byte of zero")
+    line = _without_blanks(line)
+    body = line.removeprefix(b"!")
+    pattern = body.removesuffix(b"/")
+    if len(pattern) > _LONGEST:
+        raise ValueError("longer than any path")
+    if not line or not pattern:
+        if line.startswith(b"!"):
+            raise ValueError("there is nothing to bring back")
+        return None
+    anchored = b"/" in pattern
+    return _Rule(read_pattern(pattern.removeprefix(b"/")), body == line, anchored, pattern != body)
+
+
+def _without_blanks(line: bytes) -> bytes:
+    """Blanks at the end count only behind a backslash."""
+    kept = line.rstrip(b" ")
+    backslashes = len(kept) - len(kept.rstrip(b"\\"))
+    return kept + b" " if backslashes % 2 and len(kept) < len(line) else kept

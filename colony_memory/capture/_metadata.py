@@ -1,9 +1,10 @@
-"""The one document that says what text cannot: other bytes, empty directories, executable and masked files.
+"""The one document that says what text cannot: other bytes, empty directories, links, permissions, times.
 
 It is canonical JSON in the form::
 
     {"empty_dirs": ["logs"], "executable": ["bin/run.sh"], "files": {"face.png": "<base64>"},
-     "format": "colony-memory/folder/1", "masked": ["keys.md"]}
+     "format": "colony-memory/folder/1", "left_out": {"socket": "socket"}, "links": {"today.md": "notes/monday.md"},
+     "masked": ["keys.md"], "modes": {"bin/run.sh": "755", "notes/": "750"}, "times": {"a.md": 1795766400000000000}}
 
 A reader that does not know it still gets every text file.
 """
@@ -11,14 +12,18 @@ A reader that does not know it still gets every text file.
 from __future__ import annotations
 
 import base64
+import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory._format.json import canonical, load_object
 from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+_MODE = re.compile("[0-7]{3}")
+_EARLIEST, _LATEST = -(2**31) * 10**9, 2**63 - 1
 
 METADATA_NAME = ".colony-memory/folder.json"
 FOLDER_FORMAT = "colony-memory/folder/1"
@@ -33,15 +38,23 @@ class Metadata:
         empty_dirs: Directories that nothing is in.
         executable: Files that their owner may execute.
         masked: Files in which secrets were masked before they were saved, sorted.
+        links: Symbolic links, with what they say.
+        modes: Permission bits, of directories under their names with a slash at the end.
+        times: Times of change in nanoseconds since 1970, under names as in ``modes``.
+        left_out: What is in the folder and not in the snapshot although it should be, with the reason.
     """
 
     files: dict[str, bytes] = field(default_factory=dict)
     empty_dirs: tuple[str, ...] = ()
     executable: frozenset[str] = frozenset()
     masked: tuple[str, ...] = ()
+    links: dict[str, str] = field(default_factory=dict)
+    modes: dict[str, int] = field(default_factory=dict)
+    times: dict[str, int] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.files or self.empty_dirs or self.executable or self.masked)
+        return bool(self.files or self.empty_dirs or self.executable or any(_optional(self).values()))
 
 
 def dump_metadata(metadata: Metadata) -> str:
@@ -69,8 +82,22 @@ def metadata_pieces(encoded: Mapping[str, str], others: Metadata) -> Iterator[st
         yield encoded[name]
         lead = '",'
     yield f'{lead[:1]}}},"format":{_json(FOLDER_FORMAT)}'
-    # Older snapshots stay as they are: no field for what is not there.
-    yield f',"masked":{_json(sorted(others.masked))}}}' if others.masked else "}"
+    # No field for what is not there, so that snapshots from before there were these fields stay as they are.
+    for key, value in _optional(others).items():
+        if value:
+            yield f',"{key}":{_json(value)}'
+    yield "}"
+
+
+def _optional(metadata: Metadata) -> dict[str, object]:
+    """The fields that may be missing, in the order in which they are written."""
+    return {
+        "left_out": metadata.left_out,
+        "links": metadata.links,
+        "masked": sorted(metadata.masked),
+        "modes": {name: f"{mode:03o}" for name, mode in metadata.modes.items()},
+        "times": metadata.times,
+    }
 
 
 def _json(value: object) -> str:
@@ -101,10 +128,17 @@ def load_metadata(text: str) -> Metadata:
         empty_dirs=tuple(dict.fromkeys(_names(parsed, "empty_dirs"))),
         executable=frozenset(_names(parsed, "executable")),
         masked=tuple(sorted(set(_names(parsed, "masked")))),
+        links=_mapping(parsed, "links", str),
+        modes={name: _mode(name, mode) for name, mode in _mapping(parsed, "modes", str).items()},
+        times={name: _time(name, time) for name, time in _mapping(parsed, "times", int).items()},
+        left_out=_mapping(parsed, "left_out", str),
     )
     for name in metadata.empty_dirs:
         if name in metadata.files:
             raise _corrupt(f"has {name!r} both as a file and as a directory")
+    for name in metadata.links:
+        if name in metadata.files or name in metadata.empty_dirs:
+            raise _corrupt(f"has {name!r} both as a link and as something else")
     return metadata
 
 
@@ -118,7 +152,7 @@ def split_documents(documents: Mapping[str, str]) -> tuple[dict[str, str | bytes
     if METADATA_NAME not in documents:
         return dict(texts), Metadata()
     metadata = load_metadata(documents[METADATA_NAME])
-    for name in [*metadata.files, *metadata.empty_dirs]:
+    for name in [*metadata.files, *metadata.empty_dirs, *metadata.links]:
         if name in texts:
             raise _corrupt(f"has {name!r}, which is a document of its own")
     return {**texts, **metadata.files}, metadata
@@ -133,6 +167,29 @@ def _names(parsed: dict[str, Any], key: str) -> list[str]:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise _corrupt(f"has something other than a list of names in {key!r}")
     return names
+
+
+_Value = TypeVar("_Value", str, int)
+
+
+def _mapping(parsed: dict[str, Any], key: str, kind: type[_Value]) -> dict[str, _Value]:
+    found = parsed.get(key, {})
+    if not isinstance(found, dict) or not all(type(value) is kind for value in found.values()):
+        raise _corrupt(f"has something other than names, each with one value of its kind, in {key!r}")
+    return found
+
+
+def _mode(name: str, mode: str) -> int:
+    # Three digits: what makes a program run as somebody else never comes out of a vault.
+    if not _MODE.fullmatch(mode):
+        raise _corrupt(f"has permissions of {name!r} that are not three octal digits")
+    return int(mode, 8)
+
+
+def _time(name: str, time: int) -> int:
+    if not _EARLIEST <= time <= _LATEST:
+        raise _corrupt(f"has a time of {name!r} that no file system holds")
+    return time
 
 
 def _decode(name: str, data: object) -> bytes:

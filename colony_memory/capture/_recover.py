@@ -1,29 +1,33 @@
-"""A restore that was cut off: found by whoever comes next, and put back or finished."""
+"""A restore that was cut off: found by whoever comes next to its folder, and put back or finished."""
 
 from __future__ import annotations
 
 import logging
 import os
 import warnings
-from datetime import datetime, timezone
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colony_memory.capture._journal import Journal, move, read_journal, stamp
-from colony_memory.capture._staging import beside, discard, held, inside, is_ours, is_used, place_of
+from colony_memory.capture._directory import Directory
+from colony_memory.capture._journal import DONE, MOVING
+from colony_memory.capture._state import held, list_records
+from colony_memory.capture._undo import KEPT, Undo
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from colony_memory.capture._journal import Journal
+    from colony_memory.capture._state import Record
 
 logger = logging.getLogger(__name__)
 
 
 def recover(path: str | os.PathLike[str]) -> bool:
-    """End what a restore into ``path``, or into a folder above, left unfinished when it was killed.
+    """End what a restore into ``path``, or into a folder above or below, left unfinished when it was killed.
 
     If all files were in place already, they stay; otherwise everything that was there before is put back. Either
-    way a :class:`ColonyMemoryWarning` says so.
+    way a :class:`ColonyMemoryWarning` says so. What is to be done stands in this user's state directory, and nowhere
+    else: nothing that lies in a folder is believed.
 
     Returns:
         Whether there was such a restore.
@@ -31,60 +35,156 @@ def recover(path: str | os.PathLike[str]) -> bool:
     Raises:
         ColonyMemoryError: A restore is under way, or something cannot be put back: the message says where it is.
     """
-    target = Path(os.path.realpath(path))
-    folders = [target, *target.parents]
-    found = [_recover_at(place, folder) for folder in folders for place in (beside(folder), inside(folder))]
-    return any(found)
-
-
-def recover_in(directory: Path, names: Iterable[str]) -> bool:
-    """Do the same for the folders that the entries ``names`` of ``directory`` tell of; the errors are the same."""
-    places = {place_of(directory / name) for name in names}
-    found = [_recover_at(place, directory) for place in sorted(filter(None, places))]
-    return any(found)
-
-
-def clear(place: Path) -> bool:
-    """Make the place free, putting back what was cut off; its lock must be held. As :func:`recover` otherwise."""
-    journal = read_journal(place)
-    if journal is not None:
-        _end(journal)
-    discard(place)
-    return journal is not None
-
-
-def _recover_at(place: Path, folder: Path) -> bool:
+    told: list[str] = []
     try:
-        if not is_used(place) or not is_ours(place, folder):
-            return False
-        with held(place, folder=folder):
-            return clear(place)
+        ended = [_end(record, journal, told) for record, journal in _related(Path(os.path.realpath(path)))]
+    finally:
+        # Not before all is done: whoever makes errors of warnings must not stop it halfway.
+        for what in told:
+            warnings.warn(f"a restore was cut off in {what}", ColonyMemoryWarning, stacklevel=2)
+    return any(ended)
+
+
+def unfinished(target: Path) -> str | None:
+    """The folder of a restore that has to do with ``target`` and is under way or was cut off; nothing is changed."""
+    return next((journal.folder for _, journal in _related(target)), None)
+
+
+def _related(target: Path) -> list[tuple[Record, Journal]]:
+    found = []
+    for record in list_records():
+        journal = _read(record)
+        located = None if journal is None else _locate(journal, target)
+        if located is not None:
+            found.append((record, located))
+    return found
+
+
+def _read(record: Record) -> Journal | None:
+    try:
+        return record.read()
     except OSError as error:
+        # One that another user has made in this place, by all likelihood root.
+        logger.warning("%s is passed over: %s", record.path, error)
+        return None
+    except ValueError as error:
         raise ColonyMemoryError(
-            f"a restore into {str(folder)!r} was cut off, and cannot be put back ({error}); "
-            f"what it replaced is in {str(place)!r}"
+            f"a restore was cut off, and its state {str(record.path)!r} cannot be read ({error}): look for a directory "
+            ".colony-memory-restoring-… in the folder, put back what is in its 'kept' by hand, and remove the file"
         ) from error
 
 
-def _end(journal: Journal) -> None:
-    folder = journal.folder
-    if not folder.is_dir():
-        aside = journal.staging.with_name(f"{journal.staging.name}-{stamp(datetime.now(timezone.utc))}")
-        move(journal.staging, aside)
-        _tell(f"{str(folder)!r}, which is not there any more: what it had replaced is in {str(aside / 'kept')!r}")
-    elif journal.is_done():
-        journal.close()
-        _tell(f"{str(folder)!r} after its last file: it is complete")
+def _locate(journal: Journal, target: Path) -> Journal | None:
+    """The journal, with the folder where it is now, or None where it has nothing to do with ``target``."""
+    folder = Path(journal.folder)
+    # It may have been moved since, or be spelled in another way.
+    here = next((path for path in (target, *target.parents) if _is(journal, path)), None)
+    if here is not None and not _is(journal, folder):
+        return replace(journal, folder=str(here), place=str(here))
+    if here is not None or folder == target or folder in target.parents or target in folder.parents:
+        return journal
+    return None
+
+
+def _is(journal: Journal, path: Path) -> bool:
+    try:
+        return journal.is_of(path.lstat(), journal.identity)
+    except OSError:
+        return False
+
+
+def _end(record: Record, seen: Journal, told: list[str]) -> bool:
+    try:
+        return _end_held(record, seen, told)
+    except OSError as error:
+        raise ColonyMemoryError(
+            f"a restore into {seen.folder!r} was cut off, and cannot be put back ({error}); what it replaced is in "
+            f"{_kept(seen)!r}. To leave the folder as it is, remove {str(record.path)!r}"
+        ) from error
+
+
+def _end_held(record: Record, seen: Journal, told: list[str]) -> bool:
+    with held(record) as free:
+        if not free:
+            raise ColonyMemoryError(f"a restore into {seen.folder!r} is under way: try again when it has ended")
+        journal = _read(record)
+        if journal is None:
+            return False
+        return _finish(record, replace(journal, folder=seen.folder, place=seen.place), told)
+
+
+def _finish(record: Record, journal: Journal, told: list[str]) -> bool:
+    """End a restore whose lock is held; return whether the folder had come to be changed."""
+    place = _open_place(journal)
+    if place is None:
+        _lose(record, journal, told)
+        return False
+    with place:
+        changed = journal.phase == MOVING
+        if changed:
+            told.append(_settle(record, journal, place))
+        clear(record, journal, place)
+    return changed
+
+
+def clear(record: Record, journal: Journal, place: Directory) -> None:
+    """Remove the staging directory, of which nothing is needed any more, and forget the restore."""
+    if discard(place, journal.staging):
+        record.remove()
+
+
+def discard(place: Directory, staging: str) -> bool:
+    """Remove a staging directory; return whether that could be done."""
+    try:
+        place.remove_tree(staging)
+    except OSError as error:
+        logger.warning("%s could not be removed and is of no use any more: %s", place.path / staging, error)
+        return False
+    return True
+
+
+def _settle(record: Record, journal: Journal, folder: Directory) -> str:
+    """Put the folder in order, and say what became of it."""
+    if folder.look(journal.staging) is None:
+        return f"{journal.folder!r}, and what it had replaced is not there any more: nothing was put back"
+    with folder.enter(journal.staging) as staging, staging.enter(KEPT) as kept:
+        undo = Undo(journal, folder, kept)
+        done = undo.is_done()
+        stranded = [] if done else undo.roll_back()
+    if stranded:
+        names = ", ".join(map(repr, stranded[:10]))
+        raise ColonyMemoryError(
+            f"a restore into {journal.folder!r} was cut off, and {names} could not be put back; "
+            f"the originals are in {_kept(journal)!r}"
+        )
+    record.write(journal.at(DONE))
+    if done:
+        return f"{journal.folder!r} after its last file: it is complete"
+    return f"{journal.folder!r}: all files are as they were before it"
+
+
+def _open_place(journal: Journal) -> Directory | None:
+    """The directory that the staging directory is in, if it is the one that it was."""
+    try:
+        place = Directory.open(Path(journal.place))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if journal.is_of(place.status(), journal.place_identity):
+        return place
+    place.close()
+    return None
+
+
+def _lose(record: Record, journal: Journal, told: list[str]) -> None:
+    """Say that the folder is another one now. Where originals are kept, the state stays: it may come back."""
+    if journal.phase == MOVING:
+        told.append(
+            f"{journal.folder!r}, and another folder, or none, is in its place now: what it had replaced is in "
+            f"{journal.staging!r} in the former one. If that is gone for good, remove {str(record.path)!r}"
+        )
     else:
-        stranded = journal.roll_back()
-        if stranded:
-            names = ", ".join(map(repr, stranded[:10]))
-            raise ColonyMemoryError(
-                f"a restore into {str(folder)!r} was cut off, and {names} could not be put back; "
-                f"the originals are in {str(journal.staging / 'kept')!r}"
-            )
-        _tell(f"{str(folder)!r}: all files are as they were before it")
+        record.remove()
 
 
-def _tell(what: str) -> None:
-    warnings.warn(f"a restore was cut off in {what}", ColonyMemoryWarning, stacklevel=2)
+def _kept(journal: Journal) -> str:
+    return os.path.join(journal.place, journal.staging, KEPT)  # noqa: PTH118 - of text, for a message

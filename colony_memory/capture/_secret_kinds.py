@@ -8,10 +8,24 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+
+class Span(NamedTuple):
+    """A place in a text.
+
+    Attributes:
+        start: Where what was found begins.
+        end: Where it ends.
+        hidden: The part of it that no person makes up and that masking hides.
+    """
+
+    start: int
+    end: int
+    hidden: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -21,22 +35,17 @@ class Kind:
     Attributes:
         name: What it is.
         hints: One of these is in each, which is quick to find out: a literal, or a pattern that begins with one.
-        pattern: The secret; group ``random``, where there is one, is the part that no person makes up and that masking
-            hides.
-        is_likely: Looks at that part once more.
+        search: Finds what looks like it, in one pass over a text.
     """
 
     name: str
     hints: tuple[str | re.Pattern[str], ...]
-    pattern: re.Pattern[str]
-    is_likely: Callable[[str], bool]
+    search: Callable[[str], Iterator[Span]]
 
-    def find(self, text: str) -> Iterator[re.Match[str]]:
+    def find(self, text: str) -> Iterator[Span]:
         """Yield what looks like it."""
         if any(hint in text if isinstance(hint, str) else hint.search(text) for hint in self.hints):
-            for match in self.pattern.finditer(text):
-                if self.is_likely(match.groupdict().get("random") or match.group()):
-                    yield match
+            yield from self.search(text)
 
 
 _PLACEHOLDER = re.compile(r"(?i)example|placeholder|redacted|changeme|your|x{5}|\*{3}|1234567890|abcdefgh")
@@ -57,38 +66,75 @@ def _is_no_identifier(text: str) -> bool:
     return _has_digits(text) and not (words and text == text.lower()) and not text.isdigit()
 
 
-def _anything(_: str) -> bool:
-    return True
-
-
 def _kind(
     name: str, hints: str | re.Pattern[str], pattern: str, is_likely: Callable[[str], bool] = _has_digits
 ) -> Kind:
-    return Kind(name, tuple(hints.split()) if isinstance(hints, str) else (hints,), re.compile(pattern), is_likely)
+    """A kind that a pattern tells: it begins with a literal, and of what may repeat nothing can match in two ways."""
+    compiled = re.compile(pattern)
+
+    def search(text: str) -> Iterator[Span]:
+        for match in compiled.finditer(text):
+            hidden = "random" if match["random"] else 0
+            if is_likely(match[hidden]):
+                yield Span(match.start(), match.end(), match.span(hidden))
+
+    return Kind(name, tuple(hints.split()) if isinstance(hints, str) else (hints,), search)
+
+
+# A pattern for all of a private key would try its parts in many ways. So its parts are looked for one after the other.
+# RFC 7468, RFC 4716 (as OpenSSH has it), RFC 9580. In a key's text the lines may be joined by escapes, quoted or
+# indented.
+_BEGIN = re.compile(r"-----BEGIN (?P<type>(?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?)-----")
+_GAP = re.compile(r"(?:\\[nrt]|[\s>\"',+|#*]){1,40}")
+_HEADER = re.compile(r"[A-Z][A-Za-z-]{1,40}: [^\n\\]{1,200}(?=[\n\\])")
+_BODY = re.compile(r"[A-Za-z0-9+/]{16}")
+_MORE = re.compile(r"[A-Za-z0-9+/=]*")
+_HEADERS = 5
+_LONGEST_KEY = 20_000
+_PUTTY = re.compile(r"PuTTY-User-Key-File-\d: ")
+_PUTTY_BODY = re.compile(r"Private-Lines: \d{1,4}\r?\n(?=[A-Za-z0-9+/=])[A-Za-z0-9+/=\r\n]*")
+
+
+def _private_keys(text: str) -> Iterator[Span]:
+    """A heading alone, as a text about keys has it, is none: some of the key has to follow."""
+    place = 0
+    while (begin := _BEGIN.search(text, place)) is not None:
+        place = begin.end()
+        gap = _GAP.match(text, place)
+        for _ in range(_HEADERS):
+            header = gap and _HEADER.match(text, gap.end())
+            if header:
+                gap = _GAP.match(text, header.end())
+        if not gap or not _BODY.match(text, gap.end()):
+            continue
+        dashes = text.find("-----", gap.end(), gap.end() + _LONGEST_KEY)
+        end = f"-----END {begin['type']}-----"
+        if dashes >= 0 and text.startswith(end, dashes):
+            place = dashes + len(end)
+        else:
+            more = _MORE.match(text, gap.end())
+            place = more.end() if more else gap.end()
+        yield Span(begin.start(), place, (begin.start(), place))
+
+
+def _putty_keys(text: str) -> Iterator[Span]:
+    place = 0
+    while (begin := _PUTTY.search(text, place)) is not None:
+        place = begin.end()
+        following = _PUTTY.search(text, place, place + _LONGEST_KEY)
+        body = _PUTTY_BODY.search(text, place, following.start() if following else place + _LONGEST_KEY)
+        if body is not None:
+            place = body.end()
+            yield Span(begin.start(), place, (begin.start(), place))
 
 
 # No part of a longer word, path or base64 text. An assignment, a quote or a bracket may stand before it.
 _B = r"(?<![A-Za-z0-9_+/-])"
 _E = r"(?![A-Za-z0-9_+/-])"
-# In a key's text the lines may be joined by escapes, quoted or indented.
-_GAP = r"(?:\\[nrt]|[\s>\"',+|#*])"
 
 KINDS = (
-    # RFC 7468, RFC 4716 (as OpenSSH has it), RFC 9580. A heading alone, as a text about keys has it, is none.
-    _kind(
-        "private key",
-        "PRIVATE",
-        rf"-----BEGIN (?P<type>(?:[A-Z0-9]+ ){{0,3}}PRIVATE KEY(?: BLOCK)?)-----{_GAP}{{1,40}}"
-        rf"(?:[A-Z][A-Za-z-]+: [^\n\\]{{1,200}}{_GAP}{{1,40}}){{0,5}}[A-Za-z0-9+/]{{16}}"
-        r"(?:(?:(?!-----)[\s\S]){0,20000}?-----END (?P=type)-----|[A-Za-z0-9+/=]*)",
-        _anything,
-    ),
-    _kind(
-        "PuTTY private key",
-        "PuTTY-User-Key-File-",
-        r"PuTTY-User-Key-File-\d: (?:.*\r?\n){1,200}?Private-Lines: \d+\r?\n(?:[A-Za-z0-9+/=]+\r?\n?)+",
-        _anything,
-    ),
+    Kind("private key", ("PRIVATE",), _private_keys),
+    Kind("PuTTY private key", ("PuTTY-User-Key-File-",), _putty_keys),
     _kind("age secret key", "AGE-SECRET-KEY-1", r"\bAGE-SECRET-KEY-1(?P<random>[02-9AC-HJ-NP-Z]{58})\b"),
     # The form is not documented: the prefix and a long token of URL-safe characters.
     _kind("Colony API key", "col_", rf"{_B}col_(?P<random>[A-Za-z0-9_-]{{20,}}){_E}", _is_no_identifier),

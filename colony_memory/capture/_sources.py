@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory.capture._contents import reason_of
+from colony_memory.capture._open import decode_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,7 +44,7 @@ def find_sources(paths: Iterable[str | os.PathLike[str]]) -> list[Source]:
         found.setdefault(_components(source.path), source)
     if len(found) == 1:
         ((components, source),) = found.items()
-        return [source if source.is_directory else Source(source.path, False, components[-1])]
+        return [source if source.is_directory else Source(source.path, False, decode_name(components[-1]))]
     names = _tell_apart(found)
     return [Source(source.path, source.is_directory, names[components]) for components, source in found.items()]
 
@@ -87,7 +88,7 @@ def _tell_apart(found: dict[tuple[str, ...], Source]) -> dict[tuple[str, ...], s
                 if one != other and _is_within(_end(other, length[other]), _end(one, length[one])):
                     longer.add(one)
         if not longer:
-            return {components: "/".join(components[-length[components] :]) for components in found}
+            return {components: "/".join(map(decode_name, components[-length[components] :])) for components in found}
         for components in longer:
             if length[components] >= len(components):
                 raise ValueError(

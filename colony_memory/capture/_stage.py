@@ -1,4 +1,4 @@
-"""New files written and synced out of sight, ready to be moved."""
+"""New files written out of sight and on the disk, ready to be moved."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import os
 import re
 import stat
 import warnings
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from colony_memory._os import disk
+from colony_memory.capture._attributes import Attributes, Attribution, is_root
+from colony_memory.capture._directory import Directory, Reach
 from colony_memory.capture._filenames import parents_of
-from colony_memory.capture._staging import sync_directory
+from colony_memory.capture._journal import Version
 from colony_memory.exceptions import ColonyMemoryWarning
 
 if TYPE_CHECKING:
@@ -20,8 +22,11 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int, str], None]
 
-_WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_BITS = 0o777
+# From here on one call that makes the whole file system last costs less than one for each file. It also waits for
+# what others are writing, which a restore of a few files should not.
+_MANY = 64
 
 
 @dataclass(frozen=True)
@@ -29,27 +34,61 @@ class NewFile:
     """A file to be put in place.
 
     Attributes:
-        content: Text or bytes.
-        executable: Whether its owner may execute it.
+        content: Text or bytes; of a link what it says.
         replaces: What stood in its place when the plan was made, or None.
-        copy_to: Name under which what it replaces stays next to it, or None where it does not.
+        link: Whether it is a symbolic link.
+        executable: Whether its owner may execute it, where ``mode`` does not say so.
+        mode: Permission bits, or None where the snapshot does not tell.
+        changed: Time of change in nanoseconds, or None where the snapshot does not tell.
         drops: Files that go with what it replaces: the logs of a database, which would be merged into the new one.
     """
 
     content: str | bytes
-    executable: bool
-    replaces: os.stat_result | None
-    copy_to: str | None = None
+    replaces: os.stat_result | None = None
+    link: bool = False
+    executable: bool = False
+    mode: int | None = None
+    changed: int | None = None
     drops: Mapping[str, os.stat_result] = field(default_factory=dict)
+
+    def attributes(self, owner: tuple[int, int] | None) -> Attributes:
+        """What it is to have; what it replaces keeps its owner, and its permissions where nothing is known of them."""
+        mode = self.mode
+        if self.replaces is not None:
+            owner = (self.replaces.st_uid, self.replaces.st_gid)
+            if mode is None and not stat.S_ISLNK(self.replaces.st_mode):
+                mode = widened(self.replaces, executable=self.executable)
+            if not is_root():
+                # Others than root can give a file of theirs to another group, and to nobody else.
+                own = hasattr(os, "geteuid") and os.geteuid() == owner[0] and os.getegid() != owner[1]
+                owner = (-1, owner[1]) if own else None
+        return Attributes(owner, mode, self.changed)
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is to stand in ``target``: the same for every way of getting it there."""
+    """What is to be done in ``target``: the same for every way of doing it.
 
-    files: Mapping[str, NewFile]
-    directories: Sequence[str]
+    Attributes:
+        target: Real path of the folder.
+        files: What is put in place, sorted by name.
+        directories: Empty directories that are made.
+        removed: Files that are taken away.
+        dropped: Directories that are removed then, inner ones first, with their permissions.
+        modes: Permissions of files that stay, with what they are.
+        attributes: Permissions and times of directories, for those that are made.
+        confirm: Is called right before the first move, and raises where it must not come to that.
+        on_progress: Is told of each file that is written.
+    """
+
     target: Path
+    files: Mapping[str, NewFile]
+    directories: Sequence[str] = ()
+    removed: Mapping[str, os.stat_result] = field(default_factory=dict)
+    dropped: Sequence[tuple[str, int]] = ()
+    modes: Mapping[str, tuple[os.stat_result, int]] = field(default_factory=dict)
+    attributes: Mapping[str, Attributes] = field(default_factory=dict)
+    confirm: Callable[[], None] | None = None
     on_progress: Progress | None = None
 
     def parents(self) -> Iterator[tuple[str, str]]:
@@ -71,13 +110,20 @@ class Failed(Exception):
         self.error = error
 
 
-@contextmanager
-def blaming(what: str) -> Iterator[None]:
+class blaming:  # noqa: N801 - it reads like the functions of contextlib, and is entered for every file
     """Turn an OSError into one that says what it was about."""
-    try:
-        yield
-    except OSError as error:
-        raise Failed(what, error) from error
+
+    __slots__ = ("_what",)
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            raise Failed(self._what, error) from error
 
 
 def encode_text(content: str | bytes) -> bytes:
@@ -85,61 +131,96 @@ def encode_text(content: str | bytes) -> bytes:
     return content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
 
 
-def stage(job: Job, tree: Path, *, top: Path) -> None:
-    """Write everything under ``tree``, which is ``top`` or below it, and make sure that it is on the disk."""
-    made = [top]
-    with blaming(f"directory {str(job.target)!r}"):
-        top.mkdir(mode=0o700)
-        for part in tree.relative_to(top).parts:
-            made.append(made[-1] / part)
-            made[-1].mkdir(mode=0o700)
-    for parent, name in job.parents():
+def widened(status: os.stat_result, *, executable: bool) -> int:
+    """The permissions of a file, executable for whoever may read it where that is asked for."""
+    mode = status.st_mode & _BITS
+    return mode | 0o100 | (mode & 0o444) >> 2 if executable else mode
+
+
+class Stage:
+    """Writes the files of a job; :meth:`settle` makes them last."""
+
+    def __init__(self, job: Job, *, owner: tuple[int, int] | None, attribution: Attribution) -> None:
+        self._job = job
+        self.owner = owner if is_root() else None
+        self._attribution = attribution
+        self._each = len(job.files) < _MANY or not disk.syncs_file_systems()
+        self._done = 0
+
+    def write_flat(self, new: Directory, numbers: Mapping[str, int]) -> dict[str, Version]:
+        """Write each file under its number."""
+        return {name: self._write(new, str(numbers[name]), name, file) for name, file in self._job.files.items()}
+
+    def write_tree(self, new: Directory) -> None:
+        """Write everything under the names that it is to have, directories with their attributes."""
+        made = []
+        with Reach(new) as reach:
+            for parent, name in self._job.parents():
+                with blaming(f"document {name!r}"):
+                    directory, last = reach.parent(parent)
+                    directory.make(last)
+                    made.append(parent)
+            for name, file in self._job.files.items():
+                with blaming(f"document {name!r}"):
+                    directory, last = reach.parent(name)
+                self._write(directory, last, name, file)
+            for name in reversed(made):
+                with blaming(f"directory {name!r}"):
+                    self.finish_directory(reach.directory(name), name)
+
+    def finish_directory(self, directory: Directory, name: str) -> None:
+        """Give a directory that was made its attributes, when all is in it, and make its names last."""
+        if directory.descriptor != -1:
+            given = self._job.attributes.get(name, Attributes())
+            self._attribution.give(directory.descriptor, Attributes(self.owner, given.mode, given.changed), f"{name}/")
+            if self._each:
+                disk.sync_names(directory.descriptor)
+
+    def try_mode(self, name: str, act: Callable[[], None]) -> None:
+        """Set the permissions of a file that stays; where the file system refuses, that is told in the end."""
+        self._attribution.attempt("permissions", name, act)
+
+    def settle(self, *directories: Directory) -> None:
+        """Make what was written last; with few files, these directories and not the whole file system."""
+        for directory in directories:
+            if directory.descriptor == -1:
+                continue
+            if not self._each:
+                disk.sync_file_system(directory.descriptor)
+                return
+            disk.sync_names(directory.descriptor)
+
+    def _write(self, directory: Directory, at: str, name: str, file: NewFile) -> Version:
         with blaming(f"document {name!r}"):
-            (tree / parent).mkdir(mode=0o700)
-            made.append(tree / parent)
-    for name, file in job.files.items():
-        with blaming(f"document {name!r}"):
-            _write(tree / name, name, file)
-    # Syncing after all of the writing costs far less than syncing in between.
-    for done, (name, file) in enumerate(job.files.items(), 1):
-        with blaming(f"document {name!r}"):
-            sync_file(tree / name)
-            if file.replaces:
-                _take_permissions(tree / name, file.replaces, executable=file.executable)
-        if job.on_progress:
-            job.on_progress(done, len(job.files), name)
-    for directory in reversed(made):
-        with blaming(f"directory {str(job.target)!r}"):
-            sync_directory(directory)
+            status = self._write_link(directory, at, name, file) if file.link else self._fill(directory, at, name, file)
+        self._done += 1
+        if self._job.on_progress:
+            self._job.on_progress(self._done, len(self._job.files), name)
+        return Version.of(status)
 
+    def _fill(self, directory: Directory, at: str, name: str, file: NewFile) -> os.stat_result:
+        if isinstance(file.content, str) and _SURROGATE.search(file.content):
+            warnings.warn(
+                f"document {name!r} has half of a surrogate pair in its text: the file is not valid UTF-8",
+                ColonyMemoryWarning,
+                stacklevel=2,
+            )
+        descriptor = directory.create(at, 0o700 if file.executable else 0o600)
+        try:
+            data = memoryview(encode_text(file.content))
+            while data:
+                data = data[os.write(descriptor, data) :]
+            status = self._attribution.give(descriptor, file.attributes(self.owner), name)
+            if self._each:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        return status
 
-def take_owner(path: Path, replaced: os.stat_result) -> None:
-    """Root restores for others: what was theirs stays theirs."""
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        os.chown(path, replaced.st_uid, replaced.st_gid)
-
-
-def _write(path: Path, name: str, file: NewFile) -> None:
-    data = encode_text(file.content)
-    if isinstance(file.content, str) and _SURROGATE.search(file.content):
-        warnings.warn(
-            f"document {name!r} has half of a surrogate pair in its text: the file is not valid UTF-8",
-            ColonyMemoryWarning,
-            stacklevel=2,
-        )
-    with os.fdopen(os.open(path, _WRITE_FLAGS, 0o700 if file.executable else 0o600), "wb") as stream:
-        stream.write(data)
-
-
-def sync_file(path: Path) -> None:
-    """Make the content of a file last."""
-    with path.open("r+b") as stream:
-        os.fsync(stream.fileno())
-
-
-def _take_permissions(path: Path, replaced: os.stat_result, *, executable: bool) -> None:
-    mode = stat.S_IMODE(replaced.st_mode) & 0o777
-    if executable:
-        mode |= 0o100 | (mode & 0o444) >> 2  # whoever may read may execute
-    take_owner(path, replaced)
-    path.chmod(mode)
+    def _write_link(self, directory: Directory, at: str, name: str, file: NewFile) -> os.stat_result:
+        directory.make_link(at, str(file.content))
+        self._attribution.give_link(directory, at, file.attributes(self.owner), name)
+        status = directory.look(at)
+        if status is None:
+            raise FileNotFoundError(str(directory.path / at))
+        return status

@@ -1,28 +1,42 @@
-"""Every file under a directory, read or named as left out; no symbolic link is followed."""
+"""What is in a folder, before any of it is read: files with their sizes, directories, links, and what is neither."""
 
 from __future__ import annotations
 
-import os
 import stat
-import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colony_memory._format.names import is_cortex_file
 from colony_memory.capture._contents import NotSaved, holds_database, read_contents, reason_of
 from colony_memory.capture._filenames import STAGING_PREFIX, name_problem
-from colony_memory.capture._ignore import IGNORE_NAME, IgnoreRules
-from colony_memory.capture._recover import recover_in
-from colony_memory.capture.git import BUNDLE_NAME, GIT_NAME, NotBundled, holds_bundle, is_repository, make_bundle
-from colony_memory.capture.sqlite import companions_of
+from colony_memory.capture._ignore import IGNORE_NAME, LARGEST, IgnoreRules
+from colony_memory.capture._links import link_problem
+from colony_memory.capture._open import is_link, open_place
+from colony_memory.capture._patience import TookTooLong
+from colony_memory.capture._steady import TooLarge
+from colony_memory.capture.git import GIT_NAME, is_repository
+from colony_memory.capture.sqlite import COMPANIONS
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import os
+    from pathlib import Path
 
-_JUNCTION = 0xA0000003  # reparse tag of a directory junction on Windows
-_KEEPS_EXECUTABLE_BITS = os.name != "nt"
-_SECONDS_BETWEEN_REPORTS = 0.1
+    from colony_memory.capture._open import Place
+    from colony_memory.capture._patience import Deadline, Patience
+
+SECONDS = 60.0
+"""How long the system has to answer for a directory, or for a small file."""
+VAULT = "a vault: each backup would hold all the ones before; keep it elsewhere"
+"""Why a vault is left out. A restore misses nothing by it."""
+
+_LOOKS = 3
+_MARKER = ".cmem-vault.json"
+_LONGEST_NAME = 4095  # bytes, of any path
+# What a sync service leaves in a file's place: a name of its own, or a mark that the system keeps.
+_PLACEHOLDER_SUFFIXES = (".nextcloud", ".owncloud")
+_DATALESS = 0x40000000  # SF_DATALESS of macOS
+_RECALLED = 0x00401000 | 0x00040000  # FILE_ATTRIBUTE_OFFLINE and RECALL_ON_… of Windows
 
 
 @dataclass(frozen=True)
@@ -36,6 +50,9 @@ class LeftOut:
 
     name: str
     reason: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -51,191 +68,237 @@ class Note:
     text: str
 
 
-@dataclass
-class Found:
-    """What the reading has come across so far.
+@dataclass(frozen=True)
+class Entry:
+    """A file that was found, or a git repository.
 
     Attributes:
-        with_git: Whether git repositories are taken, as bundles.
-        on_progress: Is told the files and bytes so far and a name, now and then.
+        root: Where the walk began.
+        inside: The directories that lead to it from there.
+        own: Its name there.
+        name: Its name among all that is saved.
+        size: Its bytes when it was found.
     """
 
-    with_git: bool = False
-    on_progress: Callable[[int, int, str], None] | None = None
-    contents: dict[str, str | bytes] = field(default_factory=dict)
-    executable: set[str] = field(default_factory=set)
-    directories: set[str] = field(default_factory=set)
+    root: Path
+    inside: tuple[str, ...]
+    own: str
+    name: str
+    size: int = 0
+
+
+@dataclass
+class Tree:
+    """What was found so far.
+
+    Attributes:
+        files: In the order in which they are to be read: a database before what is beside it.
+        repositories: The ``.git`` of each.
+        directories: All but those where a walk began for all names, with what the system says of them.
+        links: With what they say.
+        left_out: What is not going to be read.
+        ignored: What rules exclude.
+    """
+
+    files: list[Entry] = field(default_factory=list)
+    repositories: list[Entry] = field(default_factory=list)
+    directories: dict[str, os.stat_result] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
     left_out: list[LeftOut] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
-    notes: list[Note] = field(default_factory=list)
-    _parts: set[Path] = field(default_factory=set)  # of databases
-    _bytes: int = 0
-    _reported: float = 0.0
 
-    def read_file(self, path: Path, name: str) -> None:
-        """Read a file, or leave it out."""
-        if path in self._parts:
-            return
-        try:
-            read = read_contents(path)
-        except NotSaved as error:
-            if error.is_database:
-                self._parts.update(map(Path, companions_of(str(path))))
-            self.left_out.append(LeftOut(name, str(error)))
-            return
-        except OSError as error:
-            self.left_out.append(LeftOut(name, reason_of(error)))
-            return
-        if read.is_database:
-            self._parts.update(map(Path, companions_of(str(path))))
-        if read.note:
-            self.notes.append(Note(name, read.note))
-        self._add(name, read.data if read.is_database else _as_text(read.data), len(read.data))
-        if read.executable and _KEEPS_EXECUTABLE_BITS:
-            self.executable.add(name)
 
-    def read_tree(self, root: Path, prefix: str) -> None:
-        """Read all that is under a directory.
+@dataclass(frozen=True)
+class _Listing:
+    """A directory as it was at one moment: its status, name and status of what is in it, and what its links say."""
 
-        Args:
-            root: The directory.
-            prefix: What comes before the names, empty or with a slash at its end.
+    own: os.stat_result
+    entries: dict[str, os.stat_result]
+    links: dict[str, str]
+    left_out: dict[str, str]
+    rules: bytes | bytearray | None
+    repository: bool
+    open_databases: frozenset[str]
 
-        Raises:
-            ValueError: The directory cannot be read.
-            ColonyMemoryError: Rules that exclude files cannot be read.
-        """
-        rules = IgnoreRules()
-        pending = [""]
+
+def walk(root: Path, prefix: str, tree: Tree, patience: Patience) -> None:
+    """Find all that is under a directory.
+
+    Args:
+        root: The directory.
+        prefix: What comes before the names, empty or with a slash at its end.
+        tree: Is added to.
+        patience: Asks the system.
+
+    Raises:
+        ValueError: The directory cannot be read.
+        ColonyMemoryError: Rules that exclude files cannot be read.
+    """
+    _Walk(root, prefix, tree, patience).run()
+
+
+@dataclass
+class _Walk:
+    root: Path
+    prefix: str
+    tree: Tree
+    patience: Patience
+    rules: IgnoreRules = field(default_factory=IgnoreRules)
+    links: dict[str, str] = field(default_factory=dict)
+
+    def run(self) -> None:
+        pending: list[tuple[str, ...]] = [()]
         while pending:
-            directory = pending.pop()
+            inside = pending.pop()
+            directory = "/".join(inside)
             try:
-                children = _list(root / directory)
-                if recover_in(root / directory, children):
-                    children = _list(root / directory)
-            except OSError as error:
-                if not directory:
-                    raise ValueError(f"{str(root)!r} cannot be read: {reason_of(error)}") from error
-                self.left_out.append(LeftOut(f"{prefix}{directory}/", reason_of(error)))
+                listing = self.patience.run(lambda deadline: self._look(inside, deadline), seconds=SECONDS)  # noqa: B023
+            except (OSError, TookTooLong) as error:
+                if not inside:
+                    raise ValueError(f"{str(self.root)!r} cannot be read: {reason_of(error)}") from error
+                self._leave(f"{directory}/", reason_of(error))
                 continue
-            if directory or prefix:
-                self.directories.add(f"{prefix}{directory}".rstrip("/"))
-            if IGNORE_NAME in children:
-                _read_rules(root / directory / IGNORE_NAME, directory, rules)
-            skipped = ""
-            for child in children:
-                name = f"{directory}/{child}" if directory else child
-                if child == GIT_NAME and _is_repository(root / name, name, rules):
-                    skipped = self._read_repository(root / name, f"{prefix}{name}")
-                elif child != skipped and self._read_entry(root / name, name, prefix, rules):
-                    pending.append(name)
+            if _is_vault(listing.entries):
+                self._leave(f"{directory}/" if inside else "./", VAULT)
+                continue
+            if inside or self.prefix:
+                self.tree.directories[f"{self.prefix}{directory}".rstrip("/")] = listing.own
+            if listing.rules is not None:
+                self.rules.add(directory, listing.rules, where=str(self.root / directory / IGNORE_NAME))
+            pending += reversed(self._sort(inside, listing))
+        self._judge_links()
 
-    def finish(self) -> None:
-        """Report the end."""
-        if self.on_progress is not None and self.contents:
-            self.on_progress(len(self.contents), self._bytes, next(reversed(self.contents)))
+    def _look(self, inside: tuple[str, ...], deadline: Deadline) -> _Listing:
+        with open_place(self.root, inside) as place:
+            for _ in range(_LOOKS):
+                entries, vanished = _look_at(place, deadline)
+                # What has got another name meanwhile is found when the directory is read anew.
+                if not vanished:
+                    break
+            rules = self._read_rules(place, inside, deadline) if IGNORE_NAME in entries else None
+            links = {name: place.read_link(name) for name, status in entries.items() if stat.S_ISLNK(status.st_mode)}
+            open_ones = {name for name in entries if any(name + suffix in entries for suffix in COMPANIONS)}
+            return _Listing(
+                place.own_status(),
+                entries,
+                links,
+                vanished,
+                rules,
+                GIT_NAME in entries and is_repository(place),
+                frozenset(name for name in open_ones if holds_database(place, name)),
+            )
 
-    def _read_entry(self, path: Path, inside: str, prefix: str, rules: IgnoreRules) -> bool:
-        """Read or leave out what stands at ``path``; return whether it is a directory to go into instead."""
-        name = prefix + inside
-        if path in self._parts:
-            return False
+    def _read_rules(self, place: Place, inside: tuple[str, ...], deadline: Deadline) -> bytes | bytearray:
         try:
-            status = path.lstat()
+            if not stat.S_ISREG(place.status(IGNORE_NAME).st_mode):
+                raise NotSaved("not a plain file")
+            return read_contents(place, IGNORE_NAME, limit=LARGEST, deadline=deadline).data
+        except (NotSaved, TooLarge, OSError) as error:
+            reason = reason_of(error) if isinstance(error, OSError) else str(error)
+            where = self.root.joinpath(*inside, IGNORE_NAME)
+            raise ColonyMemoryError(f"{str(where)!r}: {reason}, so that its rules could not be kept") from error
+
+    def _sort(self, inside: tuple[str, ...], listing: _Listing) -> list[tuple[str, ...]]:
+        """Put everything in a directory where it belongs, and return the directories to go into."""
+        below = "".join(f"{name}/" for name in inside)
+        for own, reason in listing.left_out.items():
+            self._leave(below + own, reason)
+        entries, deeper = dict(listing.entries), []
+        strays = [name for name, status in entries.items() if _is_of_vault(name, status)]
+        if strays:
+            self._leave(f"{below}cmem.*.json", VAULT)
+            entries = {name: status for name, status in entries.items() if name not in strays}
+        while entries:
+            own, status = next(iter(entries.items()))
+            del entries[own]
+            name, is_directory = below + own, stat.S_ISDIR(status.st_mode) and not is_link(status)
+            shown = f"{name}/" if is_directory else name
+            if own != IGNORE_NAME and self.rules.exclude(name, is_directory=is_directory):
+                self.tree.ignored.append(self.prefix + shown)
+                if own in listing.open_databases:  # what is beside it holds the same
+                    for part in [own + suffix for suffix in COMPANIONS]:
+                        if part in entries and stat.S_ISREG(entries[part].st_mode):
+                            del entries[part]
+                            self.tree.ignored.append(f"{self.prefix}{below}{part}")
+            elif own == GIT_NAME and listing.repository:
+                self.tree.repositories.append(Entry(self.root, inside, own, self.prefix + name))
+            elif reason := _refusal(own, self.prefix + name, status):
+                self._leave(shown, reason)
+            elif is_directory:
+                deeper.append((*inside, own))
+            elif own in listing.links:
+                self.links[name] = listing.links[own]
+            else:
+                self.tree.files.append(Entry(self.root, inside, own, self.prefix + name, status.st_size))
+        return deeper
+
+    def _judge_links(self) -> None:
+        for name, target in self.links.items():
+            problem = link_problem(name, target, is_link=self.links.__contains__)
+            if problem:
+                self._leave(name, f"{problem}; it is not followed")
+            else:
+                self.tree.links[self.prefix + name] = target
+
+    def _leave(self, name: str, reason: str) -> None:
+        self.tree.left_out.append(LeftOut(self.prefix + name, reason))
+
+
+def _is_of_vault(name: str, status: os.stat_result) -> bool:
+    return stat.S_ISREG(status.st_mode) and (is_cortex_file(name) or name == _MARKER)
+
+
+def _is_vault(entries: dict[str, os.stat_result]) -> bool:
+    """Whether a directory is one of a vault, in which there is nothing but its files and hidden ones."""
+    own = [name for name, status in entries.items() if _is_of_vault(name, status)]
+    return bool(own) and all(name in own or (name.startswith(".") and name != IGNORE_NAME) for name in entries)
+
+
+def _look_at(place: Place, deadline: Deadline) -> tuple[dict[str, os.stat_result], dict[str, str]]:
+    found, lost = {}, {}
+    for name in place.names():
+        deadline.check()
+        try:
+            found[name] = place.status(name)
         except OSError as error:
-            self.left_out.append(LeftOut(name, reason_of(error)))
-            return False
-        is_directory = stat.S_ISDIR(status.st_mode)
-        shown = f"{name}/" if is_directory else name
-        if path.name != IGNORE_NAME and rules.exclude(inside, is_directory=is_directory):
-            self.ignored.append(shown)
-            self._leave_parts(path)
-            return False
-        reason = _refusal(path, name, status)
-        if reason:
-            self.left_out.append(LeftOut(shown, reason))
-        elif is_directory:
-            return True
-        else:
-            self.read_file(path, name)
-        return False
-
-    def _leave_parts(self, database: Path) -> None:
-        """Where an excluded file is a database that is open, the files beside it hold the same."""
-        parts = [Path(part) for part in companions_of(str(database)) if os.path.lexists(part)]
-        if parts and holds_database(database):
-            self._parts.update(parts)
-
-    def _read_repository(self, path: Path, name: str) -> str:
-        """Take a repository, if that is asked for; return the name of a file beside it that is in there already."""
-        if not self.with_git:
-            self.notes.append(Note(name, "git repository, not saved unless git is asked for"))
-            return ""
-        beside = path.with_name(BUNDLE_NAME)
-        try:
-            bundle = make_bundle(path)
-            if bundle is None:
-                self.notes.append(Note(name, "git repository without a commit: there is nothing to save"))
-                return ""
-            if os.path.lexists(beside) and not holds_bundle(path, beside):
-                raise NotBundled(f"{BUNDLE_NAME!r} beside it is another: fetch from it or rename it")
-        except NotBundled as error:
-            self.left_out.append(LeftOut(name, str(error)))
-            return ""
-        self._add(name.removesuffix(GIT_NAME) + BUNDLE_NAME, bundle, len(bundle))
-        return BUNDLE_NAME
-
-    def _add(self, name: str, content: str | bytes, size: int) -> None:
-        self.contents[name] = content
-        self._bytes += size
-        if self.on_progress is not None and time.monotonic() - self._reported >= _SECONDS_BETWEEN_REPORTS:
-            self.on_progress(len(self.contents), self._bytes, name)
-            self._reported = time.monotonic()
+            lost[name] = reason_of(error)
+    return found, lost
 
 
-def _as_text(data: bytes) -> str | bytes:
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data
-
-
-def _is_repository(path: Path, name: str, rules: IgnoreRules) -> bool:
-    return is_repository(path) and not rules.exclude(name, is_directory=path.is_dir())
-
-
-def _read_rules(path: Path, directory: str, rules: IgnoreRules) -> None:
-    try:
-        if not stat.S_ISREG(path.lstat().st_mode):
-            raise NotSaved("not a plain file")
-        data = read_contents(path).data
-    except (NotSaved, OSError) as error:
-        reason = str(error) if isinstance(error, NotSaved) else reason_of(error)
-        raise ColonyMemoryError(f"{str(path)!r}: {reason}, so that its rules could not be kept") from error
-    rules.add(directory, data, where=str(path))
-
-
-def _list(directory: Path) -> list[str]:
-    with os.scandir(directory) as entries:
-        return sorted(entry.name for entry in entries)
-
-
-def _refusal(path: Path, name: str, status: os.stat_result) -> str:
+def _refusal(own: str, name: str, status: os.stat_result) -> str:
     """Say why what stands there is not saved, or nothing."""
-    if path.name.casefold().startswith(STAGING_PREFIX):
+    if own.casefold().startswith(STAGING_PREFIX):
         return "left by a restore that was cut off; it may hold originals, look and then delete it"
+    if own == GIT_NAME and is_link(status):
+        return "a link in the place of a git repository, which is not followed"
     problem = name_problem(name)
-    return f"{problem}; rename it" if problem else _special(status)
+    if problem:
+        return f"{problem}; rename it"
+    if len(name.encode("utf-8", "surrogatepass")) > _LONGEST_NAME:
+        return "has a path that is longer than systems take"
+    return _special(status) or _placeholder(own, status)
 
 
 def _special(status: os.stat_result) -> str:
-    """Say what a thing is that is neither a plain file nor a directory, or nothing."""
-    if stat.S_ISLNK(status.st_mode) or getattr(status, "st_reparse_tag", 0) == _JUNCTION:
-        return "symbolic link, not followed"
+    """Say what a thing is that is no plain file, directory or link, or nothing."""
     if stat.S_ISSOCK(status.st_mode):
         return "socket"
     if stat.S_ISFIFO(status.st_mode):
         return "named pipe"
-    if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         return ""
-    return "device"
+    if is_link(status):
+        return "leads to another directory, and is not followed"
+    return "" if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode) else "device"
+
+
+def _placeholder(own: str, status: os.stat_result) -> str:
+    """Say that a file's bytes are elsewhere, or nothing. To read it would fetch it, or give something else."""
+    if not stat.S_ISREG(status.st_mode):
+        return ""
+    if own.startswith(".") and own.endswith(".icloud") and len(own) > len("..icloud"):
+        return f"a placeholder: iCloud keeps {own[1 : -len('.icloud')]!r} elsewhere; download it first"
+    marked = getattr(status, "st_flags", 0) & _DATALESS or getattr(status, "st_file_attributes", 0) & _RECALLED
+    if marked or (own.endswith(_PLACEHOLDER_SUFFIXES) and status.st_size <= 1):
+        return "a placeholder: a sync service keeps its bytes elsewhere; download it first"
+    return ""

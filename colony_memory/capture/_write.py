@@ -3,53 +3,65 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from datetime import datetime, timezone
+import warnings
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colony_memory.capture._attributes import tell_lost
+from colony_memory.capture._directory import Directory, Reach, is_link
+from colony_memory.capture._dotgit import fold
 from colony_memory.capture._filenames import check_names
-from colony_memory.capture._journal import stamp
+from colony_memory.capture._links import link_problem
 from colony_memory.capture._metadata import split_documents
-from colony_memory.capture._plan import Plan
-from colony_memory.capture._recover import recover
+from colony_memory.capture._plan import Plan, make_plan
+from colony_memory.capture._recover import recover, unfinished
+from colony_memory.capture._state import problem_with_state
 from colony_memory.capture._swap import put_in_place
-from colony_memory.exceptions import ColonyMemoryError
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, Hint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from colony_memory.capture._stage import NewFile
+    from colony_memory.capture._metadata import Metadata
 
 _SHOWN = 5
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True)
 class Written:
     """What write_folder() did, or with ``dry_run`` would do. Names as in the snapshot, sorted.
 
-    Each file of the snapshot is in one of the first three, or in ``conflicts``.
+    Each file of the snapshot is in one of the first three, in ``left``, ``conflicts`` or ``in_use``.
 
     Attributes:
         created: Files that were not there.
-        replaced: Files that had other content, or lacked the executable bit.
-        unchanged: Files that were there already and were not touched.
+        replaced: Files that had other content.
+        unchanged: Files whose content was there already.
         directories: Empty directories that were made.
-        kept: Copies of what was replaced, next to it: ``notes.md.local-20261128T031500Z``.
-        conflicts: With ``dry_run`` only: files that differ and are newer than the snapshot. They stop the call
-            without ``dry_run``; ``force`` replaces them.
+        permissions: Of the unchanged files, those whose permissions were set.
+        removed: What was taken away: with ``delete`` files and directories that the snapshot lacks, in any case the
+            logs (``-wal``, ``-journal``) of databases that were replaced, which would be merged into the new.
+        left: Files that are as they were because the snapshot has them with secrets masked.
         masked: Files in which secrets were masked before they were saved: they are not what they were.
-        removed: Logs (``-wal``, ``-journal``) of the databases that were replaced, which would be merged into the new.
+        conflicts: With ``dry_run`` only: files that differ and changed after the snapshot. They stop the call
+            without ``dry_run``; ``force`` replaces them.
+        in_use: With ``dry_run`` only: databases that differ and that some program has open. As ``conflicts``.
     """
 
     created: tuple[str, ...]
     replaced: tuple[str, ...]
     unchanged: tuple[str, ...]
     directories: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
-    conflicts: tuple[str, ...] = ()
-    masked: tuple[str, ...] = ()
+    permissions: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    masked: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    in_use: tuple[str, ...] = ()
 
 
 def write_folder(
@@ -58,27 +70,27 @@ def write_folder(
     *,
     newer_than: datetime | None = None,
     force: bool = False,
+    delete: bool = False,
     dry_run: bool = False,
-    keep_local: bool = False,
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> Written:
     """Turn documents into files, byte for byte, all or none of them.
 
     Everything is written and synced in a hidden directory first and then moved into place; if a move fails, the
     ones before it are undone, and if the process is killed, the next restore or backup of the folder puts
-    everything back. This call does so too, before anything else. Files that are not in ``documents`` are left
-    alone. Files and directories that are made belong to the owner alone (0600 and 0700, less the umask); a
-    replaced file keeps its permissions.
+    everything back. This call does so too, before anything else. Files and directories that are made have the
+    permissions and times that the snapshot tells, else they belong to the owner alone (0600 and 0700, less the umask)
+    and a replaced file keeps its permissions. What root makes belongs to the owner of the folder. No link is followed.
 
     Args:
         documents: Name to text, as read_folder() gives them.
         directory: Where to write. It is created, with the directories above it, if it is not there. It may be a
             symbolic link; nothing under it may be one on the way of a document.
-        newer_than: Time of the snapshot, with a time zone. A file that differs and was changed after that time
-            stops the call. None: no such check.
-        force: Replace such files all the same.
-        dry_run: Check everything and return the plan, writing nothing.
-        keep_local: Of each file whose content is replaced, keep a copy next to it.
+        newer_than: Time of the snapshot, with a time zone. A file that differs and was changed after that time, or
+            came to be there after it, stops the call. None: no such check.
+        force: Replace such files all the same, databases that a program has open, and real text by masked text.
+        delete: Also take away the files that ``documents`` lack, as far as a backup of the folder would save them.
+        dry_run: Check everything and return the plan, changing nothing anywhere.
         on_progress: Called as ``on_progress(done, total, name)`` for every file that is ready to be moved, with
             the number of files so far, of all files and the name. What it raises ends the call, with nothing
             changed.
@@ -89,6 +101,9 @@ def write_folder(
         SnapshotCorrupt: The document that describes the folder is malformed.
         ColonyMemoryError: A document cannot or must not be written, or another restore into the directory is under
             way. The directory is as it was before.
+
+    Warns:
+        ColonyMemoryWarning: Something of a file could not be kept: its owner, permissions, times or other names.
     """
     if newer_than is not None and newer_than.tzinfo is None:
         raise ValueError("newer_than needs a time zone")
@@ -99,54 +114,141 @@ def write_folder(
             raise ValueError(f"document {name!r} is not text under a name")
     target = _resolve(directory)
     contents, metadata = split_documents(documents)
-    check_names(contents, metadata.empty_dirs, near=_nearest_directory(target), target=target)
-    recover(target)
-    plan = Plan(target, wanted=contents.keys())
-    for name, content in sorted(contents.items()):
-        plan.add_file(name, content, executable=name in metadata.executable)
-    for name in sorted(metadata.empty_dirs):
-        plan.add_directory(name)
-    conflicts = plan.newer(newer_than) if newer_than is not None and not force else []
-    if keep_local:
-        plan.keep_local(stamp=stamp(datetime.now(timezone.utc)))
+    names = [*contents, *metadata.links]
+    check_names(names, metadata.empty_dirs, near=_nearest_directory(target), target=target, dry_run=dry_run)
+    _keep_state_apart(names, metadata.empty_dirs, target)
+    if dry_run:
+        _tell_unfinished(target)
+    else:
+        recover(target)
+    _check_links(metadata, target)
+    plan = make_plan(target, contents, metadata, delete=delete, force=force)
+    conflicts = [] if newer_than is None or force else plan.newer(_in_ns(newer_than))
+    in_use = [] if force else [name for name in plan.in_use if name not in conflicts]
+    if newer_than is not None and not force:
+        plan.keep_newer_modes(_in_ns(newer_than))
     if not dry_run:
         if conflicts:
-            raise _newer(target, conflicts)
-        put_in_place(plan.files, plan.directories, target, on_progress=on_progress)
-    return _written(plan, conflicts, masked=tuple(name for name in metadata.masked if name in contents))
+            raise _refusal(target, conflicts, "changed in", "after the snapshot was made")
+        if in_use:
+            raise _refusal(target, in_use, "open in", "by a program that would go on with the database from before")
+        put_in_place(replace(plan.job(), on_progress=on_progress, confirm=None if force else lambda: _confirm(plan)))
+        _tell_lost(plan)
+    return _written(plan, conflicts, in_use)
 
 
-def _written(plan: Plan, conflicts: list[str], *, masked: tuple[str, ...]) -> Written:
-    refused = set(conflicts)
-    replaced = {name: file for name, file in plan.files.items() if file.replaces and name not in refused}
+def _written(plan: Plan, conflicts: list[str], in_use: list[str]) -> Written:
+    refused = {*conflicts, *in_use}
+    logs = {log: there for name, file in plan.files.items() if name not in refused for log, there in file.drops.items()}
+    removed = {name: there for name, there in {**plan.surplus.files, **logs}.items() if name not in refused}
+    dropped = [f"{name}/" for name, _ in plan.surplus.directories]
     return Written(
         created=tuple(name for name, file in plan.files.items() if file.replaces is None),
-        replaced=tuple(replaced),
+        replaced=tuple(name for name, file in plan.files.items() if file.replaces and name not in refused),
         unchanged=tuple(plan.unchanged),
         directories=tuple(plan.directories),
+        permissions=tuple(plan.modes),
         removed=tuple(
-            sorted(dropped for name, file in plan.files.items() if name not in refused for dropped in file.drops)
+            sorted(
+                [*dropped, *(name for name, there in removed.items() if name not in logs or _was_written(name, there))]
+            )
         ),
-        kept=tuple(sorted(_copies(replaced))),
+        left=tuple(plan.left),
+        masked=tuple(name for name in plan.metadata.masked if name in plan.files),
         conflicts=tuple(conflicts),
-        masked=masked,
+        in_use=tuple(in_use),
     )
 
 
-def _copies(replaced: Mapping[str, NewFile]) -> Iterator[str]:
-    for name, file in replaced.items():
-        if file.copy_to is not None:
-            yield file.copy_to
-            yield from (file.copy_to + dropped.removeprefix(name) for dropped in file.drops)
+def _was_written(name: str, log: os.stat_result) -> bool:
+    return log.st_size > 0 and not name.endswith("-shm")
 
 
-def _newer(target: Path, names: list[str]) -> ColonyMemoryError:
-    shown = ", ".join(map(repr, names[:_SHOWN]))
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+def _in_ns(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(microseconds=1) * 1000
+
+
+def _confirm(plan: Plan) -> None:
+    in_use = plan.users_of_databases()
+    if in_use:
+        raise _refusal(plan.target, in_use, "open in", "by a program that would go on with the database from before")
+
+
+def _tell_lost(plan: Plan) -> None:
+    tell_lost((name, file.replaces) for name, file in plan.files.items() if file.replaces is not None)
+    if plan.in_use:
+        warnings.warn(
+            f"{_shown(plan.in_use)} is replaced while a program has it open: that program goes on with the database "
+            "from before, and what it writes from now on is lost; start it anew",
+            ColonyMemoryWarning,
+            stacklevel=3,
+        )
+
+
+def _refusal(target: Path, names: list[str], what: str, why: str) -> ColonyMemoryError:
     return ColonyMemoryError(
-        f"changed in {str(target)!r} after the snapshot was made: {shown}{more}; nothing was written. "
-        "Use force to replace what is newer, with keep_local to keep copies of it"
+        f"{what} {str(target)!r} {why}: {_shown(names)}; nothing was written",
+        hint=Hint("write_folder", "force", True),
     )
+
+
+def _shown(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(map(repr, names[:_SHOWN]))}{more}"
+
+
+def _tell_unfinished(target: Path) -> None:
+    folder = unfinished(target)
+    if folder is not None:
+        warnings.warn(
+            f"a restore into {folder!r} is under way or was cut off: this plan is for the folder as it is now, and the "
+            "next restore or backup of it puts back first what was there before",
+            ColonyMemoryWarning,
+            stacklevel=3,
+        )
+
+
+def _keep_state_apart(files: Iterable[str], directories: Iterable[str], target: Path) -> None:
+    problem = problem_with_state(files, directories, target)
+    if problem is not None:
+        raise ColonyMemoryError(f"document {problem}; nothing was written")
+
+
+def _check_links(metadata: Metadata, target: Path) -> None:
+    """Refuse links that lead out of the folder, by themselves or through others."""
+    if not metadata.links:
+        return
+    problems = []
+    links = set(map(fold, metadata.links))
+    with _opened(target) as reach:
+
+        def is_one(name: str) -> bool:
+            if fold(name) in links or reach is None:
+                return fold(name) in links
+            try:
+                there = reach.look(name)
+            except OSError:
+                return True  # something other than a directory is on the way
+            return there is not None and is_link(there)
+
+        for name, says in sorted(metadata.links.items()):
+            problem = link_problem(name, says, is_link=is_one)
+            if problem is not None:
+                problems.append(f"{name!r} {problem}")
+    if problems:
+        more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
+        raise ColonyMemoryError(f"document {'; '.join(problems[:_SHOWN])}{more}; nothing was written")
+
+
+@contextmanager
+def _opened(target: Path) -> Iterator[Reach | None]:
+    try:
+        folder = Directory.open(target)
+    except OSError:
+        yield None
+        return
+    with folder, Reach(folder) as reach:
+        yield reach
 
 
 def _resolve(directory: str | os.PathLike[str]) -> Path:

@@ -62,10 +62,12 @@ def save_present(
         return None
     capture = read_folder(folder, secrets="stop")
     reasons = {entry.name: entry.reason for entry in capture.left_out} | dict.fromkeys(capture.ignored, "is ignored")
-    missing = [name for name in needed if name in reasons]
-    if missing:
+    lacking = [name for name in needed if name in reasons]
+    if lacking:
         raise ColonyMemoryError(
-            f"the folder as it is was not saved: {missing[0]!r} would be replaced, and is not in it "
-            f"({reasons[missing[0]]}); nothing was written"
+            f"the folder as it is was not saved: {lacking[0]!r} would be replaced, and is not in it "
+            f"({reasons[lacking[0]]}); nothing was written"
         )
-    return Present(memory.backup(capture.documents, label=label + BEFORE_RESTORE), capture.left_out)
+    missing = [str(each) for each in capture.left_out]
+    info = memory.backup(capture.documents, label=label + BEFORE_RESTORE, incomplete=missing)
+    return Present(info, capture.left_out)

@@ -1,30 +1,38 @@
 """A folder on disk, as documents and back, byte for byte.
 
 UTF-8 files become documents of their own, without any newline translation. What text cannot carry (other bytes,
-empty directories, executable files) stands in one more document, ``.colony-memory/folder.json``. Nothing is left
-out unsaid, and no symbolic link is followed. Reading changes nothing on disk, except that it first puts back what a
-restore that was cut off has left.
+empty directories, links, executable files) stands in one more document, ``.colony-memory/folder.json``. Nothing is left
+out unsaid, no link is followed, and nothing that lies in a folder is obeyed. Reading changes nothing on disk, except
+that it first puts back what a restore that was cut off has left, by what the user's state directory says of it.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from colony_memory._format.constants import MAX_BYTES
+from colony_memory.capture import _held
+from colony_memory.capture._contents import reason_of
 from colony_memory.capture._filenames import name_problem, parents_of
 from colony_memory.capture._metadata import METADATA_NAME, Metadata, encode_file, metadata_pieces
+from colony_memory.capture._open import decode_name
+from colony_memory.capture._patience import patience
+from colony_memory.capture._reading import Found
 from colony_memory.capture._recover import recover
 from colony_memory.capture._sources import find_sources, require_directory
-from colony_memory.capture._walk import Found, LeftOut, Note
+from colony_memory.capture._walk import VAULT, Entry, LeftOut, Note, Tree, walk
 from colony_memory.capture._write import Written, write_folder
 from colony_memory.capture.secrets import find_in_contents, list_findings, mask_contents
-from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, Hint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
+    from colony_memory.capture._patience import Patience
     from colony_memory.capture._sources import Source
     from colony_memory.capture.secrets import SecretFinding
 
@@ -32,6 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Capture", "LeftOut", "Note", "Written", "read_folder", "read_paths", "write_folder"]
 
+_BITS = 0o777  # what makes a program run as somebody else is not for a backup to bring back
 _CHOICES = ("stop", "warn", "mask", "allow")
 
 
@@ -59,13 +68,16 @@ def read_folder(
     *,
     git: bool = False,
     secrets: SecretsChoice = "warn",
+    max_bytes: int = MAX_BYTES,
+    attributes: bool = False,
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> Capture:
     """Read every file under a directory.
 
-    Names are relative to the directory and use ``/``. The directory itself may be a symbolic link. A file that changes
-    while it is read is read again, three times in all. An SQLite database is read as its committed transactions have
-    it, whoever has it open. ``.cmemignore`` files exclude by the rules of gitignore; that needs the extra ``cli``.
+    Names are relative to the directory and use ``/``. The directory itself may be a symbolic link; links in it are
+    saved as links where they lead to somewhere in it. A file that changes while it is read is read again, three times
+    in all; one that only grows is saved up to its last whole line. An SQLite database is read as its committed
+    transactions have it, whoever has it open. ``.cmemignore`` files exclude by the rules of gitignore.
 
     Args:
         path: The directory.
@@ -73,6 +85,9 @@ def read_folder(
             out, which is noted; the files checked out are saved in any case.
         secrets: What to do about likely secrets: ``"stop"`` raises, ``"warn"`` gives a ColonyMemoryWarning, ``"mask"``
             replaces them, ``"allow"`` does not look for any.
+        max_bytes: Bytes that a snapshot may hold. Where there are more, the largest files are left out.
+        attributes: Record permission bits and times of change too. Documents then differ where nothing but a time
+            does; differ_in_times_only() tells.
         on_progress: Called with the number of files and of bytes read so far and the name of the last file, some ten
             times a second and at the end. What it raises ends the reading.
 
@@ -82,7 +97,9 @@ def read_folder(
         ColonyMemoryError: There are likely secrets that must stop the reading or that cannot be masked, or the rules
             of a ``.cmemignore`` cannot be kept.
     """
-    return _capture([require_directory(path)], git=git, secrets=secrets, on_progress=on_progress)
+    _require_choice(secrets)
+    found = _read([require_directory(path)], git=git, max_bytes=max_bytes, on_progress=on_progress)
+    return _capture(found, secrets=secrets, attributes=attributes)
 
 
 def read_paths(
@@ -90,6 +107,8 @@ def read_paths(
     *,
     git: bool = False,
     secrets: SecretsChoice = "warn",
+    max_bytes: int = MAX_BYTES,
+    attributes: bool = False,
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> Capture:
     """Read files and directories into one set of documents.
@@ -102,6 +121,8 @@ def read_paths(
         paths: Files and directories.
         git: As for read_folder().
         secrets: As for read_folder().
+        max_bytes: As for read_folder().
+        attributes: As for read_folder().
         on_progress: As for read_folder().
 
     Raises:
@@ -111,50 +132,73 @@ def read_paths(
     """
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
-    return _capture(find_sources(paths), git=git, secrets=secrets, on_progress=on_progress)
+    _require_choice(secrets)
+    found = _read(find_sources(paths), git=git, max_bytes=max_bytes, on_progress=on_progress)
+    return _capture(found, secrets=secrets, attributes=attributes)
 
 
-def _capture(
+def _read(
     sources: list[Source],
     *,
     git: bool,
-    secrets: SecretsChoice,
+    max_bytes: int,
     on_progress: Callable[[int, int, str], None] | None,
-) -> Capture:
-    if secrets not in _CHOICES:
-        raise ValueError(f"secrets must be one of {', '.join(map(repr, _CHOICES))}, not {secrets!r}")
+) -> Found:
     for source in sources:
-        recover(source.path)
-    found = Found(with_git=git, on_progress=on_progress)
-    # A database goes before the files beside it that are a part of it.
-    for source in sorted(sources, key=lambda source: str(source.path)):
-        _read_source(source, found)
+        recover(source.path)  # else a half of one memory and a half of another would be saved
+    tree = Tree()
+    found = Found(tree, max_bytes, on_progress)
+    with patience() as patient:
+        # A database goes before the files beside it that are a part of it.
+        for source in sorted(sources, key=lambda source: str(source.path)):
+            _find(source, tree, patient)
+        found.read(patient)
+    _held.settle()
+    if git:
+        found.take_repositories()
+    else:
+        found.note_repositories()
     found.finish()
-    left_out = tuple(sorted(found.left_out, key=lambda entry: entry.name))
+    tree.left_out.sort(key=lambda entry: entry.name)
     if not found.contents:
-        _refuse_nothing(sources, left_out)
+        _refuse_nothing(sources, tree.left_out)
+    return found
+
+
+def _capture(found: Found, *, secrets: SecretsChoice, attributes: bool) -> Capture:
     findings = () if secrets == "allow" else _judge_secrets(found, secrets)
     return Capture(
-        documents=_documents(found, findings if secrets == "mask" else ()),
-        left_out=left_out,
-        ignored=tuple(sorted(found.ignored)),
+        documents=_documents(found, findings if secrets == "mask" else (), attributes=attributes),
+        left_out=tuple(found.tree.left_out),
+        ignored=tuple(sorted(found.tree.ignored)),
         notes=tuple(sorted(found.notes, key=lambda note: note.name)),
         secrets=findings,
     )
 
 
-def _read_source(source: Source, found: Found) -> None:
+def _require_choice(secrets: str) -> None:
+    if secrets not in _CHOICES:
+        raise ValueError(f"secrets must be one of {', '.join(map(repr, _CHOICES))}, not {secrets!r}")
+
+
+def _find(source: Source, tree: Tree, patient: Patience) -> None:
     problem = name_problem(source.prefix) if source.prefix else None
     if problem:
-        found.left_out.append(LeftOut(f"{source.prefix}{'/' if source.is_directory else ''}", f"{problem}; rename it"))
+        tree.left_out.append(LeftOut(f"{source.prefix}{'/' if source.is_directory else ''}", f"{problem}; rename it"))
     elif source.is_directory:
-        found.read_tree(source.path, f"{source.prefix}/" if source.prefix else "")
+        walk(source.path, f"{source.prefix}/" if source.prefix else "", tree, patient)
     else:
         # The caller named this very file: as with most tools, its being a link does not matter.
-        found.read_file(source.path.resolve(), source.prefix)
+        file = source.path.resolve()
+        try:
+            size = file.stat().st_size
+        except OSError as error:
+            tree.left_out.append(LeftOut(source.prefix, reason_of(error)))
+        else:
+            tree.files.append(Entry(file.parent, (), decode_name(file.name), source.prefix, size))
 
 
-def _refuse_nothing(sources: list[Source], left_out: tuple[LeftOut, ...]) -> None:
+def _refuse_nothing(sources: list[Source], left_out: list[LeftOut]) -> None:
     where = ", ".join(repr(str(source.path)) for source in sources) or "no path was given"
     why = f": {left_out[0].name!r} was left out ({left_out[0].reason})" if left_out else ""
     raise ValueError(f"{where}: nothing to back up{why}")
@@ -167,17 +211,28 @@ def _judge_secrets(found: Found, choice: str) -> tuple[SecretFinding, ...]:
     if findings and choice == "stop":
         raise ColonyMemoryError(
             f"likely secrets, so that nothing was saved: {list_findings(findings)}; "
-            "take them out, exclude the files in a .cmemignore, or say secrets=warn, secrets=mask or secrets=allow"
+            "take them out, exclude the files in a .cmemignore, or have them masked or allowed",
+            hint=Hint("read_folder", "secrets", "mask"),
         )
     if findings:
-        warnings.warn(ColonyMemoryWarning(f"likely secrets are saved: {list_findings(findings)}"), stacklevel=4)
+        warnings.warn(
+            ColonyMemoryWarning(
+                f"likely secrets are saved: {list_findings(findings)}", hint=Hint("read_folder", "secrets", "mask")
+            ),
+            stacklevel=4,
+        )
     return findings
 
 
-def _documents(found: Found, masked: tuple[SecretFinding, ...]) -> dict[str, str]:
+def _documents(found: Found, masked: tuple[SecretFinding, ...], *, attributes: bool) -> dict[str, str]:
+    told = found.attributes() if attributes else {}
     others = Metadata(
         empty_dirs=tuple(_empty_directories(found)),
-        executable=frozenset(found.executable),
+        executable=frozenset(_executable(found)),
+        links=found.tree.links,
+        left_out={entry.name: entry.reason for entry in found.tree.left_out if entry.reason != VAULT},
+        modes={name: stat.S_IMODE(status.st_mode) & _BITS for name, status in told.items()},
+        times={name: status.st_mtime_ns for name, status in told.items()},
         masked=tuple(sorted({finding.name for finding in masked})),
     )
     documents: dict[str, str] = {}
@@ -198,5 +253,13 @@ def _documents(found: Found, masked: tuple[SecretFinding, ...]) -> dict[str, str
 
 def _empty_directories(found: Found) -> list[str]:
     """Directories that no file implies; of nested ones, the innermost."""
-    implied = {parent for name in [*found.contents, *found.directories] for parent in parents_of(name)}
-    return [name for name in found.directories if name not in implied]
+    tree = found.tree
+    implied = {parent for name in [*found.contents, *tree.directories, *tree.links] for parent in parents_of(name)}
+    return [name for name in tree.directories if name not in implied]
+
+
+def _executable(found: Found) -> Iterator[str]:
+    if os.name != "nt":  # which has no such bits
+        for name, status in found.status.items():
+            if name in found.contents and status.st_mode & stat.S_IXUSR:
+                yield name

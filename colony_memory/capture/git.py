@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import stat
 import subprocess
 from typing import TYPE_CHECKING
 
+from colony_memory.capture._steady import read_start
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from colony_memory.capture._open import Place
 
 GIT_NAME = ".git"
 BUNDLE_NAME = ".git.bundle"
 
 _SECONDS = 600
 _LONGEST_REASON = 200
+_LONGEST_PATH = 4096
+_LEADS = b"gitdir: "
+_OBJECT_ID = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_READ_BY_GIT = frozenset({"HEAD", "config", "packed-refs", "shallow", "commondir", "objects", "refs"})
 _OPTIONS = (
     "-c",
     "pack.threads=1",  # with several, the same repository gives other bytes each time
     "-c",
     "protocol.allow=never",  # a partial clone would fetch what it lacks
+    "-c",
+    "core.fsmonitor=false",  # this and what follows would run programs that the repository names
+    "-c",
+    "core.alternateRefsCommand=",
+    "-c",
+    f"core.hooksPath={os.devnull}",
 )
 
 
@@ -27,48 +44,121 @@ class NotBundled(Exception):
     """No bundle could be made; the text is the reason."""
 
 
-def is_repository(path: Path) -> bool:
-    """Whether a ``.git`` is git's: a directory of a repository, or a file that leads to one."""
+def is_repository(place: Place) -> bool:
+    """Whether the ``.git`` in a directory is git's: a directory of a repository, or a file that leads to one."""
     try:
-        mode = path.lstat().st_mode
-        if stat.S_ISDIR(mode):
-            return (path / "HEAD").exists() and (path / "objects").is_dir()
-        if not stat.S_ISREG(mode):
-            return False
-        with path.open("rb") as file:
-            return file.read(8) == b"gitdir: "
+        status = place.status(GIT_NAME)
+        if stat.S_ISREG(status.st_mode):
+            with place.file(GIT_NAME) as (descriptor, _):
+                return read_start(descriptor, len(_LEADS)) == _LEADS
+        with contextlib.closing(place.below(GIT_NAME)) as inner:
+            modes = inner.status("HEAD").st_mode, inner.status("objects").st_mode
+            return stat.S_ISREG(modes[0]) and stat.S_ISDIR(modes[1])
     except OSError:
         return False
 
 
-def make_bundle(repository: Path) -> bytes | None:
+def make_bundle(repository: Path, *, within: Path, limit: int) -> bytes | None:
     """Return a bundle of everything that HEAD and the refs reach, or None where there is no commit yet.
 
     Nothing is written. As long as git does not repack the repository, the same state gives the same bytes.
 
     Args:
         repository: The ``.git``.
+        within: The folder that is saved. Of what is outside, nothing gets into the bundle.
+        limit: Most bytes that the repository's objects may have.
 
     Raises:
-        NotBundled: git is missing, or fails, or the repository is a shallow clone.
+        NotBundled: git is missing, or fails, or the repository is a shallow clone, too large or not alone.
     """
+    _require_alone(repository, within, limit)
     if _run(repository, "rev-parse", "--is-shallow-repository").strip() == b"true":
         raise NotBundled("a shallow clone, which no bundle can hold: run 'git fetch --unshallow' in it")
     if not _run(repository, "rev-list", "--all", "--max-count=1"):
         return None
-    return _run(repository, "bundle", "create", "--quiet", "-", "--all")
+    bundle = _run(repository, "bundle", "create", "--quiet", "-", "--all")
+    _require_alone(repository, within, limit)  # git has followed what was there meanwhile
+    return bundle
 
 
-def holds_bundle(repository: Path, bundle: Path) -> bool:
+def holds_bundle(repository: Path, bundle: bytes) -> bool:
     """Whether all that is in a bundle is in the repository too, and is reachable there."""
+    tips = _tips_of(bundle)
     try:
-        heads = _run(repository, "bundle", "list-heads", str(bundle.absolute())).split()[::2]
-        if not heads:
-            return False
-        tips = [head.decode("ascii") for head in heads]
-        return not _run(repository, "rev-list", "--max-count=1", *tips, "--not", "--all").strip()
+        return bool(tips) and not _run(repository, "rev-list", "--max-count=1", *tips, "--not", "--all").strip()
     except NotBundled:
         return False
+
+
+def _tips_of(bundle: bytes) -> list[str]:
+    """The commits that a bundle's heading names (https://git-scm.com/docs/gitformat-bundle); none where it is none."""
+    kind, _, rest = bundle.partition(b"\n")
+    heading, end, _ = rest.partition(b"\n\n")
+    if not end or not re.fullmatch(rb"# v[23] git bundle", kind):
+        return []
+    tips = [line.partition(b" ")[0] for line in heading.split(b"\n") if line[:1] not in b"-@"]
+    return [tip.decode("ascii") for tip in tips] if all(map(_OBJECT_ID.fullmatch, tips)) else []
+
+
+def _require_alone(repository: Path, within: Path, limit: int) -> None:
+    """Refuse a repository that has something outside of the folder: a link, another's objects, another directory.
+
+    Git would follow all of them, and whoever made the repository chose where they lead.
+    """
+    try:
+        size = 0
+        for directory in _directories_of(repository, within.resolve()):
+            if os.path.lexists(directory / "objects/info/alternates"):
+                raise NotBundled("borrows objects from another repository: run 'git repack -a -d' in it")
+            for path in _plain_below(directory):
+                size += path.lstat().st_size
+        if size > limit:
+            raise NotBundled(f"its {size} bytes are more than a snapshot has room for")
+    except OSError as error:
+        raise NotBundled(f"cannot be read: {error.strerror}") from error
+
+
+def _directories_of(repository: Path, within: Path) -> Iterator[Path]:
+    """The directories that are the repository: mostly one."""
+    directory = repository
+    if stat.S_ISREG(repository.lstat().st_mode):
+        directory = _follow(repository, _LEADS)
+    yield _inside(directory, within)
+    shared = directory / "commondir"
+    if os.path.lexists(shared):
+        yield _inside(_follow(shared, b""), within)
+
+
+def _follow(file: Path, start: bytes) -> Path:
+    if not stat.S_ISREG(file.lstat().st_mode):
+        raise NotBundled(f"{file.name!r} in it is not a plain file")
+    with file.open("rb") as stream:
+        said = stream.read(_LONGEST_PATH)
+    return file.parent / os.fsdecode(said.removeprefix(start).rstrip(b"\n"))
+
+
+def _inside(directory: Path, within: Path) -> Path:
+    real = directory.resolve()
+    if not real.is_relative_to(within):
+        raise NotBundled(f"leads out of the folder, to {str(real)!r}")
+    return real
+
+
+def _plain_below(directory: Path) -> Iterator[Path]:
+    """The files of a repository, none of which may lead elsewhere or keep git waiting."""
+    pending = [directory]
+    while pending:
+        place = pending.pop()
+        for path in place.iterdir():
+            mode = path.lstat().st_mode
+            # What is no part of the history may be anything: a socket of its watcher, a link among the hooks.
+            if stat.S_ISDIR(mode):
+                if place != directory or path.name in ("objects", "refs"):
+                    pending.append(path)
+            elif stat.S_ISREG(mode):
+                yield path
+            elif place != directory or path.name in _READ_BY_GIT:
+                raise NotBundled(f"{str(path.relative_to(directory))!r} in it is not a plain file")
 
 
 def _run(repository: Path, *arguments: str) -> bytes:

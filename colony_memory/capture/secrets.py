@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory.capture._metadata import METADATA_NAME, dump_metadata, load_metadata, split_documents
 from colony_memory.capture._secret_kinds import KINDS
-from colony_memory.exceptions import ColonyMemoryError
+from colony_memory.exceptions import ColonyMemoryError, Hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -104,7 +104,8 @@ def mask_contents(contents: dict[str, str | bytes]) -> tuple[SecretFinding, ...]
     if elsewhere:
         raise ColonyMemoryError(
             f"secrets can be masked in text only, and these are elsewhere: {list_findings(elsewhere)}; "
-            "exclude the files in a .cmemignore, or say secrets=warn or secrets=allow"
+            "exclude the files in a .cmemignore, or allow secrets",
+            hint=Hint("read_folder", "secrets", "warn"),
         )
     for name, each in found.items():
         content = contents[name]
@@ -136,14 +137,13 @@ def _search(name: str, content: str | bytes) -> Iterator[tuple[SecretFinding, tu
         text = _decode(content)
     else:
         text = content
-    found = [(match.start(), -match.end(), kind.name, match) for kind in KINDS for match in kind.find(text)]
+    found = [(span.start, -span.end, kind.name, span.hidden) for kind in KINDS for span in kind.find(text)]
     line, counted, end = 1, 0, 0
-    for start, _, kind_name, match in sorted(found, key=lambda each: each[:3]):
+    for start, minus_end, kind_name, hidden in sorted(found):
         if start < end:
             continue
         line += text.count("\n", counted, start)
-        counted, end = start, match.end()
-        hidden = match.span("random") if match.groupdict().get("random") else match.span()
+        counted, end = start, -minus_end
         yield SecretFinding(name, None if isinstance(content, bytes) else line, kind_name), hidden
 
 

@@ -1,46 +1,104 @@
 """A consistent copy of an SQLite database that others may have open, without a change to it or beside it.
 
-Through SQLite's online backup, under a read transaction: what is committed at one moment is in the copy, and nothing
-else. Where the database cannot be read in place without writing (a journal to be rolled back, a write-ahead log
-without its index), a copy of its files is opened in its stead.
+SQLite never opens the files themselves: it would act on what lies beside them, roll a journal back into the database,
+delete a file that the journal names. They are read here, under the lock that every reader takes by SQLite's own rules
+(https://www.sqlite.org/lockingv3.html), and count where they held still together: that is what a crash at that moment
+would have left, which SQLite is made for. Where a log or a journal has to be merged, SQLite does that to a copy, in a
+directory that nobody else can reach, under names of our own.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
+import stat
+import sys
 import tempfile
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colony_memory.capture._held import settle
+from colony_memory.capture._open import decode_name, open_place
+from colony_memory.capture._patience import Deadline, TookTooLong
+from colony_memory.capture._shared_lock import Locked, shared_lock
+from colony_memory.capture._steady import TRIES, TooLarge, Unsteady, read_bytes, read_start, still_holds
+
 if TYPE_CHECKING:
-    import sqlite3
+    from contextlib import AbstractContextManager
+
+    from colony_memory.capture._open import Place
 
 HEADER = b"SQLite format 3\0"
-COMPANIONS = ("-journal", "-shm", "-wal")
+LOG, JOURNAL, INDEX = "-wal", "-journal", "-shm"
+COMPANIONS = (JOURNAL, INDEX, LOG)
 
-_WAIT = 5.0  # seconds for another program's lock to go
-_PAUSE = 0.05
-_TRIES = 3
+_WAIT = 5.0  # seconds for another program's lock to go, or for the files to hold still
+_PATIENCE = 60.0  # seconds to read one besides, where nobody else says how long that may take
+_PAUSE = 0.002  # short: a busy writer lets go of its lock for moments only
 _HEADER_SIZE = 100
 _SMALLEST_PAGE, _LARGEST_PAGE = 512, 65536
-_PAGES_A_STEP = 4096
-# https://www.sqlite.org/fileformat2.html, section 1.3: change counter, schema cookie, version-valid-for and version.
-# A backup sets these anew, so that it differs from a file of the same content.
-_COUNTERS = (slice(24, 28), slice(40, 44), slice(92, 100))
-# The same, section 4.1: of the log, the frames.
-_WAL_HEADER, _FRAME_HEADER = 32, 24
+_JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
+_INDEX_VERSION = (b"\x18\xe2\x2d\x00", b"\x00\x2d\xe2\x18")  # 3007000, the only one
+_LOG_MAGIC = (bytes.fromhex("377f0682"), bytes.fromhex("377f0683"))
 
 
 class DatabaseLocked(Exception):
     """Another program holds it, or it changes too fast; the text is the reason."""
 
 
+class NotMerged(Exception):
+    """There is no room to merge what is beside it; the text is the reason."""
+
+
 class DatabaseDamaged(Exception):
-    """SQLite cannot read it; the text is the reason."""
+    """It is not to be read as a database; the text is the reason."""
+
+
+@dataclass(frozen=True)
+class _Files:
+    """The bytes of a database and of what is beside it, empty where there is no such file."""
+
+    database: bytearray
+    log: bytearray
+    journal: bytearray
+    index: bytearray
+
+    @property
+    def has_log(self) -> bool:
+        return self.log[:4] in _LOG_MAGIC
+
+    @property
+    def has_journal(self) -> bool:
+        return self.journal.startswith(_JOURNAL_MAGIC)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The suffixes of the files that hold nothing but what SQLite made of the database.
+
+        Log and journal that were dealt with are empty, or begin with zeros; so does an index that is new.
+        """
+        own = {
+            LOG: not self.log or self.has_log,
+            JOURNAL: self.has_journal or not any(self.journal[: len(_JOURNAL_MAGIC)]),
+            INDEX: self.index[:4] in _INDEX_VERSION or not any(self.index),
+        }
+        return tuple(suffix for suffix, is_own in own.items() if is_own)
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A database as one file that needs none beside it.
+
+    Attributes:
+        data: That file. Where there was nothing to be merged, it is the database as it is.
+        parts: The names of the files beside it that hold nothing else.
+    """
+
+    data: bytes | bytearray
+    parts: tuple[str, ...]
 
 
 def is_database(data: bytes) -> bool:
@@ -49,184 +107,184 @@ def is_database(data: bytes) -> bool:
 
 
 def companions_of(name: str) -> tuple[str, ...]:
-    """The files beside a database that are a part of it while it is open."""
+    """The names of the files beside a database that are a part of it while it is open."""
     return tuple(name + suffix for suffix in COMPANIONS)
 
 
-def copy_database(path: Path, *, descriptor: int | None = None) -> bytes:
-    """Return the database as one file that needs none beside it.
+def companions_in(place: Place, name: str) -> tuple[str, ...]:
+    """Those of them that are there, as plain files."""
+    return tuple(each for each in companions_of(name) if _is_file(place, each))
 
-    The same content gives the same bytes. They are those of the file itself where nothing is left to be merged into it.
+
+def read_database(place: Place, name: str, *, limit: int, deadline: Deadline) -> Copy:
+    """Copy what all committed transactions give. The same content gives the same bytes.
 
     Args:
-        path: The database.
-        descriptor: A descriptor of it that this process has open already; it is then not opened besides SQLite.
+        place: The directory that it is in.
+        name: The database.
+        limit: Most bytes that it may have, together with what is to be merged.
+        deadline: When that has to be done.
 
     Raises:
         DatabaseLocked: It was locked, or changed, for some seconds.
         DatabaseDamaged: It cannot be read as a database.
+        NotMerged: There is no room to merge it.
+        TooLarge: It has more bytes.
+        OSError: It cannot be read.
     """
-    import sqlite3
-
+    files = _read_together(place, name, limit=limit, deadline=deadline)
+    _check_header(files.database)
+    parts = tuple(name + suffix for suffix in files.parts)
+    if not files.has_log and not files.has_journal:
+        return Copy(files.database, parts)
+    if files.has_journal and files.journal.endswith(_JOURNAL_MAGIC):
+        # SQLite would look for a file of that name, and delete it. Without it nobody can tell whether it was committed.
+        raise DatabaseDamaged("its journal names a file of another database that it belongs to")
     try:
-        _check_header(path, descriptor)
-        with tempfile.TemporaryDirectory(prefix="colony-memory-") as scratch:
-            if descriptor is not None or not _needs_writing(path):
-                try:
-                    return _copy_in_place(path, Path(scratch), descriptor)
-                except sqlite3.OperationalError as error:
-                    if descriptor is not None:
-                        raise
-                    del error  # a journal to roll back, or no way to share memory there
-            return _copy_apart(path, Path(scratch))
-    except sqlite3.Error as error:
-        raise DatabaseDamaged(str(error)) from error
+        return Copy(_merge(files, limit=limit, deadline=deadline), parts)
+    except OSError as error:
+        raise NotMerged(f"what is beside it cannot be merged: {error.strerror or error}") from error
 
 
-def _size(path: Path, suffix: str) -> int | None:
+def copy_database(path: Path) -> bytes:
+    """The same of a path, however large.
+
+    Raises:
+        DatabaseLocked: It cannot be told what all committed transactions give.
+        DatabaseDamaged: As for read_database(), and OSError too.
+    """
     try:
-        return os.stat(f"{path}{suffix}").st_size  # noqa: PTH116 - the suffix is no component
+        with open_place(path.parent) as place:
+            name, deadline = decode_name(path.name), Deadline(_WAIT + _PATIENCE)
+            return bytes(read_database(place, name, limit=sys.maxsize, deadline=deadline).data)
+    except (NotMerged, TookTooLong) as error:
+        raise DatabaseLocked(str(error)) from error
+    finally:
+        settle()
+
+
+def _is_file(place: Place, name: str) -> bool:
+    try:
+        return stat.S_ISREG(place.status(name).st_mode)
     except OSError:
-        return None
+        return False
 
 
-def _is_logging(header: bytes) -> bool:
-    return header[18] == 2
-
-
-def _needs_writing(path: Path) -> bool:
-    """Whether there is a write-ahead log that nobody has open: it would have to be given an index first."""
-    return bool(_size(path, "-wal")) and _size(path, "-shm") is None
-
-
-def _check_header(path: Path, descriptor: int | None) -> None:
-    header = _read_header(path, descriptor)
-    size = int.from_bytes(header[16:18], "big")
+def _check_header(data: bytearray) -> None:
+    size = int.from_bytes(data[16:18], "big")
     size = _LARGEST_PAGE if size == 1 else size
-    if len(header) < _HEADER_SIZE or size < _SMALLEST_PAGE or size & (size - 1):
+    if len(data) < _HEADER_SIZE or size < _SMALLEST_PAGE or size & (size - 1):
         raise DatabaseDamaged("its header is damaged")
-    if path.stat().st_size % size:
+    if len(data) % size:
         raise DatabaseDamaged("it is not a whole number of pages")
 
 
-def _read_header(path: Path, descriptor: int | None) -> bytes:
-    if descriptor is not None:
-        return os.pread(descriptor, _HEADER_SIZE, 0)
-    with path.open("rb") as file:
-        return file.read(_HEADER_SIZE)
-
-
-def _copy_in_place(path: Path, scratch: Path, descriptor: int | None) -> bytes:
-    for _ in range(_TRIES):
-        before = _state(path)
-        # Nobody has the log open, so that SQLite would make one, and an index of it, beside the database.
-        untouched = _is_logging(_read_header(path, descriptor)) and not before[-2] and before[-1] is None
-        with closing(_begin(path, immutable=untouched)) as connection:
-            data = _backup(connection, scratch / "copy")
-            header = _first_page(path, _read_header(path, descriptor))
-        if not untouched or _state(path) == before:
-            return _restore_counters(data, header)
-    raise DatabaseLocked(f"changed while it was read, {_TRIES} times in a row")
-
-
-def _state(path: Path) -> tuple[int | None, ...]:
-    """What tells one state of the files from another."""
-    status = path.stat()
-    return status.st_ino, status.st_size, status.st_mtime_ns, _size(path, "-wal"), _size(path, "-shm")
-
-
-def _begin(path: Path, *, immutable: bool) -> sqlite3.Connection:
-    """Open the database for reading, in a transaction that has begun."""
-    import sqlite3
-
-    uri = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if immutable else ''}"
+def _read_together(place: Place, name: str, *, limit: int, deadline: Deadline) -> _Files:
+    """Read the files until they hold still together."""
     end = time.monotonic() + _WAIT
+    tries = 0
     while True:
-        with contextlib.ExitStack() as unless_it_has_begun:
-            connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_PAUSE)
-            unless_it_has_begun.callback(connection.close)
-            try:
-                connection.execute("BEGIN")
-                connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            except sqlite3.Error as error:
-                if "lock" not in str(error):
-                    raise
-                if time.monotonic() > end:
-                    raise DatabaseLocked(f"locked by another program for {_WAIT:g} seconds") from error
-            else:
-                unless_it_has_begun.pop_all()
-                return connection
+        tries += 1
+        try:
+            return _read_locked(place, name, limit=limit, deadline=deadline)
+        except Locked as locked:
+            if time.monotonic() > end:
+                raise DatabaseLocked(f"locked by another program for {_WAIT:g} seconds") from locked
+        except Unsteady as unsteady:
+            if tries >= TRIES and time.monotonic() > end:
+                raise DatabaseLocked(f"changed while it was read, {tries} times in a row") from unsteady
+        deadline.check()
         time.sleep(_PAUSE)
 
 
-def _backup(connection: sqlite3.Connection, to: Path) -> bytes:
-    import sqlite3
-
-    to.unlink(missing_ok=True)
-    with closing(sqlite3.connect(to, isolation_level=None)) as copy:
-        copy.execute("PRAGMA journal_mode=OFF")
-        copy.execute("PRAGMA synchronous=OFF")
-        # In steps that return to Python: an interrupt comes through.
-        connection.backup(copy, pages=_PAGES_A_STEP, progress=lambda *_: None)
-    return to.read_bytes()
-
-
-def _first_page(path: Path, header: bytes) -> bytes:
-    """The header that the database has once its log is merged into it."""
-    with contextlib.suppress(OSError), open(f"{path}-wal", "rb") as log:  # noqa: PTH123 - the suffix is no component
-        start = log.read(_WAL_HEADER)
-        size, salts = int.from_bytes(start[8:12], "big"), start[16:24]
-        position, at = _WAL_HEADER, None
-        while size:
-            log.seek(position)
-            frame = log.read(_FRAME_HEADER)
-            if len(frame) < _FRAME_HEADER or frame[8:16] != salts:
-                break
-            position += _FRAME_HEADER
-            if frame[:4] == b"\0\0\0\1":
-                at = position
-            if at is not None and frame[4:8] != b"\0\0\0\0":  # the last frame of a transaction
-                log.seek(at)
-                header, at = log.read(_HEADER_SIZE), None
-            position += size
-    return header
+def _read_locked(place: Place, name: str, *, limit: int, deadline: Deadline) -> _Files:
+    with place.file(name) as (descriptor, _):
+        try:
+            with _lock(descriptor):
+                return _read_once(place, name, descriptor, limit=limit, deadline=deadline)
+        except Locked:
+            # Where the writer's journal is on disk, it takes back all that the writer has done.
+            files = _read_once(place, name, descriptor, limit=limit, deadline=deadline)
+            if files.has_journal:
+                return files
+            raise
 
 
-def _restore_counters(data: bytes, header: bytes) -> bytes:
-    """Give the copy the counters of the original, if that is the same page in all else."""
-    with_counters = bytearray(data[:_HEADER_SIZE])
-    for place in _COUNTERS:
-        with_counters[place] = header[place]
-    return data if with_counters != header else header + data[_HEADER_SIZE:]
+def _lock(descriptor: int) -> AbstractContextManager[None]:
+    # What logs ahead is whole at every moment. What does not may keep its journal in memory, so that the lock is all
+    # there is to tell that a change is under way.
+    return nullcontext() if read_start(descriptor, _HEADER_SIZE)[18:20] == b"\2\2" else shared_lock(descriptor)
 
 
-def _copy_apart(path: Path, scratch: Path) -> bytes:
-    """Copy the files while they hold still, which is what a crash would leave, and let SQLite put that in order."""
-    import sqlite3
-
-    there = scratch / "database"
-    names = ("", "-wal", "-journal")
-    for _ in range(_TRIES):
-        before = [_copy_state(path, suffix) for suffix in names]
-        for suffix, state in zip(names, before, strict=True):
-            target = Path(f"{there}{suffix}")
-            target.unlink(missing_ok=True)
-            if state is not None:
+def _read_once(place: Place, name: str, descriptor: int, *, limit: int, deadline: Deadline) -> _Files:
+    with ExitStack() as stack:
+        opened = {name: descriptor}
+        for suffix in (LOG, JOURNAL, INDEX):
+            if _is_file(place, name + suffix):
                 with contextlib.suppress(FileNotFoundError):
-                    shutil.copyfile(f"{path}{suffix}", target)
-        if before == [_copy_state(path, suffix) for suffix in names]:
-            break
-    else:
-        raise DatabaseLocked(f"changed while it was read, {_TRIES} times in a row")
-    with closing(sqlite3.connect(there, isolation_level=None)) as connection:
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    return there.read_bytes()
+                    opened[name + suffix], _ = stack.enter_context(place.file(name + suffix))
+        data: dict[str, bytearray] = {}
+        for each, open_one in opened.items():
+            size = os.fstat(open_one).st_size
+            if size > limit:
+                raise TooLarge(sum(os.fstat(one).st_size for one in opened.values()))
+            found = read_bytes(open_one, limit=limit, deadline=deadline)
+            if found is None:
+                raise Unsteady(f"{each!r} shrank")
+            limit -= len(found)
+            data[each] = found
+        index = data.pop(name + INDEX, bytearray())  # which readers change too, and nothing is taken from
+        opened.pop(name + INDEX, None)
+        # What is appended to log or journal meanwhile belongs to a later moment.
+        for each in reversed(opened):
+            if not still_holds(opened[each], data[each], deadline=deadline):
+                raise Unsteady(f"{each!r} changed")
+        if os.fstat(descriptor).st_size != len(data[name]):
+            raise Unsteady(f"{name!r} grew")
+        for each in (name, name + LOG, name + JOURNAL):
+            if _identity(place, each) != _identity_of(opened.get(each)):
+                raise Unsteady(f"{each!r} was replaced")
+    empty = bytearray()
+    return _Files(data[name], data.get(name + LOG, empty), data.get(name + JOURNAL, empty), index)
 
 
-def _copy_state(path: Path, suffix: str) -> tuple[int, int, int] | None:
+def _identity(place: Place, name: str) -> tuple[int, int] | None:
     try:
-        status = os.stat(f"{path}{suffix}")  # noqa: PTH116 - the suffix is no component
+        status = place.status(name)
     except FileNotFoundError:
         return None
-    return status.st_ino, status.st_size, status.st_mtime_ns
+    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
+
+
+def _identity_of(descriptor: int | None) -> tuple[int, int] | None:
+    if descriptor is None:
+        return None
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino
+
+
+def _merge(files: _Files, *, limit: int, deadline: Deadline) -> bytes:
+    """Let SQLite put a copy in order."""
+    import sqlite3
+
+    with tempfile.TemporaryDirectory(prefix="colony-memory-") as scratch:
+        copy = Path(scratch, "database")
+        copy.write_bytes(files.database)
+        for suffix, data in ((LOG, files.log), (JOURNAL, files.journal)):
+            if data:
+                Path(f"{copy}{suffix}").write_bytes(data)
+        try:
+            with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
+                connection.execute("PRAGMA synchronous=OFF")
+                connection.execute("PRAGMA schema_version").fetchone()  # rolls the journal back
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.OperationalError as error:
+            # No room, or no memory. What is damaged is another class of error.
+            raise OSError(str(error)) from error
+        except sqlite3.Error as error:
+            raise DatabaseDamaged(str(error)) from error
+        deadline.check()
+        size = copy.stat().st_size
+        if size > limit:  # log and journal say how many pages there are
+            raise TooLarge(size)
+        return copy.read_bytes()

@@ -6,32 +6,33 @@ import keyword
 import os
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 import typer.core
 
 from colony_memory._version import __version__
+from colony_memory.cli.commands import PROGRAM, Asked
 from colony_memory.cli.errors import USAGE, Failure, warnings_as_lines
 from colony_memory.cli.options import spread
 from colony_memory.cli.output import Output
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-_PROGRAM = "colony-memory"
 _COMPLETION = "_COLONY_MEMORY_COMPLETE"
 
 #: Each verb, in the order of the help, with the first line of its own. Its module is loaded when it is asked for.
 VERBS = {
+    "init": "Make a new vault, once.",
     "backup": "Save folders and files as a new snapshot.",
     "restore": "Write a snapshot's files into a folder, all or none.",
     "list": "Show the snapshots in the vault, newest first.",
     "show": "Show one snapshot: when, how large, signed by whom, and the names in it.",
+    "cat": "Print one file of a snapshot, byte for byte.",
     "verify": "Read every byte that is saved and say what holds.",
     "diff": "Show what changed from one snapshot to another, or to a folder.",
     "prune": "Delete old snapshots by rules, and the leftovers of interrupted backups.",
     "delete": "Delete one snapshot, for good.",
+    "pin": "Keep one snapshot whatever a retention says, until it is unpinned.",
+    "unpin": "Leave one snapshot to the retention again.",
     "status": "Tell whether the memory is protected, and what to do if not.",
     "export": "Write one snapshot into a file of its own, signature and all.",
     "import": "Put a snapshot that was exported into the vault.",
@@ -79,6 +80,20 @@ class _Program(typer.core.TyperGroup):
             formatter.write_dl(list(VERBS.items()))
 
 
+class _Command(typer.core.TyperCommand):
+    """One verb, which notes what it was asked."""
+
+    def invoke(self, ctx: Any) -> Any:
+        asked: Asked = ctx.obj
+        asked.verb, asked.params, asked.verbs = self.name or "", ctx.params, tuple(VERBS)
+        asked.flags = frozenset(flag for each in self.params for flag in each.opts)
+        sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
+        asked.from_environment = frozenset(
+            name for name, source in sources.items() if source is not None and source.name == "ENVIRONMENT"
+        )
+        return super().invoke(ctx)
+
+
 def module_of(verb: str) -> Any:
     """The module that a verb is in."""
     return import_module(f"colony_memory.cli.verbs.{verb}{'_' if keyword.iskeyword(verb) else ''}")
@@ -88,12 +103,13 @@ def _load(name: str) -> Any:
     module = module_of(name)
     one = typer.Typer(add_completion=False, rich_markup_mode=None)
     examples = "".join(f"\n  {each}" for each in module.EXAMPLES)
-    one.command(name, epilog=f"\b\nExample{'s' if len(module.EXAMPLES) > 1 else ''}:{examples}")(spread(module.run))
+    epilog = f"\b\nExample{'s' if len(module.EXAMPLES) > 1 else ''}:{examples}"
+    one.command(name, cls=_Command, epilog=epilog)(spread(module.run))
     return typer.main.get_command(one)
 
 
 app = typer.Typer(
-    name=_PROGRAM,
+    name=PROGRAM,
     cls=_Program,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -101,22 +117,23 @@ app = typer.Typer(
 )
 
 
-def run(argv: Sequence[str]) -> int:
+def run(asked: Asked) -> int:
     """Parse the arguments, do what they say and return the exit code; errors are raised."""
+    argv = asked.argv
     command = typer.main.get_command(app)
     if _COMPLETION in os.environ:  # a shell asks what may come next
-        command.main(args=list(argv), prog_name=_PROGRAM, complete_var=_COMPLETION)
-    with warnings_as_lines():
+        command.main(args=list(argv), prog_name=PROGRAM, complete_var=_COMPLETION)
+    with warnings_as_lines(asked):
         try:
             # Not command.main(): it takes interrupts and closed pipes into its own hands.
-            with command.make_context(_PROGRAM, list(argv)) as context:
+            with command.make_context(PROGRAM, list(argv), obj=asked) as context:
                 if not argv:
                     Output().answer(context.get_help())
                 code: int | None = command.invoke(context)
         except typer.Exit as stop:
             return stop.exit_code
         except _UsageError as error:
-            path = error.ctx.command_path if error.ctx else _PROGRAM
+            path = error.ctx.command_path if error.ctx else PROGRAM
             message = " ".join(error.format_message().split()).removesuffix(".")
             raise Failure(f"{message}; see '{path} --help'", code=USAGE) from error
     return code or 0
@@ -124,13 +141,13 @@ def run(argv: Sequence[str]) -> int:
 
 def _print_version(asked: bool) -> None:
     if asked:
-        Output().answer(f"{_PROGRAM} {__version__}")
+        Output().answer(f"{PROGRAM} {__version__}")
         raise typer.Exit
 
 
 @app.callback(
     epilog="\b\nExit codes: 0 done, 1 failed or something left out, 2 usage, 3 nothing saved yet,\n"
-    "4 corrupt or untrusted, 5 vault unreachable, refused or rate-limited.\n\n"
+    "4 corrupt or untrusted, 5 vault missing, unreachable, refused or rate-limited.\n\n"
     "\b\nEnvironment: COLONY_API_KEY and COLONY_BASE_URL for the hosted vault,\n"
     "COLONY_MEMORY_VAULT, COLONY_MEMORY_LABEL, COLONY_MEMORY_KEY_FILE, COLONY_MEMORY_TRUST,\n"
     "COLONY_MEMORY_WITNESS for the options of those names."

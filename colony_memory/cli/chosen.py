@@ -1,82 +1,78 @@
-"""Which snapshot a restore is of, and which of its files."""
+"""Which snapshot is meant, and which of its files."""
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, split_documents
-from colony_memory.cli.ids import find_id
-from colony_memory.exceptions import (
-    ColonyMemoryError,
-    ColonyMemoryWarning,
-    SnapshotCorrupt,
-    SnapshotNotFound,
-    UntrustedSnapshot,
-)
-from colony_memory.snapshot import digest
+from colony_memory.cli.errors import FAILED, Failure
+from colony_memory.cli.ids import find_id, names_a_snapshot
+from colony_memory.cli.text import left_out
+from colony_memory.exceptions import SnapshotNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from colony_memory._engine.restore import Restored
     from colony_memory.client import ColonyMemory
-    from colony_memory.snapshot import SnapshotInfo
-
-# Another writer may remove what was the latest before it is read.
-_TRIES = 3
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """A snapshot as it was read.
+def split_positional(given: Sequence[str], last: str) -> tuple[str | None, str]:
+    """An ID, if one is given, and what comes after it.
 
-    Attributes:
-        documents: Its documents.
-        info: Its summary; None where the vault does not list it.
+    Raises:
+        ValueError: There are more than two, or the one there is names a snapshot.
     """
+    if len(given) > 2:
+        raise ValueError(f"give an ID and a {last}, or a {last} alone: {given[2]!r} is too much")
+    if len(given) == 1 and names_a_snapshot(given[0]) and not Path(given[0]).exists():
+        raise ValueError(
+            f"{given[0]!r} names a snapshot, and the {last} is missing"
+            + ("; a folder is ./" + given[0] if last == "DIR" else "")
+        )
+    return (given[0] if len(given) == 2 else None), given[-1]
 
-    documents: dict[str, str]
-    info: SnapshotInfo | None
+
+def content_of(found: Restored, name: str) -> str | bytes:
+    """The content of one file of a snapshot, bytes where it is no text.
+
+    Raises:
+        Failure: There is no such file.
+        SnapshotCorrupt: The document that describes the folder is malformed.
+    """
+    files, metadata = split_documents(found.documents)
+    if name in files:
+        return files[name]
+    if name == METADATA_NAME and name in found.documents:
+        return found.documents[name]
+    if name in metadata.links:
+        raise Failure(f"{name!r} is a link, to {metadata.links[name]!r}", code=FAILED)
+    near = (
+        get_close_matches(name, files, n=3) or [each for each in files if each.startswith(f"{name.rstrip('/')}/")][:3]
+    )
+    more = f"; there is {', '.join(map(repr, near))}" if near else ""
+    lacks = f"; the snapshot is incomplete, {left_out(found.info)}" if found.info.incomplete else ""
+    raise Failure(f"there is no {name!r} in snapshot {found.info.snapshot_id}{more}{lacks}", code=FAILED)
 
 
-def fetch(memory: ColonyMemory, *, label: str, snapshot_id: str | None, fallback: bool) -> Chosen:
+def fetch(memory: ColonyMemory, *, label: str, snapshot_id: str | None, fallback: bool) -> Restored:
     """Read the snapshot asked for, else the latest; with ``fallback`` an older one where it is damaged.
 
     The errors are those of :meth:`colony_memory.ColonyMemory.restore`.
     """
-    try:
-        if snapshot_id is None:
-            return _fetch_latest(memory, label)
+    if snapshot_id == "latest":
+        snapshot_id = None
+    if snapshot_id is not None:
         snapshot_id = find_id(memory, snapshot_id, label=label)
-        documents = memory.restore(label=label, snapshot_id=snapshot_id)
-        return Chosen(documents, _find(memory, label, lambda info: info.snapshot_id == snapshot_id))
-    except (SnapshotCorrupt, UntrustedSnapshot):
-        if not fallback:
+    try:
+        return memory._restored(label=label, snapshot_id=snapshot_id, fallback=fallback)  # noqa: SLF001
+    except SnapshotNotFound as error:
+        if snapshot_id is not None:
             raise
-    documents = memory.restore(label=label, snapshot_id=snapshot_id, fallback=True)
-    same = digest(documents)
-    return Chosen(documents, _find(memory, label, lambda info: info.plaintext_sha256 == same))
-
-
-def _fetch_latest(memory: ColonyMemory, label: str) -> Chosen:
-    for _ in range(_TRIES):
-        info = memory.latest(label=label)
-        if info is None:
-            raise SnapshotNotFound(f"nothing is saved yet under label {label!r}")
-        try:
-            return Chosen(memory.restore(label=label, snapshot_id=info.snapshot_id), info)
-        except SnapshotNotFound:
-            continue
-    raise ColonyMemoryError(f"label {label!r} changes too fast to be read: try again")
-
-
-def _find(memory: ColonyMemory, label: str, fits: Callable[[SnapshotInfo], bool]) -> SnapshotInfo | None:
-    with warnings.catch_warnings():
-        # Other snapshots may be broken: nobody asked for them.
-        warnings.simplefilter("ignore", ColonyMemoryWarning)
-        return next(filter(fits, memory.list_snapshots(label=label)), None)
+        raise SnapshotNotFound(f"nothing is saved yet under label {label!r}") from error
 
 
 def narrow(documents: dict[str, str], globs: Sequence[str]) -> dict[str, str]:

@@ -1,21 +1,24 @@
-"""An error as one line on stderr and an exit code; needs no extra."""
+"""An error as one line on stderr, or one JSON object there for programs, and an exit code; needs no extra."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from colony_memory.cli.phrases import spoken
+from colony_memory.cli.commands import PROGRAM, Asked, worded
 from colony_memory.cli.text import shown
 from colony_memory.exceptions import (
     BackupUncertain,
     ColonyMemoryError,
+    Hint,
     SnapshotCorrupt,
     SnapshotNotFound,
     UntrustedSnapshot,
     VaultError,
+    message_of,
 )
 
 if TYPE_CHECKING:
@@ -41,7 +44,7 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (Terminated, TERMINATED),
     (KeyboardInterrupt, INTERRUPTED),
 )
-_EXTRA = frozenset({"pathspec", "platformdirs", "rich", "typer"})
+_EXTRA = frozenset({"platformdirs", "rich", "typer"})
 _MISSING = "the command line needs the extra 'cli': pip install 'colony-memory[cli]'"
 
 
@@ -50,11 +53,13 @@ class Failure(Exception):
 
     Attributes:
         code: The exit code.
+        hint: What to do next, as the library says it.
     """
 
-    def __init__(self, message: str, *, code: int) -> None:
+    def __init__(self, message: str, *, code: int, hint: Hint | None = None) -> None:
         super().__init__(message)
         self.code = code
+        self.hint = hint
 
 
 def exit_code(error: BaseException) -> int:
@@ -64,29 +69,65 @@ def exit_code(error: BaseException) -> int:
     return next((code for kind, code in _CODES if isinstance(error, kind)), FAILED)
 
 
-def report_failure(error: BaseException) -> int:
-    """Write the line and return the code."""
-    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in _EXTRA:
-        say(_MISSING)
+def report_failure(error: BaseException, asked: Asked | None = None) -> int:
+    """Write the line, or for a program the object, and return the code."""
+    asked, code = asked or Asked(), exit_code(error)
+    text, hint = _describe(error), _advice(error, asked)
+    if not asked.as_json:
+        say(text if text == _MISSING else f"error: {_sentence(text, hint)}")
     else:
-        say(f"error: {_describe(error)}")
-    return exit_code(error)
+        say_json({"error": text, "kind": _kind(error), "code": code, "hint": hint})
+    return code
 
 
 def _describe(error: BaseException) -> str:
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in _EXTRA:
+        return _MISSING
     if isinstance(error, KeyboardInterrupt):
         return "terminated" if isinstance(error, Terminated) else "interrupted"
-    text = str(error)
+    text = message_of(error)
     if isinstance(error, (Failure, ColonyMemoryError, ValueError)) and text:
-        return spoken(text)
+        return text
     # Not foreseen, so its kind is needed to make sense of it.
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _kind(error: BaseException) -> str:
+    """The library's name for it, whatever the command line has added."""
+    cause = error.__cause__ if isinstance(error, Failure) else error
+    public = [kind.__name__ for kind in type(cause).__mro__ if not kind.__name__.startswith("_")]
+    return "Failure" if cause is None else public[0] if public[0] != "Exception" else type(cause).__name__
+
+
+def _advice(error: BaseException | Warning, asked: Asked) -> str | None:
+    hint = getattr(error, "hint", None)
+    return worded(hint, asked) if isinstance(hint, Hint) else None
+
+
+def _sentence(text: str, hint: str | None) -> str:
+    if hint is None:
+        return text
+    # Last on the line, so that it can be taken from there.
+    return f"{text}; {'try: ' if hint.startswith(PROGRAM) else ''}{hint}"
 
 
 def say(text: str) -> None:
     """Write one line to stderr, whatever characters are in it."""
     with contextlib.suppress(OSError):  # there is no other place to tell of it
         write(sys.stderr, shown(text) + "\n")
+
+
+def say_json(document: object) -> None:
+    """Write one JSON object to stderr, on one line and in ASCII."""
+    say(json.dumps(document))
+
+
+def warn(text: str, *, as_json: bool, hint: str | None = None) -> None:
+    """Write to stderr what is wrong, though it goes on: a line, or an object for programs."""
+    if as_json:
+        say_json({"warning": text, "hint": hint})
+    else:
+        say(_sentence(text, hint))
 
 
 def write(stream: TextIO | None, text: str) -> None:
@@ -102,6 +143,23 @@ def write(stream: TextIO | None, text: str) -> None:
     try:
         stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         stream.flush()
+    except OSError:
+        _discard(stream)
+        raise
+
+
+def write_bytes(stream: TextIO | None, data: bytes) -> None:
+    """Write bytes at once, as they are.
+
+    Raises:
+        OSError: As :func:`write`.
+    """
+    if stream is None:  # closed before the process began
+        return
+    try:
+        stream.flush()
+        stream.buffer.write(data)
+        stream.buffer.flush()
     except OSError:
         _discard(stream)
         raise
@@ -147,11 +205,15 @@ def _terminate(signum: int, frame: object) -> None:  # noqa: ARG001 - what a han
 
 
 @contextlib.contextmanager
-def warnings_as_lines() -> Iterator[None]:
+def warnings_as_lines(asked: Asked) -> Iterator[None]:
     """Write each warning as a line of its own, and what libraries log not at all."""
     import logging
 
     from colony_memory.exceptions import ColonyMemoryWarning
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        text, hint = (message, None) if isinstance(message, str) else (message_of(message), _advice(message, asked))
+        warn(text if asked.as_json else f"warning: {text}", as_json=asked.as_json, hint=hint)
 
     silent = logging.NullHandler()
     root = logging.getLogger()
@@ -159,7 +221,7 @@ def warnings_as_lines() -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default", ColonyMemoryWarning)
-            warnings.showwarning = lambda message, *_: say(f"warning: {spoken(str(message))}")
+            warnings.showwarning = show
             yield
     finally:
         root.removeHandler(silent)

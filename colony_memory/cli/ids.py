@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from colony_memory._format.names import id_time
 from colony_memory.cli.errors import USAGE, Failure
-from colony_memory.exceptions import ColonyMemoryWarning, SnapshotNotFound
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, SnapshotNotFound
 from colony_memory.retention import newest_first
 
 if TYPE_CHECKING:
@@ -28,13 +29,19 @@ def may_name_a_snapshot(text: str) -> bool:
     return bool(_LATEST.fullmatch(text) or _BEGINNING.fullmatch(text))
 
 
-def resolve(infos: Sequence[SnapshotInfo], text: str) -> SnapshotInfo:
+def names_a_snapshot(text: str) -> bool:
+    """Whether the text is what is said of snapshots and hardly of anything else: ``latest~2``, or a whole id."""
+    return bool(_LATEST.fullmatch(text)) or id_time(text) is not None
+
+
+def resolve(infos: Sequence[SnapshotInfo], text: str, *, latest: str | None = None) -> SnapshotInfo:
     """Pure: the one snapshot of these that the text names.
 
     Args:
         infos: Snapshots of one label.
         text: An id, the beginning of one, ``latest``, which is what a restore gives, or ``latest~2``, the second before
             it.
+        latest: Id of the latest; by default that of the one with a head.
 
     Raises:
         SnapshotNotFound: None is named so.
@@ -42,7 +49,7 @@ def resolve(infos: Sequence[SnapshotInfo], text: str) -> SnapshotInfo:
     """
     counted = _LATEST.fullmatch(text)
     if counted:
-        return _count_back(infos, int(counted[1] or 0))
+        return _count_back(infos, int(counted[1] or 0), latest)
     if not _BEGINNING.fullmatch(text):
         raise Failure(
             f"{text!r} names no snapshot: give an id from 'list', the beginning of one, latest, or latest~2", code=USAGE
@@ -58,9 +65,9 @@ def resolve(infos: Sequence[SnapshotInfo], text: str) -> SnapshotInfo:
     return (exact or found)[0]
 
 
-def _count_back(infos: Sequence[SnapshotInfo], back: int) -> SnapshotInfo:
+def _count_back(infos: Sequence[SnapshotInfo], back: int, latest: str | None) -> SnapshotInfo:
     ordered = newest_first(infos)
-    at = next((place for place, info in enumerate(ordered) if info.head), 0) + back
+    at = next((place for place, info in enumerate(ordered) if info.snapshot_id == latest or info.head), 0) + back
     if at >= len(ordered):
         raise SnapshotNotFound(
             f"latest~{back} is further back than the oldest snapshot" if ordered else "nothing is saved yet"
@@ -77,9 +84,39 @@ def find(memory: ColonyMemory, text: str, *, label: str) -> SnapshotInfo:
     """
     with naming_the_label(memory, text):
         try:
-            return resolve(memory.list_snapshots(label=label), text)
+            latest = None
+            if _LATEST.fullmatch(text):
+                # What a restore would refuse has no other name either: this raises what that would.
+                found = memory.latest(label=label)
+                if found is None:
+                    raise SnapshotNotFound("nothing is saved yet")
+                if text == "latest":
+                    return found
+                latest = found.snapshot_id
+            return resolve(memory.list_snapshots(label=label), text, latest=latest)
         except SnapshotNotFound as error:
-            raise SnapshotNotFound(f"{error}, under label {label!r}") from error
+            raise SnapshotNotFound(f"{error.message}, under label {label!r}", hint=error.hint) from error
+
+
+def with_pin(memory: ColonyMemory, info: SnapshotInfo) -> SnapshotInfo:
+    """The same summary with what only a list knows: whether it is pinned."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)  # they are of others
+        listed = {each.snapshot_id: each.pinned for each in memory.list_snapshots(label=info.label)}
+    return replace(info, pinned=listed.get(info.snapshot_id, info.pinned))
+
+
+def latest_ids(memory: ColonyMemory, infos: Sequence[SnapshotInfo]) -> set[str]:
+    """Ids of the latest of each label, of those that a list has given."""
+    marked = {info.label: info.snapshot_id for info in infos if info.head}
+    for label in {info.label for info in infos} - set(marked):
+        # 0.1.1 writes pointers that have no head. What cannot be restored is no latest, and the list has said why.
+        with warnings.catch_warnings(), suppress(ColonyMemoryError):
+            warnings.simplefilter("ignore", ColonyMemoryWarning)
+            found = memory.latest(label=label)
+            if found is not None:
+                marked[label] = found.snapshot_id
+    return set(marked.values())
 
 
 def find_id(memory: ColonyMemory, text: str, *, label: str) -> str:
@@ -93,8 +130,8 @@ def naming_the_label(memory: ColonyMemory, text: str) -> Iterator[None]:
     try:
         yield
     except SnapshotNotFound as error:
-        more = "" if "add --label" in str(error) else _elsewhere(memory, text)
-        raise SnapshotNotFound(f"{error}{more}") from error
+        more = "" if "add --label" in error.message else _elsewhere(memory, text)
+        raise SnapshotNotFound(f"{error.message}{more}", hint=error.hint) from error
 
 
 def _elsewhere(memory: ColonyMemory, text: str) -> str:

@@ -38,15 +38,15 @@ class Opened:
 
 
 @contextmanager
-def open_memory(common: CommonOptions) -> Iterator[Opened]:
-    """Open the memory that the options name.
+def open_memory(common: CommonOptions, *, making: bool = False) -> Iterator[Opened]:
+    """Open the memory that the options name; ``making`` as :func:`~colony_memory.cli.vault.at_vault` takes it.
 
     Raises:
         ValueError: The vault's URL is of no known kind, or it cannot be opened as things are.
-        Failure: The key file or the witness is not usable.
+        Failure: There is no vault, or the key file or the witness is not usable.
     """
     output, progress, trust = common.output, Progress(), trust_arguments(common)
-    with at_vault(common.vault, output) as place:
+    with at_vault(common.vault, output, making=making) as place:
         memory = ColonyMemory(backend=place.backend, on_event=progress, **trust)
         yield Opened(memory, place, output, progress)
 
@@ -89,7 +89,7 @@ def load_signer(path: str) -> Signer:
     try:
         return Ed25519Signer.load(path)
     except ColonyMemoryError as error:
-        raise Failure(str(error), code=USAGE) from error
+        raise Failure(error.message, code=USAGE, hint=error.hint) from error
 
 
 def _read_trust(given: tuple[str, ...] | list[str]) -> dict[str, str | None]:

@@ -127,4 +127,4 @@ def copy_lines(report: CopyReport, *, to: str) -> list[str]:
         f"{done}{f', {size(sizes)}' if sizes else ''}; {len(report.already)} there already"
         + (f", {len(report.left_out)} left out" if report.left_out else "")
     ]
-    return lines + [f"latest of label {label}: {snapshot_id}" for label, snapshot_id in sorted(report.heads.items())]
+    return lines + [f"latest of label {label}: {snapshot_id}" for label, snapshot_id in sorted(report.latest.items())]

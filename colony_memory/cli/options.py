@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import sys
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -16,6 +17,17 @@ if TYPE_CHECKING:
     from colony_memory.cli.output import Output
     from colony_memory.retention import Retention
 
+#: The environment variables that the command line obeys.
+SETTINGS = (
+    "COLONY_API_KEY",
+    "COLONY_BASE_URL",
+    "COLONY_MEMORY_VAULT",
+    "COLONY_MEMORY_LABEL",
+    "COLONY_MEMORY_KEY_FILE",
+    "COLONY_MEMORY_TRUST",
+    "COLONY_MEMORY_WITNESS",
+)
+
 # Arguments are told of in each verb's text: typer's own list of them speaks of Python types.
 VaultOption = Annotated[
     str | None,
@@ -23,7 +35,7 @@ VaultOption = Annotated[
         "--vault",
         metavar="URL",
         envvar="COLONY_MEMORY_VAULT",
-        help="Vault: colony: (hosted), file:///absolute/path, or a directory. Default: the hosted one if "
+        help="Vault: colony: (hosted), file:///absolute/path, or a directory; see 'init'. Default: the hosted one if "
         "COLONY_API_KEY is set, else a directory of the user's data.",
     ),
 ]
@@ -148,6 +160,17 @@ class RetentionOptions:
         return Retention(**rules)
 
 
+def _refuse_empty_settings() -> None:
+    """An empty variable is one that nobody filled in: what would be done without it may be far from what was meant.
+
+    Raises:
+        ValueError: There is one.
+    """
+    for name in SETTINGS:
+        if os.environ.get(name, "set").strip() == "":
+            raise ValueError(f"{name} is empty: give it a value, or unset it")
+
+
 def spread(run: Callable[..., int]) -> Callable[..., int]:
     """The same function with each argument that is a dataclass in the form of that dataclass's fields."""
     # Not get_type_hints() of the function: before Python 3.11 it wraps what has the default None.
@@ -169,6 +192,7 @@ def spread(run: Callable[..., int]) -> Callable[..., int]:
 
     @functools.wraps(run)
     def gathered(**given: Any) -> int:
+        _refuse_empty_settings()
         for name, group in groups.items():
             given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
         return run(**given)

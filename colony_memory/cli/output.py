@@ -8,12 +8,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from colony_memory.cli.errors import FAILED, Failure, say, write
+from colony_memory.cli.errors import FAILED, Failure, say, warn, write, write_bytes
 from colony_memory.cli.progress import Progress
 from colony_memory.cli.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+@contextmanager
+def _failures_named() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise Failure("the output was closed before it was written", code=FAILED) from error
+    except OSError as error:
+        raise Failure(f"the output could not be written: {error.strerror}", code=FAILED) from error
 
 
 @dataclass(frozen=True)
@@ -34,12 +44,23 @@ class Output:
         Raises:
             Failure: It could not be written.
         """
-        try:
+        with _failures_named():
             write(sys.stdout, text if text.endswith("\n") else f"{text}\n")
-        except BrokenPipeError as error:
-            raise Failure("the output was closed before it was written", code=FAILED) from error
-        except OSError as error:
-            raise Failure(f"the output could not be written: {error.strerror}", code=FAILED) from error
+
+    def answer_content(self, content: str | bytes, *, name: str) -> None:
+        """Write a file's content to stdout byte for byte; to a terminal, only what cannot command it.
+
+        Raises:
+            Failure: It could not be written, or is no text and would go to a terminal.
+        """
+        if sys.stdout is not None and sys.stdout.isatty():
+            if isinstance(content, bytes):
+                raise Failure(f"{name!r} is not text: write it into a file, with '> FILE'", code=FAILED)
+            self.answer("\n".join("\t".join(map(shown, line.split("\t"))) for line in content.splitlines()))
+            return
+        data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+        with _failures_named():
+            write_bytes(sys.stdout, data)
 
     def answer_json(self, document: object) -> None:
         """Write the one JSON document; in ASCII, so that every name passes."""
@@ -57,7 +78,7 @@ class Output:
 
     def warn(self, line: str) -> None:
         """Write to stderr what is wrong."""
-        say(line)
+        warn(line, as_json=self.as_json)
 
     @contextmanager
     def working(self, doing: str, progress: Progress | None = None) -> Iterator[None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from colony_memory.cli.text import age, count, made_at, stamp
+from colony_memory.cli.text import age, count, left_out, made_at, stamp
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from colony_memory.capture import Written
     from colony_memory.snapshot import SnapshotInfo
 
-_DONE = {"create": "created ", "replace": "replaced", "keep": "kept    ", "remove": "removed "}
-_PLANNED = {"create": "would create ", "replace": "would replace", "keep": "would keep   ", "remove": "would remove "}
+_DONE = {"create": "created ", "replace": "replaced", "mode": "set mode", "remove": "removed "}
+_PLANNED = {"create": "would create ", "replace": "would replace", "mode": "would set mode", "remove": "would remove "}
 _NEWER = "is newer here"
+_IN_USE = "is in use    "
+_LEFT = "left as it is"
 _SHOWN = 10
 
 
@@ -27,8 +29,10 @@ def restore_lines(
     lines += [f"{verb['create']} {name}/" for name in written.directories]
     lines += [f"{verb['replace']} {name}" for name in written.replaced]
     lines += [f"{verb['remove']} {name}" for name in written.removed]
-    lines += [f"{verb['keep']} {name}" for name in written.kept]
+    lines += [f"{verb['mode']} {name}" for name in written.permissions]
+    lines += [f"{_LEFT} {name} (the snapshot has its secrets masked)" for name in written.left]
     lines += [f"{_NEWER} {name}" for name in written.conflicts]
+    lines += [f"{_IN_USE} {name}" for name in written.in_use]
     named = f"snapshot {info.snapshot_id} of label {info.label}" if info else "a snapshot that the vault does not list"
     lines.append(f"would restore {named}; nothing written" if dry_run else f"restored {named}")
     if info is not None:
@@ -38,26 +42,44 @@ def restore_lines(
 
 
 def _figures(written: Written, *, dry_run: bool) -> list[str]:
-    created, replaced = ("to create", "to replace") if dry_run else ("created", "replaced")
+    created, replaced, removed = (
+        ("to create", "to replace", "to remove") if dry_run else ("created", "replaced", "removed")
+    )
     figures = [f"{len(written.created)} {created}"]
     if written.directories:
         figures.append(count(len(written.directories), "empty folder"))
     figures.append(f"{len(written.replaced)} {replaced}")
-    if written.kept:
-        figures.append("1 local copy" if len(written.kept) == 1 else f"{len(written.kept)} local copies")
+    if written.removed:
+        figures.append(f"{len(written.removed)} {removed}")
+    if written.left:
+        figures.append(f"{len(written.left)} left")
     if written.conflicts:
         figures.append(f"{len(written.conflicts)} newer here")
+    if written.in_use:
+        figures.append(f"{len(written.in_use)} in use")
     return [*figures, f"{len(written.unchanged)} unchanged"]
 
 
 def conflict_line(written: Written) -> str:
     """Why the restore would be refused."""
-    files = count(len(written.conflicts), "file")
-    was = "is" if len(written.conflicts) == 1 else "are"
+    reasons = []
+    if written.conflicts:
+        reasons.append(f"{count(len(written.conflicts), 'file')} {_be(written.conflicts)} newer here than the snapshot")
+    if written.in_use:
+        reasons.append(f"{count(len(written.in_use), 'database')} {_be(written.in_use)} open in a program")
     return (
-        f"it would be refused: {files} {was} newer here than the snapshot; --force replaces them, "
-        "--force --keep-local keeps copies"
+        f"it would be refused: {' and '.join(reasons)}; --force replaces them, "
+        "--force --snapshot-first saves first what is here"
     )
+
+
+def _be(names: tuple[str, ...]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+def incomplete_line(info: SnapshotInfo) -> str:
+    """That there was more than the snapshot holds."""
+    return f"snapshot {info.snapshot_id} is incomplete, {left_out(info)}"
 
 
 def masked_line(written: Written) -> str:

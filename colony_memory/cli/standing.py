@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._format.names import id_time
+from colony_memory.cli.commands import command
 from colony_memory.cli.durations import show_duration
 from colony_memory.cli.grid import styled
-from colony_memory.cli.phrases import spoken
 from colony_memory.cli.tables import label_table
-from colony_memory.cli.text import age, made_at, shown, signer, size, stamp
+from colony_memory.cli.text import age, count, made_at, shown, signer, size, stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime, timedelta
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from colony_memory.protection import Problem, Protection
     from colony_memory.reports import VaultMap
     from colony_memory.schedule.watch import LastRun
 
-_STYLES = {"protected": "bold green", "at risk": "bold yellow", "not protected": "bold red"}
+_STYLES = {"protected": "bold green", "saved": "bold", "at risk": "bold yellow", "not protected": "bold red"}
+# A run that saves ends a little after the snapshot was made.
+_RUN = timedelta(minutes=1)
 
 
 def status_lines(
-    found: VaultMap, verdict: Protection, watched: dict[str, LastRun], *, url: str, now: datetime
+    found: VaultMap,
+    verdict: Protection,
+    watched: dict[str, LastRun],
+    *,
+    url: str,
+    now: datetime,
+    given: Mapping[str, Any],
 ) -> list[str]:
-    """The answer first, then the vault, its labels, and what is wrong with the command that mends it."""
+    """The answer first, then the vault, its labels, and what is wrong with the command that mends it.
+
+    ``given`` is what the options of this run came to, which the commands repeat.
+    """
     lines = [
-        f"{styled(verdict.state, _STYLES[verdict.state])}: {_newest(verdict, now)}{_room(found)}",
+        f"{styled(verdict.state, _STYLES[verdict.state])}{_unread(verdict)}: {_newest(verdict, now)}{_room(found)}",
         "",
         f"vault  {shown(url)}",
         f"used   {_used(found)}",
@@ -39,12 +52,20 @@ def status_lines(
     lines += ["", label_table(found, now=now)]
     for problem in verdict.problems:
         of = f"label {problem.label}: " if problem.label else ""
-        lines += ["", f"problem  {shown(of + spoken(problem.what))}", f"mend it  {mending(problem)}"]
+        lines += ["", f"problem  {shown(of + problem.what)}", f"mend it  {mending(problem, given)}"]
+        older = fallback(problem, given)
+        lines += [f"restore  {older}"] if older else []
     return lines
 
 
 def status_document(
-    found: VaultMap, verdict: Protection, watched: dict[str, LastRun], *, url: str, max_age: timedelta | None
+    found: VaultMap,
+    verdict: Protection,
+    watched: dict[str, LastRun],
+    *,
+    url: str,
+    max_age: timedelta | None,
+    given: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The same for programs."""
     return {
@@ -55,7 +76,13 @@ def status_document(
         "max_age_seconds": None if max_age is None else int(max_age.total_seconds()),
         "stale": verdict.stale,
         "problems": [
-            {"label": each.label, "snapshot_id": each.snapshot_id, "what": spoken(each.what), "mend": mending(each)}
+            {
+                "label": each.label,
+                "snapshot_id": each.snapshot_id,
+                "what": each.what,
+                "mend": mending(each, given),
+                "fallback": fallback(each, given),
+            }
             for each in verdict.problems
         ],
         "watch": {
@@ -72,19 +99,36 @@ def status_document(
     }
 
 
-def mending(problem: Problem) -> str:
-    """The command that mends it."""
-    label = "" if problem.label in (None, "default") else f" --label {problem.label}"
-    if problem.mending == "delete":
-        named = shown(problem.snapshot_id or "")
-        return f"colony-memory delete{label} {named}" if named else f"colony-memory verify{label}"
-    if problem.mending == "judge":
-        return f"colony-memory verify{label} {shown(problem.snapshot_id or '')}".rstrip()
+def mending(problem: Problem, given: Mapping[str, Any]) -> str:
+    """The command that mends it, for the vault and the trust of these options."""
+    named = problem.snapshot_id
+    if named is not None and id_time(named) is None:
+        # A name that somebody made up may be the beginning of another snapshot's, or "latest".
+        named = None
+    if problem.mending == "delete" and named:
+        return command("delete", named, label=problem.label, given=given)
+    if problem.mending in ("delete", "judge"):
+        return command("verify", *([named] if named else []), label=problem.label, given=given)
     if problem.mending == "prune":
-        return f"colony-memory prune{label} --keep 5"
-    if problem.mending == "backup":
-        return f"colony-memory backup{label} PATH"
-    return "colony-memory status"
+        return command("prune", options=("--keep", "5"), label=problem.label, given=given)
+    if problem.mending in ("backup", "replace"):
+        return command("backup", "PATH", label=problem.label, given=given)
+    return command("status", given=given)
+
+
+def fallback(problem: Problem, given: Mapping[str, Any]) -> str | None:
+    """The command that gives an older snapshot meanwhile, None where that is not needed."""
+    if problem.mending != "replace":
+        return None
+    return command("restore", "DIR", options=("--fallback",), label=problem.label, given=given)
+
+
+def at_risk(verdict: Protection, given: Mapping[str, Any]) -> str:
+    """What a monitor is told of what puts the memory at risk: the first thing, and what mends it."""
+    first, *more = verdict.problems
+    of = f" label {first.label}:" if first.label else ""
+    others = f" (and {count(len(more), 'more problem')})" if more else ""
+    return f"the memory is at risk:{of} {first.what}{others}; mend it with: {mending(first, given)}"
 
 
 def too_old(verdict: Protection, max_age: timedelta) -> str:
@@ -100,7 +144,18 @@ def _newest(verdict: Protection, now: datetime) -> str:
     made = made_at(info)
     by = f"signed by {signer(info)}" if info.signed else "unsigned"
     label = "" if info.label == "default" else f" of label {info.label}"
-    return f"last good backup{label} {age(made, now)} ({stamp(made)}), {by}"
+    seen = now - verdict.age if verdict.age is not None else made
+    unchanged = f", unchanged {age(seen, now)}" if seen - made > _RUN else ""
+    return f"last {_good(verdict)} backup{label} {age(made, now)} ({stamp(made)}){unchanged}, {by}"
+
+
+def _good(verdict: Protection) -> str:
+    """A backup that was not read is not called good."""
+    return "known" if verdict.state == "saved" else "good"
+
+
+def _unread(verdict: Protection) -> str:
+    return " (not read, so damage would not show)" if verdict.state == "saved" else ""
 
 
 def _room(found: VaultMap) -> str:

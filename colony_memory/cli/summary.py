@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from colony_memory.capture._metadata import METADATA_NAME
 from colony_memory.cli.grid import styled
-from colony_memory.cli.phrases import spoken
 from colony_memory.cli.tables import check_table
-from colony_memory.cli.text import age, count, made_at, shown, size, stamp, stored
+from colony_memory.cli.text import age, count, count_left_out, made_at, shown, size, stamp, stored
 from colony_memory.retention import newest_first
 
 if TYPE_CHECKING:
@@ -30,6 +29,17 @@ def backup_lines(info: SnapshotInfo, *, left_out: int, now: datetime) -> list[st
     return [f"unchanged since {stamp(made)} ({age(made, now)}); nothing written", f"latest is {named}", what]
 
 
+def diverged_line(info: SnapshotInfo, *, joined: bool) -> str:
+    """That another client has saved in between, and what became of its snapshot."""
+    other = f"snapshot {info.diverged_from}, which another client saved meanwhile"
+    if joined and (info.head or info.reused):
+        twice = f"; kept beside yours: {', '.join(info.merged)}" if info.merged else ""
+        return f"joined with {other}{twice}; restore to get both"
+    if info.head:
+        return f"this is the latest now, in the place of {other}"
+    return f"saved, and the latest is {other}"
+
+
 def snapshot_lines(info: SnapshotInfo, *, now: datetime) -> list[str]:
     """One snapshot, and the names in it."""
     made = made_at(info)
@@ -42,12 +52,16 @@ def snapshot_lines(info: SnapshotInfo, *, now: datetime) -> list[str]:
         ("sha256", info.plaintext_sha256.removeprefix("sha256:")),
         ("format", info.format + (", encrypted" if info.encrypted else "")),
         *([("after", info.parent_id)] if info.parent_id else []),
+        *([("pinned", "kept until it is unpinned")] if info.pinned else []),
+        *([("note", info.note)] if info.note else []),
+        *([("incomplete", f"{count_left_out(info)} left out")] if info.incomplete else []),
     ]
     width = max(len(name) for name, _ in facts)
     lines = [f"{name:{width}}  {value}" for name, value in facts]
-    return list(
-        map(shown, [*lines, "", f"{count(len(info.doc_names), 'document')}:", *map(_document, sorted(info.doc_names))])
-    )
+    lines += ["", f"{count(len(info.doc_names), 'document')}:", *map(_document, sorted(info.doc_names))]
+    if info.incomplete:
+        lines += ["", "left out:", *info.incomplete]
+    return list(map(shown, lines))
 
 
 def _document(name: str) -> str:
@@ -98,4 +112,4 @@ def verify_lines(report: VerifyReport) -> list[str]:
         f"label {report.label}: {good} of {count(len(report.snapshots), 'snapshot')} good, "
         f"pointer {report.pointer}, rollback {report.rollback}"
     )
-    return [check_table(report), *(f"problem  {shown(spoken(each))}" for each in dict.fromkeys(found)), shown(total)]
+    return [check_table(report), *(f"problem  {shown(each)}" for each in dict.fromkeys(found)), shown(total)]

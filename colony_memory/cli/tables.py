@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from colony_memory.cli.grid import Column, draw, is_terminal
-from colony_memory.cli.text import age, count, made_at, shown, signer, size, stamp, stored
+from colony_memory.cli.text import age, count, count_left_out, made_at, shown, signer, size, stamp, stored
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from datetime import datetime
 
     from colony_memory.reports import LabelMap, VaultMap, VerifyReport
@@ -23,6 +23,8 @@ _SNAPSHOTS = (
     Column("stored", right=True, spare=3),
     Column("signed by", spare=1),
 )
+#: Only where there are any.
+_REMARKS = Column("remarks", folds=14)
 _LABELS = (
     Column("label", folds=8),
     Column("snapshots", right=True),
@@ -45,24 +47,35 @@ _CHECKS = (
 )
 
 
-def snapshot_table(infos: Sequence[SnapshotInfo], *, now: datetime) -> str:
-    """One row for each snapshot, in the order given."""
+def snapshot_table(infos: Sequence[SnapshotInfo], *, latest: Collection[str], now: datetime) -> str:
+    """One row for each snapshot, in the order given; ``latest`` are the ids to mark."""
     if not infos:
         return "no snapshots"
     rows = [
         (
-            ("* " if info.head else "  ") + shown(info.snapshot_id),
+            ("* " if info.snapshot_id in latest else "  ") + shown(info.snapshot_id),
             shown(info.label),
             when(made_at(info), now),
             str(len(info.doc_names)),
             size(info.byte_size),
             stored(info),
             signer(info),
+            ", ".join(_remarks(info)),
         )
         for info in infos
     ]
+    shows = len(_SNAPSHOTS) + any(row[-1] for row in rows)
     total = count(len(infos), "snapshot")
-    return f"{draw(_SNAPSHOTS, rows)}\n{total}; * is the latest, which restore gives"
+    table = draw((*_SNAPSHOTS, _REMARKS)[:shows], [row[:shows] for row in rows])
+    return f"{table}\n{total}; * is the latest, which restore gives"
+
+
+def _remarks(info: SnapshotInfo) -> list[str]:
+    """What is special about a snapshot, in a few words each."""
+    found = ["pinned"] if info.pinned else []
+    if info.incomplete:
+        found.append(f"{count_left_out(info)} left out")
+    return [*found, shown(info.note)] if info.note else found
 
 
 def label_table(found: VaultMap, *, now: datetime) -> str:
@@ -96,6 +109,8 @@ def problems(label: LabelMap) -> list[str]:
         found.append(f"{len(label.broken)} broken")
     if label.dangling:
         found.append("no usable pointer")
+    if label.newest is not None and label.newest.incomplete:
+        found.append(f"newest lacks {count_left_out(label.newest)}")
     if label.orphans:
         found.append(count(len(label.orphans), "leftover file"))
     return found

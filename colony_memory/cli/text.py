@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 _SECOND = timedelta(seconds=1)
 _KEY_CHARS = 10
 _UNITS = ("kB", "MB", "GB", "TB")
+_REST = re.compile("and ([0-9]+) more")
+_NAMED = 3
 _SPANS = ((365 * 86400, "y"), (86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
@@ -73,6 +76,20 @@ def made_at(info: SnapshotInfo) -> datetime:
     """
     written, exact = created(info), id_time(info.snapshot_id)
     return exact if exact is not None and exact - written < _SECOND else written
+
+
+def count_left_out(info: SnapshotInfo) -> int:
+    """How much a snapshot lacks; a catalogue tells of much by its number."""
+    rest = _REST.fullmatch(info.incomplete[-1]) if info.incomplete else None
+    return len(info.incomplete) - 1 + int(rest[1]) if rest else len(info.incomplete)
+
+
+def left_out(info: SnapshotInfo) -> str:
+    """What a snapshot lacks, in a few names: ``2 left out: a.sock: is a socket; b.md: Permission denied``."""
+    named = [each for each in info.incomplete[:_NAMED] if not _REST.fullmatch(each)]
+    total = count_left_out(info)
+    more = [f"and {total - len(named)} more"] if total > len(named) else []
+    return f"{total} left out: {'; '.join([*named, *more])}"
 
 
 def signer(info: SnapshotInfo) -> str:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import shlex
+import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colony_memory.cli.errors import NOTHING_SAVED, Failure
-from colony_memory.exceptions import SnapshotNotFound
+from colony_memory.cli.errors import NO_VAULT, NOTHING_SAVED, Failure
+from colony_memory.exceptions import ColonyMemoryWarning, SnapshotNotFound
 from colony_memory.vaults import open_vault
+from colony_memory.vaults._directory import no_vault
+from colony_memory.vaults._open import is_path
+from colony_memory.vaults.local import LocalVault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -42,6 +47,38 @@ class Place:
             return "the hosted vault"
         return f"the {'' if self.chosen else 'local '}vault {self.url}"
 
+    def exists(self) -> bool:
+        """Whether there is a vault at all; where it is not this command that sees to that, there is one."""
+        return not isinstance(self.backend, LocalVault) or self.backend.exists()
+
+    def make(self) -> bool:
+        """Make the vault, if it is one that is to be made; tells whether there was none."""
+        missing = not self.exists()
+        open_vault(self.url, create=True)
+        return missing
+
+    def make_unchosen(self) -> None:
+        """Make the vault that nobody chose where there is none yet, and say so to whoever is listening at all."""
+        if not self.chosen and not self.exists():
+            self.make()
+            warnings.warn(
+                f"no vault was chosen, so that one was made: {self.title}; {_ANOTHER}",
+                ColonyMemoryWarning,
+                stacklevel=2,
+            )
+
+    def require(self) -> None:
+        """Go on only where there is a vault.
+
+        Raises:
+            Failure: There is none.
+        """
+        if isinstance(self.backend, LocalVault) and not self.backend.exists():
+            error = no_vault(self.backend.path)
+            advice = "make one with: colony-memory init"
+            advice = f"{advice} {shlex.quote(self.url)}" if self.chosen else f"the first backup makes one; {_ANOTHER}"
+            raise Failure(f"{error.message}; {advice}", code=NO_VAULT) from error
+
 
 def choose_vault(url: str | None) -> Place:
     """Open the vault of the option (or of COLONY_MEMORY_VAULT), the hosted one where there is a key, else a local one.
@@ -55,7 +92,8 @@ def choose_vault(url: str | None) -> Place:
     elif url is None:
         from platformdirs import user_data_path
 
-        url, chosen = str(user_data_path("colony-memory") / "vault"), False
+        path = user_data_path("colony-memory") / "vault"
+        url, chosen = str(path) if is_path(str(path)) else path.as_uri(), False
     elif _kind(url) == "memory:":
         raise ValueError("a vault memory: would be gone when this command ends: give a directory")
     elif _kind(url) == "colony:" and not os.environ.get("COLONY_API_KEY"):
@@ -68,17 +106,30 @@ def _kind(url: str) -> str:
 
 
 @contextmanager
-def at_vault(url: str | None, output: Output) -> Iterator[Place]:
-    """The chosen vault; where nobody chose, say so at the end, or where nothing is found in it."""
+def at_vault(url: str | None, output: Output, *, making: bool = False) -> Iterator[Place]:
+    """The chosen vault; where nobody chose, say so at the end, or where nothing is found in it.
+
+    Args:
+        url: What was chosen.
+        output: Where that is said.
+        making: The verb calls :meth:`Place.make_unchosen` before it writes, so that one may be missing until then.
+
+    Raises:
+        Failure: There is no vault.
+    """
     place = choose_vault(url)
+    making = making and not place.chosen and not place.exists()
+    if not making:
+        place.require()
     if place.chosen:
         yield place
         return
     try:
         yield place
     except SnapshotNotFound as error:
-        raise Failure(f"{error}, in {place.title}; {_ANOTHER}", code=NOTHING_SAVED) from error
-    output.note(f"using {place.title}; {_ANOTHER}")
+        raise Failure(f"{error.message}, in {place.title}; {_ANOTHER}", code=NOTHING_SAVED, hint=error.hint) from error
+    if not making:  # else it was said when it was made
+        output.note(f"using {place.title}; {_ANOTHER}")
 
 
 def refuse_vault_inside(place: Place, paths: Iterable[str]) -> None:
@@ -87,8 +138,6 @@ def refuse_vault_inside(place: Place, paths: Iterable[str]) -> None:
     Raises:
         ValueError: The vault is a directory in one of the paths.
     """
-    from colony_memory.vaults.local import LocalVault
-
     if not isinstance(place.backend, LocalVault):
         return
     vault = place.backend.path.resolve()

@@ -1,4 +1,4 @@
-"""Backup on a timer, at exit and on SIGTERM.
+"""Backup on a timer, at exit, and on the signals that end a process.
 
 ::
 
@@ -6,11 +6,8 @@
         run_agent()
 
 Memory is saved every 15 minutes while the block runs, and once more when it is left, by whatever way: at its end, by
-an exception, at the interpreter's exit, by SIGTERM. Nothing can be saved after SIGKILL or ``os._exit()``.
-
-There is no twin for :class:`AsyncColonyMemory`: there a task does it, ``await mem.backup(…)`` after each
-``await asyncio.sleep(…)``, and once more in its ``finally``. A :class:`ColonyMemory` may be used beside a running
-event loop; leaving the block then stops the loop for as long as the final backup takes.
+an exception, at the interpreter's exit, by SIGTERM, SIGINT or SIGHUP. Nothing can be saved after SIGKILL or
+``os._exit()``. :class:`~colony_memory.schedule.async_autobackup.AsyncAutobackup` is the same for asyncio.
 """
 
 from __future__ import annotations
@@ -18,20 +15,20 @@ from __future__ import annotations
 import atexit
 import logging
 import math
-import os
-import queue
 import signal
 import threading
 import time
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.names import require_label
-from colony_memory.exceptions import ColonyMemoryError, RateLimited
-from colony_memory.schedule.waits import LONGEST_ASKED, asked_wait, require_seconds, retry_delay
+from colony_memory.exceptions import ColonyMemoryError
+from colony_memory.schedule.loop import Clock, Loop, Outcome
+from colony_memory.schedule.signals import EndingSignals, is_taken, send_again
+from colony_memory.schedule.timetable import LONGEST_ASKED, require_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
     from types import FrameType
 
     from colony_memory.client import ColonyMemory
@@ -40,34 +37,192 @@ if TYPE_CHECKING:
 __all__ = ["Autobackup"]
 
 _logger = logging.getLogger(__name__)
-
-# Seconds. The longest wait in one piece, since locks take no infinity.
-_PIECE = 3600.0
-_SAVE, _END, _WATCH = "save", "end", "watch"
+_PATIENCE = 0.1  # seconds, for the main thread to deal with a signal
 
 
-class Autobackup:
+class AutobackupBase:
+    """What is alike in :class:`Autobackup` and its twin for asyncio."""
+
+    _asynchronous = False
+
+    def __init__(
+        self,
+        memory: Any,
+        collect: Callable[[], Any],
+        *,
+        every: float = 900.0,
+        label: str = "default",
+        final_timeout: float = 10.0,
+        clock: Clock | None = None,
+        **backup_options: Any,
+    ) -> None:
+        _check_arguments(memory, collect, backup_options, asynchronous=self._asynchronous)
+        self._memory = memory
+        self._collect = collect
+        self._every = require_seconds("every", every, most=math.inf)
+        self._final_timeout = require_seconds("final_timeout", final_timeout, most=LONGEST_ASKED)
+        self._label = require_label(label)
+        self._options = backup_options
+        self._loop: Loop[SnapshotInfo] = Loop(
+            self._save,
+            name=f"colony-memory-autobackup-{self._label}",
+            every=self._every,
+            first=self._every,
+            longest_retry=self._every,
+            tell=self._tell,
+            clock=clock,
+        )
+        self._signals = EndingSignals(self._on_signal)
+        self._ending: int | None = None  # the signal being handled
+        self._saved_for: int | None = None  # the signal that is to be passed on now
+        self._apart: threading.Thread | None = None  # makes the final backup while the main thread goes on
+
+    @property
+    def running(self) -> bool:
+        """Whether the timer is on: from entering the block to leaving it, in the process that entered it."""
+        return self._loop.running
+
+    @property
+    def last_success(self) -> datetime | None:
+        """Time in UTC of the latest success, None before the first."""
+        return self._loop.last_success
+
+    @property
+    def last_snapshot(self) -> SnapshotInfo | None:
+        """The snapshot that it saved or found unchanged, None before the first."""
+        return self._loop.last_result
+
+    @property
+    def last_error(self) -> BaseException | None:
+        """What the latest try failed of, None after a success."""
+        return self._loop.last_error
+
+    @property
+    def next_run(self) -> datetime | None:
+        """When the next backup is due, in UTC; None outside of the block, and where only the final one is made."""
+        return self._loop.next_run
+
+    def _save(self) -> SnapshotInfo:
+        raise NotImplementedError
+
+    def _check_documents(self, documents: Any) -> dict[str, str]:
+        """A copy of what ``collect()`` returned."""
+        if not isinstance(documents, dict) or not documents:
+            what = "an empty dict" if documents == {} else f"a {type(documents).__name__}"
+            msg = f"collect() must return a non-empty {{name: text}} dict, not {what}: nothing was saved"
+            raise ValueError(msg)
+        if self._loop.closed:
+            raise TimeoutError("collect() returned only after the block was left: nothing was saved")
+        return dict(documents)
+
+    def _require_running(self, *, in_collect: bool) -> None:
+        if not self.running:
+            raise RuntimeError("backup_now() works inside the with block only, in the process that entered it")
+        if in_collect:
+            raise RuntimeError("collect() must not call backup_now(): its result is being waited for")
+
+    # What is told of it.
+
+    def _tell(self, outcome: Outcome[SnapshotInfo]) -> None:
+        failures, error = outcome.failures, outcome.error
+        if outcome.held:
+            _logger.warning("no backup of label %r: the vault's rate limit holds for %.0f s", self._label, outcome.held)
+        elif error is None:
+            if failures:
+                _logger.info("backups of label %r work again, after %d errors", self._label, failures)
+        else:
+            # The 1st, 2nd, 4th, 8th of a run.
+            loud = outcome.final or failures & (failures - 1) == 0
+            _logger.log(
+                logging.WARNING if loud else logging.DEBUG,
+                "%s of label %r failed: %s: %s (error %d in a row, last success: %s)",
+                "the final backup" if outcome.final else "backup",
+                self._label,
+                type(error).__name__,
+                error,
+                failures,
+                self.last_success or "none",
+                exc_info=None if isinstance(error, ColonyMemoryError) else error,
+            )
+
+    def _tell_missed(self, why: str = "") -> None:
+        msg = why or f"the final backup was not done within {self._final_timeout:g} s"
+        self._loop.last_error = TimeoutError(msg)
+        _logger.warning("label %r: %s; last success: %s", self._label, msg, self.last_success or "none")
+
+    # The end.
+
+    def _make_final(self, *, end: bool = False) -> None:
+        """Have the thread make a backup, and wait for it. Safe in a signal handler."""
+        if not self._loop.ask(self._final_timeout, end=end):
+            self._tell_missed()
+
+    def _must_go_on(self) -> bool:
+        """Whether the final backup needs the main thread, so that it cannot be waited for there."""
+        return self._loop.holds(threading.get_ident())
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if not self._loop.is_own_process or self._saved_for == number:
+            self._ending = self._saved_for = None
+            self._signals.pass_on(number, frame)
+        elif self._ending is not None:
+            # A second one changes nothing, but whoever presses Ctrl-C again does not want to wait.
+            if number == signal.SIGINT:
+                self._signals.pass_on(number, frame)
+        else:
+            self._ending = number
+            try:
+                if self._must_go_on():
+                    self._apart = threading.Thread(target=self._end_apart, args=(number,), daemon=True)
+                    self._apart.start()
+                    return
+                self._make_final()
+            except RuntimeError:  # no more threads
+                _logger.warning("no final backup of label %r: no thread can be started", self._label)
+            except BaseException:
+                self._ending = None
+                raise
+            self._ending = None
+            self._signals.pass_on(number, frame)
+
+    def _end_apart(self, number: int) -> None:
+        """Make the final backup while the main thread goes on, and then have it deal with the signal."""
+        try:
+            self._make_final()
+        finally:
+            self._saved_for = number
+            send_again(number)
+            # One that comes just before the main thread falls asleep does not wake it.
+            time.sleep(_PATIENCE)
+            while self._saved_for == number and not self._loop.closed and is_taken(number):
+                send_again(number)
+                time.sleep(_PATIENCE)
+
+
+class Autobackup(AutobackupBase):
     """Saves what ``collect()`` returns, every ``every`` seconds and once more at the end; made for one ``with``.
 
-    Nothing here raises into the agent. What goes wrong is in :attr:`last_error` and in the log: a warning for the
-    first error of a run, the second, the fourth, the eighth and so on, and for every failed final backup.
+    Nothing here raises into the agent. What goes wrong, another writer's conflict included, is in :attr:`last_error`
+    and in the log: a warning for the first error of a run, the second, the fourth, the eighth and so on, and for every
+    failed final backup.
 
     **When.** First after ``every`` seconds, then ``every`` seconds after the end of each backup. After an error
     already after 30 s, doubled with each further one up to ``every``, and never before a ``retry_after`` of the vault
-    has passed (a day at most). Backups never overlap. Unchanged memory writes nothing and counts as a success.
+    has passed (a day at most). Time that the machine is suspended counts, and a clock that is set back delays nothing.
+    Backups never overlap. Unchanged memory writes nothing and counts as a success.
 
-    **The final backup** is made when the block is left, at the interpreter's exit, and on SIGTERM. It is made although
+    **The final backup** is made when the block is left, at the interpreter's exit, and on a signal. It is made although
     the latest try failed, but not while a rate limit holds. After ``final_timeout`` seconds the process goes on
     without it; what ``collect()`` returns later than that is not saved, since the agent may be half gone by then.
 
-    **SIGTERM** is handled where the block is entered in the main thread and the signal is not ignored. After the
-    final backup the handler that was there before is called; where there was none, the process dies of the signal as
-    ever (process 1 of a container, which the system spares, goes on until it is killed). Leaving the block puts the
-    former handler back, unless another one was set meanwhile. Where a backup_now() of the main thread is interrupted,
-    it is finished first, within the same time.
+    **SIGTERM, SIGINT and SIGHUP** are handled where the block is entered in the main thread, unless they are ignored.
+    After the final backup the handler that was there before is called; where there was none, the process dies of the
+    signal as ever (process 1 of a container, which the system spares, goes on until it is killed). A second SIGINT
+    does not wait. Leaving the block puts the former handlers back, unless others were set meanwhile. Where a
+    backup_now() of the main thread is interrupted, it is finished first, within the same time.
 
-    **Beware** that on SIGTERM the main thread stands still, whatever it holds: a ``collect()`` that waits for a lock of
-    the agent may wait in vain, until ``final_timeout``. In a forked child the block does nothing.
+    **Beware** that on a signal the main thread stands still, whatever it holds: a ``collect()`` that waits for a lock
+    of the agent may wait in vain, until ``final_timeout``. In a forked child the block does nothing.
 
     Args:
         memory: Where to save.
@@ -77,75 +232,20 @@ class Autobackup:
         every: Seconds between backups; ``math.inf`` for the final one alone.
         label: Stream to save to.
         final_timeout: Seconds that the final backup may take. A container is often killed 10 s after SIGTERM.
-        clock: Seconds that only go up; for tests.
-        backup_options: Handed to :meth:`ColonyMemory.backup`: ``prune_keep``, ``retention``, ``signer`` and so on.
-
-    Attributes:
-        last_success: Time in UTC of the latest success, None before the first.
-        last_snapshot: The snapshot that it saved or found unchanged, None before the first.
-        last_error: What the latest try failed of, None after a success.
+        clock: For tests.
+        backup_options: Handed to :meth:`ColonyMemory.backup`: ``prune_keep``, ``retention``, ``on_conflict`` and so on.
 
     Raises:
         ValueError: A bad argument.
         TypeError: ``backup`` has no such option.
     """
 
-    def __init__(
-        self,
-        memory: ColonyMemory,
-        collect: Callable[[], dict[str, str]],
-        *,
-        every: float = 900.0,
-        label: str = "default",
-        final_timeout: float = 10.0,
-        clock: Callable[[], float] = time.monotonic,
-        **backup_options: Any,
-    ) -> None:
-        _check_arguments(memory, collect, backup_options)
-        self._memory = memory
-        self._collect = collect
-        self._every = require_seconds("every", every, most=math.inf)
-        self._final_timeout = require_seconds("final_timeout", final_timeout, most=LONGEST_ASKED)
-        self._label = require_label(label)
-        self._clock = clock
-        self._options = backup_options
-        self.last_success: datetime | None = None
-        self.last_snapshot: SnapshotInfo | None = None
-        self.last_error: BaseException | None = None
-        self._failures = 0
-        self._due = math.inf
-        self._limited_until = -math.inf
-
-        # A signal handler runs on top of whatever the main thread is doing, so what it shares with it must not be
-        # a lock that is waited for without end, nor an Event, which has one inside: SimpleQueue.put is reentrant.
-        self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._owner: int | None = None  # thread that runs a backup, under the lock
-        self._thread: threading.Thread | None = None
-        self._pid = -1
-        self._finished = False  # the thread answers no more
-        self._closed = False  # the block is left
-        self._late: _Request | None = None  # what was waited for in vain
-        self._previous: Any = None
-        self._terminating: _Request | None = None  # the SIGTERM being handled
-        self._overdue = False
-
-    @property
-    def running(self) -> bool:
-        """Whether the timer is on: from entering the block to leaving it, in the process that entered it."""
-        return self._thread is not None and os.getpid() == self._pid and not (self._closed or self._finished)
+    _memory: ColonyMemory
 
     def __enter__(self) -> Autobackup:  # noqa: PYI034 - typing.Self is of 3.11
-        if self._thread is not None:
-            raise RuntimeError("an Autobackup is entered once: make another one")
-        self._pid = os.getpid()
-        self._due = self._clock() + self._every
-        # The thread also makes the final backup: at the interpreter's exit none can be started any more.
-        thread = threading.Thread(target=self._work, name=f"colony-memory-autobackup-{self._label}", daemon=True)
-        thread.start()
-        self._thread = thread
+        self._loop.start()
         atexit.register(self._finish)
-        self._take_sigterm()
+        self._signals.take()
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -163,235 +263,46 @@ class Autobackup:
         Raises:
             RuntimeError: Called outside the block, in a forked child, or from within ``collect()``.
         """
-        if not self.running:
-            raise RuntimeError("backup_now() works inside the with block only, in the process that entered it")
-        me = threading.get_ident()
-        if self._owner == me:
-            raise RuntimeError("collect() must not call backup_now(): its result is being waited for")
+        self._require_running(in_collect=self._loop.holds(threading.get_ident()))
         try:
-            with self._lock:
-                self._owner = me
-                try:
-                    return self._run(Exception)
-                finally:
-                    self._owner = None
+            return self._loop.run_here()
         finally:
-            self._requests.put(None)  # the timer looks when it is due now
-            if self._terminating is not None and threading.current_thread() is threading.main_thread():
-                self._end_sigterm(self._terminating, signal.SIGTERM, None)
+            # The agent does not go on before the signal that interrupted this is dealt with.
+            if self._ending is not None and self._apart is not None and _in_main_thread():
+                self._apart.join()
 
-    # One backup. All of it is called with the lock held.
-
-    def _run(self, caught: type[BaseException], *, final: bool = False) -> SnapshotInfo | None:
-        limited = self._limited_until - self._clock()
-        if limited > 0:
-            _logger.warning("no backup of label %r: the vault's rate limit holds for %.0f s", self._label, limited)
-            return None
-        try:
-            documents = self._collect()
-            if not isinstance(documents, dict) or not documents:
-                what = "an empty dict" if documents == {} else f"a {type(documents).__name__}"
-                msg = f"collect() must return a non-empty {{name: text}} dict, not {what}: nothing was saved"
-                raise ValueError(msg)
-            documents = dict(documents)
-            if self._closed:
-                raise TimeoutError("collect() returned only after the block was left: nothing was saved")
-            info = self._memory.backup(documents, label=self._label, **self._options)
-        except caught as error:
-            self._note_failure(error, final=final)
-            return None
-        self._note_success(info)
-        return info
-
-    def _note_success(self, info: SnapshotInfo) -> None:
-        failures, self._failures = self._failures, 0
-        self.last_snapshot, self.last_success, self.last_error = info, datetime.now(timezone.utc), None
-        self._due = self._clock() + self._every
-        if failures:
-            _logger.info("backups of label %r work again, after %d errors", self._label, failures)
-
-    def _note_failure(self, error: BaseException, *, final: bool) -> None:
-        self.last_error = error
-        self._failures += 1
-        now = self._clock()
-        if isinstance(error, RateLimited):
-            self._limited_until = now + asked_wait(error)
-        self._due = now + retry_delay(error, failures=self._failures, longest=self._every)
-        # The 1st, 2nd, 4th, 8th of a run.
-        loud = final or self._failures & (self._failures - 1) == 0
-        _logger.log(
-            logging.WARNING if loud else logging.DEBUG,
-            "%s of label %r failed: %s: %s (error %d in a row, last success: %s)",
-            "the final backup" if final else "backup",
-            self._label,
-            type(error).__name__,
-            error,
-            self._failures,
-            self.last_success or "none",
-            exc_info=None if isinstance(error, ColonyMemoryError) else error,
-        )
-
-    # The thread.
-
-    def _work(self) -> None:
-        try:
-            while True:
-                request = self._next_request()
-                if request is not None:
-                    self._serve(request)
-                    if request.kind == _END:
-                        return
-                elif self._lock.acquire(blocking=False):
-                    try:
-                        if self._clock() >= self._due:
-                            self._run_here()
-                    finally:
-                        self._lock.release()
-        finally:
-            self._finished = True
-            while not self._requests.empty():
-                request = self._requests.get()
-                if request is not None:
-                    request.finish()
-
-    def _next_request(self) -> _Request | None:
-        """What is asked for, or None where a backup may be due."""
-        # A backup_now() under way sets when the next one is due, and tells.
-        wait = _PIECE if self._owner is not None else min(max(0.0, self._due - self._clock()), _PIECE)
-        try:
-            return self._requests.get(timeout=wait)
-        except queue.Empty:
-            return None
-
-    def _serve(self, request: _Request) -> None:
-        try:
-            if self._lock.acquire(timeout=request.left()):
-                try:
-                    if request.kind != _WATCH and request.left() > 0:
-                        self._run_here(final=True)
-                finally:
-                    self._lock.release()
-            elif self._terminating is request:
-                _logger.warning("SIGTERM does not wait any longer for backup_now() of label %r", self._label)
-                self._overdue = True
-                os.kill(self._pid, signal.SIGTERM)
-        finally:
-            request.finish()
-
-    def _run_here(self, *, final: bool = False) -> None:
-        self._owner = threading.get_ident()
-        try:
-            # A sys.exit() in collect() would end this thread without a word, and the backups with it.
-            self._run(BaseException, final=final)
-        finally:
-            self._owner = None
-
-    # The end.
+    def _save(self) -> SnapshotInfo:
+        documents = self._check_documents(self._collect())
+        return self._memory.backup(documents, label=self._label, **self._options)
 
     def _finish(self) -> None:
         try:
-            if os.getpid() == self._pid:
-                self._ask(_END, self._final_timeout)
+            if self._loop.is_own_process:
+                self._make_final(end=True)
         finally:
-            self._closed = True
-            self._give_sigterm_back()
-
-    def _ask(self, kind: str, timeout: float) -> None:
-        """Have the thread make a backup, and wait for it. Safe in a signal handler."""
-        late = self._late is not None and not self._late.done
-        # It still hangs in what was waited for already: a handler that exits leads from SIGTERM to here.
-        request = _Request(kind, 0.0 if late else timeout)
-        self._requests.put(request)
-        # In this order, since the thread finishes whatever is there after it has said so.
-        if self._finished or request.wait():
-            return
-        self._late = request
-        msg = f"the final backup was not done within {self._final_timeout:g} s"
-        self.last_error = TimeoutError(msg)
-        _logger.warning("label %r: %s; last success: %s", self._label, msg, self.last_success or "none")
-
-    def _take_sigterm(self) -> None:
-        previous = signal.getsignal(signal.SIGTERM)
-        if previous is signal.SIG_DFL or callable(previous):
-            self._previous = previous
-            try:
-                signal.signal(signal.SIGTERM, self._on_sigterm)
-            except ValueError:
-                _logger.debug("SIGTERM is not handled: the block was not entered in the main thread")
-
-    def _give_sigterm_back(self) -> None:
-        if signal.getsignal(signal.SIGTERM) == self._on_sigterm:
-            try:
-                signal.signal(signal.SIGTERM, self._previous)
-            except ValueError:
-                _logger.debug("the SIGTERM handler stays, and passes on: the block was not left in the main thread")
-
-    def _on_sigterm(self, signum: int, frame: FrameType | None) -> None:
-        if os.getpid() != self._pid or self._closed or self._overdue:
-            self._pass_on(signum, frame)
-        elif self._terminating is None:  # a second signal changes nothing
-            self._terminating = _Request(_WATCH, self._final_timeout)
-            if self._owner == threading.get_ident():
-                # This interrupted backup_now(), which can go on only after a return. It comes back to it; the thread
-                # watches the time.
-                self._requests.put(self._terminating)
-            else:
-                self._end_sigterm(self._terminating, signum, frame)
-
-    def _end_sigterm(self, request: _Request, signum: int, frame: FrameType | None) -> None:
-        try:
-            self._ask(_SAVE, request.left())
-        finally:
-            self._terminating = None
-        self._pass_on(signum, frame)
-
-    def _pass_on(self, signum: int, frame: FrameType | None) -> None:
-        self._terminating, self._overdue = None, False
-        if callable(self._previous):
-            self._previous(signum, frame)
-        else:
-            signal.signal(signum, signal.SIG_DFL)
-            os.kill(os.getpid(), signum)
+            self._loop.closed = True
+            self._signals.give_back()
 
 
-class _Request:
-    """Something that the thread is to do until a certain time; waited for by one thread at most."""
-
-    __slots__ = ("_done", "deadline", "done", "kind")
-
-    def __init__(self, kind: str, timeout: float) -> None:
-        self.kind = kind
-        self.deadline = time.monotonic() + timeout
-        self.done = False
-        self._done = threading.Lock()
-        self._done.acquire()
-
-    def left(self) -> float:
-        """Seconds until then, not below 0."""
-        return max(0.0, self.deadline - time.monotonic())
-
-    def finish(self) -> None:
-        self.done = True
-        self._done.release()
-
-    def wait(self) -> bool:
-        """Whether it is done in time."""
-        return self._done.acquire(timeout=self.left())
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
-def _check_arguments(memory: Any, collect: Any, options: dict[str, Any]) -> None:
+def _check_arguments(memory: Any, collect: Any, options: dict[str, Any], *, asynchronous: bool) -> None:
     import inspect  # slow to import
 
-    from colony_memory._engine.backup import policy_of
+    from colony_memory._engine.keep import policy_of
 
-    if inspect.iscoroutinefunction(memory.backup) or inspect.iscoroutinefunction(collect):
-        raise ValueError("autobackup runs in a thread and takes no coroutines: with AsyncColonyMemory, use a task")
     if not callable(collect):
         msg = f"collect must be a function that returns the documents, not a {type(collect).__name__}"
         raise ValueError(msg)  # noqa: TRY004 - one type for every bad argument
+    if inspect.iscoroutinefunction(memory.backup) != asynchronous:
+        raise ValueError("use the autobackup() of the memory itself: the one for ColonyMemory is another")
+    if inspect.iscoroutinefunction(collect) and not asynchronous:
+        raise ValueError("collect is a coroutine function: use the autobackup() of an AsyncColonyMemory")
     inspect.signature(memory.backup).bind({}, label="default", **options)
     # What every backup would refuse is refused here, where somebody sees it.
     policy_of(options.get("prune_keep"), options.get("retention"))
-    if options.get("on_conflict", "raise") not in ("raise", "continue"):
-        msg = f"on_conflict must be 'raise' or 'continue', not {options['on_conflict']!r}"
+    if (given := options.get("on_conflict", "raise")) not in ("raise", "continue", "merge"):
+        msg = f"on_conflict must be 'raise', 'continue' or 'merge', not {given!r}"
         raise ValueError(msg)

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.names import require_label
-from colony_memory._os import disk, locks
+from colony_memory._os import locks
+from colony_memory._os.files import make_directory, read_file, replace_file
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 if TYPE_CHECKING:
@@ -39,8 +40,7 @@ class LastRun:
         ok: Whether everything was saved, or was saved already.
         message: What was done, or what went wrong, on one line.
         snapshot_id: The snapshot that was made or found unchanged; None where the run failed.
-        next_run: When the next run is due, in UTC; None where none is, since the watch has ended. A host that was
-            suspended is late by up to one interval.
+        next_run: When the next run is due, in UTC; None where none is, since the watch has ended.
         pid: The process.
     """
 
@@ -89,10 +89,8 @@ def read_last_run(vault_url: str, label: str) -> LastRun | None:
     """
     path = last_run_path(vault_url, label)
     try:
-        with path.open("rb") as file:
-            return _parse(file.read(_MOST_BYTES))
-    except FileNotFoundError:
-        return None
+        found = read_file(path, _MOST_BYTES)
+        return None if found is None else _parse(found.data)
     except (OSError, ValueError, RecursionError) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
         warnings.warn(f"the last result of watch cannot be read: {path}: {why}", ColonyMemoryWarning, stacklevel=2)
@@ -114,11 +112,10 @@ def write_last_run(path: Path, run: LastRun) -> None:
         "next_run": None if run.next_run is None else run.next_run.isoformat(),
         "pid": run.pid,
     }
-    disk.make_directory(path.parent)
-    temp = path.with_name(f".{path.stem}.{os.getpid()}.tmp")
-    # What a process of that number left when it was killed: in a container they all have the same.
-    temp.unlink(missing_ok=True)
-    disk.replace_file(path, json.dumps(document, indent=2).encode("ascii") + b"\n", temp=temp)
+    make_directory(path.parent)
+    # A process of that number may have been killed before it was done: in a container they all have the same.
+    temp = f".{path.stem}.{os.getpid()}.tmp"
+    replace_file(path, json.dumps(document, indent=2).encode("ascii") + b"\n", temp=temp)
 
 
 @contextlib.contextmanager
@@ -130,7 +127,7 @@ def only_one(path: Path) -> Iterator[bool]:
     """
     with contextlib.ExitStack() as held:
         try:
-            disk.make_directory(path.parent)
+            make_directory(path.parent)
             held.enter_context(locks.locked(path.with_suffix(".lock"), patience=0))
         except TimeoutError:
             free = False

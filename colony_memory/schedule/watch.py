@@ -3,7 +3,12 @@
 ::
 
     mem = ColonyMemory(api_key="col_…")
-    watch = Watch(lambda: mem.backup(read_folder("memory").documents), every=900, on_run=print)
+
+    def save():
+        folder = read_folder("memory")
+        return mem.backup(folder.documents, incomplete=map(str, folder.left_out))
+
+    watch = Watch(save, every=900, on_run=print)
     ended = watch.run()  # until SIGTERM or SIGINT
 
 Inside of an agent, :meth:`ColonyMemory.autobackup` does it on a timer, beside the agent's own work.
@@ -16,11 +21,9 @@ import os
 import queue
 import random
 import signal
-import threading
-import time
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from colony_memory.exceptions import (
     BackupUncertain,
@@ -30,13 +33,17 @@ from colony_memory.exceptions import (
     QuotaExceeded,
     RateLimited,
     VaultUnavailable,
+    message_of,
 )
 from colony_memory.schedule.last_run import LastRun, last_run_path, only_one, read_last_run, write_last_run
-from colony_memory.schedule.waits import LONGEST_ASKED, asked_wait, require_seconds, retry_delay
+from colony_memory.schedule.loop import Clock, Loop, Outcome
+from colony_memory.schedule.signals import EndingSignals
+from colony_memory.schedule.timetable import LONGEST_ASKED, LOOK, require_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
+    from types import FrameType
 
     from colony_memory.snapshot import SnapshotInfo
 
@@ -45,8 +52,6 @@ __all__ = ["Ended", "LastRun", "Saved", "Watch", "last_run_path", "mends_itself"
 # Seconds.
 _LONGEST_EVERY = 3650 * 86_400.0
 _LONGEST_RETRY = 3600.0
-# The longest wait in one piece. Windows cannot interrupt one, and a signal has to wait for its end there.
-_PIECE = 1.0 if os.name == "nt" else 3600.0
 _LEAST_PATIENCE = 60.0
 # A bad argument, a refused key or a bug stays until somebody does something about it; these may go by themselves.
 _MENDING = (BackupUncertain, ConflictDetected, PruneIncomplete, QuotaExceeded, RateLimited, VaultUnavailable)
@@ -81,14 +86,6 @@ class Ended:
     error: BaseException | None
 
 
-@dataclass(frozen=True)
-class _Outcome:
-    """What a run came to: one of the two."""
-
-    saved: Saved | None = None
-    error: BaseException | None = None
-
-
 def mends_itself(error: BaseException) -> bool:
     """Whether an error may be gone at the next try, without anybody doing something about it."""
     return isinstance(error, _MENDING)
@@ -104,7 +101,7 @@ class Watch:
     **To stop**, :meth:`stop` may be called from any thread or signal handler. Where :meth:`run` was called in the main
     thread, SIGTERM, SIGINT and SIGHUP do it, unless they are ignored. Then a run under way is finished and one more is
     made, both within ``final_timeout`` seconds, and not while a rate limit holds. A second SIGINT raises
-    KeyboardInterrupt.
+    KeyboardInterrupt. The former handlers are not called but put back: whoever called :meth:`run` hears by its return.
 
     **Runs are made in a thread** of their own, one at a time, so that a vault that hangs does not keep signals
     waiting. While one takes longer than ``every`` (a minute at least), that is told each time as a failure.
@@ -115,7 +112,7 @@ class Watch:
         final_timeout: Seconds for the last backup.
         state: File for the result of each run, see :func:`last_run_path`. It also keeps a second watch out.
         on_run: Called with the result of each run, in the thread of :meth:`run`.
-        clock: Seconds that only go up; for tests.
+        clock: For tests.
 
     Raises:
         ValueError: A bad argument.
@@ -129,27 +126,33 @@ class Watch:
         final_timeout: float = 10.0,
         state: Path | None = None,
         on_run: Callable[[LastRun], object] | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock | None = None,
     ) -> None:
         self._save = save
         self._every = require_seconds("every", every, most=_LONGEST_EVERY)
         self._final_timeout = require_seconds("final_timeout", final_timeout, most=LONGEST_ASKED)
         self._state = state
         self._on_run = on_run
-        self._clock = clock
-        # What has happened: an outcome, or as a text why to stop. A signal handler may put something in at any
-        # moment, which of all queues only this one allows.
-        self._inbox: queue.SimpleQueue[_Outcome | str] = queue.SimpleQueue()
-        self._stopping: str | None = None
-        self._busy = False
+        self._clock = clock or Clock()
+        # What has happened: an outcome, or as a text why to stop.
+        self._inbox: queue.SimpleQueue[Outcome[Saved] | str] = queue.SimpleQueue()
+        self._signals = EndingSignals(self._on_signal)
         self._interrupted = False
-        self._failures = 0
-        self._limited_until = -float("inf")
+        self._loop: Loop[Saved] = Loop(
+            self._run_once,
+            name="colony-memory-watch",
+            every=self._every,
+            first=0.0,
+            longest_retry=min(self._every, _LONGEST_RETRY),
+            share=lambda: random.uniform(0.5, 1.0),  # noqa: S311 - nothing secret
+            tell=self._inbox.put,
+            clock=self._clock,
+        )
 
     @property
     def busy(self) -> bool:
         """Whether a run is under way; after the end, whether one was left behind in its thread."""
-        return self._busy
+        return self._loop.busy_for is not None
 
     def stop(self, reason: str = "stop()") -> None:
         """Have :meth:`run` make the last backup and return."""
@@ -168,125 +171,57 @@ class Watch:
                 raise ColonyMemoryError(
                     "another watch of this vault and label is running on this host: stop it first, or use another label"
                 )
-            held.enter_context(self._signals())
-            self._begin()
-            outcome = self._finish_run()
-            if outcome is not None and outcome.error is not None and not mends_itself(outcome.error):
-                self._record(self._result(outcome))
-                raise outcome.error
-            while outcome is not None:
-                self._tell(self._result(outcome, delay=(delay := self._delay_after(outcome))))
-                self._wait(self._clock() + delay, heed_stop=True)
-                if self._stopping is not None:
-                    break
-                self._begin()
-                outcome = self._finish_run()
-            return self._end()
+            held.callback(self._signals.give_back)
+            self._signals.take()
+            self._loop.start()
+            # However this ends: none is begun after it.
+            held.callback(self._loop.post, 0.0, end=True)
+            return self._end(self._run_until_stopped())
 
-    # One run.
+    def _run_once(self) -> Saved:
+        saved = self._save()
+        return saved if isinstance(saved, Saved) else Saved(saved.snapshot_id, saved.reused, saved.incomplete)
 
-    def _begin(self) -> None:
-        self._busy = True
-        try:
-            self._start(self._work)
-        except RuntimeError as error:  # no more threads
-            self._inbox.put(_Outcome(error=error))
-
-    def _start(self, work: Callable[[], None]) -> None:
-        threading.Thread(target=work, name="colony-memory-watch", daemon=True).start()
-
-    def _work(self) -> None:
-        try:
-            saved = self._save()
-            if not isinstance(saved, Saved):
-                saved = Saved(saved.snapshot_id, saved.reused)
-            outcome = _Outcome(saved=saved)
-        except BaseException as error:  # noqa: BLE001 - whatever it was, the watch goes on
-            outcome = _Outcome(error=error)
-        self._inbox.put(outcome)
-
-    def _finish_run(self) -> _Outcome | None:
-        """What the run under way comes to; None where it was told to stop first."""
+    def _run_until_stopped(self) -> str:
+        """Tell of each run; the reason to stop."""
         patience = max(self._every, _LEAST_PATIENCE)
-        began = self._clock()
+        first, told_of = True, patience
         while True:
-            outcome = self._wait(self._clock() + patience, heed_stop=True)
-            if outcome is not None or self._stopping is not None:
-                return outcome
-            waited = self._clock() - began
-            self._tell(self._failed(f"not done after {waited:.0f} s, still waiting"))
-
-    def _wait(self, deadline: float, *, heed_stop: bool) -> _Outcome | None:
-        """The outcome of the run under way; None at the deadline, or where that is heeded, once told to stop."""
-        while not (heed_stop and self._stopping is not None):
-            left = deadline - self._clock()
-            message = self._next_message(max(0.0, min(left, _PIECE)))
-            if isinstance(message, _Outcome):
-                self._busy = False
-                self._note(message)
+            taken = self._loop.busy_for
+            wait = LOOK if taken is None else min(LOOK, max(0.0, told_of - taken))
+            message = self._clock.get(self._inbox, wait)
+            if isinstance(message, str):
                 return message
             if message is not None:
-                self._stopping = self._stopping or message
-            elif left <= 0:
-                break
-        return None
+                if first and message.error is not None and not mends_itself(message.error):
+                    self._record(_result(message))
+                    raise message.error
+                first, told_of = False, patience
+                self._tell(_result(message, next_run=message.when + timedelta(seconds=message.next_in)))
+            elif taken is not None and taken >= told_of and self._loop.busy_for is not None:
+                self._tell(_failed(_now(), f"not done after {taken:.0f} s, still waiting"))
+                told_of = taken + patience
 
-    def _next_message(self, timeout: float) -> _Outcome | str | None:
-        try:
-            return self._inbox.get(timeout=timeout)
-        except queue.Empty:
-            return None
-
-    def _note(self, outcome: _Outcome) -> None:
-        self._failures = 0 if outcome.error is None else self._failures + 1
-        if isinstance(outcome.error, RateLimited):
-            self._limited_until = self._clock() + asked_wait(outcome.error)
-
-    def _delay_after(self, outcome: _Outcome) -> float:
-        if outcome.error is None:
-            return self._every
-        share = random.uniform(0.5, 1.0)  # noqa: S311 - nothing secret
-        longest = min(self._every, _LONGEST_RETRY)
-        return retry_delay(outcome.error, failures=self._failures, longest=longest, share=share)
-
-    # The end.
-
-    def _end(self) -> Ended:
-        deadline = self._clock() + self._final_timeout
-        if self._busy:
-            self._wait(deadline, heed_stop=False)
-        error: BaseException | None
-        limited = self._limited_until - self._clock()
-        if not self._busy and limited > 0:
-            error = RateLimited(f"the vault's rate limit holds for {limited:.0f} s more", retry_after=limited)
-            outcome = _Outcome(error=error)
-        else:
-            # One that is under way has read what was there when it began, so there is one more after it.
-            if not self._busy:
-                self._begin()
-            late = VaultUnavailable(f"not done within {self._final_timeout:g} s")
-            outcome = self._wait(deadline, heed_stop=False) or _Outcome(error=late)
-        last = self._result(outcome)
-        last = replace(last, message=f"{last.message} (last backup, on {self._stopping})")
+    def _end(self, reason: str) -> Ended:
+        outcome = self._final_outcome(self._loop.post(self._final_timeout, end=True).left)
+        if held := outcome.held:
+            limit = RateLimited(f"the vault's rate limit holds for {held:.0f} s more", retry_after=held)
+            outcome = replace(outcome, error=limit)
+        last = _result(outcome)
+        last = replace(last, message=f"{last.message} (last backup, on {reason})")
         self._tell(last)
         return Ended(last, outcome.error)
 
-    @contextlib.contextmanager
-    def _signals(self) -> Iterator[None]:
-        taken: dict[int, Any] = {}
-        try:
-            for name in ("SIGTERM", "SIGINT", "SIGHUP"):
-                number = getattr(signal, name, None)
-                if number is None or signal.getsignal(number) == signal.SIG_IGN:
-                    continue
-                with contextlib.suppress(ValueError):  # not in the main thread
-                    taken[number] = signal.signal(number, self._on_signal)
-            yield
-        finally:
-            for number, before in taken.items():
-                signal.signal(number, signal.SIG_DFL if before is None else before)
+    def _final_outcome(self, left: Callable[[], float]) -> Outcome[Saved]:
+        # One that is under way has read what was there when it began, so there is one more after it.
+        while left() > 0:
+            with contextlib.suppress(queue.Empty):
+                message = self._inbox.get(timeout=min(left(), 1.0))
+                if isinstance(message, Outcome) and message.final:
+                    return message
+        return Outcome(_now(), error=VaultUnavailable(f"not done within {self._final_timeout:g} s"))
 
-    def _on_signal(self, number: int, _frame: object) -> None:
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         if number == signal.SIGINT:
             if self._interrupted:
                 raise KeyboardInterrupt
@@ -294,29 +229,6 @@ class Watch:
         self.stop(signal.Signals(number).name)
 
     # What is told of it.
-
-    def _result(self, outcome: _Outcome, *, delay: float | None = None) -> LastRun:
-        if outcome.saved is None:
-            return self._failed(_describe(outcome.error), delay=delay)
-        saved = outcome.saved
-        message = f"{'unchanged since' if saved.reused else 'saved'} {saved.snapshot_id}"
-        if saved.left_out:
-            more = f" and {len(saved.left_out) - _NAMED} more" if len(saved.left_out) > _NAMED else ""
-            message += f"; {len(saved.left_out)} left out: {', '.join(saved.left_out[:_NAMED])}{more}"
-        return replace(
-            self._failed("", delay=delay), ok=not saved.left_out, message=message, snapshot_id=saved.snapshot_id
-        )
-
-    def _failed(self, why: str, *, delay: float | None = None) -> LastRun:
-        now = _utc_now()
-        return LastRun(
-            when=now,
-            ok=False,
-            message=f"failed: {why}",
-            snapshot_id=None,
-            next_run=None if delay is None else now + timedelta(seconds=delay),
-            pid=os.getpid(),
-        )
 
     def _tell(self, run: LastRun) -> None:
         run = self._record(run)
@@ -335,8 +247,23 @@ class Watch:
         return run
 
 
+def _result(outcome: Outcome[Saved], *, next_run: datetime | None = None) -> LastRun:
+    saved = outcome.result
+    if saved is None:
+        return _failed(outcome.when, _describe(outcome.error), next_run=next_run)
+    message = f"{'unchanged since' if saved.reused else 'saved'} {saved.snapshot_id}"
+    if saved.left_out:
+        more = f" and {len(saved.left_out) - _NAMED} more" if len(saved.left_out) > _NAMED else ""
+        message += f"; {len(saved.left_out)} left out: {', '.join(saved.left_out[:_NAMED])}{more}"
+    return LastRun(outcome.when, not saved.left_out, message, saved.snapshot_id, next_run, os.getpid())
+
+
+def _failed(when: datetime, why: str, *, next_run: datetime | None = None) -> LastRun:
+    return LastRun(when, ok=False, message=f"failed: {why}", snapshot_id=None, next_run=next_run, pid=os.getpid())
+
+
 def _describe(error: BaseException | None) -> str:
-    text = " ".join(str(error).split())
+    text = "" if error is None else " ".join(message_of(error).split())
     ours = isinstance(error, ValueError) or type(error).__module__.startswith("colony_memory.")
     if ours and text:
         return text
@@ -344,5 +271,5 @@ def _describe(error: BaseException | None) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _utc_now() -> datetime:
+def _now() -> datetime:
     return datetime.now(timezone.utc)

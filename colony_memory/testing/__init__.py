@@ -5,6 +5,7 @@
 - :class:`FaultyVault`: any vault, with faults that strike by method and by counting calls.
 - :class:`VaultServer`: the hosted vault over HTTP on loopback, for tests through the real ``ColonyClient``.
 - :class:`VaultBackendTests`: the conformance suite. A new vault's test is a subclass with a fixture ``vault``.
+  :class:`UnmadeVaultTests` is for vaults that somebody has to make first, with a fixture ``unmade``.
 
 Only :class:`VaultBackendTests` needs pytest, and only while it runs.
 """
@@ -15,17 +16,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from colony_memory.testing.conformance import VaultBackendTests
+    from colony_memory.testing.conformance import UnmadeVaultTests, VaultBackendTests
     from colony_memory.testing.fake import AsyncFakeVault, FakeVault
     from colony_memory.testing.faults import FaultyVault
     from colony_memory.testing.server import VaultServer
 
-__all__ = ["AsyncFakeVault", "FakeVault", "FaultyVault", "VaultBackendTests", "VaultServer"]
+__all__ = ["AsyncFakeVault", "FakeVault", "FaultyVault", "UnmadeVaultTests", "VaultBackendTests", "VaultServer"]
 
 _HOMES = {
     "AsyncFakeVault": "fake",
     "FakeVault": "fake",
     "FaultyVault": "faults",
+    "UnmadeVaultTests": "conformance",
     "VaultBackendTests": "conformance",
     "VaultServer": "server",
 }

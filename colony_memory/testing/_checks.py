@@ -6,12 +6,15 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from colony_memory.exceptions import VaultMissing
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 __all__ = [
     "check",
     "check_listed",
+    "check_missing",
     "check_state",
     "check_status",
     "check_text",
@@ -97,6 +100,17 @@ def check_status(call: Callable[[], Any], status: int, what: str) -> None:
         check(found == status, f"{what} raised {type(error).__name__} with status {found}, not {status}")
     else:
         raise AssertionError(f"{what} raised nothing; an exception with status {status} was due")
+
+
+def check_missing(call: Callable[[], Any], what: str) -> None:
+    """The call raises :class:`colony_memory.VaultMissing`."""
+    try:
+        call()
+    except VaultMissing:
+        return
+    except Exception as error:
+        raise AssertionError(f"{what} raised {type(error).__name__} where there is no vault") from error
+    raise AssertionError(f"{what} went through where there is no vault")
 
 
 def check_listed(reply: Any, sizes: Mapping[str, int]) -> None:

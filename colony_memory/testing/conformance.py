@@ -19,6 +19,7 @@ from typing import Any
 from colony_memory.testing._checks import (
     check,
     check_listed,
+    check_missing,
     check_state,
     check_status,
     check_text,
@@ -32,7 +33,7 @@ from colony_memory.testing._checks import (
 )
 from colony_memory.vaults import ConditionalUpload, PrefixListing, VaultBackend
 
-__all__ = ["VaultBackendTests"]
+__all__ = ["UnmadeVaultTests", "VaultBackendTests"]
 
 _SNAPSHOT = "cmem.default.20260101T000000000000Z-abcdef"
 _TEXTS = {
@@ -70,6 +71,37 @@ _NAMES = (
     "two..dots.json",
     "n" * 195 + ".json",
 )
+
+
+class UnmadeVaultTests:
+    """What a vault that is made once, on purpose, owes where none was made: whoever asks is told, and none is made.
+
+    For vaults that somebody sets up, such as a directory. A subclass gives the fixture ``unmade``: a vault opened at a
+    place where nobody made one, such as the mount point of a disk that is away.
+    """
+
+    def test_each_call_tells_that_there_is_no_vault(self, unmade: Any) -> None:
+        """Every method raises :class:`colony_memory.VaultMissing`, time and again: an upload makes no vault."""
+        calls: dict[str, tuple[str, ...]] = {
+            "vault_upload_file": (f"{_SNAPSHOT}.p0.json", "x"),
+            "vault_status": (),
+            "vault_list_files": (),
+            "vault_get_file": ("cmem.default.latest.json",),
+            "vault_delete_file": ("cmem.default.latest.json",),
+        }
+        if isinstance(unmade, ConditionalUpload):
+            calls["vault_upload_file_if"] = ("cmem.default.latest.json", "x")
+        if isinstance(unmade, PrefixListing):
+            calls["vault_list_prefix"] = ("cmem.",)
+        for method, arguments in calls.items():
+            check_missing(lambda method=method, arguments=arguments: getattr(unmade, method)(*arguments), method)  # type: ignore[misc]
+
+    def test_it_is_no_first_start(self, unmade: Any) -> None:
+        """A restore raises :class:`colony_memory.VaultMissing`, also with a default, which is for an empty vault."""
+        from colony_memory import ColonyMemory
+
+        check_missing(lambda: ColonyMemory(backend=unmade).restore(), "restore()")
+        check_missing(lambda: ColonyMemory(backend=unmade).restore(default={}), "restore(default={})")
 
 
 class VaultBackendTests:

@@ -116,18 +116,25 @@ class OperationBudget(Protocol):
         """Uploads and deletes that the vault still accepts this hour, or None where it has not said."""
 
 
-def open_vault(url: str) -> VaultBackend:
+def open_vault(url: str, *, create: bool = False) -> VaultBackend:
     """Open the vault that a URL names.
+
+    A local vault is made once, on purpose. Where none was made, or its disk is not mounted, every call of what is
+    opened raises :class:`~colony_memory.VaultMissing`, so that a missing disk never passes for a first start.
 
     Args:
         url: ``colony:`` (the hosted vault; key from ``COLONY_API_KEY``, address from ``COLONY_BASE_URL``),
             ``file:///absolute/path`` or a plain path (a local directory), ``export:path`` (one exported snapshot, to
-            read), ``memory:`` (gone with the process).
+            read), ``memory:`` (gone with the process). What looks like an address (``host:/path``), or holds a
+            variable that nobody expanded (``$NAME``, ``%NAME%``), is no path.
+        create: Make it where it is not there: for setting up, not for a program that runs again and again. The hosted
+            vault comes with the account, so there is nothing to make.
 
     Raises:
         ValueError: The URL is of no known kind.
-        ColonyMemoryError: ``colony:`` without a key, or ``export:`` with a file that cannot be read or is no export.
+        ColonyMemoryError: ``colony:`` without a key, ``export:`` with a file that cannot be read or is no export, or
+            a vault that cannot be made.
     """
     from colony_memory.vaults._open import open_url
 
-    return open_url(url)
+    return open_url(url, create=create)

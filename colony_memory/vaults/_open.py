@@ -11,33 +11,42 @@ if TYPE_CHECKING:
     from colony_memory.vaults import VaultBackend
 
 _KINDS = "colony:, file:///absolute/path, export:path, memory:, or a path"
-# Two letters at least, so that a Windows drive is none.
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
+# A colon before any slash, as in host:/path, user@host:path, [::1]:/path or host::module.
+_ADDRESS = re.compile(r"[^/\\]*:")
+_DRIVE = re.compile(r"[A-Za-z]:[/\\]")
+# What a shell, cmd.exe or a template would have put something in the place of.
+_VARIABLE = re.compile(r"\$[A-Za-z_{(][A-Za-z0-9_]*[})]?|%[A-Za-z_][A-Za-z0-9_()]*%")
+_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
-def open_url(url: str) -> VaultBackend:
+def open_url(url: str, *, create: bool) -> VaultBackend:
     """Open the vault that a URL or a path names; see :func:`colony_memory.vaults.open_vault`.
 
     Raises:
         ValueError: The URL is of no known kind, or says something that its kind does not take.
-        ColonyMemoryError: ``colony:`` without a key, or ``export:`` with a file that cannot be read or is no export.
+        ColonyMemoryError: ``colony:`` without a key, ``export:`` with a file that cannot be read or is no export, or
+            a vault that cannot be made.
     """
-    found = None if url.startswith((".", "/", "~")) else _SCHEME.fullmatch(url)
-    if found is None:
-        return _open_directory(_expand(url))
-    kind, rest = found[1].lower(), found[2]
+    if not url.strip():
+        raise ValueError(f"an empty vault URL; known are {_KINDS}")
+    drive = os.name == "nt" and _DRIVE.match(url)
+    found = None if url.startswith((".", "/", "\\", "~")) or drive else _SCHEME.fullmatch(url)
+    kind, rest = (found[1].lower(), found[2]) if found else ("", url)
     if kind == "file":
-        return _open_directory(_read_file_url(rest))
+        return _open_directory(_read_file_url(rest), create=create)
     if kind == "export":
         from colony_memory._export_file import load_export
         from colony_memory.vaults.exported import ExportVault
 
-        return ExportVault(load_export(_expand(rest)))
+        path = _expand(rest)
+        if create:
+            raise ValueError("export: is one snapshot, to read; no vault is made there")
+        return ExportVault(load_export(path))
     if kind in {"s3", "gs", "az"}:
         raise ValueError(f"{kind}: object stores are not in this version; known are {_KINDS}")
     if kind not in {"colony", "memory"}:
-        # Not repeated whole: addresses may hold passwords.
-        raise ValueError(f"{kind}: is no kind of vault; known are {_KINDS} (./{kind}:… where a path begins so)")
+        return _open_directory(_expand(_refuse_address(url)), create=create)
     if rest.strip("/"):
         raise ValueError(f"{kind}: takes nothing after the colon")
     if kind == "colony":
@@ -49,19 +58,51 @@ def open_url(url: str) -> VaultBackend:
     return MemoryVault()
 
 
-def _open_directory(path: str) -> VaultBackend:
+def is_path(url: str) -> bool:
+    """Whether this names a local directory as it stands, so that it needs no URL."""
+    try:
+        return _expand(_refuse_address(url)) == url
+    except ValueError:
+        return False
+
+
+def _open_directory(path: str, *, create: bool) -> VaultBackend:
     from colony_memory.vaults.local import LocalVault
 
-    return LocalVault(path)
+    return LocalVault(path, create=create)
+
+
+def _refuse_address(path: str) -> str:
+    """The path, unless it looks like the address of something on another host."""
+    if path.startswith((".", "/", "\\", "~")) or (os.name == "nt" and _DRIVE.match(path)):
+        return path
+    if _ADDRESS.match(path):
+        # Not repeated whole: addresses may hold passwords.
+        found = _SCHEME.fullmatch(path)
+        what, dotted = (f"{found[1].lower()}:", f"./{found[1]}:…") if found else ("an address on a host", "./…")
+        raise ValueError(f"{what} is no kind of vault; known are {_KINDS} ({dotted} where a path begins so)")
+    return path
 
 
 def _expand(path: str) -> str:
+    """A path with the home directory in the place of ``~``; nothing else is expanded, and what would be is refused."""
     if not path:
-        raise ValueError(f"an empty vault URL; known are {_KINDS}")
+        raise ValueError(f"an empty path; known are {_KINDS}")
+    _refuse_variable(path)
     expanded = os.path.expanduser(path)  # noqa: PTH111 - Path would drop what tells ~name from ./~name
-    if path.startswith("~") and expanded == path:
+    # An empty HOME makes ~/vault a directory of the root.
+    nowhere = expanded == path or not os.path.isabs(expanded) or os.environ.get("HOME") == ""  # noqa: PTH117
+    if path.startswith("~") and nowhere:
         raise ValueError(f"no home directory is known for {path!r}; ./{path} is a directory of that name")
     return expanded
+
+
+def _refuse_variable(path: str) -> None:
+    found = _VARIABLE.search(path)
+    if found:
+        raise ValueError(
+            f"{found[0]} in {path!r} was to be replaced before; in a file: URL, %24 and %25 are a plain $ and %"
+        )
 
 
 def _read_file_url(rest: str) -> str:
@@ -74,6 +115,9 @@ def _read_file_url(rest: str) -> str:
                 f"file://{host} names another host: an absolute path takes three slashes, file:///{host}{slash}{path}"
             )
         rest = slash + path
+    _refuse_variable(_ESCAPE.sub("", rest))
+    if rest.startswith("/~"):
+        raise ValueError("a file: URL knows no ~; a plain path does, and %7E is a name that begins so")
     if not rest.startswith("/"):
         raise ValueError("a file: URL needs an absolute path, such as file:///home/agent/vault; a plain path works too")
     path = os.fsdecode(unquote_to_bytes(rest))

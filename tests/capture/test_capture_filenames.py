@@ -10,7 +10,7 @@ from capture_trees import files, linux, make, metadata, names, tree
 
 from colony_memory.capture import _filenames
 from colony_memory.capture.folder import write_folder
-from colony_memory.exceptions import ColonyMemoryError
+from colony_memory.exceptions import ColonyMemoryError, Hint
 
 
 @pytest.mark.parametrize(
@@ -148,11 +148,11 @@ def test_all_that_cannot_be_held_is_named_at_once(tmp_path: Path, monkeypatch: p
     documents = {"ok.md": "x", "CON": "x", "a:b": "x", "M" * 300: "x", "f": "file", "f/below": "x"}
     with pytest.raises(ColonyMemoryError) as caught:
         write_folder(documents, tmp_path / "dst")
-    message = str(caught.value)
+    message = caught.value.message
     assert message.startswith("4 documents cannot be written here: ")
     assert all(repr(name) in message for name in documents if name != "ok.md")
-    assert message.endswith("nothing was written; choose the others to restore them without these (--only on the "
-                            "command line)")  # fmt: skip
+    assert message.endswith("nothing was written; choose the others to restore them without these")
+    assert caught.value.hint == Hint("restore", "names")
     with pytest.raises(ColonyMemoryError, match=r"'CON' .*; and 4 more; nothing was written") as caught:
         write_folder({"CON": "x"} | {f"a:{number:02}": "x" for number in range(13)}, tmp_path / "dst")
     assert "'a:08'" in str(caught.value)
@@ -182,7 +182,7 @@ def test_a_path_that_is_too_long_as_a_whole_is_refused(tmp_path: Path, monkeypat
         write_folder({fits + "x" * (room + 1 - len(fits)): "x"}, dst)
     write_folder({fits: "x", "a.md": "a"}, dst)
     make(dst, {fits: b"mine"})
-    assert write_folder({fits: "y"}, dst, keep_local=True).kept
+    assert write_folder({fits: "y"}, dst).replaced
     assert (dst / fits).read_bytes() == b"y"
     for unknown in (OSError(errno.EINVAL, "Invalid argument"), ValueError("unrecognized name")):
         monkeypatch.setattr(os, "pathconf", lambda *_, error=unknown: (_ for _ in ()).throw(error))

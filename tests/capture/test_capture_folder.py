@@ -12,7 +12,8 @@ from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import pytest
-from capture_trees import LONG_AGO, PNG, fail_for, files, linux, make, names, posix, tree
+from capture_faults import fail_at, is_told
+from capture_trees import LONG_AGO, PNG, contents, files, linux, make, names, posix, tree
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -87,16 +88,33 @@ def test_links_and_special_files_are_named_and_not_followed(tmp_path: Path) -> N
         server.bind(os.path.relpath(src / "sock"))
         capture = read_folder(src)
     assert capture.documents["a.md"] == "a"
-    assert json.loads(capture.documents[METADATA_NAME])["empty_dirs"] == ["only-links"]
-    assert capture.left_out == (
-        LeftOut("dangling", "symbolic link, not followed"),
-        LeftOut("dir-link", "symbolic link, not followed"),
-        LeftOut("file-link.md", "symbolic link, not followed"),
-        LeftOut("only-links/up", "symbolic link, not followed"),
-        LeftOut("pipe", "named pipe"),
-        LeftOut("sock", "socket"),
-    )
-    assert "secret" not in str(capture.documents)
+    described = json.loads(capture.documents[METADATA_NAME])
+    assert described["empty_dirs"] == []
+    assert described["links"] == {"dangling": "nowhere", "only-links/up": ".."}
+    assert [(entry.name, entry.reason.rpartition(", ")[2]) for entry in capture.left_out] == [
+        ("dir-link", "which is not a path from its own place on; it is not followed"),
+        ("file-link.md", "which is not a path from its own place on; it is not followed"),
+        ("pipe", "named pipe"),
+        ("sock", "socket"),
+    ]
+    assert "secret" not in contents(capture).values()
+
+
+@posix
+@pytest.mark.parametrize("target", ["../outside", "sub/../../outside", "/etc", "sub/up/../x", "sub/up/up"])
+def test_a_link_that_leads_out_is_named(tmp_path: Path, target: str) -> None:
+    make(tmp_path, {"src/a.md": b"a", "src/sub/b.md": b"b", "outside/c.md": b"secret"})
+    (tmp_path / "src/sub/up").symlink_to("..")
+    (tmp_path / "src/link").symlink_to(target)
+    capture = read_folder(tmp_path / "src")
+    assert [entry.name for entry in capture.left_out] == ["link"]
+    assert json.loads(capture.documents[METADATA_NAME])["links"] == {"sub/up": ".."}
+    # Of several paths, each is a folder of its own for what stays inside.
+    assert [entry.name for entry in read_paths([tmp_path / "src", tmp_path / "outside"]).left_out] == ["src/link"]
+
+
+def test_what_is_left_out_is_told_in_a_line() -> None:
+    assert str(LeftOut("a/b", "socket")) == "a/b: socket"
 
 
 def test_devices_are_named() -> None:
@@ -167,13 +185,13 @@ def test_a_pipe_as_an_argument_is_refused_without_waiting(tmp_path: Path) -> Non
 def test_what_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     src = make(tmp_path / "src", {"a.md": b"a", "closed.md": b"x", "gone.md": b"x", "bad.md": b"x", "sub/b": b"b"})
     make(src, {"odd.md": b"x"})
-    fail_for(monkeypatch, os, "open", "closed.md", PermissionError(errno.EACCES, "Permission denied"))
-    fail_for(monkeypatch, os, "open", "gone.md", FileNotFoundError(errno.ENOENT, "No such file or directory"))
-    fail_for(monkeypatch, os, "open", "bad.md", OSError(errno.EIO, "Input/output error"))
-    fail_for(monkeypatch, os, "scandir", "sub", PermissionError(errno.EACCES, "Permission denied"))
-    fail_for(monkeypatch, Path, "lstat", "odd.md", FileNotFoundError(errno.ENOENT, "No such file or directory"))
+    fail_at(monkeypatch, "open", "closed.md", PermissionError(errno.EACCES, "Permission denied"))
+    fail_at(monkeypatch, "open", "gone.md", FileNotFoundError(errno.ENOENT, "No such file or directory"))
+    fail_at(monkeypatch, "open", "bad.md", OSError(errno.EIO, "Input/output error"))
+    fail_at(monkeypatch, "open", "sub", PermissionError(errno.EACCES, "Permission denied"))
+    fail_at(monkeypatch, "stat", "odd.md", FileNotFoundError(errno.ENOENT, "No such file or directory"))
     capture = read_folder(src)
-    assert capture.documents == {"a.md": "a"}
+    assert contents(capture) == {"a.md": "a"}
     assert capture.left_out == (
         LeftOut("bad.md", "Input/output error"),
         LeftOut("closed.md", "not readable: permission denied"),
@@ -197,52 +215,68 @@ def test_what_is_really_closed_is_named(tmp_path: Path) -> None:
         (src / "sub").chmod(0o700)
 
 
-@pytest.mark.parametrize("restless", [1, 2, 3])
-def test_a_file_that_changes_while_read_is_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restless: int
-) -> None:
-    src = make(tmp_path / "src", {"a.md": b"a", "log.md": b"start\n"})
-    real, reads = os.fstat, []
-
-    def appending(descriptor: int) -> os.stat_result:
-        status = real(descriptor)
-        if status.st_ino == (src / "log.md").stat().st_ino:
-            reads.append(status.st_size)
-            if len(reads) <= restless:
-                with (src / "log.md").open("ab") as file:
-                    file.write(b"more\n")
-        return status
-
-    monkeypatch.setattr(os, "fstat", appending)
-    capture = read_folder(src)
-    if restless < 3:
-        assert capture.documents["log.md"] == "start\n" + "more\n" * restless
-        assert len(reads) == restless + 1
-    else:
-        assert "log.md" not in capture.documents
-        assert capture.left_out == (LeftOut("log.md", "changed while it was read, 3 times in a row"),)
-
-
 @posix
 def test_a_file_that_becomes_something_else_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outside = make(tmp_path / "outside", {"secret.md": b"secret"})
     src = make(tmp_path / "src", {"a.md": b"a", "l.md": b"x", "p.md": b"x"})
     real = os.open
 
-    def swapping(path: str, *args: int) -> int:
-        if path.endswith("l.md"):
-            Path(path).unlink()
-            Path(path).symlink_to(outside / "secret.md")
-        if path.endswith("p.md"):
-            Path(path).unlink()
-            os.mkfifo(path)
-        return real(path, *args)
+    def swapping(path: str | bytes, *args: int, **more: int) -> int:
+        name = Path(os.fsdecode(path)).name
+        if name == "l.md":
+            (src / name).unlink()
+            (src / name).symlink_to(outside / "secret.md")
+        if name == "p.md":
+            (src / name).unlink()
+            os.mkfifo(src / name)
+        return real(path, *args, **more)
 
     monkeypatch.setattr(os, "open", swapping)
     capture = read_folder(src)
-    assert capture.documents == {"a.md": "a"}
+    assert contents(capture) == {"a.md": "a"}
     assert [entry.name for entry in capture.left_out] == ["l.md", "p.md"]
     assert capture.left_out[1].reason == "no longer a file when it was read"
+
+
+@posix
+def test_a_link_in_the_place_of_a_directory_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outside = make(tmp_path / "outside", {"b.md": b"secret", "deep/c.md": b"secret"})
+    src = make(tmp_path / "src", {"a.md": b"a", "sub/b.md": b"b", "sub/deep/c.md": b"c"})
+    real, asked = os.open, []
+
+    def swapping(path: str | bytes, *args: int, **more: int) -> int:
+        if os.fsdecode(path) == "sub":
+            asked.append(path)
+            if len(asked) == swapped_at:
+                (src / "sub").rename(tmp_path / f"away-{swapped_at}")
+                (src / "sub").symlink_to(outside)
+        return real(path, *args, **more)
+
+    monkeypatch.setattr(os, "open", swapping)
+    for swapped_at in (1, 2, 3, 4):  # when it is listed, when what is in it is, and when files are read
+        asked.clear()
+        capture = read_folder(src)
+        assert "secret" not in str(capture.documents)
+        assert all(is_told(capture, name) for name in ("a.md", "sub/b.md", "sub/deep/c.md"))
+        assert len(asked) >= swapped_at
+        (src / "sub").unlink()
+        (tmp_path / f"away-{swapped_at}").rename(src / "sub")
+
+
+@posix
+def test_what_gets_another_name_while_it_is_looked_at_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    src = make(tmp_path / "src", {"a.md": b"a", "b.md": b"b"})
+    real = os.stat
+
+    def renaming(path: str | bytes, **more: object) -> os.stat_result:
+        if path == b"b.md" and (src / "b.md").exists():
+            (src / "b.md").rename(src / "0.md")
+        return real(path, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "stat", renaming)
+    capture = read_folder(src)
+    assert contents(capture) == {"a.md": "a", "0.md": "b"}
+    assert capture.left_out == ()
 
 
 @posix
@@ -262,15 +296,15 @@ else:
 
 components = components.filter(lambda name: name not in ("", ".", "..") and _filenames.name_problem(name) is None)
 paths = st.lists(components, min_size=1, max_size=3).map("/".join)
-contents = st.one_of(st.binary(max_size=40), st.text(max_size=20).map(str.encode))
+texts = st.one_of(st.binary(max_size=40), st.text(max_size=20).map(str.encode))
 
 
 @settings(max_examples=3 * settings().max_examples // 2, deadline=None)
 @given(
-    planned=st.dictionaries(paths, contents, min_size=1, max_size=6),
+    planned=st.dictionaries(paths, texts, min_size=1, max_size=6),
     directories=st.lists(paths, max_size=3),
     executable=st.sets(st.integers(0, 5)),
-    there=st.dictionaries(paths, contents, max_size=3),
+    there=st.dictionaries(paths, texts, max_size=3),
 )
 def test_any_folder_round_trips(
     planned: dict[str, bytes], directories: list[str], executable: set[int], there: dict[str, bytes]

@@ -5,9 +5,9 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from capture_trees import PNG, files, make, posix
+from capture_trees import PNG, contents, files, make, posix
 
-from colony_memory.capture import LeftOut, _sources, read_folder, read_paths, write_folder
+from colony_memory.capture import _sources, folder, read_folder, read_paths, write_folder
 from colony_memory.capture._metadata import METADATA_NAME, split_documents
 
 
@@ -91,14 +91,16 @@ def test_links_count_by_the_name_that_was_given(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"loop' cannot be read: "):
         read_paths([tmp_path / "loop"])
     (tmp_path / "real/loop").symlink_to(".")
-    assert read_folder(tmp_path / "real").left_out == (LeftOut("loop", "symbolic link, not followed"),)
+    capture = read_folder(tmp_path / "real")
+    assert capture.left_out == ()
+    assert json.loads(capture.documents[METADATA_NAME])["links"] == {"loop": "."}
 
 
 @posix
 def test_names_that_no_restore_would_take(tmp_path: Path) -> None:
     make(tmp_path, {"b\\c.md": b"x", "d\\e/x": b"x", "a.md": b"a"})
     capture = read_paths([tmp_path / "b\\c.md", tmp_path / "d\\e", tmp_path / "a.md"])
-    assert capture.documents == {"a.md": "a"}
+    assert contents(capture) == {"a.md": "a"}
     assert [entry.name for entry in capture.left_out] == ["b\\c.md", "d\\e/"]
     with pytest.raises(ValueError, match=r"nothing to back up: 'b\\\\c\.md' was left out .has a backslash"):
         read_paths([tmp_path / "b\\c.md"])
@@ -113,12 +115,12 @@ def test_what_is_left_out_is_named_as_it_would_be_saved(tmp_path: Path) -> None:
 def test_progress_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     src = make(tmp_path / "src", {"a.md": "\u00e9".encode(), "b.png": PNG, "c/d": b"123"})
     seen: list[tuple[int, int, str]] = []
-    monkeypatch.setattr("colony_memory.capture._walk._SECONDS_BETWEEN_REPORTS", 0)
+    monkeypatch.setattr("colony_memory.capture._reading._SECONDS_BETWEEN_REPORTS", 0)
     read_folder(src, on_progress=lambda *told: seen.append(told))
     total = 5 + len(PNG)
     assert seen == [(1, 2, "a.md"), (2, total - 3, "b.png"), (3, total, "c/d"), (3, total, "c/d")]
     seen.clear()
-    monkeypatch.setattr("colony_memory.capture._walk._SECONDS_BETWEEN_REPORTS", 3600)
+    monkeypatch.setattr("colony_memory.capture._reading._SECONDS_BETWEEN_REPORTS", 3600)
     read_paths([src, tmp_path / "src/a.md"], on_progress=lambda *told: seen.append(told))
     assert seen[-1] == (4, total + 2, "a.md")
     assert len(seen) <= 2
@@ -147,3 +149,19 @@ def test_files_are_in_memory_no_more_often_than_need_be(tmp_path: Path) -> None:
     # What is not text grows by a third, and stands there twice while it is put together.
     make(tmp_path / "pictures", {f"{number}.png": PNG * 10_000 for number in range(40)})
     assert peak_of_reading(tmp_path / "pictures") < 3 * 400_000 * len(PNG)
+
+
+def test_a_file_that_goes_after_it_was_named_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path, {"a.md": b"a", "b.md": b"b"})
+    real = folder.recover
+
+    def removing(path: Path) -> bool:
+        (tmp_path / "b.md").unlink(missing_ok=True)
+        return real(path)
+
+    monkeypatch.setattr(folder, "recover", removing)
+    capture = read_paths([tmp_path / "a.md", tmp_path / "b.md"])
+    assert [str(each) for each in capture.left_out] == ["b.md: vanished before it was read"]
+    with pytest.raises(ValueError, match=r"b\.md' was left out"):
+        make(tmp_path, {"b.md": b"b"})
+        read_paths([tmp_path / "b.md"])

@@ -5,6 +5,7 @@ import hashlib
 import json
 import random
 import string
+import time
 import uuid
 from typing import TYPE_CHECKING
 
@@ -242,7 +243,7 @@ def test_the_choices(tmp_path: Path) -> None:
     with pytest.raises(ColonyMemoryError, match=r"nothing was saved: a\.md:2: GitHub token; take them out") as caught:
         read_folder(src, secrets="stop")
     assert token not in str(caught.value)
-    with pytest.warns(ColonyMemoryWarning, match=r"are saved: a\.md:2: GitHub token$") as warned:
+    with pytest.warns(ColonyMemoryWarning, match=r"saved: a\.md:2: GitHub token; try read_folder") as warned:
         capture = read_folder(src)
     assert warned[0].filename == __file__
     assert capture.secrets == finding
@@ -272,3 +273,62 @@ def test_the_first_ten_are_listed() -> None:
     listed = secrets.list_findings(findings)
     assert listed.endswith("09:1: GitHub token and 2 more")
     assert secrets.list_findings(findings[:10]).endswith("09:1: GitHub token")
+
+
+def scan_time(text: str) -> float:
+    """Processor time of this thread, the least of three."""
+    times = []
+    for _ in range(3):
+        start = time.thread_time()
+        find_secrets({"note.md": text})
+        times.append(time.thread_time() - start)
+    return min(times)
+
+
+BEGIN = "-----BEGIN PRIVATE KEY-----"
+HOSTILE = {
+    "header lines": f"{BEGIN}\nAb: " + "Ab: x" * 3 + " Ab: x",
+    "headers over lines": f"{BEGIN}\n" + "Ab: x\n" * 9,
+    "headings": BEGIN,
+    "heading and blanks": BEGIN + " " * 400,
+    "heading and quotes": BEGIN + "\"'>" * 40,
+    "heading and base64": f"{BEGIN} {'A' * 16} ",
+    "headings without end": "-----BEGIN AAA AAA AAA ",
+    "dashes": "-----",
+    "almost the end": f"{BEGIN}\n{'A' * 64}\n-----END PUBLIC KEY",
+    "PuTTY": "PuTTY-User-Key-File-2: \n" + "x\n" * 19,
+    "PuTTY lines": "PuTTY-User-Key-File-2: \nPrivate-Lines: 1\n",
+    "dots": "glpat-aaaaaaaaaaaaaaaaaaaa.a.a.a.a/ xoxb-.xoxb-..",
+    "joined": "sk-ant-sk-ant-api03-sk-col_col_ghp_whsec_=whsec_hf_",
+    "words": "secret_access_key='secretaccesskey: AKIA",
+    **{kind: secret[: len(secret) * 2 // 3] + "-" for kind, secret in SECRETS},
+    **{f"{kind}, many": secret + "." for kind, secret in SECRETS},
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("glue", ["", "."])
+def test_the_time_to_search_grows_with_the_length_of_a_note(name: str, glue: str) -> None:
+    """Eight times the length takes eight times the time, and not sixty-four times or a thousand times."""
+    piece = HOSTILE[name] + glue
+    # From below, so that powers show before they take for ever.
+    for length in (500, 4_000):
+        shorter, longer = (piece * (each // len(piece) + 1) for each in (length, 8 * length))
+        assert scan_time(longer) < 30 * scan_time(shorter) + 0.002, length
+
+
+def test_one_long_line_of_anything_is_searched_in_one_pass() -> None:
+    for start in (
+        "",
+        BEGIN,
+        f"{BEGIN} ",
+        "PuTTY-User-Key-File-2: ",
+        "sk-ant-api03-",
+        "xoxb-",
+        "ya29.",
+        "glpat-",
+        "col_",
+    ):
+        for part in ("a", "A", "-", ".", " ", "a-", "a.", "Ab: x ", "\\n", "/", "=", "_"):
+            shorter, longer = (start + part * (length // len(part)) + "+" for length in (8_000, 64_000))
+            assert scan_time(longer) < 30 * scan_time(shorter) + 0.002, (start, part)

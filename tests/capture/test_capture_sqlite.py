@@ -1,22 +1,24 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shutil
 import sqlite3
+import struct
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from capture_trees import files, make, names, posix, tree
+from capture_trees import contents, files, make, names, posix, tree
 
-from colony_memory.capture import LeftOut, _contents, read_folder, read_paths, sqlite, write_folder
+from colony_memory.capture import LeftOut, read_folder, read_paths, sqlite, write_folder
 from colony_memory.capture._metadata import split_documents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
 HOLDER = """
 import sqlite3, sys
@@ -164,8 +166,11 @@ def test_a_database_that_stays_locked_is_left_out_whole(folder: Path, monkeypatc
     with held(folder / "memory.db", "BEGIN EXCLUSIVE", "INSERT INTO t VALUES ('uncommitted')"):
         assert "memory.db-journal" in names(folder)
         capture = read_folder(folder)
-    assert capture.documents == {"MEMORY.md": "m"}
-    assert capture.left_out == (LeftOut("memory.db", "locked by another program for 0.2 seconds"),)
+    assert contents(capture) == {"MEMORY.md": "m"}
+    assert capture.left_out == (
+        LeftOut("memory.db", "locked by another program for 0.2 seconds"),
+        LeftOut("memory.db-journal", "a part of 'memory.db', which is left out"),
+    )
 
 
 def test_a_lock_that_goes_is_waited_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,106 +219,295 @@ def test_a_journal_is_rolled_back_in_the_copy_only(folder: Path, tmp_path: Path)
     assert state(folder) == before
 
 
-def test_files_that_never_hold_still_are_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def change_while_read(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], object]) -> None:
+    real, calls = sqlite.still_holds, []
+
+    def holding(*args: object, **more: object) -> bool:
+        calls.append(args)
+        act(len(calls))
+        return real(*args, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(sqlite, "still_holds", holding)
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal", "-journal"])
+def test_files_that_never_hold_still_are_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+    monkeypatch.setattr(sqlite, "_WAIT", 0.1)
+    monkeypatch.setattr(sqlite, "_PAUSE", 0.001)
+    database = folder / "memory.db"
+    run(database, *WAL[:1], *ROWS)
+    make(folder, {"memory.db-wal": sqlite._LOG_MAGIC[0] + b"x" * 99, "memory.db-journal": b"\0" * 99})
+
+    def change(number: int) -> None:
+        with (folder / f"memory.db{suffix}").open("r+b") as file:
+            file.seek(60)
+            file.write(f"{number:9}".encode())
+
+    change_while_read(monkeypatch, change)
+    capture = read_folder(folder)
+    assert [each.name for each in capture.left_out] == ["memory.db", "memory.db-journal", "memory.db-wal"]
+    assert re.fullmatch(r"changed while it was read, \d+ times in a row", capture.left_out[0].reason)
+    assert set(contents(capture)) == {"MEMORY.md"}
+
+
+def test_a_log_that_begins_while_an_idle_database_is_read(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run(folder / "memory.db", *WAL[:1], *ROWS)
-    moments = iter(range(1_000))
-    monkeypatch.setattr(sqlite, "_state", lambda path: (next(moments), None, None))
-    reason = "changed while it was read, 3 times in a row"
-    assert read_folder(folder).left_out == (LeftOut("memory.db", reason),)
-    (folder / "memory.db-wal").write_bytes(b"not a log")
-    monkeypatch.setattr(sqlite, "_copy_state", lambda path, suffix: (next(moments), 0, 0))
-    assert read_folder(folder).left_out == (LeftOut("memory.db", reason),)
+    with contextlib.ExitStack() as stack:
+
+        def begin(number: int) -> None:
+            if number == 1:
+                stack.enter_context(held(folder / "memory.db", *WAL[1:], "INSERT INTO t VALUES ('meanwhile')"))
+
+        change_while_read(monkeypatch, begin)
+        assert "meanwhile" in rows(saved(folder), tmp_path / "check")
 
 
-def test_a_log_that_begins_while_an_idle_database_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run(folder / "memory.db", *WAL[:1], *ROWS)
-    real, calls = sqlite._backup, []
-
-    def slow(*args: object) -> bytes:
-        data = real(*args)  # type: ignore[arg-type]
-        if not calls:
-            calls.append(run(folder / "memory.db", "INSERT INTO t VALUES ('meanwhile')"))
-        return data
-
-    monkeypatch.setattr(sqlite, "_backup", slow)
-    assert b"meanwhile" in saved(folder)
-    assert calls
+def test_a_log_that_only_grows_meanwhile_is_merged_up_to_where_it_was(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.closing(sqlite3.connect(folder / "memory.db", isolation_level=None)) as database:
+        for statement in (*WAL, *ROWS):
+            database.execute(statement).fetchall()
+        change_while_read(monkeypatch, lambda number: run(folder / "memory.db", f"INSERT INTO t VALUES ({number})"))
+        assert rows(saved(folder), tmp_path / "check").isdisjoint(range(1, 99))
 
 
+def test_a_database_that_another_process_writes_to_all_the_time(folder: Path, tmp_path: Path) -> None:
+    writer = """
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=60)
+number = 0
+while True:
+    number += 1
+    database.execute("BEGIN IMMEDIATE")
+    database.executemany("INSERT INTO t VALUES (?)", [(f"{number}.{part}" + "x" * 500,) for part in range(7)])
+    database.execute("COMMIT")
+    if number == 3:
+        print("ready", flush=True)
+"""
+    for mode in ("DELETE", "WAL"):
+        database = folder / "memory.db"
+        database.unlink(missing_ok=True)
+        run(database, f"PRAGMA journal_mode={mode}", "CREATE TABLE t(x)")
+        with subprocess.Popen([sys.executable, "-c", writer, str(database)], stdout=subprocess.PIPE, text=True) as busy:
+            assert busy.stdout is not None
+            assert busy.stdout.readline() == "ready\n"
+            try:
+                copies = [saved(folder) for _ in range(5)]
+            finally:
+                busy.kill()
+        for copy in copies:
+            assert len(rows(copy, tmp_path / "check")) % 7 == 0  # no transaction is torn
+
+
+@pytest.mark.parametrize("beside", [False, True])
 @pytest.mark.parametrize(
     ("damage", "why"),
     [
         (lambda data: data[:60], "header is damaged"),
         (lambda data: data[:16] + b"\0\3" + data[18:], "header is damaged"),
         (lambda data: data + b"\0", "whole number of pages"),
-        (lambda data: data[:18] + b"\x09\x09" + data[20:], "file is not a database|unsupported"),
-        (lambda data: data[:100] + b"\xff" * (len(data) - 100), "malformed"),
+        (lambda data: data[:100] + b"\xff" * (len(data) - 100), None),
     ],
 )
 def test_what_only_looks_like_a_database_is_saved_as_it_is(
-    folder: Path, damage: object, why: str, tmp_path: Path
+    folder: Path, damage: Callable[[bytes], bytes], why: str | None, beside: bool, tmp_path: Path
 ) -> None:
     run(folder / "memory.db", *ROWS)
-    spoiled = damage((folder / "memory.db").read_bytes())  # type: ignore[operator]
-    (folder / "memory.db").write_bytes(spoiled)
-    (folder / "memory.db-journal").write_bytes(b"\xff")
+    spoiled = damage((folder / "memory.db").read_bytes())
+    make(folder, {"memory.db": spoiled, "memory.db-journal": b"\xff"})
+    expected = {"MEMORY.md": b"m", "memory.db": spoiled, "memory.db-journal": b"\xff"}
+    if beside:
+        expected |= make_log(folder)
     capture = read_folder(folder)
     assert capture.left_out == ()
-    (note,) = capture.notes
-    assert note.name == "memory.db"
-    assert re.search(f"saved as it is: .*({why})", note.text)
-    write_folder(capture.documents, tmp_path / "dst")
-    assert files(tmp_path / "dst") == {"MEMORY.md": b"m", "memory.db": spoiled, "memory.db-journal": b"\xff"}
+    if why is not None:
+        (note,) = capture.notes
+        assert note.name == "memory.db"
+        assert re.search(f"saved as it is: .*({why})", note.text)
+        write_folder(capture.documents, tmp_path / "dst")
+        assert files(tmp_path / "dst") == expected
+    else:
+        assert set(split_documents(capture.documents)[0]) >= {"memory.db", "memory.db-journal"}
 
 
-def test_a_damaged_database_that_this_process_has_open(folder: Path) -> None:
+def make_log(folder: Path) -> dict[str, bytes]:
+    log = {"memory.db-wal": sqlite._LOG_MAGIC[1] + b"\0" * 60}
+    make(folder, log)
+    return log
+
+
+def test_what_is_beside_a_database_and_not_of_it_is_saved_too(folder: Path, tmp_path: Path) -> None:
     run(folder / "memory.db", *ROWS)
-    spoiled = (folder / "memory.db").read_bytes()[:100] + b"\xff" * 4096
-    (folder / "memory.db").write_bytes(spoiled[:4096])
-    with (folder / "memory.db").open("rb"):
-        capture = read_folder(folder)
-    assert [note.name for note in capture.notes] == ["memory.db"]
-    assert split_documents(capture.documents)[0]["memory.db"] == spoiled[:4096]
+    beside = {"memory.db-wal": b"my own text", "memory.db-journal": b"a diary", "memory.db-shm": b"more"}
+    before = files(make(folder, beside))
+    capture = read_folder(folder)
+    write_folder(capture.documents, tmp_path / "dst")
+    assert files(tmp_path / "dst") == before
+    assert (capture.left_out, capture.notes) == ((), ())
+
+
+@pytest.mark.parametrize("suffix", ["-wal", "-journal", "-shm"])
+def test_a_directory_of_such_a_name_is_a_directory(folder: Path, tmp_path: Path, suffix: str) -> None:
+    run(folder / "memory.db", *ROWS)
+    before = files(make(folder, {f"memory.db{suffix}/notes.md": b"notes"}))
+    capture = read_folder(folder)
+    write_folder(capture.documents, tmp_path / "dst")
+    assert files(tmp_path / "dst") == before
+    assert (capture.left_out, capture.notes) == ((), ())
 
 
 @posix
-def test_a_database_that_this_process_has_open_is_opened_by_sqlite_alone(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("suffix", ["-wal", "-journal", "-shm"])
+def test_a_link_of_such_a_name_is_not_followed(folder: Path, tmp_path: Path, suffix: str) -> None:
+    run(folder / "memory.db", *ROWS)
+    crash(tmp_path / "other.db", *WAL, *ROWS)
+    (folder / f"memory.db{suffix}").symlink_to(tmp_path / "other.db-wal")
+    capture = read_folder(folder)
+    contents, _ = split_documents(capture.documents)
+    assert contents["memory.db"] == (folder / "memory.db").read_bytes()
+    assert [each.name for each in capture.left_out] == [f"memory.db{suffix}"]
+
+
+def hot_journal(folder: Path) -> Path:
+    """What a program leaves that is killed in the middle of a transaction."""
+    run(folder / "memory.db", "PRAGMA page_size=512", *ROWS)
+    spill = "UPDATE t SET x = x || hex(randomblob(60000))"
+    crash(folder / "memory.db", "PRAGMA cache_size=2", "BEGIN", spill, "INSERT INTO t VALUES (hex(randomblob(60000)))")
+    return folder / "memory.db-journal"
+
+
+def naming(victim: Path) -> bytes:
+    """The end of a journal that belongs to a transaction over several databases."""
+    name, magic = str(victim).encode(), sqlite._JOURNAL_MAGIC
+    return (
+        struct.pack(">I", 0x40000000 // 512 + 1)
+        + name
+        + struct.pack(">2I", len(name), sum(each - 256 if each > 127 else each for each in name) & 0xFFFFFFFF)
+        + magic
+    )
+
+
+def test_a_journal_that_names_a_file_is_not_played_back(folder: Path, tmp_path: Path) -> None:
+    """SQLite would delete that file."""
+    victim = make(tmp_path, {"agent.pem": b"the only copy"}) / "agent.pem"
+    with hot_journal(folder).open("ab") as file:
+        file.write(naming(victim))
+    before = state(folder)
+    capture = read_folder(folder, secrets="allow")
+    assert victim.read_bytes() == b"the only copy"
+    assert state(folder) == before
+    write_folder(capture.documents, tmp_path / "dst")
+    assert files(tmp_path / "dst") == {name: content for name, (_, content) in before.items()}
+    assert capture.left_out == ()
+    assert "names a file of another database" in capture.notes[0].text
+
+
+def test_sqlite_opens_nothing_but_copies(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hot_journal(folder)
+    crash(folder / "log.db", *WAL, *ROWS)
+    run(folder / "idle.db", *ROWS)
+    opened, real = [], sqlite3.connect
+
+    def connect(path: object, **more: object) -> sqlite3.Connection:
+        opened.append(Path(str(path)))
+        return real(path, **more)  # type: ignore[call-overload,no-any-return]
+
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    assert read_folder(folder, secrets="allow").left_out == ()
+    assert len(opened) == 2
+    assert all(path.name == "database" and folder not in path.parents for path in opened)
+    assert not any(path.parent.exists() for path in opened)
+
+
+@posix
+def test_no_temporary_directory_is_not_taken_for_damage(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    crash(folder / "memory.db", *WAL, *ROWS)
+    run(folder / "idle.db", *ROWS)
+    monkeypatch.setattr(sqlite.tempfile, "tempdir", str(tmp_path / "missing"))
+    capture = read_folder(folder)
+    assert "idle.db" in split_documents(capture.documents)[0]
+    assert capture.notes == ()
+    (reason,) = {each.reason for each in capture.left_out if each.name == "memory.db"}
+    assert reason == "what is beside it cannot be merged: No such file or directory"
+    assert {each.name for each in capture.left_out} == {"memory.db", "memory.db-wal", "memory.db-shm"}
+
+
+def test_a_full_temporary_directory_is_not_taken_for_damage(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crash(folder / "memory.db", *WAL, *ROWS)
+
+    def connect(*_: object, **__: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    capture = read_folder(folder)
+    assert LeftOut("memory.db", "what is beside it cannot be merged: database or disk is full") in capture.left_out
+    assert capture.notes == ()
+
+
+def test_a_log_that_sqlite_refuses_is_saved_as_it_is(folder: Path, tmp_path: Path) -> None:
     run(folder / "memory.db", *ROWS)
-
-    def fail(*_: object) -> bytes:
-        raise sqlite3.OperationalError("disk I/O error")
-
-    monkeypatch.setattr(sqlite, "_copy_in_place", fail)
-    monkeypatch.setattr(sqlite, "_copy_apart", None)
-    with (folder / "memory.db").open("rb") as file:
-        # Neither to write nor closed: these are passed over.
-        with (folder / "memory.db").open("ab"):
-            (note,) = read_folder(folder).notes
-        assert not file.closed
-    assert note.text.endswith("saved as it is: disk I/O error")
+    spoiled = (folder / "memory.db").read_bytes()
+    make(folder, {"memory.db": spoiled[:100] + b"\xff" * (len(spoiled) - 100)})
+    before = files(folder) | make_log(folder)
+    capture = read_folder(folder)
+    if capture.notes:  # some versions look at the pages
+        write_folder(capture.documents, tmp_path / "dst")
+        assert files(tmp_path / "dst") == before
+    assert capture.left_out == ()
 
 
-def test_where_descriptors_cannot_be_listed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run(folder / "memory.db", *ROWS)
-    monkeypatch.setattr(_contents, "_DESCRIPTORS", folder / "missing")
-    assert saved(folder) == (folder / "memory.db").read_bytes()
+def test_a_log_that_promises_a_giant_database_is_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crash(folder / "memory.db", *WAL, *ROWS)
+    real = sqlite.Path.stat
+
+    def stat(path: Path, **more: bool) -> os.stat_result:
+        found = real(path, **more)
+        return os.stat_result((*found[:6], 1 << 40, *found[7:])) if path.name == "database" else found
+
+    monkeypatch.setattr(sqlite.Path, "stat", stat)
+    assert "1.1 TB" in str(read_folder(folder).left_out[0])
 
 
-def test_a_file_put_in_the_place_of_a_database_is_not_taken_for_it(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+@posix
+def test_a_journal_kept_in_memory_shows_in_the_lock_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "_WAIT", 0.1)
+    run(folder / "memory.db", "PRAGMA page_size=512", *ROWS)
+    spill = (
+        "PRAGMA journal_mode=MEMORY",
+        "PRAGMA cache_size=2",
+        "BEGIN",
+        "UPDATE t SET x = x || hex(randomblob(60000))",
+    )
+    rest = (folder / "memory.db").read_bytes()
+    with held(folder / "memory.db", *spill):
+        assert (folder / "memory.db").read_bytes() != rest
+        assert read_folder(folder).left_out == (LeftOut("memory.db", "locked by another program for 0.1 seconds"),)
+    with contextlib.closing(sqlite3.connect(folder / "memory.db", isolation_level=None)) as database:
+        for statement in spill:
+            database.execute(statement).fetchall()
+        if sys.platform == "linux":  # where the locks of this process are told apart from its readers'
+            assert [each.name for each in read_folder(folder).left_out] == ["memory.db"]
+        database.execute("ROLLBACK")
+
+
+def test_a_file_put_in_the_place_of_a_database_is_not_mixed_with_its_log(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(folder / "memory.db", *ROWS)
-    real = sqlite._backup
+    crash(folder / "memory.db", *WAL, *ROWS)
+    run(tmp_path / "other.db", *WAL[:1], "CREATE TABLE t(x)", "INSERT INTO t VALUES ('other')")
 
-    def swapping(*args: object) -> bytes:
-        shutil.copyfile(folder / "memory.db", folder / "other")
-        (folder / "other").replace(folder / "memory.db")
-        return real(*args)  # type: ignore[arg-type]
+    def swap(number: int) -> None:
+        if number == 1:
+            (tmp_path / "other.db").replace(folder / "memory.db")
+            (folder / "memory.db-wal").unlink()
 
-    monkeypatch.setattr(sqlite, "_backup", swapping)
-    assert read_folder(folder).left_out == (LeftOut("memory.db", "replaced by another file while it was read"),)
+    change_while_read(monkeypatch, swap)
+    assert rows(saved(folder), tmp_path / "check") == {"other"}
 
 
 def test_files_beside_a_database_that_were_named_too_are_a_part_of_it(folder: Path) -> None:
@@ -329,19 +523,19 @@ def test_files_of_such_names_without_a_database_are_files(folder: Path) -> None:
 
 
 def test_an_interrupt_leaves_nothing_behind(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run(folder / "memory.db", *ROWS)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr(sqlite.tempfile, "tempdir", str(scratch))
 
-    def interrupt(*_: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         assert list(scratch.iterdir())
         raise KeyboardInterrupt
 
+    crash(folder / "memory.db", *WAL, *ROWS)
     before = tree(folder)
-    monkeypatch.setattr(sqlite, "_restore_counters", interrupt)
+    monkeypatch.setattr(sqlite3, "connect", interrupt)
     with pytest.raises(KeyboardInterrupt):
         read_folder(folder)
     assert list(scratch.iterdir()) == []
     assert tree(folder) == before
-    assert set(files(folder)) == {"MEMORY.md", "memory.db"}
+    assert set(files(folder)) >= {"MEMORY.md", "memory.db", "memory.db-wal"}

@@ -19,11 +19,12 @@ from cli_runs import NOON, POSIX, save
 from colony_memory import ColonyMemory
 from colony_memory.cli import app
 from colony_memory.transfer import export_snapshot, save_export
+from colony_memory.vaults.local import LocalVault
 
 environment, server, cli = cli_runs.environment, cli_runs.server, cli_runs.cli
 
 EXAMPLES = [example for verb in app.VERBS for example in app.module_of(verb).EXAMPLES]
-STICK = "/mnt/usb/vault"
+PLACES = {"/mnt/usb/vault": "stick", "/mnt/nas/vault": "nas"}
 
 
 @pytest.fixture
@@ -37,17 +38,22 @@ def furnished(server, tmp_path, monkeypatch):
         os.utime(path, (0, 0))
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "b.md").write_text("b\n")
-    hour = datetime.now(timezone.utc) - timedelta(hours=1)
+    # After the last file was written, and before the clock says so.
+    now = datetime.now(timezone.utc) + timedelta(seconds=5)
     for label in ("default", "research"):
-        for at in (NOON - timedelta(days=40), NOON - timedelta(hours=1), NOON + timedelta(days=1), hour):
+        for at in (NOON - timedelta(days=40), NOON - timedelta(hours=1), NOON + timedelta(days=1), now):
             save(server.vault, {"notes/a.md": f"{label} {at}"}, at=at, label=label)
     save_export(export_snapshot(ColonyMemory(backend=server.vault), label="research"), tmp_path / "research.json")
+    for vault in ("stick", "other", "home/second-vault"):
+        LocalVault(tmp_path / vault, create=True)
     return tmp_path
 
 
 def adapted(example, tmp_path, key):
     """The example with this host's paths and keys."""
-    return example.replace(STICK, str(tmp_path / "stick")).replace("did:key:z6Mk...", key)
+    for place, here in PLACES.items():
+        example = example.replace(place, str(tmp_path / here))
+    return example.replace("did:key:z6Mk...", key)
 
 
 @pytest.mark.parametrize("example", [each for each in EXAMPLES if "|" not in each])

@@ -45,6 +45,7 @@ def test_without_platformdirs_it_says_the_same_when_it_is_needed(tmp_path):
     pytest.importorskip("typer")
     done = run_with(tmp_path, "platformdirs", missing("platformdirs"), "list")
     assert (done.returncode, done.stdout, done.stderr) == (1, "", LINE + "\n")
+    assert run_with(tmp_path, "platformdirs", missing("platformdirs"), "init", "./vault").returncode == 0
     done = run_with(tmp_path, "platformdirs", missing("platformdirs"), "list", "--vault", "./vault")
     assert (done.returncode, done.stdout, done.stderr) == (0, "no snapshots\n", "")
 

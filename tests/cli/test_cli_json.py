@@ -28,14 +28,18 @@ environment, folder, vault, server, cli = (
 )
 
 ARGUMENTS = {
+    "init": ["elsewhere"],
     "backup": ["memory"],
     "restore": ["out"],
     "list": [],
     "show": ["latest"],
+    "cat": ["MEMORY.md"],
     "verify": [],
     "diff": ["latest"],
     "prune": ["--keep", "1", "--yes"],
     "delete": ["latest", "--yes"],
+    "pin": ["latest"],
+    "unpin": ["latest"],
     "status": [],
     "export": ["latest", "out.json"],
     "import": ["in.json"],
@@ -68,6 +72,10 @@ def test_the_fields_are_those_that_are_told(cli, vault, folder, tmp_path, verb):
     if verb == "import":
         cli("export", "latest", "in.json")
         shutil.rmtree(vault.path)
+    if verb == "copy":
+        cli("init", "elsewhere")
+    if verb == "import":
+        cli("init")
     code, out, err = cli(verb, *ARGUMENTS[verb], "--json")
     assert (code, err) == (0, "")
     answer = json.loads(out)
@@ -91,7 +99,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("verb", [verb for verb in ARGUMENTS if verb not in ("watch", "copy")])
+@pytest.mark.parametrize("verb", [verb for verb in ARGUMENTS if verb not in ("init", "watch", "copy")])
 def test_a_vault_that_refuses_is_code_5_and_one_line(cli, server, folder, verb, fault):
     cli("backup", folder)
     cli("export", "latest", "in.json")

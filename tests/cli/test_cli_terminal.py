@@ -89,7 +89,7 @@ def plain(sent):
 
 @pytest.fixture
 def vault(tmp_path):
-    vault = LocalVault(tmp_path / "vault")
+    vault = LocalVault(tmp_path / "vault", create=True)
     now = datetime.now(timezone.utc)
     for days, label in ((500, "default"), (3, "research-notes"), (0.5, "default")):
         memory = ColonyMemory(backend=vault)
@@ -268,7 +268,7 @@ def test_a_terminal_in_this_process(monkeypatch):
     info = SnapshotInfo(
         "20261101T120000300000Z-abcdef", "default", "2026-11-01T12:00:00Z", ["a"] * 1000, 1, 99_900, "", True, KEY
     )
-    drawn = plain(tables.snapshot_table([info], now=datetime(2026, 11, 1, 12, 59, tzinfo=timezone.utc)))
+    drawn = plain(tables.snapshot_table([info], latest=(), now=datetime(2026, 11, 1, 12, 59, tzinfo=timezone.utc)))
     assert drawn.splitlines()[1] == "  20261101T120000300000Z-abcdef default 58m ago 1000 99.9 kB      - z6MkehRgf7"
 
 
@@ -277,5 +277,5 @@ def test_without_a_stderr_nothing_is_shown(monkeypatch):
     with Output().working("Reading"):
         Output().note("unseen")
     monkeypatch.setattr(sys, "stdout", None)
-    assert tables.snapshot_table([], now=datetime.now(timezone.utc)) == "no snapshots"
+    assert tables.snapshot_table([], latest=(), now=datetime.now(timezone.utc)) == "no snapshots"
     Output().answer("unseen")

@@ -96,7 +96,7 @@ def test_signers_are_told_apart_by_the_beginning_of_their_key():
 
 def test_a_table_in_a_file_is_never_cut():
     label = "l" * 150
-    row = tables.snapshot_table([snapshot(label=label)], now=NOON).splitlines()[1]
+    row = tables.snapshot_table([snapshot(label=label)], latest=(), now=NOON).splitlines()[1]
     assert label in row
     assert row.endswith(" -")
 

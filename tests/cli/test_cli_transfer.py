@@ -20,6 +20,12 @@ __all__ = ["cli", "environment", "folder", "refused", "server", "vault"]
 NOTES = {"MEMORY.md": "two years of notes"}
 
 
+def made(path):
+    """A directory that is a vault now."""
+    LocalVault(path, create=True)
+    return path
+
+
 # --- export and import
 
 
@@ -31,7 +37,7 @@ def test_a_snapshot_goes_through_a_file(cli, vault, tmp_path):
     assert out.startswith(f"exported snapshot {info.snapshot_id} of label research, made ")
     assert out.endswith(" to research.json\n")
     assert load_export("research.json").snapshot_id == info.snapshot_id
-    code, out, err = cli("import", "--vault", tmp_path / "other", "research.json")
+    code, out, err = cli("import", "--vault", made(tmp_path / "other"), "research.json")
     assert (code, err) == (0, "")
     first, second = out.splitlines()
     assert first.startswith(f"imported snapshot {info.snapshot_id} of label research, ")
@@ -56,7 +62,7 @@ def test_for_programs(cli, vault, tmp_path):
     told = json.loads(out)
     assert (code, err, told["file"], told["snapshot"]["snapshot_id"]) == (0, "", "a.json", info.snapshot_id)
     assert told["snapshot"]["stored_bytes"] == info.stored_bytes
-    code, out, err = cli("import", "a.json", "--json", "--vault", tmp_path / "other")
+    code, out, err = cli("import", "a.json", "--json", "--vault", made(tmp_path / "other"))
     told = json.loads(out)["snapshot"]
     assert (code, err, told["snapshot_id"], told["reused"], bool(told["head"])) == (
         0,
@@ -76,7 +82,7 @@ def test_through_a_pipe(vault, tmp_path):
     assert json.loads(done.stdout)["label"] == "default"
     assert done.stderr.startswith("exported snapshot ")
     taken = subprocess.run(
-        [sys.executable, "-m", "colony_memory", "import", "--vault", str(tmp_path / "other"), "-"],
+        [sys.executable, "-m", "colony_memory", "import", "--vault", str(made(tmp_path / "other")), "-"],
         input=done.stdout,
         capture_output=True,
         text=True,
@@ -113,7 +119,7 @@ def test_bad_import(refused, vault, tmp_path, monkeypatch):
     save(vault, NOTES, label="research")
     before = tree(vault.path)
     assert "cannot be read: No such file" in refused(1, "import", "missing.json")
-    assert "no plain file" in refused(1, "import", ".")
+    assert "a directory, not a plain file" in refused(1, "import", ".")
     assert "an empty path" in refused(2, "import", "")
     (tmp_path / "note.json").write_text("{}")
     assert "note.json: this is no export" in refused(4, "import", "note.json")
@@ -199,7 +205,7 @@ def test_a_vault_is_copied(cli, vault, tmp_path):
     save(vault, {"a": "older"})
     newest = save(vault, NOTES)
     save(vault, {"b": "c"}, label="research")
-    code, out, err = cli("copy", "--to", tmp_path / "other")
+    code, out, err = cli("copy", "--to", made(tmp_path / "other"))
     assert (code, err) == (0, "")
     first, *latest = out.splitlines()
     assert first.startswith(f"copied 3 snapshots to the vault {tmp_path / 'other'}, ")
@@ -213,7 +219,7 @@ def test_a_vault_is_copied(cli, vault, tmp_path):
     assert (code, err, told["copied"], len(told["already"]), told["left_out"]) == (0, "", [], 3, [])
     assert told["from"] == str(tmp_path / "other")
     assert told["latest"]["default"] == newest.snapshot_id
-    code, out, err = cli("copy", "--to", tmp_path / "third", "--label", "research", "--quiet")
+    code, out, err = cli("copy", "--to", made(tmp_path / "third"), "--label", "research", "--quiet")
     assert (code, out, err) == (0, "", "")
     assert [info.label for info in ColonyMemory(backend=LocalVault(tmp_path / "third")).list_snapshots()] == [
         "research"
@@ -222,7 +228,7 @@ def test_a_vault_is_copied(cli, vault, tmp_path):
 
 def test_from_the_hosted_vault_to_a_directory(cli, server, tmp_path):
     ColonyMemory("col_test", base_url=server.url).backup(NOTES)
-    code, out, err = cli("copy", "--to", tmp_path / "other")
+    code, out, err = cli("copy", "--to", made(tmp_path / "other"))
     assert (code, err) == (0, "")
     assert out.startswith("copied 1 snapshot to the vault ")
     code, out, err = cli("copy", "--from", tmp_path / "other", "--to", "colony:")
@@ -231,10 +237,10 @@ def test_from_the_hosted_vault_to_a_directory(cli, server, tmp_path):
 
 
 def test_an_hour_of_writes_is_told(refused, server, tmp_path):
-    local = LocalVault(tmp_path / "local")
+    local = LocalVault(tmp_path / "local", create=True)
     for n in range(3):
         save(local, {"a": str(n)})
-    server.vault.operations_per_hour = 4
+    server.vault.operations_per_hour = 5
     line = refused(5, "copy", "--from", tmp_path / "local")
     assert "2 of 3 snapshots are copied, and copying again goes on" in line
 
@@ -243,7 +249,7 @@ def test_what_is_left_out_is_named(cli, vault, tmp_path):
     broken = save(vault, {"a": "older"})
     save(vault, NOTES)
     damage(vault, broken)
-    code, out, err = cli("copy", "--to", tmp_path / "other")
+    code, out, err = cli("copy", "--to", made(tmp_path / "other"))
     assert code == 1
     assert "0 there already, 1 left out" in out
     assert err.startswith(f"left out: cmem.default.{broken.snapshot_id}.manifest.json: ")
@@ -253,7 +259,7 @@ def test_what_is_left_out_is_named(cli, vault, tmp_path):
 
 def test_bad_copy(refused, vault, tmp_path):
     assert "give --from, --to" in refused(2, "copy")
-    assert "no snapshot to copy" in refused(3, "copy", "--to", tmp_path / "other")
+    assert "no snapshot to copy" in refused(3, "copy", "--to", made(tmp_path / "other"))
     save(vault, NOTES)
     assert "'home' to copy" in refused(3, "copy", "--to", tmp_path / "other", "--label", "home")
     for url in (vault.path, tmp_path / "x" / ".." / "vault", f"file://{vault.path}"):
@@ -272,7 +278,7 @@ def test_a_signed_label_is_signed_there_too(cli, vault, tmp_path):
     signer.save(tmp_path / "key")
     ColonyMemory(backend=vault, signer=signer).backup(NOTES)
     for target, options in (("one", []), ("two", ["--key-file", "key", "--witness", "witness.json"])):
-        code, _, err = cli("copy", "--to", target, *options)
+        code, _, err = cli("copy", "--to", made(tmp_path / target), *options)
         assert (code, err) == (0, "")
         there = ColonyMemory(backend=LocalVault(tmp_path / target), trusted_issuers=signer.did_key)
         assert there.restore() == NOTES

@@ -31,19 +31,20 @@ environment, folder, vault, server, cli, refused = (
 
 
 def test_backup_says_what_was_left_out_and_is_code_1(cli, vault, folder):
-    (folder / "link").symlink_to("MEMORY.md")
+    (folder / "link").symlink_to("../MEMORY.md")
+    reason = "is a link to '../MEMORY.md', out of the folder; it is not followed"
     code, out, err = cli("backup", folder)
     assert code == 1
     assert out.splitlines()[1].startswith("2 documents, 1 left out, ")
-    assert err == "left out: link: symbolic link, not followed\n"
+    assert err == f"left out: link: {reason}\n"
     assert ColonyMemory(backend=vault).latest() is not None
     code, out, err = cli("backup", folder, "--json")
-    assert (code, err) == (1, "left out: link: symbolic link, not followed\n")
+    assert (code, json.loads(err)) == (1, {"warning": f"left out: link: {reason}", "hint": None})
     answer = json.loads(out)
-    assert answer["left_out"] == [{"name": "link", "reason": "symbolic link, not followed"}]
+    assert answer["left_out"] == [{"name": "link", "reason": reason}]
     assert answer["snapshot"]["reused"] is True
     code, out, err = cli("backup", folder, "--quiet")
-    assert (code, out, err) == (1, "", "left out: link: symbolic link, not followed\n")
+    assert (code, out, err) == (1, "", f"left out: link: {reason}\n")
 
 
 def test_what_was_left_out_is_shown_escaped(cli, vault, folder, monkeypatch):
@@ -77,6 +78,7 @@ def test_backup_takes_files_and_folders_and_keeps_so_many(cli, vault, folder):
 
 
 def test_quiet_says_nothing_of_what_went_well(cli, folder, tmp_path):
+    assert cli("init", "--quiet") == (0, "", "")
     assert cli("backup", "--quiet", folder) == (0, "", "")
     assert cli("restore", "-q", tmp_path / "out") == (0, "", "")
 
@@ -92,12 +94,19 @@ def test_quiet_says_nothing_of_what_went_well(cli, folder, tmp_path):
         (["backup", "--keep", "0", "memory"], "see 'colony-memory backup --help'"),
         (["backup", "--keep", "many", "memory"], "see 'colony-memory backup --help'"),
         (["backup", "--label"], "--label"),
-        (["restore"], "Missing argument 'DIR'; see 'colony-memory restore --help'"),
+        (["restore"], "Missing argument '[ID] DIR'; see 'colony-memory restore --help'"),
         (["restore", ""], "an empty path"),
         (["restore", "memory/MEMORY.md"], "is not a directory"),
         (["restore", "out", "--only", "*.png"], "nothing in the snapshot matches '*.png'"),
         (["restore", "out", "--snapshot", "../x"], "names no snapshot"),
-        (["restore", "out", "again"], "again"),
+        (["restore", "latest", "out", "again"], "'again' is too much"),
+        (["restore", "latest~1"], "names a snapshot, and the DIR is missing; a folder is ./latest~1"),
+        (["restore", "latest", ""], "an empty path"),
+        (["restore", "../x", "out"], "names no snapshot"),
+        (["restore", "latest", "out", "--snapshot", "latest"], "each name a snapshot"),
+        (["cat", "latest"], "names a snapshot, and the NAME is missing"),
+        (["cat", ""], "an empty name"),
+        (["cat", "latest", "a.md", "b.md"], "'b.md' is too much"),
         (["list", "--label", "\u00e9"], "give the label a name"),
         (["status", "--label", "a b"], "use 'a-b'"),
         (["list", "--vault", ""], "empty vault URL"),
@@ -122,9 +131,11 @@ def test_usage_errors_are_one_line_and_code_2(refused, vault, folder, arguments,
 
 def test_a_vault_inside_what_is_saved_is_refused(refused, cli, folder, tmp_path):
     inside = folder / "vault"
+    for path in (folder, inside):
+        assert cli("init", path)[0] == 0
     assert "each backup would hold all the ones before" in refused(2, "backup", folder, "--vault", inside)
     assert "keep the vault elsewhere" in refused(2, "backup", folder, "--vault", folder)
-    assert not inside.exists()
+    assert list(inside.glob("cmem.*")) == []
     assert cli("backup", folder / "notes", "--vault", inside)[0] == 0
 
 
@@ -166,7 +177,7 @@ def test_list_names_the_label_of_the_environment(cli, vault, monkeypatch):
     save(vault, {"a.md": "x"}, label="other")
     monkeypatch.setenv("COLONY_MEMORY_LABEL", "other")
     assert cli("list")[1].splitlines()[-1].startswith("1 snapshot;")
-    monkeypatch.setenv("COLONY_MEMORY_LABEL", "")
+    monkeypatch.delenv("COLONY_MEMORY_LABEL")
     assert cli("list")[1].splitlines()[-1].startswith("2 snapshots;")
 
 
@@ -176,4 +187,4 @@ def test_list_warns_of_what_it_leaves_out(cli, vault):
     code, out, err = cli("list", "--json")
     assert (code, json.loads(out)) == (0, {"snapshots": []})
     (line,) = err.splitlines()
-    assert line.startswith("warning: a snapshot of label 'default' is left out of the list: ")
+    assert json.loads(line)["warning"].startswith("a snapshot of label 'default' is left out of the list: ")

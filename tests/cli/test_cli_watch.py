@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import math
 import os
 import re
 import signal
@@ -19,13 +20,16 @@ pytest.importorskip("typer")
 pytest.importorskip("platformdirs")
 
 import cli_runs
+from turning_clock import TurningClock
 
 from colony_memory import ColonyMemory
 from colony_memory.cli import errors, output
 from colony_memory.cli.errors import Failure
 from colony_memory.cli.verbs import backup
 from colony_memory.cli.verbs import watch as verb
+from colony_memory.schedule import watch
 from colony_memory.schedule.watch import LastRun, Watch, read_last_run
+from colony_memory.vaults.local import LocalVault
 
 environment, folder, vault, server = cli_runs.environment, cli_runs.folder, cli_runs.vault, cli_runs.server
 cli, refused = cli_runs.cli, cli_runs.refused
@@ -41,23 +45,34 @@ def state(monkeypatch, tmp_path):
     return tmp_path / "state"
 
 
+class BetweenRuns(TurningClock):
+    """Something happens each time that everybody sleeps after a run; after the last, a SIGTERM comes."""
+
+    def __init__(self, happenings):
+        super().__init__(sleepers=2, until=math.inf)
+        self.happenings = happenings
+        self.told = False
+
+    def get(self, inbox, timeout):
+        message = super().get(inbox, timeout)
+        if threading.get_ident() == self._owner and message is not None:
+            self.told = True
+        return message
+
+    def happens(self):
+        if not self.told:
+            return False
+        self.told = False
+        happening = self.happenings.pop(0) if self.happenings else lambda: signal.raise_signal(signal.SIGTERM)
+        happening()
+        return True
+
+
 @pytest.fixture
 def waits(monkeypatch):
-    """What happens in one wait between runs after the other; after the last, the watch is told to stop."""
-    happens = []
-
-    def wait(watch, deadline, *, heed_stop):
-        if watch.busy or not heed_stop:
-            return real(watch, deadline, heed_stop=heed_stop)
-        if not happens:
-            watch.stop("SIGTERM")
-            return real(watch, deadline, heed_stop=heed_stop)
-        happens.pop(0)()
-        return None
-
-    real = Watch._wait
-    monkeypatch.setattr(Watch, "_wait", wait)
-    return happens
+    happenings = []
+    monkeypatch.setattr(watch, "Clock", lambda: BetweenRuns(happenings))
+    return happenings
 
 
 # The lines.
@@ -120,16 +135,16 @@ def test_once_is_a_backup(cli, vault, folder, state):
 
 @POSIX
 def test_what_is_left_out_is_named_in_the_line_and_is_exit_code_1(cli, waits, vault, folder):
-    (folder / "link").symlink_to("MEMORY.md")
+    (folder / "link").symlink_to("/etc/hostname")
     code, out, err = cli("watch", folder, "--quiet")
     assert (code, out) == (1, "")
     first, _ = err.splitlines()
-    assert re.match(rf"{TIME} saved {ID}; 1 left out: link \(symbolic link, not followed\); next in 15m", first)
+    assert re.match(rf"{TIME} saved {ID}; 1 left out: link \(is a link to .*\); next in 15m", first)
     assert not read_last_run(str(vault.path), "default").ok
 
 
 def test_names_cannot_move_the_cursor(cli, waits, vault, folder):
-    (folder / "a\x1b[2Jb").symlink_to("MEMORY.md")
+    (folder / "a\x1b[2Jb").symlink_to("/etc/hostname")
     _, _, err = cli("watch", folder, "--quiet")
     assert "a\\x1b[2Jb" in err
     assert "\x1b" not in err
@@ -164,7 +179,8 @@ def test_nobody_reads_the_lines(monkeypatch, waits, vault, folder):
         ([".", "--vault", "inside"], "error: the vault "),
     ],
 )
-def test_bad_arguments(refused, vault, folder, options, line):
+def test_bad_arguments(refused, vault, folder, tmp_path, options, line):
+    LocalVault(tmp_path / "inside", create=True)
     assert refused(2, "watch", *options).startswith(line)
 
 

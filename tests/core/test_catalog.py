@@ -6,7 +6,7 @@ import json
 import random
 import time
 import tracemalloc
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
 import pytest
@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colony_memory._format import pointer as catalog
-from colony_memory._format.names import id_order
-from colony_memory._format.pointer import Entry, Pointer, read_pointer, write_pointer
+from colony_memory._format.names import id_order, require_id
+from colony_memory._format.pointer import Entry, Pointer, few_lines, read_pointer, write_pointer
 from colony_memory.exceptions import SnapshotCorrupt
 from colony_memory.snapshot import SnapshotInfo
 
@@ -25,6 +25,7 @@ unhurried = settings(deadline=None)
 LABEL, FILE = "work", "cmem.work.latest.json"
 ID = "20260102T030405000006Z-abcdef"
 STAMP = "2026-01-02T03:04:05Z"
+STREAM = "0123456789abcdef"
 #: As 0.1.1 writes it.
 PUBLISHED = {
     "format": "colony-memory/latest/1",
@@ -113,7 +114,7 @@ def unpacked(text: str) -> dict[str, Any]:
 @unhurried
 @given(IDS, TEXTS, COUNTS, st.lists(ENTRIES, max_size=6))
 def test_a_pointer_comes_back(snapshot_id: str, updated_at: str, generation: int, entries: list[Entry]) -> None:
-    at = Pointer(LABEL, snapshot_id, updated_at, generation, tuple(entries))
+    at = Pointer(LABEL, snapshot_id, updated_at, generation, STREAM, tuple(entries), (ID,))
     text = write_pointer(at)
     assert text.isascii()
     assert reread(text) == at
@@ -129,7 +130,6 @@ def test_a_pointer_of_0_1_1_is_read() -> None:
     at = reread(json.dumps(PUBLISHED))
     assert at == Pointer(LABEL, ID, STAMP)
     assert (at.generation, at.entries) == (0, None)
-    assert at.manifest_file == PUBLISHED["manifest_file"]
     assert at.entry(ID) is None
 
 
@@ -153,6 +153,46 @@ def test_marks_of_the_moment_are_not_written() -> None:
     assert at.entries == (entry(1),)
 
 
+def test_what_was_noted_and_what_is_missing_come_back() -> None:
+    lines = tuple(f"{n}.log: too large" for n in range(30))
+    entries = (entry(1, note="before the move"), entry(2, incomplete=lines[:3]), entry(3, note="", incomplete=("x",)))
+    assert reread(write_pointer(pointer(*entries))).entries == entries
+    (long,) = reread(write_pointer(pointer(entry(4, incomplete=lines)))).entries or ()
+    assert long.info.incomplete == (*lines[:19], "and 11 more")
+    # Written again, it still counts all of them.
+    assert (reread(write_pointer(pointer(long))).entries or ())[0] == long
+    assert few_lines(lines[:20]) == lines[:20]
+
+
+def test_a_row_of_another_format_may_have_no_parts() -> None:
+    bare = replace(entry(1), info=replace(entry(1).info, format="colony-memory/2", part_count=0))
+    assert reread(write_pointer(pointer(bare))).entries == (bare,)
+
+
+def test_many_snapshots_of_many_names_share_the_names() -> None:
+    names = [f"{n}" for n in range(2000)]
+    read = reread(write_pointer(pointer(*(entry(n, names) for n in range(200)))))
+    assert len({id(each.info.doc_names) for each in read.entries or ()}) == 1
+
+
+def test_the_stream_and_what_was_removed_are_what_they_should_be_or_nothing() -> None:
+    for stream in (None, 7, "", "x", STREAM[:-1], STREAM.upper(), STREAM + "0"):
+        assert reread(json.dumps({**PUBLISHED, "stream": stream})).stream is None
+    assert reread(json.dumps({**PUBLISHED, "stream": STREAM})).stream == STREAM
+    assert reread(json.dumps({**PUBLISHED, "removed": [ID, 7, "../x", ""]})).removed == (ID,)
+    assert reread(json.dumps({**PUBLISHED, "removed": ID})).removed == ()
+
+
+def test_a_head_is_that_of_what_it_lists() -> None:
+    listed = entry(1)
+    digest = "sha256:" + "ab" * 32
+    at = Pointer(LABEL, listed.snapshot_id, STAMP, 7, STREAM, (replace(listed, manifest_sha256=digest),))
+    assert at.head == f"7:{'ab' * 8}"
+    assert replace(at, generation=0).head == ""
+    assert replace(at, entries=()).head == ""
+    assert replace(at, entries=(replace(listed, manifest_sha256="junk"),)).head == ""
+
+
 def test_an_entry_is_found_by_its_id() -> None:
     entries = [entry(number) for number in range(5)]
     at = pointer(*entries)
@@ -166,7 +206,7 @@ def test_an_entry_is_found_by_its_id() -> None:
 def test_a_moved_pointer_is_of_the_next_generation() -> None:
     at = pointer(generation=41)
     entries = [entry(2), entry(9), entry(1), Entry(entry(0).info, "d")]
-    moved = at.moved("next", updated_at="now", entries=iter(entries))
+    moved = at.follow("next", updated_at="now", entries=iter(entries), stream=STREAM)
     assert (moved.label, moved.snapshot_id, moved.updated_at, moved.generation) == (LABEL, "next", "now", 42)
     assert moved.entries is not None
     assert [each.info.byte_size for each in moved.entries] == [1009, 1002, 1001, 1000]
@@ -180,7 +220,7 @@ def test_a_moved_pointer_is_of_the_next_generation() -> None:
 @unhurried
 @given(st.lists(ENTRIES, max_size=8))
 def test_entries_are_kept_newest_first(entries: list[Entry]) -> None:
-    moved = pointer().moved(ID, updated_at=STAMP, entries=entries)
+    moved = pointer().follow(ID, updated_at=STAMP, entries=entries, stream=STREAM)
     ids = [each.info.snapshot_id for each in moved.entries or ()]
     assert ids == sorted((each.info.snapshot_id for each in entries), key=id_order, reverse=True)
 
@@ -205,7 +245,7 @@ def test_three_hundred_snapshots_fit() -> None:
 
 def test_beyond_the_limit_the_oldest_entries_are_left_out() -> None:
     entries = tuple(reversed([entry(number) for number in range(8000)]))
-    moved = pointer().moved(ID, updated_at=STAMP, entries=entries)
+    moved = pointer().follow(ID, updated_at=STAMP, entries=entries, stream=STREAM)
     text = write_pointer(moved)
     assert len(json.loads(text)["catalog"]) <= catalog.MAX_CATALOG_CHARS
     kept = reread(text).entries
@@ -217,8 +257,8 @@ def test_beyond_the_limit_the_oldest_entries_are_left_out() -> None:
 
 def test_a_generation_of_any_length_can_be_followed() -> None:
     text = json.dumps({**PUBLISHED, "generation": 0}).replace('"generation": 0', '"generation": ' + "9" * 4300)
-    moved = reread(text).moved("next", updated_at=STAMP, entries=())
-    assert reread(write_pointer(moved)) == pointer(snapshot_id="next", generation=1)
+    moved = reread(text).follow("next", updated_at=STAMP, entries=(), stream=STREAM)
+    assert reread(write_pointer(moved)) == replace(pointer(snapshot_id="next", generation=1), stream=STREAM)
 
 
 def test_no_more_is_written_than_is_read() -> None:
@@ -271,7 +311,8 @@ def test_what_is_no_json_object_is_no_pointer(text: str, what: str) -> None:
         ({"label": None}, "it is not a pointer of label 'work'"),
         ({"label": ["work"]}, "it is not a pointer of label 'work'"),
         ({"snapshot_id": None}, "None is not a snapshot id"),
-        ({"snapshot_id": ""}, "'' is not a snapshot id"),
+        ({"snapshot_id": ""}, "manifest_file is not the one of the snapshot"),
+        ({"manifest_file": ""}, "manifest_file is not the one of the snapshot"),
         ({"snapshot_id": "../x"}, "'../x' is not a snapshot id"),
         ({"snapshot_id": 7}, "7 is not a snapshot id"),
         ({"snapshot_id": "other"}, "manifest_file is not the one of the snapshot"),
@@ -297,7 +338,7 @@ def test_a_time_of_another_type_is_left_out(updated_at: object) -> None:
     assert reread(json.dumps({**PUBLISHED, "updated_at": updated_at})).updated_at == ""
 
 
-@pytest.mark.parametrize("generation", [None, "7", 7.0, True, -1, 0, [7], float("inf"), 2**53])
+@pytest.mark.parametrize("generation", [None, "7", 7.0, True, -1, 0, [7], 1e300, 2**53])
 def test_a_generation_of_another_type_is_none(generation: object) -> None:
     assert reread(json.dumps({**PUBLISHED, "generation": generation})).generation == 0
 
@@ -357,7 +398,11 @@ BROKEN = [
     packed({**GOOD, "snapshots": [{"0": ROW}]}),
     packed({**GOOD, "snapshots": [[]]}),
     packed({**GOOD, "snapshots": [ROW[:-1]]}),
-    packed({**GOOD, "snapshots": [[*ROW, None]]}),
+    packed({**GOOD, "snapshots": [[*ROW, 7]]}),
+    packed({**GOOD, "snapshots": [[*ROW, None, None]]}),
+    packed({**GOOD, "snapshots": [[*ROW, None, [7]]]}),
+    packed({**GOOD, "snapshots": [[*ROW, None, [], []]]}),
+    packed({**GOOD, "names": [[""] * 600_000]}),
     packed(with_row(names=1)),
     packed(with_row(names=-1)),
     packed(with_row(names=False)),
@@ -442,7 +487,7 @@ def test_a_spoiled_pointer_is_refused_or_of_this_label(text: str) -> None:
         assert error.file == FILE  # noqa: PT017 - most of them are no error
         return
     assert at.label == LABEL
-    assert at.manifest_file == f"cmem.{LABEL}.{at.snapshot_id}.manifest.json"
+    assert at.snapshot_id is None or require_id(at.snapshot_id)
     assert at.entries is None or at.entries == ENTRIES_OF_TEXT
     assert reread(write_pointer(at)).snapshot_id == at.snapshot_id
 
@@ -481,7 +526,7 @@ def test_reading_a_full_catalogue_is_quick() -> None:
 # --- a pointer that went back ---
 
 
-def ids_of(at: Pointer) -> tuple[str, str | None]:
+def ids_of(at: Pointer) -> tuple[str | None, str | None]:
     return at.snapshot_id, at.went_back_from
 
 
@@ -489,7 +534,7 @@ def test_a_pointer_that_goes_back_says_from_where() -> None:
     first, second, third = (f"2026010{day}T000000000000Z-00000{day}" for day in (1, 2, 3))
 
     def move(at: Pointer, to: str) -> Pointer:
-        return reread(write_pointer(at.moved(to, updated_at=STAMP, entries=())))
+        return reread(write_pointer(at.follow(to, updated_at=STAMP, entries=(), stream=STREAM)))
 
     at = Pointer(LABEL, third, STAMP, generation=3)
     back = move(at, second)
@@ -500,6 +545,10 @@ def test_a_pointer_that_goes_back_says_from_where() -> None:
     assert ids_of(move(back, third)) == (third, None)
     assert "went_back_from" not in raw(move(back, third))
     assert ids_of(move(Pointer(LABEL, first, STAMP, generation=1), second)) == (second, None)
+    # A label that was emptied remembers what it had.
+    empty = reread(write_pointer(at.follow(None, updated_at=STAMP, entries=(), stream=STREAM)))
+    assert ids_of(empty) == (None, third)
+    assert (empty.head, raw(empty)["snapshot_id"]) == (f"4:{'0' * 16}", "")
     # What a pointer without a generation named is not proven.
     assert ids_of(move(Pointer(LABEL, third, STAMP, went_back_from=third), first)) == (first, None)
 

@@ -163,7 +163,7 @@ def test_the_vault_restores_verifies_and_lists():
     assert report
     assert memory.verify(label=LABEL).snapshots == report.snapshots
     (info,) = memory.list_snapshots()
-    assert (info.snapshot_id, info.label, info.created_at, bool(info.head)) == (ID, LABEL, CREATED, True)
+    assert (info.snapshot_id, info.label, info.created_at, bool(info.head)) == (ID, LABEL, CREATED, False)
     assert memory.latest(label=LABEL) is not None
     assert memory.inspect()
     with pytest.raises(SnapshotNotFound):
@@ -220,7 +220,7 @@ def test_a_file_opens_as_a_vault(tmp_path):
     assert ColonyMemory(backend=open_vault(f"export:{tmp_path / 'work.json'}")).restore(label=LABEL) == MEMORY
     with pytest.raises(ColonyMemoryError, match="cannot be read"):
         open_vault(f"export:{tmp_path / 'missing.json'}")
-    with pytest.raises(ValueError, match="empty vault URL"):
+    with pytest.raises(ValueError, match="an empty path"):
         open_vault("export:")
 
 
@@ -246,11 +246,13 @@ def test_a_link_to_nothing_is_not_followed(tmp_path):
 def test_what_comes_in_between_stays(tmp_path, monkeypatch):
     place = tmp_path / "work.json"
 
-    def write_new(target, data):
-        target.write_bytes(data)
-        place.write_text("precious")
+    sync = os.fsync
 
-    monkeypatch.setattr(_export_file.disk, "write_new", write_new)
+    def synced(descriptor):
+        place.write_text("precious")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", synced)
     with pytest.raises(ColonyMemoryError, match="there already"):
         save_export(EXPORTED, place)
     assert place.read_text() == "precious"
@@ -258,10 +260,10 @@ def test_what_comes_in_between_stays(tmp_path, monkeypatch):
 
 
 def test_where_there_are_no_links_it_is_renamed(tmp_path, monkeypatch):
-    def link(*_):
+    def link(*_, **__):
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(_export_file.os, "link", link)
+    monkeypatch.setattr(os, "link", link)
     save_export(EXPORTED, tmp_path / "work.json")
     assert load_export(tmp_path / "work.json") == EXPORTED
     assert names(tmp_path) == ["work.json"]
@@ -271,7 +273,7 @@ def test_a_disk_that_is_full_leaves_nothing(tmp_path, monkeypatch):
     def fsync(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(_export_file.disk.os, "fsync", fsync)
+    monkeypatch.setattr(os, "fsync", fsync)
     with pytest.raises(ColonyMemoryError, match=r"work.json cannot be written: No space left"):
         save_export(EXPORTED, tmp_path / "work.json")
     assert names(tmp_path) == []
@@ -280,7 +282,7 @@ def test_a_disk_that_is_full_leaves_nothing(tmp_path, monkeypatch):
 def test_what_cannot_be_read_is_named(tmp_path):
     with pytest.raises(ColonyMemoryError, match=r"missing.json cannot be read: No such file"):
         load_export(tmp_path / "missing.json")
-    with pytest.raises(ColonyMemoryError, match="no plain file"):
+    with pytest.raises(ColonyMemoryError, match="a directory, not a plain file"):
         load_export(tmp_path)
     for path in ("", "a\0b", b"bytes"):
         with pytest.raises(ValueError, match="path must be"):

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-import sys
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -281,7 +281,69 @@ def test_what_is_no_object_is_refused(text: str, what: str) -> None:
         _json.load_object(text)
 
 
-@pytest.mark.skipif(not hasattr(sys, "get_int_max_str_digits"), reason="this Python reads numbers of any length")
-def test_a_number_that_is_too_long_is_refused() -> None:
-    with pytest.raises(ValueError, match="4300"):
-        _json.load_object('{"a":' + "9" * 5000 + "}")
+@pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
+def test_what_python_alone_takes_for_a_number_is_no_json(constant: str) -> None:
+    with pytest.raises(ValueError, match=f"^{constant} is no JSON$"):
+        _json.load_object(f'{{"a":[{constant}]}}')
+
+
+@pytest.mark.parametrize("number", ["01", "+1", "1.", ".1", "0x1", "1_0", "- 1", "--1", "1e", "\u0661"])
+def test_what_is_no_number_in_json_is_refused(number: str) -> None:
+    with pytest.raises(ValueError, match=r"Expecting|delimiter|Extra"):
+        _json.load_object(f'{{"a":{number}}}')
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("-0", 0), ("9007199254740993", 2**53 + 1), ("9" * 4300, 10**4300 - 1), ("-0.0", -0.0), ("1e2", 100.0)],
+    ids=["minus zero", "beyond a double", "longest", "minus zero fraction", "exponent"],
+)
+def test_a_number_is_read_exactly(text: str, number: float) -> None:
+    read = _json.load_object(f'{{"a":{text}}}')["a"]
+    assert (read, type(read)) == (number, type(number))
+
+
+@pytest.mark.parametrize("text", ["9" * 4301, "-" + "9" * 4300, "1" * 900_000], ids=len)
+def test_a_number_that_is_too_long_is_refused_on_every_python(text: str) -> None:
+    with pytest.raises(ValueError, match="a number has more than 4300 digits"):
+        _json.load_object(f'{{"a":{text}}}')
+
+
+def nested(levels: int, *, kind: str) -> str:
+    """An object of so many levels, itself included."""
+    opened, closed = {"list": ("[", "]"), "object": ('{"a":', "}")}[kind]
+    rest = levels - 1
+    return '{"x":[],"a":' + opened * rest + "0" * (kind == "object" or not rest) + closed * rest + "}"
+
+
+@pytest.mark.parametrize("kind", ["list", "object"])
+def test_the_bound_on_depth_is_the_same_for_every_caller(kind: str) -> None:
+    def deeper(frames: int, levels: int) -> dict[str, Any]:
+        return deeper(frames - 1, levels) if frames else _json.load_object(nested(levels, kind=kind))
+
+    for frames in (0, 500):
+        assert deeper(frames, 64)
+        with pytest.raises(ValueError, match="nested too deeply"):
+            deeper(frames, 65)
+
+
+@pytest.mark.parametrize(
+    "unit", ["[],", "{},", '{"":0},', '{"a":[]},', "[[[[[]]]]],", '"ab",', '"\u2615",', "1.5,", "999,"]
+)
+def test_reading_costs_a_small_multiple_of_the_text(unit: str) -> None:
+    text = '{"a":[' + unit * (300_000 // len(unit)) + "0]}"
+    tracemalloc.start()
+    try:
+        _json.load_object(text)
+        assert tracemalloc.get_traced_memory()[1] < 40 * len(text)
+    finally:
+        tracemalloc.stop()
+
+
+def test_no_more_documents_are_read_than_there_may_be() -> None:
+    data = b'{"a":"1","b":"2"}'
+    assert _json.decode_documents(data, at_most=2) == _json.decode_documents(data) == {"a": "1", "b": "2"}
+    for at_most in (0, 1):
+        with pytest.raises(ValueError, match=f"more than the {at_most} documents"):
+            _json.decode_documents(data, at_most=at_most)
+    assert _json.decode_documents(b"{}", at_most=0) == {}

@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from colony_memory._format import names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # A busy machine is no failure.
 unhurried = settings(deadline=None)
@@ -133,6 +137,16 @@ def test_what_is_no_plain_id_is_refused(snapshot_id: object) -> None:
     assert repr(snapshot_id) in str(caught.value)
 
 
+def test_what_is_no_id_is_shown_briefly() -> None:
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    for bad in ("x" * 1_000_000, deep, list(range(100_000)), {"a": "b" * 1_000_000}, 10**4000):
+        with pytest.raises(ValueError, match="is not a snapshot id") as caught:
+            names.require_id(bad)
+        assert len(str(caught.value)) < 1000
+
+
 def test_an_id_tells_its_time() -> None:
     assert names.id_time("20260102T030405000006Z-abcdef") == datetime(2026, 1, 2, 3, 4, 5, 6, UTC)
 
@@ -228,9 +242,10 @@ def test_a_time_in_another_zone_is_written_in_utc() -> None:
 def test_reading_a_file_name_undoes_writing_it(label: str, snapshot_id: str, seq: int) -> None:
     manifest, part = names.manifest_filename(label, snapshot_id), names.part_filename(label, snapshot_id, seq)
     pointer = names.latest_filename(label)
-    assert names.read_filename(manifest) == (label, snapshot_id, None)
-    assert names.read_filename(part) == names.VaultFile(label=label, snapshot_id=snapshot_id, seq=seq)
-    assert names.read_filename(pointer) == (label, None, None)
+    assert names.read_filename(manifest) == (label, snapshot_id, "manifest", None)
+    assert names.read_filename(names.pin_filename(label, snapshot_id)) == (label, snapshot_id, "pin", None)
+    assert names.read_filename(part) == names.VaultFile(label, snapshot_id, "part", seq)
+    assert names.read_filename(pointer) == (label, None, "latest", None)
     assert all(map(names.is_cortex_file, (manifest, part, pointer)))
 
 
@@ -273,10 +288,57 @@ def test_file_names_are_those_of_the_format() -> None:
         "Cmem.a.b.manifest.json",
         "notes/cmem.a.b.manifest.json",
         "cmem.é.b.manifest.json",
+        "cmem.-.x.manifest.json",
+        "cmem.-.latest.json",
+        "cmem.-a.x.manifest.json",
+        "cmem.a-.x.p0.json",
+        "cmem.a-.latest.json",
+        "cmem.a._.manifest.json",
+        "cmem.a.-x.p0.json",
+        f"cmem.a.{'x' * 65}.manifest.json",
+        f"cmem.{'a' * 172}.latest.json",
     ],
 )
 def test_other_names_are_not_of_the_format(filename: str) -> None:
     assert names.read_filename(filename) is None
+
+
+NEARLY_LABELS = st.text("a0_-A. \n\u0131\u212aé/", max_size=4) | st.sampled_from(
+    ["l" * 171, "l" * 172, f"{'l' * 170}-"]
+)
+NEARLY_IDS = st.text("aZ0_-. \n\u0661é/", max_size=4) | st.sampled_from(
+    ["i" * 64, "i" * 65, f"{'i' * 63}-", "latest", "p0"]
+)
+
+
+def is_taken(require: Callable[[object], str], text: str) -> bool:
+    try:
+        return require(text) == text
+    except ValueError:
+        return False
+
+
+@unhurried
+@given(
+    NEARLY_LABELS | st.text(max_size=4),
+    NEARLY_IDS | st.text(max_size=4),
+    st.sampled_from(["manifest", "pin", "p0", "p12"]),
+)
+@example("-", "x", "manifest")
+@example("_", "x", "manifest")
+@example("a", "_", "p0")
+def test_a_file_has_a_label_and_an_id_only_if_every_verb_takes_them(label: str, snapshot_id: str, kind: str) -> None:
+    is_label, is_id = is_taken(names.require_label, label), is_taken(names.require_id, snapshot_id)
+    pointer, file = (
+        names.read_filename(f"cmem.{label}.latest.json"),
+        names.read_filename(f"cmem.{label}.{snapshot_id}.{kind}.json"),
+    )
+    assert (pointer is not None) == is_label
+    assert (file is not None) == (is_label and is_id)
+    if pointer is not None:
+        assert pointer == (label, None, "latest", None)
+    if file is not None:
+        assert file[:2] == (label, snapshot_id)
 
 
 @unhurried
@@ -285,13 +347,15 @@ def test_a_name_that_is_read_is_the_one_that_would_be_written(filename: str) -> 
     file = names.read_filename(filename)
     if file is None:
         return
-    label, snapshot_id, seq = file
+    label, snapshot_id, kind, seq = file
+    assert names.require_label(label) == label
+    assert snapshot_id is None or names.require_id(snapshot_id)
     if snapshot_id is None:
-        assert filename == f"cmem.{label}.latest.json"
+        assert (kind, filename) == ("latest", f"cmem.{label}.latest.json")
     elif seq is None:
-        assert filename == f"cmem.{label}.{snapshot_id}.manifest.json"
+        assert filename == f"cmem.{label}.{snapshot_id}.{kind}.json"
     else:
-        assert filename == f"cmem.{label}.{snapshot_id}.p{seq}.json"
+        assert (kind, filename) == ("part", f"cmem.{label}.{snapshot_id}.p{seq}.json")
 
 
 @pytest.mark.parametrize(

@@ -205,6 +205,10 @@ def test_fields_of_a_snapshot_info() -> None:
         ("head", ""),
         ("encrypted", False),
         ("diverged_from", None),
+        ("note", None),
+        ("pinned", False),
+        ("incomplete", ()),
+        ("merged", ()),
     ]
     assert colony_memory.SnapshotInfo.__dataclass_params__.frozen  # type: ignore[attr-defined]
 

@@ -46,7 +46,7 @@ def test_what_was_not_looked_at_is_unchecked() -> None:
 
 
 def test_a_verify_report_is_true_where_all_of_at_least_one_restore() -> None:
-    assert VerifyReport("work", (GOOD, GOOD), head="id")
+    assert VerifyReport("work", (GOOD, GOOD), latest="id")
     assert not VerifyReport("work", ())
     assert not VerifyReport("work", (GOOD, replace(GOOD, digest="bad")))
     assert not VerifyReport("work", (replace(GOOD, signature="bad"), GOOD))

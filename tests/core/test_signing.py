@@ -5,7 +5,7 @@ import json
 import logging
 import sys
 import traceback
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +15,9 @@ from colony_memory import signing
 from colony_memory._format.json import load_object
 from colony_memory.exceptions import ColonyMemoryError, UntrustedSnapshot
 from colony_memory.trust import OPEN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # A busy machine is no failure.
 unhurried = settings(deadline=None)
@@ -229,11 +232,53 @@ def test_the_signature_covers_the_canonical_manifest_without_itself(signed: dict
 
 @pytest.mark.parametrize(
     "changed",
-    [{"byte_size": 10}, {"byte_size": 9.0}, {"label": "W"}, {"extra": False}, {"more": 1}, {"doc_names": ["😀", "é"]}],
+    [{"byte_size": 10}, {"label": "W"}, {"extra": False}, {"more": 1}, {"doc_names": ["😀", "é"]}],
 )
 def test_any_change_of_a_signed_field_shows(signed: dict[str, Any], changed: dict[str, Any]) -> None:
     with pytest.raises(UntrustedSnapshot, match="does not verify"):
         signing.verify_manifest({**signed, **changed})
+
+
+FRACTIONS = [9.0, -0.0, 1e300, float("nan"), float("inf")]
+
+
+@pytest.mark.parametrize("number", FRACTIONS)
+@pytest.mark.parametrize("nested", [lambda n: n, lambda n: [n], lambda n: {"a": [[1, {"b": n}]]}])
+def test_a_number_that_each_language_writes_in_its_own_way_is_not_signed(
+    number: float, nested: Callable[[float], Any]
+) -> None:
+    with pytest.raises(ValueError, match="a number that is no integer"):
+        signing.sign_manifest({**MANIFEST, "extra": nested(number)}, signing.Ed25519Signer(bytes(32)))
+
+
+@pytest.mark.parametrize("number", FRACTIONS)
+def test_a_signature_over_such_a_number_does_not_hold(number: float) -> None:
+    signer, manifest = signing.Ed25519Signer(bytes(32)), {**MANIFEST, "extra": [number]}
+    message = json.dumps(manifest, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    sig = base64.urlsafe_b64encode(signer.sign(message)).rstrip(b"=").decode()
+    signature = {"alg": "ed25519", "key_id": signer.did_key, "sig": sig}
+    with pytest.raises(UntrustedSnapshot, match="cannot be checked: it holds a number that is no integer"):
+        signing.verify_manifest({**manifest, "signature": signature})
+
+
+@pytest.mark.parametrize("number", [2**53 - 1, 2**53, 2**53 + 1, -(2**63), 10**4000])
+def test_an_integer_of_any_size_is_signed_exactly(number: int) -> None:
+    signer = signing.Ed25519Signer(bytes(32))
+    manifest = {**MANIFEST, "extra": number}
+    signed = {**manifest, "signature": signing.sign_manifest(manifest, signer)}
+    assert signing.verify_manifest(json.loads(json.dumps(signed))) == signer.did_key
+    with pytest.raises(UntrustedSnapshot, match="does not verify"):
+        signing.verify_manifest({**signed, "extra": number + 1})
+
+
+def test_lone_surrogates_in_keys_are_signed_exactly() -> None:
+    signer = signing.Ed25519Signer(bytes(32))
+    signed = {**MANIFEST, "\ud83d": {"\ude00": 1}, "\ud83d\ude00": 2, "😀": 3}
+    signed["signature"] = signing.sign_manifest(signed, signer)
+    assert signing.verify_manifest(signed) == signer.did_key
+    for other in ({"\ud83d": {"\ud83d": 1}}, {"\ud83d\ude00": 3}, {"\\ud83d": 1}):
+        with pytest.raises(UntrustedSnapshot, match="does not verify"):
+            signing.verify_manifest({**signed, **other})
 
 
 def test_a_signed_field_that_is_gone_shows(signed: dict[str, Any]) -> None:

@@ -152,7 +152,7 @@ def test_the_label_is_folded_as_0_1_1_does() -> None:
 def test_building_takes_as_much_as_max_bytes_and_no_more() -> None:
     size = built({"a": "bcd"}).info.byte_size
     assert built({"a": "bcd"}, max_bytes=size).info.byte_size == size == len('{"a":"bcd"}')
-    with pytest.raises(ValueError, match=f"the documents are {size} bytes, more than max_bytes={size - 1}"):
+    with pytest.raises(ValueError, match=f"are {size} bytes, more than the {size - 1} that this client takes; "):
         built({"a": "bcd"}, max_bytes=size - 1)
 
 

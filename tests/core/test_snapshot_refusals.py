@@ -4,7 +4,7 @@ import base64
 import gzip
 import hashlib
 import json
-import sys
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -53,7 +53,10 @@ COUNT = len(built(MEMORY, part_chars=64).files) - 1
         ({"part_count": COUNT + 1}, "part_files and part_count differ"),
         ({"part_count": float(COUNT)}, "part_count should be a count"),
         ({"part_count": True}, "part_count should be a count"),
-        ({"part_count": 10**30}, "part_files and part_count differ"),
+        ({"part_count": 2**53 - 1}, "part_files and part_count differ"),
+        ({"part_count": 2**53}, "part_count should be a count"),
+        ({"byte_size": 2**53}, "byte_size should be a count"),
+        ({"blob_chars": 10**1000}, "blob_chars should be a count"),
         ({"part_count": 0, "part_files": []}, "part_files and part_count differ"),
         ({"part_files": None}, "part_files and part_count differ"),
         ({"part_files": {P0: 1}}, "part_files and part_count differ"),
@@ -160,8 +163,9 @@ def test_a_part_that_is_not_there_is_named() -> None:
         ({"byte_size": 3}, "there is more than the 3 bytes"),
         ({"byte_size": 300}, r"there are \d+ bytes, not the 300"),
         ({"plaintext_sha256": "sha256:" + "0" * 64}, "integrity check failed: .* hold another text"),
-        ({"doc_names": []}, "lists other documents than its parts hold"),
-        ({"doc_names": ["MEMORY.md"]}, "lists other documents than its parts hold"),
+        ({"doc_names": []}, "do not hold documents: there are more than the 0 documents that the manifest lists"),
+        ({"doc_names": ["MEMORY.md"]}, "there are more than the 1 documents that the manifest lists"),
+        ({"doc_names": [*fields(built(MEMORY))["doc_names"][1:], "x"]}, "lists other documents than its parts hold"),
         ({"doc_names": [*fields(built(MEMORY))["doc_names"], "more"]}, "lists other documents than its parts hold"),
     ],
 )
@@ -229,7 +233,7 @@ def test_names_may_be_listed_with_their_lone_surrogates() -> None:
 
 def test_fields_that_nobody_knows_are_passed_over() -> None:
     made = built(MEMORY)
-    text = json.dumps({**fields(made), "shape": {"new": [1, None]}, "previous": "odd", "zoned": float("inf")})
+    text = json.dumps({**fields(made), "shape": {"new": [1, None]}, "previous": "odd", "share": 0.5, "ns": 10**18})
     manifest = snapshot.read_manifest(text, label=LABEL, snapshot_id=ID)
     assert manifest.info.parent_id is None
     assert manifest.raw["shape"] == {"new": [1, None]}
@@ -238,7 +242,15 @@ def test_fields_that_nobody_knows_are_passed_over() -> None:
 
 @pytest.mark.parametrize(
     ("previous", "parent"),
-    [({"snapshot_id": "before"}, "before"), ({"snapshot_id": 7}, None), ({}, None), ([], None), (None, None)],
+    [
+        ({"snapshot_id": "before", "manifest_sha256": f"sha256:{'0' * 64}"}, "before"),
+        ({"snapshot_id": "before"}, None),
+        ({"snapshot_id": "before", "manifest_sha256": None}, None),
+        ({"snapshot_id": 7, "manifest_sha256": f"sha256:{'0' * 64}"}, None),
+        ({}, None),
+        ([], None),
+        (None, None),
+    ],
 )
 def test_the_parent_is_what_previous_names(previous: object, parent: str | None) -> None:
     info = snapshot.info_from_manifest({**fields(built(MEMORY)), "previous": previous})
@@ -270,6 +282,50 @@ def test_a_signature_of_another_shape_is_not_taken_for_none(signature: object) -
     assert snapshot.parse(raw, made.files) == MEMORY
 
 
+@pytest.mark.parametrize(
+    ("label", "snapshot_id"),
+    [
+        ("Work", ID),
+        ("-", ID),
+        ("work-", ID),
+        ("../work", ID),
+        ("", ID),
+        (LABEL, "../x"),
+        (LABEL, "_"),
+        (LABEL, "a" * 65),
+    ],
+)
+def test_a_manifest_of_no_label_or_no_id_is_none_whoever_asks(label: str, snapshot_id: str) -> None:
+    raw = {**fields(built(MEMORY)), "label": label, "snapshot_id": snapshot_id}
+    raw["part_files"] = [snapshot.part_filename(label, snapshot_id, 0)]
+    with pytest.raises(SnapshotCorrupt, match="are no label and id"):
+        snapshot.info_from_manifest(raw)
+
+
+def test_a_list_of_parts_costs_no_more_than_it_is_long() -> None:
+    raw = {**fields(built(MEMORY)), "part_count": 300_000, "part_files": [""] * 300_000}
+    tracemalloc.start()
+    try:
+        with pytest.raises(SnapshotCorrupt, match="part_files names files that are not its own"):
+            snapshot.info_from_manifest(raw)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_documents_that_the_manifest_does_not_list_are_never_built() -> None:
+    """Small documents take many times the memory of the plain text, and that many times that of the vault's files."""
+    plain = ("{" + ",".join(f'"{number:x}":""' for number in range(80_000)) + "}").encode()
+    files = forged(plain, ["0", "1"])
+    tracemalloc.start()
+    try:
+        with pytest.raises(SnapshotCorrupt, match="more than the 2 documents that the manifest lists"):
+            restored(files)
+        assert tracemalloc.get_traced_memory()[1] < 4 * len(plain)
+    finally:
+        tracemalloc.stop()
+
+
 def test_parse_binds_to_what_was_asked_for() -> None:
     made = built(MEMORY)
     assert snapshot.parse(fields(made), made.files, label=LABEL, snapshot_id=ID) == MEMORY
@@ -290,17 +346,19 @@ def test_no_more_than_max_bytes_is_read() -> None:
     made = built(MEMORY)
     size = made.info.byte_size
     assert snapshot.parse(fields(made), made.files, max_bytes=size) == MEMORY
-    with pytest.raises(SnapshotCorrupt, match=f"says {size} bytes, more than max_bytes={size - 1}: raise it") as caught:
+    with pytest.raises(
+        SnapshotCorrupt, match=f"says {size} bytes, more than the {size - 1} that this client takes"
+    ) as caught:
         snapshot.parse(fields(made), made.files, max_bytes=size - 1)
     assert caught.value.file == MANIFEST
 
 
 def test_a_size_that_is_too_large_to_hold_is_refused_before_reading() -> None:
-    with pytest.raises(SnapshotCorrupt, match="more than max_bytes"):
-        snapshot.parse({**fields(built(MEMORY)), "byte_size": 10**30}, {})
+    with pytest.raises(SnapshotCorrupt, match="more than the 268435456 that this client takes"):
+        snapshot.parse({**fields(built(MEMORY)), "byte_size": 2**53 - 1}, {})
 
 
-@pytest.mark.parametrize("size", [sys.maxsize, 10**30])
+@pytest.mark.parametrize("size", [2**31, 2**53 - 1])
 def test_a_size_that_is_too_large_to_hold_is_refused_without_a_limit_too(size: int) -> None:
     made = built(MEMORY)
     with pytest.raises(SnapshotCorrupt, match=f"not the {size} that the manifest says"):

@@ -85,7 +85,7 @@ def test_the_own_signature_is_taken_and_a_foreign_one_is_not():
     assert trust.judge(signed(manifest(), own)) == own.did_key
     assert trust.judge_pointer(signed(manifest(), own)) == own.did_key
     for judge in (trust.judge, trust.judge_pointer):
-        with pytest.raises(UntrustedSnapshot, match="add it to trusted_issuers") as caught:
+        with pytest.raises(UntrustedSnapshot, match="if that key is yours, trust it too") as caught:
             judge(signed(manifest(), stranger))
         assert own.did_key in str(caught.value)
         assert stranger.did_key in str(caught.value)
@@ -170,9 +170,9 @@ def test_the_pointer_of_a_retired_key_is_taken_as_long_as_it_names_an_old_snapsh
         (Trust({OWN: None}), OWN, None),
         (Trust({OWN: None}), None, None),
         (Trust(require_signature=True), OWN, None),
-        (Trust({OWN: None}, require_signature=True), None, "needs signer="),
+        (Trust({OWN: None}, require_signature=True), None, "has no key to sign one with"),
         (Trust({OWN: ID_2}), OWN, "trusted up to an older snapshot only"),
-        (Trust({"did:key:other": None}), OWN, "not among trusted_issuers"),
+        (Trust({"did:key:other": None}), OWN, "not among those that are trusted"),
     ],
 )
 def test_a_client_writes_nothing_that_it_would_refuse(trust, issuer, refusal):
@@ -227,8 +227,8 @@ def test_a_mapping_that_is_changed_later_changes_nothing():
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        ([], "names nobody"),
-        ({}, "names nobody"),
+        ([], "nobody is named as trusted"),
+        ({}, "nobody is named as trusted"),
         ("", "did:key"),
         ("did:key:z6Mk", "did:key"),
         ("did:web:example.org", "did:key"),
@@ -303,46 +303,66 @@ def test_a_newer_snapshot_that_shows_that_the_pointer_was_put_back(head, back):
 
 # --- heads that were seen before ---
 
-HEAD = "ab" * 8
+HEAD, OTHER, STREAM = "ab" * 8, "cd" * 8, "0123456789abcdef"
 
 
 @pytest.mark.parametrize(
-    ("generation", "digest", "at_least"),
+    ("head", "stream", "seen"),
     [
-        (0, None, None),
-        (0, None, f"0:{HEAD}"),
-        (5, DIGEST, f"5:{HEAD}"),
-        (5, DIGEST, "5"),
-        (5, DIGEST, 5),
-        (5, None, f"5:{HEAD}"),
-        (6, "sha256:" + "cd" * 32, f"5:{HEAD}"),
-        (6, None, 5),
+        (f"5:{HEAD}", None, f"5:{HEAD}"),
+        (f"5:{HEAD}", None, "5"),
+        (f"5:{HEAD}", STREAM, 5),
+        (f"6:{OTHER}", None, f"5:{HEAD}"),
+        (f"6:{OTHER}", STREAM, f"5:{HEAD}:{STREAM}"),
+        # Where one of them knows no stream, none is compared.
+        (f"6:{OTHER}", None, f"5:{HEAD}:{STREAM}"),
+        (f"6:{OTHER}", STREAM, f"5:{HEAD}"),
     ],
 )
-def test_a_head_that_holds(generation, digest, at_least):
-    check_head("work", generation=generation, manifest_sha256=digest, at_least=at_least)
+def test_a_head_that_holds(head, stream, seen):
+    assert check_head("work", seen, head=head, stream=stream)
 
 
 @pytest.mark.parametrize(
-    ("generation", "digest", "at_least", "told"),
+    ("head", "stream", "seen", "told"),
     [
-        (4, DIGEST, f"5:{HEAD}", "is at generation 4, and 5 was seen before"),
-        (4, DIGEST, 5, "is at generation 4, and 5 was seen before"),
-        (0, None, "5", "no pointer with a generation, and generation 5"),
-        (5, "sha256:" + "cd" * 32, f"5:{HEAD}", "another snapshot than the one that was seen"),
+        (f"4:{HEAD}", None, f"5:{HEAD}", "is at generation 4, and 5 was seen before"),
+        (f"4:{HEAD}", None, 5, "is at generation 4, and 5 was seen before"),
+        ("", None, "5", "no pointer with a generation, and generation 5"),
+        (f"5:{OTHER}", None, f"5:{HEAD}", "another snapshot than the one that was seen"),
+        (f"9:{OTHER}", "f" * 16, f"5:{HEAD}:{STREAM}", f"of another history, begun as {'f' * 16}, and {STREAM} was"),
     ],
 )
-def test_a_head_that_shows_a_rollback(generation, digest, at_least, told):
+def test_a_head_that_shows_a_rollback(head, stream, seen, told):
     with pytest.raises(RollbackDetected, match=told) as caught:
-        check_head("work", generation=generation, manifest_sha256=digest, at_least=at_least)
+        check_head("work", seen, head=head, stream=stream)
     assert isinstance(caught.value, UntrustedSnapshot)
     assert "'work'" in str(caught.value)
+    assert caught.value.hint is not None
 
 
-@pytest.mark.parametrize("at_least", ["", "x", "5:", f"5:{HEAD}0", f"{2**60}:{HEAD}", -1, 0, True, 5.0, [5]])
-def test_what_is_no_head(at_least):
+def test_without_conditional_upload_two_writers_may_both_write_one_generation():
+    assert not check_head("work", f"5:{HEAD}", head=f"5:{OTHER}", stream=None, conditional=False)
+    assert not check_head("work", f"1:{HEAD}:{STREAM}", head=f"1:{OTHER}", stream="f" * 16, conditional=False)
+    with pytest.raises(RollbackDetected):
+        check_head("work", f"6:{HEAD}", head=f"5:{OTHER}", stream=None, conditional=False)
+
+
+@pytest.mark.parametrize("seen", ["", "x", "5:", f"0:{HEAD}", f"5:{HEAD}0", f"{2**60}:{HEAD}", -1, 0, True, 5.0, [5]])
+def test_what_is_no_head(seen):
     with pytest.raises(ValueError, match="is not a head"):
-        check_head("work", generation=9, manifest_sha256=DIGEST, at_least=at_least)
+        check_head("work", seen, head=f"9:{HEAD}", stream=None)
+
+
+def test_a_retired_key_empties_no_label():
+    retired = Trust({"did:key:zOld": ID_1}, require_signature=True)
+    with pytest.raises(UntrustedSnapshot, match="up to snapshot"):
+        retired.admit("did:key:zOld", None, what="the pointer")
+    assert retired.accepts("did:key:zOld", ID_1)
+    assert not retired.accepts("did:key:zOld", ID_3)
+    assert not retired.accepts("did:key:zNew", ID_1)
+    assert not retired.accepts(None, ID_1)
+    assert Trust().accepts(None, ID_1)
 
 
 def test_a_policy_cannot_be_changed():

@@ -42,7 +42,13 @@ if TYPE_CHECKING:
 BLOCKS = [block for page in PAGES for block in read_blocks(page)]
 RUNNING = [block for block in BLOCKS if block.runs]
 DOCUMENTS = [*PAGES, CHANGELOG]
-DOCTESTED = ("colony_memory", "colony_memory.client", "colony_memory.signing")
+DOCTESTED = (
+    "colony_memory",
+    "colony_memory._format.pointer",
+    "colony_memory.client",
+    "colony_memory.protection",
+    "colony_memory.signing",
+)
 NEEDS = {"colony_memory.signing": "cryptography"}
 
 

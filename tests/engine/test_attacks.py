@@ -18,6 +18,7 @@ from colony_memory import (
     ColonyMemory,
     ColonyMemoryError,
     ColonyMemoryWarning,
+    ConflictDetected,
     FileWitness,
     RollbackDetected,
     SnapshotCorrupt,
@@ -27,7 +28,7 @@ from colony_memory import (
 from colony_memory._format.pointer import read_pointer, write_pointer
 from colony_memory.signing import Ed25519Signer, sign_manifest, verify_manifest
 from colony_memory.snapshot import build
-from colony_memory.testing import FakeVault
+from colony_memory.testing import FakeVault, FaultyVault
 
 pytest.importorskip("cryptography")
 
@@ -279,7 +280,7 @@ def point_back_unsigned(held):
 @attack
 def point_back_as_0_1_1(held):
     held.point(held.ids[2])
-    held.edit(POINTER, lambda raw: [raw.pop(key, None) for key in ("generation", "catalog")])
+    held.edit(POINTER, lambda raw: [raw.pop(key, None) for key in ("generation", "stream", "catalog")])
     held.remove(3, 4)
 
 
@@ -476,7 +477,7 @@ PASSED_BY = {
 }
 CASES = [(name, policy) for name in ATTACKS for policy in POLICIES]
 #: Part of every message: what the reader of it can do.
-ADVICE = ("restore", "back it up", "add it to trusted_issuers", "accept_legacy_pointer", "require_signature", "newer")
+ADVICE = ("restore", "back it up", "trust it too", "have to be accepted", "require_signature", "newer")
 
 
 def expected(name, policy):
@@ -626,7 +627,7 @@ def test_a_stripped_pointer_is_not_signed_anew_by_a_delete():
     held = Held()
     point_back_unsigned(held)
     before = dict(held.files)
-    with pytest.raises(UntrustedSnapshot, match="accept_legacy_pointer"):
+    with pytest.raises(UntrustedSnapshot, match=r"its pointers have to be accepted; try restore\(snapshot_id="):
         held.client().delete_snapshot(label="default", snapshot_id=held.ids[2])
     assert held.files == before
 
@@ -707,7 +708,7 @@ def test_the_thief_of_a_retired_key_cannot_point_behind_what_is_there(listed):
     held, options = rotated()
     pointer = read_pointer(held.files[POINTER], label="default")
     entries = [entry for entry in pointer.entries if listed or entry.info.snapshot_id <= held.ids[2]]
-    back = pointer.moved(held.ids[1], updated_at="x", entries=entries, above=10**12)
+    back = pointer.follow(held.ids[1], updated_at="x", entries=entries, stream=pointer.stream, above=10**12)
     for forged in (back, type(back)(**{**vars(back), "went_back_from": held.ids[2]})):
         held.files[POINTER] = write_pointer(forged, signer=RETIRED)
         mem = ColonyMemory(backend=held.backend, witness=held.notes, **options)
@@ -727,7 +728,7 @@ def test_the_thief_of_a_retired_key_can_bring_back_the_last_state_that_it_signed
         if name not in held.states[2]:
             del held.files[name]
     pointer = read_pointer(held.states[2][POINTER], label="default")
-    forged = pointer.moved(held.ids[2], updated_at="x", entries=pointer.entries, above=10**12)
+    forged = pointer.follow(held.ids[2], updated_at="x", entries=pointer.entries, stream=pointer.stream, above=10**12)
     held.files[POINTER] = write_pointer(forged, signer=RETIRED)
     assert ColonyMemory(backend=held.backend, witness=held.notes, **options).restore() == {"m": "v2"}
     options["trusted_issuers"] = [OWN.did_key]
@@ -738,7 +739,7 @@ def test_the_thief_of_a_retired_key_can_bring_back_the_last_state_that_it_signed
 def test_the_thief_of_a_retired_key_is_warned_of_where_one_snapshot_of_the_new_one_is_there():
     held, options = rotated(new=1)
     pointer = read_pointer(held.files[POINTER], label="default")
-    back = pointer.moved(held.ids[1], updated_at="x", entries=pointer.entries, above=10**12)
+    back = pointer.follow(held.ids[1], updated_at="x", entries=pointer.entries, stream=pointer.stream, above=10**12)
     forged = type(back)(**{**vars(back), "went_back_from": held.ids[2]})
     held.files[POINTER] = write_pointer(forged, signer=RETIRED)
     with pytest.warns(ColonyMemoryWarning, match="a pointer that was put back"):
@@ -758,7 +759,7 @@ def as_0_1_1(held):
     """Every file as 0.1.1 would have written it with the same key."""
     for name in held.files:
         if not name.endswith(".p0.json"):
-            held.edit(name, lambda raw: [raw.pop(key, None) for key in ("generation", "catalog", "previous")])
+            held.edit(name, lambda raw: [raw.pop(key, None) for key in ("generation", "stream", "catalog", "previous")])
             held.edit(name, lambda raw: raw.pop("signature", None))
             if name != POINTER:
                 held.sign(name, OWN)
@@ -768,7 +769,7 @@ def test_the_first_day_after_0_1_1_goes_on_with_a_warning():
     held = Held()
     as_0_1_1(held)
     mem = held.client()
-    with pytest.warns(ColonyMemoryWarning, match=r"taking the newest trusted snapshot .* is not signed"):
+    with pytest.warns(ColonyMemoryWarning, match=r"taking the newest whole snapshot .* is not signed"):
         assert mem.restore() == {"m": "v4"}
     assert mem.backup({"m": "new"}).head
     assert held.client().restore() == {"m": "new"}
@@ -779,19 +780,20 @@ def test_the_first_day_after_0_1_1_goes_on_with_a_warning():
 def test_from_the_second_day_on_a_pointer_of_0_1_1_is_refused_until_it_is_accepted():
     held = Held()
     as_0_1_1(held)
-    quietly(lambda: held.client().backup({"m": "new"}))
+    quietly(lambda: held.client().backup({"m": "first"}))
+    held.client().backup({"m": "new"})  # names the one before it, so its writer has signed the pointer
     pointed = json.loads(held.states[4][POINTER])
     held.files[POINTER] = json.dumps({key: pointed[key] for key in list(pointed)[:5]})
-    with pytest.raises(UntrustedSnapshot, match=r"accept_legacy_pointer=True"):
+    with pytest.raises(UntrustedSnapshot, match=r"its pointers have to be accepted"):
         held.client().restore()
-    with pytest.warns(ColonyMemoryWarning, match="newest trusted"):
+    with pytest.warns(ColonyMemoryWarning, match="newest whole"):
         assert held.client("legacy").restore() == {"m": "new"}
 
 
 @pytest.mark.parametrize("verb", ["prune", "backup keeping one"])
 def test_a_signer_on_a_vault_that_nobody_signed_loses_nothing(verb):
     held = Held(signer=None)
-    with pytest.raises(UntrustedSnapshot, match=r"restore it once with require_signature=False and back it up again"):
+    with pytest.raises(UntrustedSnapshot, match=r"accept it once.*; try ColonyMemory\(require_signature=False\)"):
         held.client().restore()
     with pytest.raises(UntrustedSnapshot):
         held.client().restore(default={})
@@ -855,12 +857,13 @@ def test_nothing_that_is_not_proven_reaches_the_witness(more):
     assert held.client("witness").restore() == {"m": "v4"}
 
 
-def test_a_head_of_0_1_1_can_be_handed_back():
+def test_a_pointer_of_0_1_1_gives_no_head():
+    """It would prove nothing, and is no head to ask for."""
     held = Held()
     as_0_1_1(held)
-    head = quietly(lambda: held.client().list_snapshots())[0].head
-    assert head.startswith("0:")
-    assert quietly(lambda: held.client().restore(at_least=head)) == {"m": "v4"}
+    assert quietly(lambda: held.client().list_snapshots())[0].head == ""
+    with pytest.raises(ValueError, match="is not a head"):
+        held.client().restore(at_least="0:0123456789abcdef")
 
 
 @pytest.mark.parametrize("options", [{}, {"signer": OWN}])
@@ -962,7 +965,7 @@ def test_a_witness_that_does_not_answer_stops_every_verb_that_asks_it_but_backup
     assert held.files == before
     assert mem.restore(snapshot_id=held.ids[4]) == {"m": "v4"}
     for options in ({}, {"prune_keep": 1}):
-        with pytest.warns(ColonyMemoryWarning, match=r"the witness.* the backup is made"):
+        with pytest.warns(ColonyMemoryWarning, match=r"the witness.* The backup is made"):
             info = mem.backup({"m": f"saved with {options}"}, **options)
         assert info.head
     assert set(before) - set(held.files) == set()
@@ -1018,3 +1021,95 @@ def test_one_state_for_each_client_shows_when_their_heads_meet():
     assert held.client().restore() == {"m": "for the second"}
     with pytest.raises(RollbackDetected, match="another snapshot than the one that was seen"):
         held.client().restore(at_least=first)
+
+
+# --- the stream of a label ---
+
+
+@pytest.mark.parametrize("way", ["0.1.1 writes the pointer", "the pointer is lost", "the pointer is garbled"])
+@pytest.mark.parametrize("witnessed", [True, False])
+def test_a_label_keeps_its_stream_whoever_spoils_the_pointer(way, witnessed):
+    """Drawn anew, it would have every other witness cry rollback over what the agent saved."""
+    held = Held()
+    before = json.loads(held.files[POINTER])
+    if way == "0.1.1 writes the pointer":
+        held.files[POINTER] = json.dumps({key: before[key] for key in list(before)[:5]})
+    elif way == "the pointer is lost":
+        del held.files[POINTER]
+    else:
+        held.files[POINTER] = held.files[POINTER][:-40]
+    quietly(lambda: held.client("witness" if witnessed else "signer").backup({"m": "new"}))
+    assert json.loads(held.files[POINTER])["stream"] == before["stream"]
+    assert held.client("witness").restore() == {"m": "new"}
+    assert len(held.client().list_snapshots()) == 6
+
+
+def test_a_copy_of_a_label_goes_on_with_its_stream():
+    """The witness of the agent moves along with it, whether the copier signs or not."""
+    held = Held()
+    for options in ({"signer": OWN}, {}):
+        vault = FakeVault(operations_per_hour=None)
+        assert held.client().copy_to(ColonyMemory(backend=vault, **options))
+        notes = Notes()
+        notes.heads.update(held.notes.heads)
+        moved = ColonyMemory(backend=vault, signer=OWN, witness=notes)
+        assert moved.restore() == {"m": "v4"}
+        assert quietly(lambda each=moved: each.backup({"m": "there"})).head
+
+
+def test_a_copy_does_not_put_another_stream_over_one_that_was_seen():
+    held, notes, vault = Held(), Notes(), FakeVault(operations_per_hour=None)
+    there = ColonyMemory(backend=vault, signer=OWN, witness=notes)
+    info = there.backup({"m": "of its own"})
+    there.delete_snapshot(label="default", snapshot_id=info.snapshot_id)
+    with pytest.warns(ColonyMemoryWarning, match="it is to be signed"):
+        held.client().copy_to(ColonyMemory(backend=vault))
+    assert ColonyMemory(backend=vault, signer=OWN, witness=notes).restore(default=None) is None
+
+
+def test_two_first_backups_at_one_moment_leave_one_stream():
+    fake, calls = FakeVault(operations_per_hour=None), []
+    vault = FaultyVault(fake)
+    other = ColonyMemory(backend=fake, signer=OWN)
+
+    def theirs():
+        calls.append(1)
+        if len(calls) == 3:
+            other.backup({"m": "theirs"})
+
+    vault.hook("upload", theirs, times=None)
+    with pytest.raises(ConflictDetected) as caught:
+        ColonyMemory(backend=vault, signer=OWN).backup({"m": "mine"})
+    streams = {json.loads(text)["stream"] for name, text in fake.files.items() if ".p0." not in name}
+    assert len(streams) == 1
+    assert other.restore(snapshot_id=caught.value.snapshot_id) == {"m": "mine"}
+    assert other.verify()
+
+
+def test_snapshots_of_another_vault_of_the_same_key_do_not_count():
+    held, other = Held(), FakeVault(operations_per_hour=None, clock=lambda: held.clock)
+    ids = [ColonyMemory(backend=other, signer=OWN).backup({"m": f"staging {n}"}).snapshot_id for n in range(6)]
+    held.files.update({name: text for name, text in other.files.items() if "latest" not in name})
+    held.clock += STEP
+    mem = held.client()
+    with pytest.warns(ColonyMemoryWarning, match="of another history"):
+        assert {info.snapshot_id for info in mem.list_snapshots()} == set(held.ids)
+    quietly(lambda: mem.backup({"m": "new"}, prune_keep=3))
+    assert genuine(held)[-2:] == [3, 4]
+    assert set(mem.verify().forged) == set(ids)
+    del held.files[held.part(4)]
+    del held.files[POINTER]
+    # Nor does a way back lead to one.
+    assert quietly(lambda: held.client("legacy").restore(fallback=True)) == {"m": "new"}
+
+
+def test_a_delete_under_a_pointer_that_was_lost_hides_nothing_that_is_young():
+    """The pointer that was made anew lists nothing of it, and goes back behind it."""
+    held = Held(versions=1)
+    mem = held.client()
+    ids = [mem.backup({"m": f"young {n}"}).snapshot_id for n in range(2)]
+    del held.files[POINTER]
+    last = quietly(lambda: mem.backup({"m": "last"})).snapshot_id
+    quietly(lambda: mem.delete_snapshot(label="default", snapshot_id=last))
+    listed = [info.snapshot_id for info in quietly(held.client().list_snapshots)]
+    assert listed == [*reversed(ids), held.ids[0]]

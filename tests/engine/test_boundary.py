@@ -27,6 +27,7 @@ from colony_memory import exceptions
 from colony_memory._engine.boundary import translate
 from colony_memory.exceptions import (
     ColonyMemoryError,
+    Hint,
     QuotaExceeded,
     RateLimited,
     VaultDenied,
@@ -74,7 +75,8 @@ def test_a_denial_says_what_to_do(status: int, code: str | None, hint: str) -> N
 
 def test_karma_that_is_too_low_names_another_vault() -> None:
     out = shown(ColonyAuthError("no", 403, {}, "KARMA_TOO_LOW"))
-    assert "another vault (backend=LocalVault(path))" in str(out)
+    assert "save to another vault" in out.message
+    assert out.hint == Hint("open", "backend")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +89,6 @@ def test_karma_that_is_too_low_names_another_vault() -> None:
         (ColonyConflictError("twice", 409, {}, "CONFLICT"), 409, "CONFLICT"),
         (ColonyAPIError("changed", 412, {}, "PRECONDITION_FAILED"), 412, "PRECONDITION_FAILED"),
         (ColonyAPIError("gone", 410), 410, None),
-        (ColonyAPIError("odd", 302), 302, None),
         (ColonyAPIError("odd", 499), 499, None),
         (ColonyAPIError("odd", 1), 1, None),
     ],
@@ -103,7 +104,8 @@ def test_a_full_vault_is_told_as_one(code: str) -> None:
     out = shown(ColonyValidationError("full", 400, {}, code))
     assert type(out) is QuotaExceeded
     assert (out.needed, out.available) == (None, None)
-    assert "prune() makes room" in str(out)
+    assert "the vault is full" in out.message
+    assert out.hint == Hint("prune")
 
 
 @pytest.mark.parametrize(
@@ -117,6 +119,10 @@ def test_a_full_vault_is_told_as_one(code: str) -> None:
         ("60", None, "try again later"),
         (True, None, "try again later"),
         (float("nan"), None, "try again later"),
+        (float("inf"), None, "try again later"),
+        (10**400, None, "try again later"),
+        (366 * 86400 + 1, None, "try again later"),
+        ("Wed, 21 Oct 2026 07:28:00 GMT", None, "try again later"),
     ],
 )
 @pytest.mark.parametrize("code", ["RATE_LIMIT", "RATE_LIMITED", None])
@@ -144,6 +150,15 @@ def test_a_fault_of_the_server_says_nothing_of_what_is_stored(status: int) -> No
     assert type(out) is VaultUnavailable
     assert told(out) == (status, "INTERNAL", None)
     assert "nothing can be said of what is stored" in str(out)
+
+
+@pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308, 399])
+def test_a_redirect_says_nothing_of_what_is_stored(status: int) -> None:
+    out = shown(ColonyAPIError("Found", status, {}, "NOT_FOUND"))
+    assert type(out) is VaultUnavailable
+    assert told(out) == (status, "NOT_FOUND", None)
+    assert "redirects are not followed" in out.message
+    assert out.hint == Hint("open", "base_url")
 
 
 def test_no_connection() -> None:
@@ -304,6 +319,12 @@ def test_a_message_is_one_short_line() -> None:
     out = shown(RuntimeError("line one\n\tline two\r\n" + "x" * 10_000))
     assert str(out).startswith(f"{DOING} failed: RuntimeError: line one line two xxx")
     assert len(str(out)) < 400
+
+
+def test_a_message_moves_no_cursor_and_hides_nothing() -> None:
+    out = shown(ColonyAPIError("\x1b[2J\x1b]0;t\x07 \u202e \udcff \x00 caf\u00e9", 499))
+    assert out.message.isprintable()
+    assert "\\x1b[2J\\x1b]0;t\\x07 \\u202e \\udcff \\x00 caf\u00e9" in out.message
 
 
 def test_an_error_without_words_is_told_by_its_name() -> None:

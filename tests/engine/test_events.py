@@ -45,10 +45,15 @@ def test_a_backup_tells_of_every_file_in_order(open_memory, vault):
     assert told == counted("upload", *parts, manifest(info))
 
 
-def test_a_backup_that_writes_nothing_tells_of_nothing(open_memory, vault):
-    open_memory(vault).backup(SMALL)
-    told, info = events_of(lambda tell: open_memory(vault, on_event=tell).backup(SMALL))
-    assert info.reused
+def test_a_backup_that_writes_nothing_tells_of_what_it_reads_to_prove_it(open_memory, vault):
+    first = open_memory(vault).backup(SMALL)
+    told = []
+    mem = open_memory(vault, on_event=told.append)
+    assert mem.backup(SMALL).reused
+    assert {event.action for event in told} == {"download"}
+    assert names(told) == names(counted("download", manifest(first), part(first, 0)))
+    told.clear()
+    assert mem.backup(SMALL).reused
     assert told == []
 
 
@@ -78,7 +83,7 @@ def test_a_prune_tells_of_every_file_that_is_gone(open_memory, vault):
     told, deleted = events_of(lambda tell: open_memory(vault, on_event=tell).prune(label="default", keep=1))
     assert deleted == 2
     gone = [event for event in told if event.action == "delete"]
-    assert gone == counted("delete", manifest(old[0]), part(old[0], 0), manifest(old[1]), part(old[1], 0))
+    assert gone == counted("delete", manifest(old[0]), manifest(old[1]), part(old[0], 0), part(old[1], 0))
 
 
 def test_a_delete_tells_of_every_file_that_is_gone(open_memory, vault):

@@ -16,6 +16,7 @@ from transfers import (
     fake,
     files,
     filled,
+    hours_later,
     nothing_uploaded,
 )
 
@@ -24,15 +25,18 @@ from colony_memory import (
     ColonyMemoryWarning,
     ConflictDetected,
     QuotaExceeded,
+    RateLimited,
     SnapshotCorrupt,
     SnapshotNotFound,
     VaultError,
+    VaultUnavailable,
     snapshot,
 )
-from colony_memory._engine import deliver
+from colony_memory._engine import room
 from colony_memory._format.pointer import read_pointer
 from colony_memory.export import Export
 from colony_memory.testing import FaultyVault
+from colony_memory.testing.faults import ProcessDied
 from colony_memory.transfer import ExportVault, export_snapshot, import_snapshot
 
 
@@ -124,27 +128,25 @@ def test_what_is_there_already_is_not_written(vault):
 def test_the_pointer_never_moves_to_an_older_snapshot(vault):
     source, ids = filled()
     memory, own = filled([{"own": "memory"}], vault=vault)
-    before = vault.files[POINTER]
     info = import_snapshot(memory, export_snapshot(source, snapshot_id=ids[0]))
     assert not info.head
     assert memory.restore() == {"own": "memory"}
     assert [each.snapshot_id for each in memory.list_snapshots()] == [own[0], ids[0]]
-    if isinstance(vault, PlainVault):
-        assert vault.files[POINTER] == before  # it might be another client's by now
-    else:
-        pointer = read_pointer(vault.files[POINTER], label="default")
-        assert (pointer.snapshot_id, pointer.generation) == (own[0], 2)
-        assert {entry.info.snapshot_id for entry in pointer.entries} == {own[0], ids[0]}
+    pointer = read_pointer(vault.files[POINTER], label="default")
+    assert (pointer.snapshot_id, pointer.generation) == (own[0], 2)
+    assert {entry.info.snapshot_id for entry in pointer.entries} == {own[0], ids[0]}  # else it were not committed
     assert not memory.backup({"own": "memory"}, skip_unchanged=False).reused
 
 
 def test_the_pointer_of_0_1_1_gains_a_catalogue(vault):
     source, ids = filled()
-    older, _own = filled([{"own": "memory"}], vault=vault)
+    older, own = filled([{"own": "memory"}], vault=vault)
     raw = json.loads(vault.files[POINTER])
     vault.files[POINTER] = json.dumps({key: raw[key] for key in raw if key not in ("generation", "catalog")})
     import_snapshot(older, export_snapshot(source, snapshot_id=ids[0]))
-    assert read_pointer(vault.files[POINTER], label="default").entries is None  # nothing to move, nothing to write
+    pointer = read_pointer(vault.files[POINTER], label="default")
+    assert pointer.snapshot_id == own[0]
+    assert {entry.snapshot_id for entry in pointer.entries} == {own[0], ids[0]}
     later, (newest,) = filled([{"later": "memory"}])
     import_snapshot(older, export_snapshot(later, snapshot_id=newest))
     pointer = read_pointer(vault.files[POINTER], label="default")
@@ -216,12 +218,12 @@ def test_what_does_not_fit_is_refused_before_the_first_write():
     memory, _ = filled([{"a": "b"}])
     vault = backend_of(memory)
     vault.quota_bytes = sum(map(len, vault.files.values())) + size - 1
-    with nothing_uploaded(vault), pytest.raises(QuotaExceeded, match="prune") as caught:
+    with nothing_uploaded(vault), pytest.raises(QuotaExceeded, match=r"does not fit: it takes.*prune") as caught:
         import_snapshot(memory, exported)
     assert caught.value.needed == size
     vault.quota_bytes = 10 * size
     with pytest.MonkeyPatch.context() as patch, nothing_uploaded(vault):
-        patch.setattr(deliver, "MAX_FILE_BYTES", 100)
+        patch.setattr(room, "MAX_FILE_BYTES", 100)
         with pytest.raises(QuotaExceeded, match="a vault file holds 100"):
             import_snapshot(memory, exported)
     assert import_snapshot(memory, exported)
@@ -244,15 +246,14 @@ def test_another_client_that_writes_the_same_id_first_is_noticed():
     source, ids = filled()
     exported = export_snapshot(source, snapshot_id=ids[1])
     manifest = f"cmem.default.{ids[1]}.manifest.json"
-    for text, outcome in (("another", ConflictDetected), (exported.files[manifest], None)):
+    # The same text may be taken back by who wrote it, so it is not relied upon either.
+    for text, told in (("another", "another content"), (exported.files[manifest], "another transfer is writing")):
         vault = FaultyVault(fake())
         vault.hook("upload", lambda vault=vault, text=text: vault.vault.files.update({manifest: text}), match=manifest)
-        if outcome is None:
-            assert import_snapshot(ColonyMemory(backend=vault), exported).head
-        else:
-            with pytest.raises(outcome, match="another content"):
-                import_snapshot(ColonyMemory(backend=vault), exported)
-            assert POINTER not in vault.vault.files
+        with pytest.raises(ConflictDetected, match=told):
+            import_snapshot(ColonyMemory(backend=vault), exported)
+        assert vault.vault.files[manifest] == text
+        assert POINTER not in vault.vault.files
 
 
 def test_a_snapshot_that_lost_a_part_is_made_whole(vault):
@@ -266,29 +267,149 @@ def test_a_snapshot_that_lost_a_part_is_made_whole(vault):
     assert memory.restore() == LARGE
 
 
-def test_parts_that_stand_there_for_long_are_touched_before_the_manifest():
+@pytest.mark.parametrize("there", [[], [{"own": "memory"}]])
+def test_what_an_interrupted_import_left_is_not_relied_upon(vault, there):
+    filled(there, vault=vault)
     source, ids = filled()
     exported = export_snapshot(source, snapshot_id=ids[1])
-    vault = fake()
-    manifest = f"cmem.default.{ids[1]}.manifest.json"
-    vault.files.update({name: text for name, text in exported.files.items() if name != manifest})
-    import_snapshot(ColonyMemory(backend=vault), exported)
-    uploads = [name for verb, name in vault.calls if verb == "upload"]
-    assert uploads == [f"cmem.default.{ids[1]}.p2.json", manifest, POINTER]
+    part = f"cmem.default.{ids[1]}.p0.json"
+    ColonyMemory(backend=vault)._session.vault.backend.vault_upload_file(part, exported.files[part])
+    before = dict(vault.files)
+    with pytest.raises(ConflictDetected, match=r"no catalogue lists it.*another transfer is writing") as caught:
+        import_snapshot(ColonyMemory(backend=vault), exported)
+    assert caught.value.theirs == ids[1]
+    assert vault.files == before
+    hours_later(vault)  # nothing newer in the vault tells
+    assert not import_snapshot(ColonyMemory(backend=vault), exported).reused
+    assert ColonyMemory(backend=vault).restore(snapshot_id=ids[1]) == LARGE
+    assert len(ColonyMemory(backend=vault).list_snapshots()) == len(there) + 1
+    assert {name for name in vault.files if ids[1] not in name} == {POINTER, *before} - {part}
 
 
-def test_parts_that_were_swept_in_between_are_noticed():
+def test_a_whole_snapshot_that_nobody_committed_is_not_relied_upon_before_it_is_old(vault):
+    source, ids = filled()
+    exported = export_snapshot(source, snapshot_id=ids[1])
+    memory, _ = filled([{"own": "memory"}], vault=vault)
+    for name, text in exported.files.items():
+        backend_of(memory).vault_upload_file(name, text)
+    with pytest.raises(ConflictDetected, match="being removed"):
+        import_snapshot(memory, exported)
+    hours_later(vault)
+    assert import_snapshot(memory, exported).reused
+    assert read_pointer(vault.files[POINTER], label="default").entry(ids[1])
+
+
+def test_what_is_being_removed_is_not_listed_again(vault):
+    source, ids = filled()
+    exported = export_snapshot(source, snapshot_id=ids[0])
+    memory, _ = filled([{"own": "memory"}], vault=vault)
+    import_snapshot(memory, exported)
+    faulty = FaultyVault(vault)
+    faulty.stop_after(3 if not isinstance(vault, PlainVault) else 5, applied=True)
+    with pytest.raises(ProcessDied):
+        ColonyMemory(backend=faulty).delete_snapshot(label="default", snapshot_id=ids[0])
+    assert ids[0] in read_pointer(vault.files[POINTER], label="default").removed
+    with pytest.raises(ConflictDetected, match="being removed"):
+        import_snapshot(memory, exported)
+    hours_later(vault)
+    with pytest.raises(ConflictDetected, match=r"removed or damaged; deleting it makes way.*delete_snapshot"):
+        import_snapshot(memory, exported)
+    memory.delete_snapshot(label="default", snapshot_id=ids[0])
+    assert not import_snapshot(memory, exported).reused
+    pointer = read_pointer(vault.files[POINTER], label="default")
+    assert (pointer.entry(ids[0]) is not None, pointer.removed) == (True, ())
+
+
+@pytest.mark.parametrize("kind", ["found", "written"])
+def test_what_another_client_removes_in_between_is_not_listed_again(kind):
+    """Both what was relied upon and what was written is looked for again where the pointer has moved."""
+    source, ids = filled()
+    exported = export_snapshot(source, snapshot_id=ids[0])
+    memory, _ = filled([{"own": "memory"}])
+    other = ColonyMemory(backend=backend_of(memory))
+    if kind == "found":
+        import_snapshot(memory, exported)
+        raw = json.loads(files(memory)[POINTER])
+        hours_later(backend_of(memory))
+        text = json.dumps({key: raw[key] for key in raw if key != "catalog"})
+        backend_of(memory).vault_upload_file(POINTER, text)
+    vault = FaultyVault(backend_of(memory))
+
+    def remove():
+        other.delete_snapshot(label="default", snapshot_id=ids[0])
+
+    vault.hook("upload", remove, match=POINTER)
+    with pytest.raises(ConflictDetected, match="removed by another client while it was brought there"):
+        import_snapshot(ColonyMemory(backend=vault), exported)
+    pointer = read_pointer(files(memory)[POINTER], label="default")
+    assert pointer.entry(ids[0]) is None
+    assert import_snapshot(memory, exported)
+
+
+def test_an_import_that_fails_takes_back_what_it_wrote():
+    source, ids = filled()
+    exported = export_snapshot(source, snapshot_id=ids[1])
+    for name in (*exported.files, POINTER):
+        memory, _ = filled([{"own": "memory"}])
+        before = dict(files(memory))
+        vault = FaultyVault(backend_of(memory))
+        vault.fail("upload", VaultUnavailable("503", status=503), match=name)
+        with pytest.raises(VaultUnavailable, match="importing again goes on"):
+            import_snapshot(ColonyMemory(backend=vault), exported)
+        assert files(memory) == before, name
+        assert not import_snapshot(memory, exported).reused
+
+
+def test_an_import_takes_back_nothing_that_may_be_anothers():
+    """Two that bring the same: what the first has made is in the second's way, and stays."""
     source, ids = filled()
     exported = export_snapshot(source, snapshot_id=ids[1])
     vault = FaultyVault(fake())
+    other = ColonyMemory(backend=vault.vault)
+    vault.hook("upload", lambda: import_snapshot(other, exported))
+    with pytest.raises(ConflictDetected, match="another transfer is writing"):
+        import_snapshot(ColonyMemory(backend=vault), exported)
+    assert other.restore() == LARGE
+    assert import_snapshot(ColonyMemory(backend=vault), exported).reused
+
+
+def test_a_leftover_that_cannot_be_removed_is_told():
+    source, ids = filled()
+    exported = export_snapshot(source, snapshot_id=ids[1])
+    memory, _ = filled([{"own": "memory"}])
     part = f"cmem.default.{ids[1]}.p0.json"
-    vault.vault.files[part] = exported.files[part]
-    vault.hook("upload", lambda: vault.vault.files.pop(part), match=f"{ids[1]}.p1")
-    memory = ColonyMemory(backend=vault)
-    with pytest.raises(VaultError, match="removed as a leftover"):
-        import_snapshot(memory, exported)
-    assert memory.list_snapshots() == []
-    assert import_snapshot(memory, exported).head
+    backend_of(memory).vault_upload_file(part, exported.files[part])
+    hours_later(backend_of(memory))
+    vault = FaultyVault(backend_of(memory))
+    vault.fail("delete", VaultUnavailable("503", status=503))
+    with pytest.raises(VaultError, match="what an earlier transfer left could not be removed"):
+        import_snapshot(ColonyMemory(backend=vault), exported)
+
+
+def test_an_import_that_the_hour_has_no_room_for_is_not_begun():
+    source, ids = filled()
+    exported = export_snapshot(source, snapshot_id=ids[1])
+    vault = fake(operations_per_hour=4)  # four files and the pointer
+    with nothing_uploaded(vault), pytest.raises(RateLimited, match=r"takes 4 more.*needs 5.*importing again") as caught:
+        import_snapshot(ColonyMemory(backend=vault), exported)
+    assert caught.value.retry_after == 3600
+    vault.operations_per_hour = 5
+    assert import_snapshot(ColonyMemory(backend=vault), exported).head
+
+
+def test_a_pointer_is_left_to_the_backup_under_way():
+    source, ids = filled()
+    memory, _ = filled([])
+    vault = FaultyVault(backend_of(memory))
+    vault.fail("upload", ProcessDied(0), match=POINTER)
+    with pytest.raises(ProcessDied):
+        ColonyMemory(backend=vault).backup({"own": "memory"})
+    assert POINTER not in files(memory)
+    with pytest.warns(ColonyMemoryWarning, match="may be the work of a backup under way"):
+        assert not import_snapshot(memory, export_snapshot(source, snapshot_id=ids[0])).head
+    assert POINTER not in files(memory)
+    with pytest.warns(ColonyMemoryWarning, match="no pointer"):
+        assert memory.restore() == {"own": "memory"}
 
 
 def test_after_a_long_upload_the_parts_are_looked_for():
@@ -297,11 +418,15 @@ def test_after_a_long_upload_the_parts_are_looked_for():
     vault = FaultyVault(fake())
     memory = ColonyMemory(backend=vault)
     start = memory._session.now()
-    moments = iter([start, *[start + timedelta(hours=1)] * 9])
-    memory._session.now = lambda: next(moments)
-    vault.hook("upload", lambda: vault.vault.files.pop(f"cmem.default.{ids[1]}.p0.json"), match=f"{ids[1]}.p2")
-    with pytest.raises(VaultError, match="removed as a leftover"):
+    part = f"cmem.default.{ids[1]}.p0.json"
+    memory._session.now = lambda: start + timedelta(hours=len(vault.vault.files))
+    read = vault.hook("get", lambda: vault.hook("list", lambda: vault.vault.files.pop(part)), match=part)
+    with pytest.raises(VaultError, match="took so long that other clients took it for a leftover"):
         import_snapshot(memory, exported)
+    assert read.fired
+    assert vault.vault.files == {}
+    memory._session.now = lambda: start
+    assert import_snapshot(memory, exported).head
 
 
 @pytest.mark.parametrize(
@@ -353,5 +478,6 @@ def test_a_pointer_that_never_stands_still_is_told():
     memory = ColonyMemory(backend=vault)
     with pytest.raises(ConflictDetected, match="kept changing"):
         import_snapshot(memory, export_snapshot(source))
-    with pytest.warns(ColonyMemoryWarning, match="not readable"):
-        assert memory.restore() == VERSIONS[2]
+    vault.heal()
+    assert import_snapshot(memory, export_snapshot(source)).head
+    assert memory.restore() == VERSIONS[2]

@@ -6,6 +6,7 @@ import asyncio
 import json
 
 import pytest
+from faces import PlainVault
 from transfers import (
     LARGE,
     PART_CHARS,
@@ -22,7 +23,6 @@ from transfers import (
 from colony_memory import (
     AsyncColonyMemory,
     ColonyMemory,
-    ColonyMemoryWarning,
     QuotaExceeded,
     RateLimited,
     SnapshotNotFound,
@@ -30,6 +30,8 @@ from colony_memory import (
     snapshot,
     transfer,
 )
+from colony_memory._engine.drive import drive
+from colony_memory._engine.label import read_labels
 from colony_memory._format.pointer import read_pointer
 from colony_memory.testing import AsyncFakeVault, FakeVault, FaultyVault, VaultServer
 from colony_memory.transfer import CopyReport, copy, export_snapshot, import_snapshot
@@ -78,7 +80,7 @@ def test_every_face_moves_snapshots(face, vault):
     assert [info.snapshot_id for info in report.copied] == ids[:2]
     assert [info.snapshot_id for info in report.already] == ids[2:]
     assert report
-    assert report.heads == {"default": ids[2]}
+    assert report.latest == {"default": ids[2]}
     assert no_pointers(vault.files) == no_pointers(files(source))
     assert ColonyMemory(backend=vault).restore() == VERSIONS[2]
 
@@ -103,7 +105,7 @@ def test_a_copy_is_the_same_in_every_byte(vault):
     assert told(ColonyMemory(backend=vault).list_snapshots()) == told(source.list_snapshots())
     before = dict(vault.files)
     again = copy(source, memory)
-    assert (again.copied, len(again.already), again.heads) == ((), 4, report.heads)
+    assert (again.copied, len(again.already), again.latest) == ((), 4, report.latest)
     assert vault.files == before
 
 
@@ -118,7 +120,7 @@ def test_only_the_labels_asked_for_are_copied():
     ):
         memory, _ = filled([])
         report = copy(source, memory, labels=labels)
-        assert {info.label for info in memory.list_snapshots()} == set(report.heads) == wanted
+        assert {info.label for info in memory.list_snapshots()} == set(report.latest) == wanted
 
 
 def test_nothing_to_copy_is_told_before_anything_is_written():
@@ -140,7 +142,7 @@ def test_a_newer_memory_at_the_destination_stays_the_latest(vault):
     memory, own = filled([{"own": "memory"}], vault=vault)
     report = copy(source, memory)
     assert report
-    assert report.heads == {"default": own[0]}
+    assert report.latest == {"default": own[0]}
     assert memory.restore() == {"own": "memory"}
     assert len(memory.list_snapshots()) == 4
 
@@ -151,7 +153,7 @@ def test_the_pointer_names_what_it_named_where_it_came_from(vault):
     old = {"snapshot_id": ids[1], "manifest_file": f"cmem.default.{ids[1]}.manifest.json"}
     files(source)[POINTER] = json.dumps({**json.loads(files(source)[POINTER]), **old})
     memory = ColonyMemory(backend=vault)
-    assert copy(source, memory).heads == {"default": ids[1]}
+    assert copy(source, memory).latest == {"default": ids[1]}
     assert memory.restore() == LARGE
     assert read_pointer(vault.files[POINTER], label="default").generation > pointer.generation
 
@@ -160,7 +162,7 @@ def test_a_lost_pointer_is_no_hindrance(vault):
     source, ids = filled()
     del files(source)[POINTER]
     memory = ColonyMemory(backend=vault)
-    assert copy(source, memory).heads == {"default": ids[2]}
+    assert copy(source, memory).latest == {"default": ids[2]}
     assert memory.restore() == VERSIONS[2]
 
 
@@ -194,7 +196,7 @@ def test_where_nothing_can_be_copied_no_pointer_is_written():
     files(source)[f"cmem.default.{ids[0]}.p0.json"] = "{}"
     memory, _ = filled([])
     report = copy(source, memory)
-    assert (bool(report), report.heads, files(memory)) == (False, {}, {})
+    assert (bool(report), report.latest, files(memory)) == (False, {}, {})
 
 
 def test_another_content_at_the_destination_is_left_out_and_stays(vault):
@@ -204,7 +206,7 @@ def test_another_content_at_the_destination_is_left_out_and_stays(vault):
     report = copy(source, ColonyMemory(backend=vault))
     assert "another content" in report.left_out[f"cmem.default.{ids[0]}.manifest.json"]
     assert vault.files[part] == "another"
-    assert report.heads == {"default": ids[2]}
+    assert report.latest == {"default": ids[2]}
 
 
 def test_a_destination_that_takes_less_leaves_out():
@@ -231,7 +233,10 @@ def test_what_does_not_fit_is_not_begun():
     memory, _ = filled([{"a": "b"}], label="own")
     vault = backend_of(memory)
     vault.quota_bytes = sum(map(len, vault.files.values())) + need - 1
-    with nothing_uploaded(vault), pytest.raises(QuotaExceeded, match=r"nothing was copied.*0 of 3") as caught:
+    with (
+        nothing_uploaded(vault),
+        pytest.raises(QuotaExceeded, match=r"copy does not fit.*nothing was copied") as caught,
+    ):
         copy(source, memory)
     assert (caught.value.needed, caught.value.available) == (need, need - 1)
 
@@ -263,7 +268,7 @@ def test_from_the_hosted_vault_to_a_directory_and_back(tmp_path, monkeypatch):
         hosted = ColonyMemory("col_test", base_url=server.url)
         for documents in versions:
             hosted.backup(documents)
-        local = ColonyMemory(backend=LocalVault(tmp_path / "vault"))
+        local = ColonyMemory(backend=LocalVault(tmp_path / "vault", create=True))
         report = copy(hosted, local)
         assert report
         assert local.restore() == versions[2]
@@ -275,7 +280,7 @@ def test_from_the_hosted_vault_to_a_directory_and_back(tmp_path, monkeypatch):
         assert len(copy(hosted, back).already) == 3
         there = asyncio.run(into_async(server.url, tmp_path / "again"))
         assert len(there.copied) == 3
-    again = ColonyMemory(backend=LocalVault(tmp_path / "again"))
+    again = ColonyMemory(backend=LocalVault(tmp_path / "again", create=True))
     assert again.list_snapshots() == local.list_snapshots()
     assert again.verify()
 
@@ -283,7 +288,7 @@ def test_from_the_hosted_vault_to_a_directory_and_back(tmp_path, monkeypatch):
 async def into_async(url, path):
     pytest.importorskip("httpx")
     async with AsyncColonyMemory("col_test", base_url=url) as hosted:
-        return await copy(hosted, AsyncColonyMemory(backend=LocalVault(path)))
+        return await copy(hosted, AsyncColonyMemory(backend=LocalVault(path, create=True)))
 
 
 def test_an_hours_writes_end_a_copy_and_the_next_hour_goes_on():
@@ -291,18 +296,36 @@ def test_an_hours_writes_end_a_copy_and_the_next_hour_goes_on():
     versions = [{"a": f"version {n}"} for n in range(12)]
     source, ids = filled(versions)
     memory = ColonyMemory(backend=FakeVault(operations_per_hour=10, clock=lambda: now[0]))
-    for done in (5, 10):
+    for done in (4, 8):
         with pytest.raises(
-            RateLimited, match=f"{done} of 12 snapshots are copied, and copying again goes on"
+            RateLimited, match=rf"needs 3; .*{done} of 12 snapshots are copied, and copying again goes on"
         ) as caught:
             copy(source, memory)
         assert caught.value.retry_after
-        with pytest.warns(ColonyMemoryWarning, match="there is no pointer"):
-            assert memory.restore() == versions[done - 1]
+        assert memory.restore() == versions[done - 1]
+        assert len(read_pointer(files(memory)[POINTER], label="default").entries) == done
+        assert not read_labels(drive(memory._session.vault.list("cmem.")))["default"].orphans
         now[0] += 3600
     report = copy(source, memory)
-    assert (len(report.copied), len(report.already), report.heads) == (2, 10, {"default": ids[-1]})
+    assert (len(report.copied), len(report.already), report.latest) == (4, 8, {"default": ids[-1]})
     assert len(memory.list_snapshots()) == 12
+
+
+def test_an_hour_that_the_vault_does_not_tell_of_ends_a_copy_too():
+    """Nothing can be written any more, not even the pointer: what is there counts once it is an hour old."""
+    now = [1_800_000_000.0]
+    versions = [{"a": f"version {n}"} for n in range(12)]
+    source, ids = filled(versions)
+    memory = ColonyMemory(backend=PlainVault(FakeVault(operations_per_hour=10, clock=lambda: now[0])))
+    for _ in range(2):
+        with pytest.raises(RateLimited, match="copied"):
+            copy(source, memory)
+        now[0] += 3700
+    report = copy(source, memory)
+    assert (report.latest, report.left_out) == ({"default": ids[-1]}, {})
+    assert len(report.already) == 10
+    assert len(memory.list_snapshots()) == 12
+    assert memory.restore() == versions[-1]
 
 
 def test_a_report_is_true_where_nothing_was_left_out():

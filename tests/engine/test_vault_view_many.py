@@ -28,7 +28,13 @@ class Clock:
         return self.now
 
 
+def readers() -> set[threading.Thread]:
+    """Threads that read, those that another test has left behind among them."""
+    return {thread for thread in threading.enumerate() if thread.name.startswith("colony-memory-read")}
+
+
 def test_slow_reads_go_side_by_side() -> None:
+    before = readers()
     vault, backend = view(FILES)
     names = iter(FILES)
     lock = threading.Lock()
@@ -44,7 +50,7 @@ def test_slow_reads_go_side_by_side() -> None:
     assert len(backend.threads) > 2
     assert len(backend.threads - {threading.current_thread().name}) <= _vault._READERS
     assert all(name.startswith(("MainThread", "colony-memory-read")) for name in backend.threads)
-    assert not any(thread.name.startswith("colony-memory-read") for thread in threading.enumerate())
+    assert not readers() - before
 
 
 @pytest.mark.parametrize(("step", "threaded"), [(0.0019, False), (0.0021, True)])
@@ -84,6 +90,7 @@ def test_what_is_read_keeps_its_order_and_its_absences(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("kind", [VaultUnavailable, KeyboardInterrupt])
 def test_the_first_error_ends_a_reading_of_many(monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]) -> None:
+    before = readers()
     monkeypatch.setattr(_vault, "time", Clock(1.0))
     vault, backend = view(FILES)
     drive(vault.list(""))
@@ -99,7 +106,7 @@ def test_the_first_error_ends_a_reading_of_many(monkeypatch: pytest.MonkeyPatch,
     with pytest.raises(kind):
         drive(vault.gather(FILES))
     assert _vault._READERS <= backend.calls.count("get") < len(FILES)
-    assert not any(thread.name.startswith("colony-memory-read") for thread in threading.enumerate())
+    assert not readers() - before
 
 
 def test_a_computation_runs_where_it_is() -> None:

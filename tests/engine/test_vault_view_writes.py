@@ -1,13 +1,28 @@
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime, timezone
 from typing import Any
 
 import pytest
 from colony_sdk import ColonyAPIError, ColonyServerError, ColonyValidationError
-from small_vaults import BARE_404, BUSY, CHANGED, GONE, NAME, NO_ANSWER, REFUSED, Tagged, applied, view
+from small_vaults import (
+    BARE_404,
+    BUSY,
+    CHANGED,
+    GONE,
+    NAME,
+    NO_ANSWER,
+    REFUSED,
+    Coroutines,
+    Dictionary,
+    Tagged,
+    applied,
+    view,
+)
 
-from colony_memory._engine.store import ABSENT, ANY, Changed, SyncVault, Unanswered, drive
+from colony_memory import AsyncColonyMemory, ColonyMemory, Hint
+from colony_memory._engine.store import ABSENT, ANY, AsyncVault, Changed, SyncVault, Unanswered, drive
 from colony_memory.exceptions import (
     QuotaExceeded,
     RateLimited,
@@ -20,28 +35,72 @@ from colony_memory.exceptions import (
 @pytest.mark.parametrize(
     "reply",
     [
-        {"filename": NAME},
-        {"content_size": 3},
-        {"content_size": None},
-        {"content_size": "4"},
-        {"result": {"content_size": 3}},
+        {"filename": NAME, "content_size": 3},
+        {"name": NAME, "content_size": 3},
+        {"result": {"filename": NAME, "content_size": 3}},
     ],
 )
-def test_a_write_that_is_confirmed_is_not_read_back(reply: Any) -> None:
+def test_a_write_that_the_reply_proves_is_not_read_back(reply: Any) -> None:
     vault, backend = view(upload=reply)
     assert drive(vault.put(NAME, "é1")) is None
     assert backend.calls == ["upload"]
 
 
+UNPROVEN = [
+    None,
+    {},
+    [],
+    "",
+    7,
+    {"result": {}},
+    [{"filename": NAME, "content_size": 3}],
+    {"error": "storage backend unavailable"},
+    {"filename": NAME},
+    {"content_size": 3},
+    {"filename": NAME, "content_size": None},
+    {"filename": NAME, "content_size": "3"},
+    {"filename": NAME, "content_size": True},
+    {"filename": NAME, "content_size": 3.0},
+    {"filename": 7, "content_size": 3},
+    {"result": {"content_size": 3}},
+    {"content_size": 3, "updated_at": "2026-01-02T03:04:05Z"},
+]
+
+
+@pytest.mark.parametrize("reply", UNPROVEN, ids=repr)
+def test_a_write_that_the_reply_does_not_prove_is_read_back(reply: Any) -> None:
+    vault, backend = view({NAME: "é1"}, upload=reply)
+    assert drive(vault.put(NAME, "é1")) is None
+    assert backend.calls == ["upload", "get"]
+
+
+@pytest.mark.parametrize("files", [{}, {NAME: "é0"}])
+@pytest.mark.parametrize("reply", UNPROVEN, ids=repr)
+def test_a_write_that_nothing_proves_is_not_done(reply: Any, files: dict[str, str]) -> None:
+    vault, backend = view(files, upload=reply)
+    with pytest.raises(Unanswered, match=f"writing {NAME} failed: the reply does not say that the file was stored"):
+        drive(vault.put(NAME, "é1"))
+    assert backend.files == files
+
+
 def test_a_write_tells_its_time() -> None:
-    vault, _ = view(upload={"content_size": 1, "updated_at": "2026-01-02T03:04:05Z"})
+    vault, _ = view(upload={"filename": NAME, "content_size": 1, "updated_at": "2026-01-02T03:04:05Z"})
     assert drive(vault.put(NAME, "x")) == datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
 
 
 @pytest.mark.parametrize("size", [0, 2, 4, 10**9])
-def test_a_write_of_another_size_did_not_happen(size: int) -> None:
+@pytest.mark.parametrize("named", [{}, {"filename": NAME}])
+def test_a_write_of_another_size_did_not_happen(named: dict[str, str], size: int) -> None:
     with pytest.raises(VaultError, match=f"writing {NAME} failed: the vault stored {size} bytes of 3") as caught:
-        drive(view(upload={"content_size": size})[0].put(NAME, "é1"))
+        drive(view({NAME: "é1"}, upload={**named, "content_size": size})[0].put(NAME, "é1"))
+    assert not isinstance(caught.value, Unanswered)
+
+
+@pytest.mark.parametrize("key", ["filename", "name"])
+@pytest.mark.parametrize("other", ["", "cmem.work.y.manifest.json", f"/{NAME}", NAME.upper()])
+def test_a_write_of_another_file_did_not_happen(key: str, other: str) -> None:
+    with pytest.raises(VaultError, match=f"writing {NAME} failed: the vault says that it stored '{other}'") as caught:
+        drive(view({NAME: "é1"}, upload={key: other, "content_size": 3})[0].put(NAME, "é1"))
     assert not isinstance(caught.value, Unanswered)
 
 
@@ -85,12 +144,12 @@ def test_a_write_that_can_not_be_read_back_is_unanswered(error: Exception, unrea
     assert caught.value.__cause__.__cause__ is error
 
 
-@pytest.mark.parametrize("reply", [None, {}, [], "", 7, {"result": {}}])
-def test_a_torn_confirmation_is_read_back(reply: Any) -> None:
-    vault, backend = view({NAME: "new"}, upload=reply)
-    assert drive(vault.put(NAME, "new")) is None
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_write_that_was_sent_elsewhere_is_read_back(status: int) -> None:
+    vault, backend = view({NAME: "new"}, upload=ColonyAPIError("Found", status))
+    drive(vault.put(NAME, "new"))
     assert backend.calls == ["upload", "get"]
-    with pytest.raises(VaultUnavailable, match=f"writing {NAME} failed: the reply is not readable"):
+    with pytest.raises(VaultUnavailable, match="redirects are not followed"):
         drive(vault.put(NAME, "newer"))
 
 
@@ -225,6 +284,14 @@ def test_a_delete_that_was_refused_is_not_looked_into(error: Exception) -> None:
     assert backend.calls == ["delete"]
 
 
+def test_a_delete_that_was_sent_elsewhere_is_looked_into() -> None:
+    vault, backend = view({NAME: "x"}, delete=ColonyAPIError("Found", 302))
+    with pytest.raises(VaultUnavailable, match="redirects are not followed"):
+        drive(vault.delete(NAME))
+    backend.files.clear()
+    drive(vault.delete(NAME))
+
+
 def test_a_delete_at_a_wrong_address_is_looked_into() -> None:
     vault, backend = view({NAME: "x"}, delete=BARE_404)
     with pytest.raises(VaultError, match=f"^deleting {NAME} failed"):
@@ -236,3 +303,28 @@ def test_a_delete_at_a_wrong_address_is_looked_into() -> None:
 def test_a_delete_that_can_not_be_looked_into_raises() -> None:
     with pytest.raises(VaultUnavailable):
         drive(view({NAME: "x"}, delete=BUSY, get=BUSY)[0].delete(NAME))
+
+
+# --- what leaves the package
+
+
+@pytest.mark.parametrize("face", ["plain", "async"])
+@pytest.mark.parametrize(("inside", "public"), [(Unanswered, VaultUnavailable), (Changed, VaultError)])
+def test_an_error_of_the_inside_leaves_as_a_public_one(
+    face: str, inside: type[VaultError], public: type[VaultError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hint = Hint("verify")
+
+    async def fail(self: Any) -> Any:
+        raise inside("what happened", status=412, code="CODE", hint=hint)
+
+    monkeypatch.setattr(SyncVault, "status", fail)
+    monkeypatch.setattr(AsyncVault, "status", fail)
+    with pytest.raises(public) as caught:
+        if face == "plain":
+            ColonyMemory(backend=Dictionary()).status()
+        else:
+            asyncio.run(AsyncColonyMemory(backend=Coroutines()).status())
+    error = caught.value
+    assert type(error) is public
+    assert (error.message, error.status, error.code, error.hint) == ("what happened", 412, "CODE", hint)

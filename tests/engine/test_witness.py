@@ -11,8 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -20,8 +19,11 @@ from hypothesis import strategies as st
 
 from colony_memory import ColonyMemoryError
 from colony_memory import witness as witness_module
-from colony_memory._format.head import read_head, write_head
+from colony_memory._format.head import Head, read_head, write_head
 from colony_memory.witness import FileWitness, Witness
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 on_posix = pytest.mark.skipif(os.name == "nt", reason="POSIX permissions, links and signals")
 
@@ -59,13 +61,14 @@ def heads_in(path: Path) -> Any:
 def test_a_head_is_read_as_it_was_written(generation: int, digest: bytes) -> None:
     written = write_head(generation, f"sha256:{digest.hex()}")
     assert written == f"{generation}:{digest.hex()[:16]}"
-    assert read_head(written) == (generation, digest.hex()[:16])
+    assert read_head(written) == Head(generation, digest.hex()[:16])
+    assert read_head(f"{written}:0123456789abcdef").stream == "0123456789abcdef"
 
 
 def test_a_generation_alone_is_a_head_too() -> None:
-    assert read_head(42) == read_head("42") == (42, None)
-    assert read_head("42:0123456789abcdef") == (42, "0123456789abcdef")
-    assert read_head(2**53 - 1) == read_head(str(2**53 - 1)) == (2**53 - 1, None)
+    assert read_head(42) == read_head("42") == Head(42)
+    assert read_head("42:0123456789abcdef") == Head(42, "0123456789abcdef")
+    assert read_head(2**53 - 1) == read_head(str(2**53 - 1)) == Head(2**53 - 1)
 
 
 @pytest.mark.parametrize(
@@ -114,12 +117,14 @@ def test_a_generation_is_a_positive_integer(generation: Any) -> None:
         write_head(generation, "sha256:" + "0" * 64)
 
 
-@pytest.mark.parametrize(
-    "digest", ["", "0" * 64, "sha256:" + "0" * 63, "sha256:" + "A" * 64, "sha512:" + "0" * 64, None, 7]
-)
+@pytest.mark.parametrize("digest", ["", "0" * 64, "sha256:" + "0" * 63, "sha256:" + "A" * 64, "sha512:" + "0" * 64, 7])
 def test_a_digest_is_that_of_a_manifest(digest: Any) -> None:
     with pytest.raises(ValueError, match="a manifest_sha256 is 'sha256:' and 64 hex digits"):
         write_head(1, digest)
+
+
+def test_a_pointer_that_names_nothing_has_a_head_too() -> None:
+    assert read_head(write_head(3, None)) == Head(3, "0" * 16)
 
 
 # --- the protocol
@@ -181,7 +186,7 @@ def test_a_head_that_is_known_is_not_written_again(witness: FileWitness, monkeyp
     def refuse(*args: Any, **kwargs: Any) -> None:
         raise AssertionError("written")
 
-    monkeypatch.setattr(witness_module.disk, "replace_file", refuse)
+    monkeypatch.setattr(witness_module, "replace_file", refuse)
     monkeypatch.setattr(witness_module, "locked", refuse)
     witness.record("default", head(9))
     witness.record("default", head(3))
@@ -308,7 +313,7 @@ def test_a_garbled_file_never_passes_for_nothing_seen(witness: FileWitness, cont
 def test_a_file_of_any_size_is_refused_before_it_is_taken_in(witness: FileWitness) -> None:
     with witness.path.open("wb") as stream:
         stream.truncate(10**12)
-    with pytest.raises(ColonyMemoryError, match="it is larger than 4194304 bytes"):
+    with pytest.raises(ColonyMemoryError, match="larger than 4194304 bytes"):
         witness.read("default")
 
 
@@ -316,12 +321,12 @@ def test_a_file_of_any_size_is_refused_before_it_is_taken_in(witness: FileWitnes
 def test_what_is_no_plain_file_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
     (tmp_path / "file").write_text("x")
-    for name, reason in (("pipe", "it is not a plain file"), ("file/below", "Not a directory")):
+    for name, reason in (("pipe", "a named pipe, not a plain file"), ("file/below", "Not a directory")):
         with pytest.raises(ColonyMemoryError, match=f"cannot be read: {reason}"):
             FileWitness(tmp_path / name).read("default")
     later = FileWitness(tmp_path / "later")
     later.path.mkdir()
-    with pytest.raises(ColonyMemoryError, match=r"cannot be read: it is not a plain file\. Mend"):
+    with pytest.raises(ColonyMemoryError, match=r"cannot be read: a directory, not a plain file\. Mend"):
         later.record("default", head(1))
 
 
@@ -344,7 +349,7 @@ def test_a_failing_disk_is_told_from_nothing_seen(witness: FileWitness, monkeypa
         witness.read("default")
 
 
-@pytest.mark.parametrize(("place", "step"), [(os, "fsync"), (Path, "replace")])
+@pytest.mark.parametrize(("place", "step"), [(os, "fsync"), (os, "replace")])
 def test_a_record_that_cannot_be_written_leaves_what_was_there(
     witness: FileWitness, monkeypatch: pytest.MonkeyPatch, place: Any, step: str
 ) -> None:

@@ -153,9 +153,11 @@ def test_a_witness_is_never_ahead(verb, way, kind, tmp_path):
 
 def stop_everywhere(scene, verb, way, what):
     _, run, after = VERBS[verb]
-    if "backup" not in verb and (scene.latest is REFUSED or ("witness" in scene.options and after is None)):
-        # What is not trusted stays so; and that its owner deleted the last snapshot no witness can know.
-        after = REFUSED
+    if "backup" not in verb and scene.latest is REFUSED:
+        # What is not trusted stays so, and nothing is built upon it.
+        assert isinstance(attempt(run, scene.client(), scene.ids), UntrustedSnapshot)
+        assert scene.fake.files == scene.files
+        return
     assert attempt(run, scene.client(), scene.ids) is True
     done = scene.find_all()
     n, finished = 0, False

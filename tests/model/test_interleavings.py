@@ -28,7 +28,7 @@ from colony_memory.retention import Retention
 from colony_memory.testing import FakeVault
 
 NOW = datetime(2026, 6, 1, tzinfo=timezone.utc)
-pytestmark = pytest.mark.exhaustive
+pytestmark = [pytest.mark.exhaustive, pytest.mark.long]
 
 
 class Stepped(Vault):

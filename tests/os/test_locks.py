@@ -11,7 +11,8 @@ import threading
 
 import pytest
 
-from colony_memory._os.locks import locked
+from colony_memory._os.directory import Directory, UnfitFile
+from colony_memory._os.locks import locked, locked_in
 
 # Takes the lock, says so, and keeps it until it is told to go or killed.
 HOLDER = """
@@ -132,3 +133,42 @@ def test_the_file_is_the_owners_empty_and_left_as_it_is(lock):
 def test_a_directory_that_is_missing_is_the_systems_to_tell(tmp_path):
     with pytest.raises(FileNotFoundError), locked(tmp_path / "away" / ".lock"):
         pytest.fail("held without a file")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX links and pipes")
+@pytest.mark.parametrize("kind", ["a named pipe", "a directory", "a link"])
+def test_what_is_no_plain_file_is_refused_at_once(lock, kind):
+    if kind == "a link":
+        (lock.parent / "target").write_text("x")
+        lock.symlink_to("target")
+    else:
+        {"a named pipe": os.mkfifo, "a directory": os.mkdir}[kind](lock)
+    with pytest.raises(UnfitFile, match=kind), locked(lock):
+        pytest.fail("held without a file")
+
+
+def test_who_waited_for_a_file_that_is_gone_locks_the_one_in_its_place(lock, monkeypatch):
+    """Whoever comes later locks what has the name by then, so that is what all must hold."""
+    directory = Directory(lock.parent)
+    opened = []
+    real = directory.open_or_make
+
+    def swap(name):
+        opened.append(real(name))
+        if len(opened) == 1:
+            lock.unlink()
+            lock.touch()
+        return opened[-1]
+
+    monkeypatch.setattr(directory, "open_or_make", swap)
+    with locked_in(directory, lock.name):
+        assert len(opened) == 2
+        assert not is_free(lock)
+    assert is_free(lock)
+
+
+def test_a_file_that_is_swapped_for_ever_is_given_up(lock, monkeypatch):
+    directory = Directory(lock.parent)
+    monkeypatch.setattr(directory, "facts", lambda name: None)
+    with pytest.raises(TimeoutError, match="locked by another process"), locked_in(directory, lock.name, patience=0):
+        pytest.fail("held a file without a name")

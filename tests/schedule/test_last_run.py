@@ -29,7 +29,7 @@ def state(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(module.disk, "sync_directory", lambda place: None)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     return tmp_path / "state"
 
 
@@ -118,7 +118,7 @@ GOOD = {
         (json.dumps({**GOOD, "when": None}), "Invalid isoformat"),
         (json.dumps({**GOOD, "next_run": "2026-11-01T12:00:00"}), "without its zone"),
         (b"\xff", "utf-8"),
-        (None, "Is a directory"),
+        (None, "a directory, not a plain file"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_told_and_counts_for_none(content, why):

@@ -13,6 +13,7 @@ import pytest
 from documentation_pages import ROOT, read, read_blocks
 
 from colony_memory.cli.durations import parse_duration
+from colony_memory.vaults.local import LocalVault
 
 PAGE = ROOT / "docs" / "scheduling.md"
 UNITS = dict(
@@ -123,6 +124,9 @@ def test_a_crontab_line_is_silent_only_where_nothing_is_wrong(tmp_path):
     assert told.startswith("error: ")
     (tmp_path / "agent/memory").mkdir(parents=True)
     (tmp_path / "agent/memory/MEMORY.md").write_text("hello")
+    code, told = run()
+    assert code == 0
+    assert told.startswith("warning: no vault was chosen, so that one was made: ")
     assert run() == (0, "")
 
 
@@ -133,6 +137,7 @@ def test_the_lines_of_watch_are_of_the_form_that_is_shown(tmp_path):
     (tmp_path / "memory").mkdir()
     (tmp_path / "memory" / "MEMORY.md").write_text("hello")
     env = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    LocalVault(tmp_path / "vault", create=True)
     with subprocess.Popen(
         [sys.executable, "-m", "colony_memory", "watch", "--vault", "vault", "memory"],
         cwd=tmp_path,

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import math
 import os
+import queue
+import random
 import signal
 import threading
 import time
-from datetime import datetime, timedelta, timezone
+from datetime import timezone
 
 import pytest
+from turning_clock import TurningClock
 
 from colony_memory import ColonyMemory
 from colony_memory.capture import read_folder
@@ -23,42 +26,13 @@ from colony_memory.exceptions import (
     VaultDenied,
     VaultUnavailable,
 )
-from colony_memory.schedule import watch as module
 from colony_memory.schedule.last_run import only_one
 from colony_memory.schedule.watch import Saved, Watch, mends_itself
 from colony_memory.vaults.memory import MemoryVault
 
-NOON = datetime(2026, 11, 1, 12, tzinfo=timezone.utc)
 POSIX = pytest.mark.skipif(os.name == "nt", reason="signals of other systems end the process at once")
 DOWN = VaultUnavailable("the vault is down")
-HANG = "this run hangs"
-
-
-class OnAClock(Watch):
-    """A watch on a clock that moves only where it waits. Each run takes no time, or hangs.
-
-    ``at`` is what happens at which second.
-    """
-
-    def __init__(self, save, *, at=None, **options):
-        self.now = 0.0
-        self._at = sorted((at or {}).items())
-        super().__init__(save, clock=lambda: self.now, **options)
-
-    def _start(self, work):
-        if not (isinstance(self._save, Runs) and self._save.hangs()):
-            work()
-
-    def _next_message(self, timeout):
-        if not self._inbox.empty():
-            return self._inbox.get()
-        until = self.now + timeout
-        if self._at and self._at[0][0] <= until:
-            self.now, happens = self._at.pop(0)
-            happens(self)
-        else:
-            self.now = until
-        return None if self._inbox.empty() else self._inbox.get()
+HANG = Saved("this run hangs")
 
 
 class Runs:
@@ -68,35 +42,45 @@ class Runs:
         self.outcomes = list(outcomes)
         self.times = []
         self.told = []
-        self.watch = None
-
-    def hangs(self):
-        return self.outcomes[0] is HANG and self() is HANG
+        self.hanging = queue.SimpleQueue()
+        self.watch = self.clock = None
 
     def __call__(self):
-        self.times.append(self.watch.now)
+        self.times.append(self.clock.now())
         outcome = self.outcomes.pop(0) if len(self.outcomes) > 1 else self.outcomes[0]
+        if callable(outcome):
+            outcome = outcome()
+        if outcome is HANG:
+            outcome = self.clock.get(self.hanging, math.inf)
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome
 
-    def go(self, *, stop=None, **options):
-        at = options.pop("at", {})
+    def go(self, *, stop=None, at=(), save=None, on_run=None, **options):
+        """Watch on a clock that goes by itself; ``at`` is what happens at which second."""
+        at = dict(at)
         if stop is not None:
-            at[stop] = lambda watch: watch.stop()
-        self.watch = OnAClock(self, at=at, on_run=self.told.append, **options)
-        return self.watch.run()
+            at[stop] = lambda: self.watch.stop("stop()")
+        self.clock = TurningClock(sleepers=2, until=math.inf, at=at)
+        self.watch = Watch(save or self, on_run=on_run or self.told.append, clock=self.clock, **options)
+        try:
+            return self.watch.run()
+        finally:
+            self.busy = self.watch.busy
+            self.hanging.put(Saved("left behind"))
 
     @property
     def lines(self):
         return [each.message for each in self.told]
 
+    @property
+    def next_in(self):
+        return [each.next_run and (each.next_run - each.when).total_seconds() for each in self.told]
+
 
 @pytest.fixture(autouse=True)
-def exact(monkeypatch):
-    """No chance, and one moment."""
-    monkeypatch.setattr(module.random, "uniform", lambda low, high: high)
-    monkeypatch.setattr(module, "_utc_now", lambda: NOON)
+def no_chance(monkeypatch):
+    monkeypatch.setattr(random, "uniform", lambda low, high: high)
 
 
 # The schedule.
@@ -112,11 +96,11 @@ def test_a_run_now_then_every_so_often_and_one_at_the_end():
         "unchanged since a",
         "unchanged since a (last backup, on stop())",
     ]
-    assert [each.next_run for each in runs.told] == [NOON + timedelta(minutes=15)] * 3 + [None]
+    assert runs.next_in == [900, 900, 900, None]
     assert all(each.ok and each.snapshot_id == "a" and each.pid == os.getpid() for each in runs.told)
-    assert {each.when for each in runs.told} == {NOON}
+    assert all(each.when.tzinfo is timezone.utc for each in runs.told)
     assert (ended.last, ended.error) == (runs.told[-1], None)
-    assert not runs.watch.busy
+    assert not runs.busy
 
 
 def test_an_outage_is_tried_again_later_and_later_for_ever():
@@ -126,7 +110,7 @@ def test_an_outage_is_tried_again_later_and_later_for_ever():
     assert gaps[:10] == [900, 30, 60, 120, 240, 480, 900, 900, 900, 900]
     assert runs.lines[1] == "failed: the vault is down"
     assert (runs.told[1].ok, runs.told[1].snapshot_id) == (False, None)
-    assert runs.told[1].next_run == NOON + timedelta(seconds=30)
+    assert runs.next_in[1] == 30
 
 
 def test_a_success_begins_the_count_of_errors_anew():
@@ -144,7 +128,7 @@ def test_no_retry_waits_longer_than_an_hour():
 
 def test_chance_shortens_the_wait_by_a_half_at_most(monkeypatch):
     asked = []
-    monkeypatch.setattr(module.random, "uniform", lambda *span: asked.append(span) or span[0])
+    monkeypatch.setattr(random, "uniform", lambda *span: asked.append(span) or span[0])
     runs = Runs(DOWN, DOWN, RateLimited("slow down", retry_after=70), Saved("a"))
     runs.go(every=900, stop=120)
     assert runs.times == [0, 15, 45, 115, 120]
@@ -222,10 +206,7 @@ def test_what_is_left_out_is_named_and_is_no_success_and_no_error():
 def test_a_run_that_hangs_is_told_each_interval_and_ends_when_it_ends():
     runs = Runs(Saved("a"), HANG, Saved("b"))
 
-    def come_back(watch):
-        watch._inbox.put(module._Outcome(saved=Saved("late")))
-
-    runs.go(every=900, at={3000: come_back}, stop=4000)
+    runs.go(every=900, at={3000: lambda: runs.hanging.put(Saved("late"))}, stop=4000)
     assert runs.lines == [
         "saved a",
         "failed: not done after 900 s, still waiting",
@@ -240,35 +221,24 @@ def test_a_run_that_hangs_is_told_each_interval_and_ends_when_it_ends():
 
 def test_a_short_interval_leaves_a_run_a_minute_before_it_is_told():
     runs = Runs(Saved("a"), HANG)
-    runs.go(every=1, stop=130)
+    runs.go(every=1, stop=130, final_timeout=0.05)
     assert runs.lines[1:3] == [f"failed: not done after {seconds} s, still waiting" for seconds in (60, 120)]
 
 
-def test_the_last_backup_is_bounded_where_a_run_hangs():
+@pytest.mark.parametrize("stop", [1000, 500])
+def test_the_last_backup_is_bounded_where_a_run_or_itself_hangs(stop):
     runs = Runs(Saved("a"), HANG)
-    ended = runs.go(every=900, final_timeout=7, stop=1000)
-    assert runs.watch.now == 1007
-    assert runs.times == [0, 900]
+    ended = runs.go(every=900, final_timeout=0.05, stop=stop)
+    assert runs.times == [0, min(stop, 900)]
     assert isinstance(ended.error, VaultUnavailable)
-    assert ended.last.message == "failed: not done within 7 s (last backup, on stop())"
-    assert runs.watch.busy
+    assert ended.last.message == "failed: not done within 0.05 s (last backup, on stop())"
+    assert runs.busy
 
 
-def test_the_last_backup_is_bounded_where_it_hangs_itself():
-    runs = Runs(Saved("a"), HANG)
-    ended = runs.go(every=900, final_timeout=7, stop=500)
-    assert (runs.watch.now, runs.times) == (507, [0, 500])
-    assert (type(ended.error), runs.watch.busy) == (VaultUnavailable, True)
-
-
-def test_after_a_run_under_way_there_is_one_more_in_the_same_time():
+def test_after_a_run_under_way_there_is_one_more():
     runs = Runs(HANG, Saved("b"))
-
-    def come_back(watch):
-        watch._inbox.put(module._Outcome(saved=Saved("a")))
-
-    ended = runs.go(at={10: lambda watch: watch.stop("SIGTERM"), 15: come_back}, final_timeout=10)
-    assert runs.times == [0, 15]
+    ended = runs.go(at={10: lambda: (runs.watch.stop("SIGTERM"), runs.hanging.put(Saved("a")))})
+    assert runs.times == [0, 10]
     assert runs.lines == ["saved b (last backup, on SIGTERM)"]
     assert ended.error is None
 
@@ -297,19 +267,17 @@ def test_the_last_backup_keeps_to_a_rate_limit():
 
 def test_to_stop_twice_changes_nothing():
     runs = Runs(Saved("a"))
-    stop = {40: lambda watch: (watch.stop("SIGTERM"), watch.stop("SIGHUP"))}
+    stop = {40: lambda: (runs.watch.stop("SIGTERM"), runs.watch.stop("SIGHUP"))}
     runs.go(at=stop)
     assert runs.times == [0, 40]
     assert runs.lines[-1] == "saved a (last backup, on SIGTERM)"
 
 
-def test_a_wait_is_made_in_pieces_and_a_clock_on_the_wall_does_not_matter(monkeypatch):
+def test_time_in_suspend_counts():
     runs = Runs(Saved("a"))
-    moments = iter([NOON, NOON - timedelta(days=400), NOON + timedelta(days=900)])
-    monkeypatch.setattr(module, "_utc_now", lambda: next(moments))
-    runs.go(every=10_000, stop=15_000)
-    assert runs.times == [0, 10_000, 15_000]
-    assert [each.when for each in runs.told] == [NOON, NOON - timedelta(days=400), NOON + timedelta(days=900)]
+    runs.go(every=10_000, at={100: lambda: runs.clock.suspend(20_000)}, stop=200)
+    assert len(runs.times) == 3
+    assert 20_100 <= runs.times[1] <= 20_130
 
 
 @pytest.mark.parametrize("name", ["every", "final_timeout"])
@@ -329,9 +297,7 @@ def test_each_result_is_in_the_state_file(tmp_path):
     def look(run):
         seen.append(json.loads(state.read_text())["message"] == run.message)
 
-    runs = Runs(Saved("a"), DOWN)
-    runs.watch = OnAClock(runs, at={1000: lambda watch: watch.stop()}, on_run=look, state=state)
-    runs.watch.run()
+    Runs(Saved("a"), DOWN).go(stop=1000, on_run=look, state=state)
     assert seen == [True] * 5
     assert json.loads(state.read_text())["next_run"] is None
 
@@ -342,7 +308,7 @@ def test_a_state_file_that_cannot_be_written_is_told_and_nothing_more(tmp_path):
     assert runs.go(state=tmp_path / "state.json", stop=10).error is None
     for line in runs.lines:
         assert line.startswith("saved a")
-        assert f"this could not be noted in {tmp_path / 'state.json'}: Is a directory" in line
+        assert f"this could not be noted in {tmp_path / 'state.json'}: a directory, not a plain file" in line
     assert [each.name for each in tmp_path.iterdir() if each.suffix == ".tmp"] == []
 
 
@@ -365,22 +331,21 @@ def test_memory_that_vanished_does_not_age_out(tmp_path):
     def save():
         return mem.backup(read_folder(memory).documents, prune_keep=1)
 
-    def empty(watch):
+    def empty():
         (memory / "MEMORY.md").unlink()
 
-    def remove(watch):
+    def remove():
         memory.rmdir()
 
-    def begin_anew(watch):
+    def begin_anew():
         memory.mkdir()
         (memory / "MEMORY.md").write_text("hello\n")
 
-    def go_on(watch):
+    def go_on():
         (memory / "MEMORY.md").write_text("hello again\n")
 
-    at = {1000: empty, 2000: remove, 20_000: begin_anew, 25_000: go_on, 30_000: lambda watch: watch.stop()}
-    watch = OnAClock(save, at=at, on_run=runs.told.append)
-    assert watch.run().error is None
+    at = {1000: empty, 2000: remove, 20_000: begin_anew, 25_000: go_on}
+    assert runs.go(save=save, at=at, stop=30_000).error is None
     assert f"failed: {str(memory)!r}: nothing to back up" in runs.lines
     assert f"failed: {str(memory)!r}: no such file or directory" in runs.lines
     whole = runs.told[0].snapshot_id
@@ -438,21 +403,29 @@ def test_a_run_that_hangs_does_not_keep_the_end_waiting():
     let_go.set()
 
 
-def test_where_no_thread_can_be_started_it_is_an_error_like_others(monkeypatch):
-    runs = Runs(Saved("a"))
-    watch = OnAClock(runs, at={40: lambda watch: watch.stop()}, on_run=runs.told.append)
-    runs.watch = watch
-    start, failures = watch._start, [RuntimeError("can't start new thread")]
+def test_where_no_thread_can_be_started_it_raises_and_leaves_nothing(monkeypatch):
+    before = signal.getsignal(signal.SIGTERM)
 
-    def fail_once(work):
-        if len(runs.times) == 1 and failures:
-            raise failures.pop()
-        start(work)
+    def fail(self):
+        raise RuntimeError("can't start new thread")
 
-    watch._start = fail_once
-    watch._every = 10
-    watch.run()
-    assert runs.lines[:3] == ["saved a", "failed: RuntimeError: can't start new thread", "saved a"]
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    with pytest.raises(RuntimeError, match="start new thread"):
+        Runs(Saved("a")).go()
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_the_handlers_of_the_caller_are_put_back_and_not_called():
+    called = []
+    mine = lambda number, frame: called.append(number)  # noqa: E731
+    before = signal.signal(signal.SIGTERM, mine)
+    try:
+        runs = Runs(Saved("a"))
+        runs.go(at={5: lambda: [signal.raise_signal(signal.SIGTERM) for _ in range(300)]})
+        assert signal.getsignal(signal.SIGTERM) is mine
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert (called, runs.times) == ([], [0, 5])
 
 
 @POSIX
@@ -461,7 +434,7 @@ def test_signals_stop_it_and_are_given_back(name):
     number = getattr(signal, name)
     before = signal.getsignal(number)
     runs = Runs(Saved("a"))
-    runs.go(at={5: lambda watch: os.kill(os.getpid(), number)})
+    runs.go(at={5: lambda: os.kill(os.getpid(), number)})
     assert runs.lines == ["saved a", f"saved a (last backup, on {name})"]
     assert signal.getsignal(number) == before
 
@@ -483,7 +456,7 @@ def test_a_signal_that_is_ignored_stays_so():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         runs = Runs(Saved("a"))
-        runs.go(at={5: lambda watch: os.kill(os.getpid(), signal.SIGHUP)}, stop=50)
+        runs.go(at={5: lambda: os.kill(os.getpid(), signal.SIGHUP)}, stop=50)
         assert runs.times == [0, 50]
         assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     finally:
@@ -492,10 +465,13 @@ def test_a_signal_that_is_ignored_stays_so():
 
 @POSIX
 def test_a_second_interrupt_ends_it_at_once():
-    interrupt = lambda watch: os.kill(os.getpid(), signal.SIGINT)  # noqa: E731
-    runs = Runs(Saved("a"), HANG)
+    def interrupt():
+        os.kill(os.getpid(), signal.SIGINT)
+        return HANG
+
+    runs = Runs(Saved("a"), interrupt)
     with pytest.raises(KeyboardInterrupt):
-        runs.go(at={5: interrupt, 6: interrupt})
+        runs.go(at={5: interrupt}, final_timeout=60)
     assert runs.times == [0, 5]
-    assert runs.watch.busy
+    assert runs.busy
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

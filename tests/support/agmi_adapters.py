@@ -216,7 +216,14 @@ class SnapshotAdapter(MemoryAdapter):
             return
         old = read_pointer(self.files[latest_filename(LABEL)], label=LABEL)
         newest = entries[0].info
-        pointer = Pointer(LABEL, newest.snapshot_id, newest.created_at, old.generation + 1, tuple(entries))
+        pointer = Pointer(
+            LABEL,
+            newest.snapshot_id,
+            newest.created_at,
+            old.generation + 1,
+            stream=old.stream,
+            entries=tuple(entries),
+        )
         raw = json.loads(write_pointer(pointer))
         self.files[latest_filename(LABEL)] = self._signed(raw, old.raw.get("signature"))
 

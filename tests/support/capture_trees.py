@@ -5,20 +5,25 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
 import sys
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pytest
 
-from colony_memory.capture._metadata import METADATA_NAME
+from colony_memory.capture._metadata import METADATA_NAME, split_documents
+from colony_memory.capture._state import state_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from colony_memory.capture import Capture
+
 posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX files")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs a file system that takes any bytes for a name")
 PNG = b"\x89PNG\r\n\x1a\n\x00\xff"
+root_only = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
 LONG_AGO = datetime(2020, 1, 1, tzinfo=timezone.utc)
 
 
@@ -47,6 +52,12 @@ def tree(root: Path) -> dict[str, tuple[int, bytes | str | None]]:
 
 def files(root: Path) -> dict[str, bytes | str | None]:
     return {name: content for name, (mode, content) in tree(root).items() if not stat.S_ISDIR(mode)}
+
+
+def traces() -> list[str]:
+    """What is left in the state directory of restores that were cut off."""
+    place = state_directory() / "restores"
+    return sorted(path.name for path in place.glob("*.json"))
 
 
 def names(directory: Path) -> list[str]:
@@ -78,3 +89,24 @@ def count_calls(monkeypatch: pytest.MonkeyPatch, owner: object, function: str) -
 
     monkeypatch.setattr(owner, function, counting)
     return calls
+
+
+_CRASH = """
+import os, sqlite3, sys
+database = sqlite3.connect(sys.argv[1], isolation_level=None)
+database.execute("PRAGMA journal_mode=WAL").fetchall()
+database.execute("PRAGMA wal_autocheckpoint=0").fetchall()
+database.execute("CREATE TABLE t(x)")
+database.executemany("INSERT INTO t VALUES (?)", [("x" * 900,)] * int(sys.argv[2]))
+os._exit(0)
+"""
+
+
+def crash_log(path: Path, *, rows: int) -> None:
+    """A database whose content stands in its write-ahead log, as a crash leaves it."""
+    subprocess.run([sys.executable, "-c", _CRASH, str(path), str(rows)], check=True)
+
+
+def contents(capture: Capture) -> dict[str, str | bytes]:
+    """Every file that was read, with its content."""
+    return split_documents(capture.documents)[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -45,7 +46,7 @@ def folder(tmp_path):
 @pytest.fixture
 def vault(tmp_path, monkeypatch):
     monkeypatch.setenv("COLONY_MEMORY_VAULT", str(tmp_path / "vault"))
-    return LocalVault(tmp_path / "vault")
+    return LocalVault(tmp_path / "vault", create=True)
 
 
 @pytest.fixture
@@ -71,10 +72,20 @@ def process(*args, **options):
 
 
 def fails(done, code):
-    """One line on stderr, nothing on stdout, and this code; returns the line."""
+    """One error on stderr, nothing on stdout, and this code; returns the line."""
     assert done.returncode == code, done.stderr
     assert not done.stdout
-    (line,) = done.stderr.splitlines()
+    return _one_error(done.stderr, code)
+
+
+def _one_error(text, code):
+    """The one error in what was written to stderr, as a line or, for programs, as an object."""
+    (line,) = text.splitlines()
+    if line.startswith("{"):
+        found = json.loads(line)
+        assert list(found) == ["error", "kind", "code", "hint"]
+        assert found["code"] == code
+        return f"error: {found['error']}"
     assert line.startswith("error: ")
     return line
 
@@ -98,9 +109,7 @@ def refused(cli):
     def run(code, *args):
         got, out, err = cli(*args)
         assert (got, out) == (code, ""), (out, err)
-        (line,) = err.splitlines()
-        assert line.startswith("error: ")
-        return line
+        return _one_error(err, code)
 
     return run
 

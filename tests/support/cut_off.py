@@ -7,10 +7,15 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._os import disk
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_CHANGES = {"os.link", "os.rename", "os.mkdir", "os.rmdir", "os.remove", "os.chmod", "os.chown", "os.truncate"}
+_CHANGES = {
+    *("os.link", "os.symlink", "os.rename", "os.mkdir", "os.rmdir", "os.remove"),
+    *("os.chmod", "os.chown", "os.utime", "os.truncate"),
+}
 _WRITING = os.O_WRONLY | os.O_RDWR
 
 
@@ -31,7 +36,8 @@ def cut_off(act: Callable[[], object], *, at: int, by: Callable[[], object] | No
         os.close(reading)
         ended = "done"
         try:
-            os.fsync = lambda _: None  # what takes the time, and matters to a power cut alone
+            # What takes the time, and matters to a power cut alone.
+            os.fsync = disk.sync_file_system = lambda _: None
             sys.addaudithook(_Counter(at, by or _kill))
             act()
         except BaseException as error:

@@ -15,7 +15,7 @@ pytest.importorskip("cryptography")
 OWN, RETIRED = Ed25519Signer(bytes(range(32))), Ed25519Signer(bytes(range(1, 33)))
 POINTER = "cmem.default.latest.json"
 #: What this package adds to the pointer and to a manifest that 0.1.1 writes.
-_ADDED = ("generation", "catalog", "signature", "previous")
+_ADDED = ("generation", "stream", "catalog", "removed", "went_back_from", "signature", "previous")
 
 
 def check_each_signature_once(patch):

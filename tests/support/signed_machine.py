@@ -5,9 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize
 from memory_machine import MemoryMachine
-from signed_histories import OWN, POINTER
-
-from colony_memory import UntrustedSnapshot
+from signed_histories import OWN
 
 
 class DictWitness:
@@ -26,16 +24,11 @@ class DictWitness:
 
 
 class SignedMemoryMachine(MemoryMachine):
-    """Nothing is refused, since nobody attacks.
+    """Nothing is refused, since nobody attacks."""
 
-    One refusal is right: where a delete removed the pointer together with the last snapshot, or died half way, nobody
-    can know that it was not an attacker, until the next backup.
-    """
-
-    # A signed pointer is compared with what is newer: what a delete left may be, where clocks went back.
-    after_a_backup = "ignore"
+    # A signed pointer is compared with what is newer: what a backup or a delete left may be, where clocks went back.
+    after_a_backup = of_a_list = "ignore"
     witness = None
-    deleted = False
 
     @initialize(watched=st.booleans())
     def choose_witness(self, watched):
@@ -43,15 +36,3 @@ class SignedMemoryMachine(MemoryMachine):
 
     def options(self):
         return {"signer": OWN, "witness": self.witness}
-
-    def restored(self, number, **options):
-        try:
-            return super().restored(number, **options)
-        except UntrustedSnapshot:
-            assert self.deleted
-            assert POINTER not in self.fake.files
-            return None
-
-    def settle(self):
-        self.deleted = True
-        super().settle()

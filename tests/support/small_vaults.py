@@ -93,7 +93,7 @@ class Tagged(Dictionary):
             if condition.get("if_match") not in (None, self.files.get(filename)):
                 return CHANGED
             self.files[filename] = content
-            return {"content_size": len(content)}
+            return {"filename": filename, "content_size": len(content.encode())}
 
         return self._do("upload if", upload)
 

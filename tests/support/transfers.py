@@ -45,3 +45,10 @@ def nothing_uploaded(vault):
     before = len(vault.calls)
     yield
     assert [call for call in vault.calls[before:] if call[0] in ("upload", "delete")] == []
+
+
+def hours_later(vault, hours=2):
+    """The vault's clock goes on; what is written from now on shows it."""
+    backend = getattr(vault, "vault", vault)
+    before = backend.clock
+    backend.clock = lambda: before() + hours * 3600

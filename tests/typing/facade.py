@@ -20,6 +20,7 @@ from colony_memory import (
     VerifyReport,
     open_vault,
 )
+from colony_memory.schedule.async_autobackup import AsyncAutobackup
 from colony_memory.schedule.autobackup import Autobackup
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def looking() -> None:
     assert_type(mem.inspect(), VaultMap)
     assert_type(mem.status(), dict[str, Any])
     assert_type(mem.to_progenly_export(DOCUMENTS), dict[str, Any])
-    mem.prune()  # type: ignore[call-arg]
+    assert_type(mem.prune(), int)
     mem.delete_snapshot(label="x", snapshot_id="y")
     print(mem.latest().label)  # type: ignore[union-attr]
 
@@ -86,9 +87,14 @@ def saving_now_and_then() -> None:
         assert_type(auto, Autobackup)
         assert_type(auto.last_success, datetime | None)
         assert_type(auto.last_error, BaseException | None)
+        assert_type(auto.next_run, datetime | None)
         assert_type(auto.backup_now(), SnapshotInfo | None)
     mem.autobackup(lambda: {"a": 1})  # type: ignore[dict-item]
     mem.autobackup(DOCUMENTS)  # type: ignore[arg-type]
+
+
+async def collect_later() -> dict[str, str]:
+    return DOCUMENTS
 
 
 async def awaiting() -> None:
@@ -105,5 +111,10 @@ async def awaiting() -> None:
         assert_type(await async_mem.diff("a", DOCUMENTS), SnapshotDiff)
         assert_type(await async_mem.inspect(), VaultMap)
         assert_type(await async_mem.status(), dict[str, Any])
+        async with async_mem.autobackup(collect_later, every=900, prune_keep=5) as auto:
+            assert_type(auto, AsyncAutobackup)
+            assert_type(await auto.backup_now(), SnapshotInfo | None)
+        async_mem.autobackup(lambda: DOCUMENTS)
+        async_mem.autobackup(lambda: {"a": 1})  # type: ignore[dict-item]
         forgotten: dict[str, str] = async_mem.restore()  # type: ignore[assignment]
         print(forgotten)

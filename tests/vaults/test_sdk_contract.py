@@ -82,25 +82,33 @@ ADDRESS = "http://127.0.0.1:9/api/v1"
 def check_client_state(client: Any) -> None:
     assert client.base_url == ADDRESS
     assert client.timeout == 2.5
-    assert client.last_rate_limit is None
+
+
+def check_retry_settings(retry: Any) -> None:
+    assert (retry.max_retries, retry.base_delay, retry.max_delay, retry.max_retry_after) == (9, 1.0, 10.0, 60.0)
+    assert retry.retry_on == {429, 502, 503, 504}
+
+
+def test_retry_settings() -> None:
+    given = colony_sdk.RetryConfig(max_retries=9)
+    client = ColonyClient("col_x", retry=given, auth_token_retry=given)
+    check_retry_settings(client.retry)
+    check_retry_settings(client.auth_token_retry)
+
+
+def test_retry_settings_of_the_async_client(async_client: type) -> None:
+    check_retry_settings(async_client("col_x", client=object(), retry=colony_sdk.RetryConfig(max_retries=9)).retry)
 
 
 def test_client_state() -> None:
     client = ColonyClient("col_x", timeout=2.5, base_url=ADDRESS + "/")
     check_client_state(client)
     assert client.proxy is None
-    client.clear_cache()
 
 
 def test_async_client_state(async_client: type) -> None:
     connections = object()
     check_client_state(async_client("col_x", timeout=2.5, base_url=ADDRESS + "/", client=connections))
-
-
-def test_rate_limit_names() -> None:
-    headers = {"X-RateLimit-Limit": "60", "X-RateLimit-Remaining": "7", "X-RateLimit-Reset": "1790000000"}
-    info = colony_sdk.RateLimitInfo.from_headers(headers)
-    assert (info.limit, info.remaining, info.reset) == (60, 7, 1790000000)
 
 
 @pytest.mark.parametrize(("name", "status"), ERROR_STATUS.items())

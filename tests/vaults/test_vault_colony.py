@@ -22,10 +22,11 @@ from colony_memory.exceptions import (
 )
 from colony_memory.testing import FakeVault, VaultBackendTests, VaultServer
 from colony_memory.testing._http import Listener, Reply
-from colony_memory.vaults import ConditionalUpload, OperationBudget, PrefixListing, VaultBackend
+from colony_memory.vaults import ConditionalUpload, OperationBudget, PrefixListing, VaultBackend, colony
 from colony_memory.vaults.colony import ColonyVault
 from colony_memory.vaults.colony import budget as budget_module
-from colony_memory.vaults.colony.requests import build_request
+from colony_memory.vaults.colony.requests import Reply as ApiReply
+from colony_memory.vaults.colony.requests import build_request, delay_before_retry, file_path, prefix_path
 
 ETAG = "0" * 64
 NO_RETRY = colony_sdk.RetryConfig(max_retries=0)
@@ -209,6 +210,21 @@ class HostedVaultScenarios:
         with pytest.raises(RateLimited) as caught:
             call(vault)
         assert (caught.value.status, caught.value.code, caught.value.retry_after) == (429, "RATE_LIMIT", 1234)
+
+    @every_call
+    @pytest.mark.parametrize(
+        "header", ["9" * 400, "9" * 5000, "-5", "nan", "inf", "1e999", "Wed, 21 Oct 2026 07:28:00 GMT", "\u00b2", ""]
+    )
+    def test_too_many_requests_for_a_time_that_is_none(self, connect, name, header):
+        headers = {"Retry-After": header, "X-RateLimit-Remaining": header, "X-RateLimit-Reset": header}
+        body = b'{"detail": {"message": "slow", "code": "RATE_LIMIT"}}'
+        with (
+            answering(with_token(lambda request: Reply(429, body, headers))) as url,
+            pytest.raises(RateLimited) as caught,
+        ):
+            CALLS[name][0](connect(url))
+        assert caught.value.retry_after is None
+        assert "try again later" in caught.value.message
 
     @pytest.mark.parametrize("name", ["upload", "upload if"])
     @pytest.mark.parametrize(
@@ -452,7 +468,7 @@ class HostedVaultScenarios:
         vault.vault_upload_file("x.json", "new")
         assert vault.vault_operations_left() is None
 
-    def test_an_upload_beside_another_call_is_not_counted_by_its_reply(self, vault, server):
+    def test_an_upload_beside_another_call_is_counted_by_its_own_reply(self, vault, server):
         server.vault.operations_per_hour = 60
         server.fault("GET", "delay", path="/vault/status", seconds=0.3)
         vault.vault_list_files()
@@ -461,8 +477,7 @@ class HostedVaultScenarios:
         while ("GET", "/vault/status") not in server.calls:
             time.sleep(0.005)
         vault.vault_upload_file("x.json", "new")
-        assert vault.vault_operations_left() is None
-        # Our own requests see their own headers.
+        assert vault.vault_operations_left() == 59
         vault.vault_upload_file_if("x.json", "newer", if_match=vault.vault_get_file("x.json")["etag"])
         assert vault.vault_operations_left() == 58
         reading.join()
@@ -525,7 +540,7 @@ def test_without_a_key_the_choices_are_named(key, monkeypatch):
     monkeypatch.setenv("COLONY_API_KEY", " ")
     with pytest.raises(ColonyMemoryError) as caught:
         ColonyVault(key)
-    for choice in ("api_key=", "COLONY_API_KEY", "backend="):
+    for choice in ("api_key=", "COLONY_API_KEY"):
         assert choice in str(caught.value)
 
 
@@ -535,7 +550,7 @@ def test_without_a_key_the_choices_are_named(key, monkeypatch):
 def test_an_address_that_is_none_is_refused_and_not_repeated(address):
     with pytest.raises(ValueError, match="base_url") as caught:
         ColonyVault("col_test", base_url=address)
-    assert address not in str(caught.value)
+    assert address.removeprefix("https://") not in str(caught.value) or address == "https://"
 
 
 def test_a_client_beside_a_key_or_an_address():
@@ -654,10 +669,136 @@ def test_a_count_holds_until_its_reset(reset, seconds, monkeypatch):
 
 
 def test_a_request_keeps_the_token_out_of_its_repr():
-    request = build_request("http://x", "secret", filename="a b/ü.json", content="text", if_match="e")
+    path = file_path("a b/ü.json")
+    request = build_request(f"http://x{path}", "secret", "PUT", body={"content": "text"}, if_match="e")
     assert "secret" not in repr(request)
     assert (request.method, request.url) == ("PUT", "http://x/vault/files/a%20b/%C3%BC.json")
+    assert request.headers["Authorization"] == "Bearer secret"
     assert request.headers["If-Match"] == '"e"'
     assert json.loads(request.body) == {"content": "text"}
-    listing = build_request("http://x", "secret", prefix="a&b")
+    listing = build_request("http://x" + prefix_path("a&b"), None)
     assert (listing.method, listing.url, listing.body) == ("GET", "http://x/vault/files?prefix=a%26b", None)
+    assert "Authorization" not in listing.headers
+
+
+# --- redirects, on both vaults
+
+
+class Elsewhere:
+    """A host that answers everything as a vault would, and what it was asked."""
+
+    def __init__(self):
+        self.seen = []
+
+    def __call__(self, request):
+        self.seen.append((request.method, request.path, request.bearer))
+        body = {"access_token": "token-of-elsewhere", "items": [], "total": 0, "has_more": False, "content": "theirs"}
+        return Reply(200, json.dumps({**body, "filename": "x.json", "content_size": 3}).encode())
+
+
+class RedirectScenarios:
+    """Whatever a redirect says: it is not followed, and it is neither an answer nor an absence."""
+
+    @every_call
+    @pytest.mark.parametrize(
+        ("status", "location"),
+        [(status, "other") for status in (300, 301, 302, 303, 304, 305, 307, 308, 399)]
+        + [(302, "same"), (302, "none"), (301, "odd"), (308, "odd")],
+    )
+    def test_is_not_followed(self, connect, name, status, location):
+        elsewhere, asked = Elsewhere(), []
+        with answering(elsewhere) as other:
+            places = {"other": f"{other}/x", "same": "/api/v1/other", "odd": "http://[", "none": None}
+            headers = {"Location": places[location]} if places[location] else {}
+
+            def moved(request):
+                asked.append(request.path)
+                return Reply(status, b'{"items": [], "detail": {"code": "NOT_FOUND", "message": "m"}}', headers)
+
+            with answering(with_token(moved)) as url, pytest.raises(VaultUnavailable) as caught:
+                CALLS[name][0](connect(url))
+        assert (caught.value.status, caught.value.code) == (status, None)
+        assert "redirects are not followed" in caught.value.message
+        assert len(asked) == 1
+        assert elsewhere.seen == []
+
+    @every_call
+    @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+    def test_of_the_token_service_is_not_followed(self, connect, name, status):
+        elsewhere, tokens = Elsewhere(), []
+
+        def moved(request):
+            tokens.append(request.bearer)
+            if request.path == "/auth/token":
+                return Reply(status, b"{}", {"Location": f"{other}/auth/token"})
+            return elsewhere(request)
+
+        with answering(elsewhere) as other, answering(moved) as url, pytest.raises(VaultUnavailable) as caught:
+            CALLS[name][0](connect(url))
+        assert "redirects are not followed" in caught.value.message
+        assert elsewhere.seen == []
+        assert tokens == [""]
+
+    def test_says_where_to_without_the_rest(self, connect):
+        reply = Reply(302, b"", {"Location": "https://me:pw@host.example/p?t=1"})
+        with answering(with_token(lambda request: reply)) as url:
+            with pytest.raises(VaultUnavailable, match=r"HTTP 302, to https://host\.example; ") as caught:
+                connect(url).vault_get_file("x.json")
+            assert "pw" not in str(caught.value)
+
+
+class TestRedirects(RedirectScenarios):
+    @pytest.fixture
+    def connect(self):
+        return lambda url: ColonyVault("col_test", base_url=url)
+
+
+# --- when a request is sent again
+
+
+@pytest.mark.parametrize(
+    ("status", "header", "delays"),
+    [
+        (503, None, [1.0, 2.0, None]),
+        (429, "7", [7.0, 7.0, None]),
+        (429, "60", [60.0, 60.0, None]),
+        (429, "61", [None]),
+        (429, "9" * 400, [None]),
+        (429, "9" * 5000, [None]),
+        (429, "-1", [None]),
+        (429, "nan", [None]),
+        (429, "\u00b2", [None]),
+        (429, "Wed, 21 Oct 2026 07:28:00 GMT", [None]),
+        (500, None, [None]),
+        (200, None, [None]),
+        (302, "1", [None]),
+    ],
+)
+def test_when_it_is_sent_again(status, header, delays):
+    reply = ApiReply(status, b"", {} if header is None else {"retry-after": header})
+    retry = colony_sdk.RetryConfig()
+    assert [delay_before_retry(reply, attempt, retry) for attempt in range(len(delays))] == delays
+
+
+@pytest.mark.parametrize("name", [name for name in CALLS if name != "upload if"])
+def test_a_vault_that_is_busy_for_a_moment_is_asked_again(server, name, monkeypatch):
+    paused = []
+    monkeypatch.setattr(colony.time, "sleep", paused.append)
+    server.vault.files["x.json"] = "old"
+    call, method, path = CALLS[name]
+    server.fault(method, "status", path=path, times=2, status=503)
+    call(ColonyVault("col_test", base_url=server.url))
+    assert paused == [1.0, 2.0]
+
+
+def test_a_token_service_that_is_down_for_a_moment_is_asked_again(server, monkeypatch):
+    paused = []
+    monkeypatch.setattr(colony.time, "sleep", paused.append)
+    server.fault("POST", "status", path="/auth/token", times=2, status=503)
+    ColonyVault("col_test", base_url=server.url).vault_status()
+    assert paused == [2.0, 4.0]
+
+
+def test_the_sdks_client_makes_its_other_requests_itself(server):
+    client = ColonyVault("col_test", base_url=server.url)._calls._client()
+    assert client.vault_list_files()["items"] == []

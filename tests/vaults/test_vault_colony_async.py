@@ -12,7 +12,16 @@ pytest.importorskip("httpx")
 
 import colony_sdk
 import httpx
-from test_vault_colony import ETAG, NO_RETRY, HostedVaultScenarios, answering, environment, server, with_token
+from test_vault_colony import (
+    ETAG,
+    NO_RETRY,
+    HostedVaultScenarios,
+    RedirectScenarios,
+    answering,
+    environment,
+    server,
+    with_token,
+)
 
 from colony_memory.exceptions import ColonyMemoryError, VaultError, VaultUnavailable
 from colony_memory.testing import VaultBackendTests
@@ -96,6 +105,40 @@ class TestScenarios(HostedVaultScenarios):
         for pool, vault in opened:
             vault.close()
             vault._run(pool.aclose())
+
+
+class TestRedirects(RedirectScenarios):
+    @pytest.fixture
+    def connect(self, loop):
+        opened = []
+
+        def connect(base_url):
+            opened.append(Bridge(loop, AsyncColonyVault("col_test", base_url=base_url)))
+            return opened[-1]
+
+        yield connect
+        for vault in opened:
+            vault.close()
+
+
+class TestRedirectsOfAClientThatFollowsThem(RedirectScenarios):
+    @pytest.fixture
+    def connect(self, loop):
+        opened = []
+
+        def connect(base_url):
+            pool = httpx.AsyncClient(verify=False, follow_redirects=True)
+            client = colony_sdk.AsyncColonyClient("col_test", base_url=base_url, client=pool, retry=NO_RETRY)
+            opened.append((pool, Bridge(loop, AsyncColonyVault(client=client))))
+            return opened[-1][1]
+
+        yield connect
+        for pool, vault in opened:
+            vault.close()
+            vault._run(pool.aclose())
+
+    # A given client gets its token in its own way.
+    test_of_the_token_service_is_not_followed = None
 
 
 class TestConformance(VaultBackendTests):

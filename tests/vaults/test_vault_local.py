@@ -19,10 +19,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from colony_memory._os.locks import locked
 from colony_memory.exceptions import QuotaExceeded, VaultDenied, VaultError, VaultUnavailable
-from colony_memory.testing import VaultBackendTests
+from colony_memory.testing import UnmadeVaultTests, VaultBackendTests
 from colony_memory.vaults import ConditionalUpload, OperationBudget, PrefixListing, VaultBackend
 from colony_memory.vaults import local as local_module
+from colony_memory.vaults._directory import Holdings
 from colony_memory.vaults.local import LocalVault
 
 on_posix = pytest.mark.skipif(os.name == "nt", reason="POSIX permissions, links and signals")
@@ -63,19 +65,26 @@ for turn in itertools.count():
 
 @pytest.fixture
 def vault(tmp_path):
-    return LocalVault(tmp_path / "vault")
+    return LocalVault(tmp_path / "vault", create=True)
 
 
 class TestConformance(VaultBackendTests):
     @pytest.fixture
     def vault(self, tmp_path):
-        return LocalVault(tmp_path / "vault")
+        return LocalVault(tmp_path / "vault", create=True)
+
+
+class TestConformanceWhereNoneWasMade(UnmadeVaultTests):
+    @pytest.fixture
+    def unmade(self, tmp_path):
+        (tmp_path / "mount-point").mkdir()
+        return LocalVault(tmp_path / "mount-point")
 
 
 class TestConformanceWithLimits(VaultBackendTests):
     @pytest.fixture
     def vault(self, tmp_path):
-        return LocalVault(tmp_path / "vault", quota_bytes=4_000_000, max_file_bytes=1_000_000)
+        return LocalVault(tmp_path / "vault", create=True, quota_bytes=4_000_000, max_file_bytes=1_000_000)
 
 
 def names(vault):
@@ -98,25 +107,17 @@ def test_has_the_optional_methods(vault):
 # --- the directory
 
 
-def test_a_directory_that_is_not_there_is_an_empty_vault_and_stays_unmade(tmp_path):
-    vault = LocalVault(tmp_path / "a" / "b")
-    assert vault.vault_list_files() == {"items": [], "total": 0, "has_more": False}
-    status = vault.vault_status()
-    assert (status["used_bytes"], status["file_count"]) == (0, 0)
-    assert status["quota_bytes"] == status["available_bytes"] > 0
-    assert refusal(vault.vault_get_file, "x.json").status == 404
-    assert refusal(vault.vault_delete_file, "x.json").status == 404
-    assert list(tmp_path.iterdir()) == []
-
-
-@on_posix
-def test_the_first_upload_makes_a_private_directory(tmp_path):
-    vault = LocalVault(tmp_path / "a" / "b")
-    vault.vault_upload_file("x.json", "x")
-    assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o700
-    assert stat.S_IMODE((tmp_path / "a" / "b" / "x.json").stat().st_mode) == 0o600
-    vault.vault_upload_file("x.json", "y")
-    assert stat.S_IMODE((tmp_path / "a" / "b" / "x.json").stat().st_mode) == 0o600
+def calls(vault):
+    """Every call that there is."""
+    return (
+        vault.vault_status,
+        vault.vault_list_files,
+        lambda: vault.vault_list_prefix("cmem."),
+        lambda: vault.vault_get_file("x.json"),
+        lambda: vault.vault_upload_file("x.json", "y"),
+        lambda: vault.vault_upload_file_if("x.json", "y", if_none_match="*"),
+        lambda: vault.vault_delete_file("x.json"),
+    )
 
 
 def test_a_path_that_is_a_file_is_refused_by_name(tmp_path):
@@ -142,7 +143,7 @@ def test_a_limit_below_one(tmp_path, limit):
 def test_the_vault_stays_where_it_was_when_the_working_directory_changes(tmp_path, monkeypatch):
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path)
-    vault = LocalVault("vault")
+    vault = LocalVault("vault", create=True)
     monkeypatch.chdir(tmp_path / "other")
     vault.vault_upload_file("x.json", "x")
     assert (tmp_path / "vault" / "x.json").read_text() == "x"
@@ -150,7 +151,7 @@ def test_the_vault_stays_where_it_was_when_the_working_directory_changes(tmp_pat
 
 
 def test_two_vaults_on_one_directory_are_one(tmp_path):
-    first, second = LocalVault(tmp_path), LocalVault(tmp_path)
+    first, second = LocalVault(tmp_path, create=True), LocalVault(tmp_path)
     first.vault_upload_file("x.json", "one")
     second.vault_upload_file("x.json", "two")
     assert first.vault_get_file("x.json")["content"] == "two"
@@ -168,32 +169,6 @@ def test_hidden_files_and_directories_are_not_part_of_it(vault):
     assert names(vault) == ["x.json"]
     assert vault.vault_status()["file_count"] == 1
     assert vault.vault_status()["used_bytes"] == 1
-
-
-@on_posix
-def test_what_is_there_and_no_plain_file_is_not_reported_as_absent(vault):
-    vault.vault_upload_file("x.json", "x")
-    (vault.path / "directory.json").mkdir()
-    (vault.path / "dangling.json").symlink_to(vault.path / "nowhere")
-    os.mkfifo(vault.path / "pipe.json")
-    for name in ("directory.json", "dangling.json", "pipe.json"):
-        error = refusal(vault.vault_get_file, name)
-        assert isinstance(error, VaultUnavailable)
-        assert error.status is None
-        assert name in str(error)
-    assert names(vault) == ["x.json"]
-
-
-@on_posix
-def test_a_link_to_a_file_is_that_file_until_it_is_replaced(vault, tmp_path):
-    (tmp_path / "target").write_text("linked")
-    vault.vault_upload_file("x.json", "x")
-    (vault.path / "link.json").symlink_to(tmp_path / "target")
-    assert vault.vault_get_file("link.json")["content"] == "linked"
-    assert names(vault) == ["link.json", "x.json"]
-    vault.vault_upload_file("link.json", "new")
-    assert vault.vault_get_file("link.json")["content"] == "new"
-    assert (tmp_path / "target").read_text() == "linked"
 
 
 def test_a_file_deleted_while_the_directory_is_read_is_left_out(vault, monkeypatch):
@@ -234,7 +209,8 @@ def test_names_that_are_no_plain_names_are_refused(vault, tmp_path, name):
     ):
         error = refusal(call)
         assert (error.status, error.code) == (400, "INVALID_INPUT")
-    assert [path.name for path in tmp_path.iterdir()] == ["x.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["vault", "x.json"]
+    assert sorted(path.name for path in vault.path.iterdir()) == [".cmem-vault.json", ".lock"]
     assert (tmp_path / "x.json").read_text() == "outside"
 
 
@@ -260,7 +236,7 @@ def test_half_a_surrogate_pair_is_refused_and_nothing_written(vault):
     error = refusal(vault.vault_upload_file, "x.md", "a\ud800")
     assert (error.status, error.code) == (400, "INVALID_INPUT")
     assert "x.md" in str(error)
-    assert not vault.path.exists()
+    assert names(vault) == []
 
 
 def test_a_damaged_file_is_seen_as_damaged_and_not_as_an_outage(vault):
@@ -282,7 +258,7 @@ def test_times_are_utc(vault):
 
 def test_a_time_that_no_calendar_has_does_not_hide_the_file(vault, monkeypatch):
     vault.vault_upload_file("x.json", "x")
-    monkeypatch.setattr(local_module.LocalVault, "_scan", lambda self: {"x.json": (1, 1e20)})
+    monkeypatch.setattr(local_module, "scan", lambda directory: Holdings({"x.json": (1, 1e20)}, {}))
     assert vault.vault_list_files()["items"] == [{"filename": "x.json", "content_size": 1, "updated_at": None}]
 
 
@@ -290,7 +266,7 @@ def test_a_time_that_no_calendar_has_does_not_hide_the_file(vault, monkeypatch):
 
 
 def test_a_file_over_the_cap(tmp_path):
-    vault = LocalVault(tmp_path / "v", max_file_bytes=4)
+    vault = LocalVault(tmp_path / "v", create=True, max_file_bytes=4)
     vault.vault_upload_file("x.json", "éé")
     error = refusal(vault.vault_upload_file, "x.json", "ééé")
     assert (error.status, error.code) == (400, "QUOTA_EXCEEDED")
@@ -299,7 +275,7 @@ def test_a_file_over_the_cap(tmp_path):
 
 
 def test_a_full_quota_does_not_count_what_is_replaced(tmp_path):
-    vault = LocalVault(tmp_path / "v", quota_bytes=10)
+    vault = LocalVault(tmp_path / "v", create=True, quota_bytes=10)
     vault.vault_upload_file("a.json", "123456")
     vault.vault_upload_file("b.json", "1234")
     assert vault.vault_status() == {"quota_bytes": 10, "used_bytes": 10, "available_bytes": 0, "file_count": 2}
@@ -313,7 +289,7 @@ def test_a_full_quota_does_not_count_what_is_replaced(tmp_path):
 
 
 def test_more_stored_than_the_quota_leaves_nothing_available(tmp_path):
-    LocalVault(tmp_path).vault_upload_file("a.json", "123456")
+    LocalVault(tmp_path, create=True).vault_upload_file("a.json", "123456")
     status = LocalVault(tmp_path, quota_bytes=3).vault_status()
     assert (status["available_bytes"], status["used_bytes"]) == (0, 6)
 
@@ -356,7 +332,7 @@ def test_an_unknown_condition_is_refused(vault):
 
 
 def test_two_processes_have_one_winner_a_round(tmp_path):
-    vault = LocalVault(tmp_path / "vault")
+    vault = LocalVault(tmp_path / "vault", create=True)
     racers = [
         subprocess.Popen(
             [sys.executable, "-c", RACER, str(vault.path), name],
@@ -431,7 +407,7 @@ def test_plain_uploads_and_deletes_do_not_slip_in_between(vault, monkeypatch):
 def test_a_lock_that_is_held_for_ever_is_told(vault, monkeypatch):
     vault.vault_upload_file("x.json", "x")
     monkeypatch.setattr(local_module, "_LOCK_PATIENCE", 0.02)
-    with vault._locked():
+    with locked(vault.path / ".lock"):
         for call in (lambda: vault.vault_upload_file("x.json", "y"), lambda: vault.vault_delete_file("x.json")):
             error = refusal(call)
             assert isinstance(error, VaultUnavailable)
@@ -445,7 +421,7 @@ def test_a_lock_that_is_held_for_ever_is_told(vault, monkeypatch):
 
 @on_posix
 def test_a_killed_writer_leaves_whole_files_and_no_lock(tmp_path):
-    vault = LocalVault(tmp_path / "vault")
+    vault = LocalVault(tmp_path / "vault", create=True)
     turns = 12
     for turn in range(turns):
         writer = subprocess.Popen([sys.executable, "-c", WRITER, str(vault.path)], stdout=subprocess.PIPE, text=True)
@@ -478,13 +454,14 @@ def test_leftovers_of_a_crash_are_cleared_when_they_are_old(vault):
     vault.vault_delete_file("x.json")
     assert (vault.path / ".tmp-old").exists()
     vault.vault_upload_file("x.json", "y")
-    assert sorted(path.name for path in vault.path.iterdir()) == [".lock", ".other", ".tmp-young", "x.json"]
+    left = [".cmem-vault.json", ".lock", ".other", ".tmp-young", "x.json"]
+    assert sorted(path.name for path in vault.path.iterdir()) == left
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc to name a descriptor")
 def test_what_is_synced_when(vault, monkeypatch):
     events = []
-    sync, rename, unlink = os.fsync, Path.replace, Path.unlink
+    sync, rename, unlink = os.fsync, os.replace, os.unlink
 
     def synced(descriptor):
         facts = os.fstat(descriptor)
@@ -492,32 +469,30 @@ def test_what_is_synced_when(vault, monkeypatch):
         events.append(f"sync {place}" if stat.S_ISDIR(facts.st_mode) else f"sync file of {facts.st_size}")
         sync(descriptor)
 
-    def renamed(self, target):
-        events.append(f"rename to {target.name}")
-        return rename(self, target)
+    def renamed(name, other, **places):
+        events.append(f"rename to {other}")
+        return rename(name, other, **places)
 
-    def unlinked(self, **options):
-        events.append(f"unlink {self.name}")
-        unlink(self, **options)
+    def unlinked(name, **places):
+        events.append(f"unlink {name}")
+        unlink(name, **places)
 
     monkeypatch.setattr(os, "fsync", synced)
-    monkeypatch.setattr(Path, "replace", renamed)
-    monkeypatch.setattr(Path, "unlink", unlinked)
-    above = vault.path.parent.name
+    monkeypatch.setattr(os, "replace", renamed)
+    monkeypatch.setattr(os, "unlink", unlinked)
     vault.vault_upload_file("x.json", "12345")
-    assert events == [f"sync {above}", "sync file of 5", "rename to x.json", "sync vault"]
-    events.clear()
-    vault.vault_upload_file("x.json", "1")
-    assert events == ["sync file of 1", "rename to x.json", "sync vault"]
+    assert events == ["sync file of 5", "rename to x.json", "sync vault"]
     events.clear()
     vault.vault_delete_file("x.json")
     assert events == ["unlink x.json", "sync vault"]
     events.clear()
-    LocalVault(vault.path / "deep" / "er").vault_upload_file("y.json", "1")
-    assert events[:2] == ["sync deep", "sync vault"]
+    LocalVault(vault.path / "deep" / "er", create=True)
+    assert events[:2] == ["sync vault", "sync deep"]
+    assert events[2].startswith("sync file of ")
+    assert events[3:] == ["rename to .cmem-vault.json", "sync er"]
 
 
-@pytest.mark.parametrize(("place", "step"), [(os, "fsync"), (Path, "replace")])
+@pytest.mark.parametrize(("place", "step"), [(os, "fsync"), (os, "replace")])
 @pytest.mark.parametrize(
     ("number", "kind"),
     [
@@ -566,7 +541,7 @@ def test_a_full_disk_while_the_bytes_are_written(vault, monkeypatch):
     with monkeypatch.context() as patch, pytest.raises(QuotaExceeded):
         patch.setattr(os, "fdopen", cramped)
         vault.vault_upload_file("x.json", "new")
-    assert sorted(path.name for path in vault.path.iterdir()) == [".lock", "x.json"]
+    assert sorted(path.name for path in vault.path.iterdir()) == [".cmem-vault.json", ".lock", "x.json"]
     assert vault.vault_get_file("x.json")["content"] == "old"
 
 
@@ -602,14 +577,7 @@ def test_a_directory_that_cannot_be_read_is_not_an_empty_one(vault, monkeypatch,
 
     monkeypatch.setattr(os, "scandir", refuse)
     monkeypatch.setattr(os, "open", refuse)
-    for call in (
-        vault.vault_status,
-        vault.vault_list_files,
-        lambda: vault.vault_list_prefix("x"),
-        lambda: vault.vault_get_file("x.json"),
-        lambda: vault.vault_upload_file("x.json", "y"),
-        lambda: vault.vault_delete_file("x.json"),
-    ):
+    for call in calls(vault):
         error = refusal(call)
         assert type(error) is kind
         assert error.status == status
@@ -627,14 +595,13 @@ if os.geteuid() == 0:
     os.setuid(65534)
 found = []
 vault = LocalVault(sys.argv[1] + "/closed/vault")
-below = LocalVault(sys.argv[1] + "/readonly/vault")
 for call in (
     vault.vault_status,
     vault.vault_list_files,
     lambda: vault.vault_get_file("x.json"),
     lambda: vault.vault_upload_file("x.json", "y"),
     lambda: vault.vault_delete_file("x.json"),
-    lambda: below.vault_upload_file("x.json", "y"),
+    lambda: LocalVault(sys.argv[1] + "/readonly/vault", create=True),
 ):
     try:
         call()
@@ -647,7 +614,7 @@ print(json.dumps(found))
     try:
         (place / "closed" / "vault").mkdir(parents=True)
         (place / "readonly").mkdir()
-        vault = LocalVault(place / "closed" / "vault")
+        vault = LocalVault(place / "closed" / "vault", create=True)
         vault.vault_upload_file("x.json", "x")
         place.chmod(0o755)
         (place / "closed").chmod(0o000)
@@ -668,7 +635,7 @@ print(json.dumps(found))
 def test_a_child_forked_meanwhile_does_not_keep_the_lock(vault):
     vault.vault_upload_file("x.json", "x")
     reader, writer = os.pipe()
-    with vault._locked():
+    with locked(vault.path / ".lock"):
         pid = _fork_and_wait(reader, writer)
     os.close(reader)
     try:

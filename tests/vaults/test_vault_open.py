@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from colony_memory.exceptions import ColonyMemoryError
+from colony_memory.exceptions import ColonyMemoryError, VaultMissing
 from colony_memory.vaults import _open as open_module
 from colony_memory.vaults import open_vault
 from colony_memory.vaults.colony import ColonyVault
@@ -35,6 +35,9 @@ def environment(tmp_path, monkeypatch):
         ("file://localhost/srv/vault", "/srv/vault"),
         ("file:///srv/a%20b%2Fc%25/%C3%A9%3F%23", "/srv/a b/c%/é?#"),
         ("file:///srv/a+b", "/srv/a+b"),
+        ("file:///srv/%24HOME/%25APPDATA%25", "/srv/$HOME/%APPDATA%"),
+        ("file:///srv/%C3%A9%D3", "/srv/é\udcd3"),
+        ("file:///%7Eme/vault", "/~me/vault"),
         ("file:///srv/%ff", "/srv/\udcff"),
         ("/srv/vault", "/srv/vault"),
         ("/srv/a%20b:c", "/srv/a%20b:c"),
@@ -52,6 +55,10 @@ def test_absolute_directories(url, path):
     [
         ("vault", "vault"),
         ("vault/sub:dir", "vault/sub:dir"),
+        ("./backup@nas:/srv/vault", "backup@nas:/srv/vault"),
+        ("a@b", "a@b"),
+        ("cash$", "cash$"),
+        ("$1/a%b/100%", "$1/a%b/100%"),
         ("./s3:vault", "s3:vault"),
         ("../vault", "../vault"),
         (".vault", ".vault"),
@@ -59,9 +66,7 @@ def test_absolute_directories(url, path):
         ("~/vault", "home/vault"),
         ("~", "home"),
         ("./~/vault", "~/vault"),
-        ("C:\\vault", "C:\\vault"),
-        ("c:/vault", "c:/vault"),
-        ("2024:vault", "2024:vault"),
+        ("./C:\\vault", "C:\\vault"),
     ],
 )
 def test_paths(url, path, tmp_path):
@@ -73,6 +78,9 @@ def test_paths(url, path, tmp_path):
 def test_a_directory_that_is_opened_works_and_is_not_made_by_it(tmp_path):
     vault = open_vault((tmp_path / "a b").as_uri())
     assert not (tmp_path / "a b").exists()
+    with pytest.raises(VaultMissing):
+        vault.vault_upload_file("x.json", "x")
+    open_vault((tmp_path / "a b").as_uri(), create=True)
     vault.vault_upload_file("x.json", "x")
     assert (tmp_path / "a b" / "x.json").read_text() == "x"
 
@@ -111,6 +119,29 @@ def test_the_hosted_vault_without_a_key():
     ("url", "words"),
     [
         ("", "empty"),
+        (" \t\n", "empty"),
+        ("export:", "an empty path"),
+        ("nas:/srv/vault", "nas: is no kind of vault"),
+        ("me:secret@nas:/srv/vault", "./me:"),
+        ("backup@nas:/srv/vault", "an address on a host is no kind of vault"),
+        ("[::1]:/srv/vault", "an address on a host"),
+        ("nas::module/vault", "nas: is no kind of vault"),
+        ("10.0.0.7:/srv", "an address on a host"),
+        ("C:\\vault", "./C:"),
+        ("c:/vault", "c: is no kind of vault"),
+        ("2024:vault", "./…"),
+        ("$HOME/vault", "$HOME in"),
+        ("/srv/${AGENT}/vault", "${AGENT} in"),
+        ("/srv/$(hostname)/vault", "$(hostname) in"),
+        ("%APPDATA%/vault", "%APPDATA% in"),
+        ("C:\\%USERNAME%\\vault", "C:"),
+        ("~/$AGENT", "$AGENT in"),
+        ("./$AGENT", "%24"),
+        ("file:///srv/$AGENT", "$AGENT in"),
+        ("file:///%USERPROFILE%/vault", "%USERPROFILE% in"),
+        ("file:///~/vault", "knows no ~"),
+        ("file:///~me/vault", "knows no ~"),
+        ("export:$AGENT.json", "$AGENT in"),
         ("file:", "absolute path"),
         ("file:relative", "absolute path"),
         ("file:./relative", "absolute path"),
@@ -131,9 +162,10 @@ def test_the_hosted_vault_without_a_key():
     ],
 )
 def test_what_is_refused(url, words):
-    with pytest.raises(ValueError) as caught:
-        open_vault(url)
-    assert words in str(caught.value)
+    for create in (False, True):
+        with pytest.raises(ValueError) as caught:
+            open_vault(url, create=create)
+        assert words in str(caught.value)
     assert "secret" not in str(caught.value)
     assert list(Path.cwd().iterdir()) == []
 
@@ -144,6 +176,46 @@ def test_the_known_kinds_are_named(url, kind):
     with pytest.raises(ValueError) as caught:
         open_vault(url)
     assert kind in str(caught.value)
+
+
+def test_nothing_is_made_of_what_needs_no_making(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLONY_API_KEY", "col_test")
+    assert isinstance(open_vault("colony:", create=True), ColonyVault)
+    assert isinstance(open_vault("memory:", create=True), MemoryVault)
+    with pytest.raises(ValueError, match="no vault is made there"):
+        open_vault("export:a.json", create=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@on_posix
+@pytest.mark.parametrize("home", ["", "relative"])
+def test_a_home_that_is_none_is_not_the_root(monkeypatch, home):
+    monkeypatch.setenv("HOME", home)
+    with pytest.raises(ValueError, match="no home directory is known"):
+        open_vault("~/vault")
+
+
+def test_which_paths_need_no_url():
+    for path in ("/srv/vault", "vault", "./a:b"):
+        assert open_module.is_path(path)
+    for path in ("~/vault", "a:b", "/srv/a$b", ""):
+        assert not open_module.is_path(path)
+
+
+def test_drives_on_windows(monkeypatch):
+    opened = []
+
+    def note(path, *, create):
+        opened.append(path)
+
+    monkeypatch.setattr(open_module, "_open_directory", note)
+    monkeypatch.setattr(open_module.os, "name", "nt")
+    for url in ("C:\\vault", "c:/vault", "\\\\nas\\vault"):
+        open_vault(url)
+    assert opened == ["C:\\vault", "c:/vault", "\\\\nas\\vault"]
+    for url in ("C:vault", "nas:/vault"):
+        with pytest.raises(ValueError, match="no kind of vault"):
+            open_vault(url)
 
 
 def test_a_drive_in_a_file_url_on_windows(monkeypatch):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -20,6 +21,7 @@ EXAMPLES = (
     "colony-memory backup ~/agent/memory",
     "colony-memory backup --label research --keep 10 MEMORY.md notes/",
     "colony-memory backup --git --secrets mask ~/agent/workspace",
+    "colony-memory backup --note 'before the move' ~/agent/memory",
 )
 
 
@@ -42,6 +44,18 @@ def run(
     git: Annotated[
         bool, typer.Option("--git", help="Take git repositories along, each as a bundle beside its files.")
     ] = False,
+    on_conflict: Annotated[
+        str,
+        typer.Option(
+            "--on-conflict",
+            metavar="raise|continue|merge",
+            help="Where another client saves in between: store both and fail; the same, and let the newer one be the "
+            "latest; or join both line by line.",
+        ),
+    ] = "raise",
+    note: Annotated[
+        str | None, typer.Option("--note", metavar="TEXT", help="What to say of it; 'list' and 'show' do.")
+    ] = None,
     common: CommonOptions,
 ) -> int:
     """Save folders and files as a new snapshot.
@@ -55,25 +69,39 @@ def run(
     from colony_memory.cli.errors import FAILED
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.reading import show_reading
-    from colony_memory.cli.summary import backup_lines
+    from colony_memory.cli.summary import backup_lines, diverged_line
     from colony_memory.cli.text import now_utc
     from colony_memory.cli.vault import refuse_vault_inside
+    from colony_memory.exceptions import ColonyMemoryWarning
 
     if "" in paths:
         raise ValueError("an empty path")
-    with open_memory(common) as opened:
+    if note == "":
+        raise ValueError("an empty note: leave --note out")
+    with open_memory(common, making=True) as opened:
         # What is missing, or a loop of links, is for read_paths() to name.
         refuse_vault_inside(opened.place, filter(os.path.exists, paths))
         with show_reading(opened.output) as on_progress:
             # What it may be is for read_paths() to say.
             choice = cast("SecretsChoice", secrets)
             capture = read_paths(paths, git=git, secrets=choice, on_progress=on_progress)
+        opened.place.make_unchosen()
         with opened.working("Saving to"):
-            info = opened.memory.backup(capture.documents, label=label, prune_keep=keep)
+            info = opened.memory.backup(
+                capture.documents,
+                label=label,
+                prune_keep=keep,
+                on_conflict=on_conflict,
+                note=note,
+                incomplete=[str(each) for each in capture.left_out],
+            )
         if common.as_json:
             masked = masked_names(capture.documents)
             opened.output.answer_json({"snapshot": asdict(info), **_facts(capture), "masked": list(masked)})
         opened.output.report(*backup_lines(info, left_out=len(capture.left_out), now=now_utc()))
+        if info.diverged_from:
+            # Not as a line of the answer: watch keeps that to itself.
+            warnings.warn(ColonyMemoryWarning(diverged_line(info, joined=on_conflict == "merge")), stacklevel=1)
         _tell(capture, opened.output, masked=secrets == "mask")
     return FAILED if capture.left_out else 0
 

@@ -54,7 +54,7 @@ def run(
                     "copied": [asdict(info) for info in report.copied],
                     "already": [asdict(info) for info in report.already],
                     "left_out": [{"name": name, "reason": reason} for name, reason in report.left_out.items()],
-                    "latest": dict(report.heads),
+                    "latest": dict(report.latest),
                 }
             )
         output.report(*copy_lines(report, to=there.place.title))

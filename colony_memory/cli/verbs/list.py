@@ -16,6 +16,7 @@ def run(*, label: LabelFilter = None, common: CommonOptions) -> int:
     Where other verbs take an ID, the beginning of one is enough, as long as no other begins so. The latest is also
     called latest, the one before it latest~1.
     """
+    from colony_memory.cli.ids import latest_ids
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.tables import snapshot_table
     from colony_memory.cli.text import now_utc
@@ -23,8 +24,9 @@ def run(*, label: LabelFilter = None, common: CommonOptions) -> int:
     with open_memory(common) as opened:
         with opened.working():
             infos = opened.memory.list_snapshots(label=label)
+            latest = latest_ids(opened.memory, infos)
         if common.as_json:
             opened.output.answer_json({"snapshots": [asdict(info) for info in infos]})
         else:
-            opened.output.answer(snapshot_table(infos, now=now_utc()))
+            opened.output.answer(snapshot_table(infos, latest=latest, now=now_utc()))
     return 0

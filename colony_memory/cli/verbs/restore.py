@@ -3,23 +3,29 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import asdict
-from datetime import datetime, timezone
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from colony_memory.cli.options import CommonOptions, LabelOption
 
+if TYPE_CHECKING:
+    from colony_memory.capture import Written
+    from colony_memory.cli.output import Output
+    from colony_memory.snapshot import SnapshotInfo
+
 EXAMPLES = (
     "colony-memory restore ~/agent/memory",
+    "colony-memory restore latest~1 ./before",
     "colony-memory restore --dry-run --only 'notes/*' ~/agent/memory",
-    "colony-memory restore --at 2026-11-01T12:00 --snapshot-first ~/agent/memory",
+    "colony-memory restore --at 2026-11-01T12:00 --snapshot-first --force ~/agent/memory",
 )
 
 
 def run(
-    directory: Annotated[str, typer.Argument(metavar="DIR", hidden=True)],
+    target: Annotated[list[str], typer.Argument(metavar="[ID] DIR", hidden=True)],
     *,
     label: LabelOption = "default",
     snapshot: Annotated[
@@ -27,7 +33,7 @@ def run(
         typer.Option(
             "--snapshot",
             metavar="ID",
-            help="A certain snapshot: an id from 'list', the beginning of one, or latest~2. Default: the latest.",
+            help="The same as ID.",
         ),
     ] = None,
     at: Annotated[
@@ -43,8 +49,8 @@ def run(
         typer.Option("--only", metavar="GLOB", help="Only files whose path matches; * matches / too. Repeatable."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that changed after the snapshot.")] = False,
-    keep_local: Annotated[
-        bool, typer.Option("--keep-local", help="Keep a copy of each file that is replaced, next to it.")
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Also remove files that the snapshot does not have.")
     ] = False,
     snapshot_first: Annotated[
         bool, typer.Option("--snapshot-first", help="First save what DIR holds, under the label LABEL-before-restore.")
@@ -57,34 +63,39 @@ def run(
 ) -> int:
     """Write a snapshot's files into a folder, all or none.
 
-    DIR is the folder; it is made if it is missing. Files in it that the snapshot does not have are left alone. A
-    file that differs and was changed after the snapshot was made stops the restore, unless --force is given.
+    ID is a snapshot as 'show' takes it, by default the latest. DIR is the folder; it is made if it is missing. Files in
+    it that the snapshot does not have are left alone, unless --delete is given. A file that differs and was changed
+    after the snapshot was made stops the restore, as does a database that a program has open, unless --force is given.
     """
     from functools import partial
     from types import SimpleNamespace
 
     from colony_memory.capture import write_folder
     from colony_memory.capture.before import save_present
-    from colony_memory.cli.chosen import fetch, narrow
+    from colony_memory.cli.chosen import fetch, narrow, split_positional
     from colony_memory.cli.errors import FAILED, Failure
     from colony_memory.cli.interrupts import first_interrupt_only
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.moments import newest_at, parse_moment
-    from colony_memory.cli.restored import conflict_line, masked_line, restore_lines
+    from colony_memory.cli.restored import conflict_line, restore_lines
     from colony_memory.cli.text import made_at, now_utc
     from colony_memory.cli.vault import refuse_vault_inside
 
+    named, directory = split_positional(target, "DIR")
     if not directory:
         raise ValueError("an empty path")
-    if at and snapshot:
-        raise ValueError("--at and --snapshot both name a snapshot: give one of them")
+    if sum(map(bool, (named, snapshot, at))) > 1:
+        raise ValueError("ID, --snapshot and --at each name a snapshot: give one of them")
+    snapshot = named or snapshot
+    if delete and only:
+        raise ValueError("--delete would remove all that --only does not choose: give one of them")
     moment = parse_moment(at) if at else None
     with open_memory(common) as opened:
 
         def show(done: int, total: int, _name: str) -> None:
             opened.progress(SimpleNamespace(action="writing", done=done, total=total))
 
-        if snapshot_first:
+        if snapshot_first or delete:
             refuse_vault_inside(opened.place, [directory])
         present = None
         with opened.working("Restoring from"), first_interrupt_only():
@@ -95,19 +106,21 @@ def run(
                 write_folder,
                 narrow(found.documents, only) if only else found.documents,
                 directory,
-                newer_than=made_at(found.info) if found.info else datetime.min.replace(tzinfo=timezone.utc),
+                newer_than=made_at(found.info),
                 force=force,
-                keep_local=keep_local,
+                delete=delete,
             )
             if snapshot_first and not dry_run:
                 plan = write(dry_run=True)
-                if not plan.conflicts:
-                    present = save_present(opened.memory, directory, label=label, needed=plan.replaced)
+                if not plan.conflicts and not plan.in_use:
+                    present = save_present(
+                        opened.memory, directory, label=label, needed=(*plan.replaced, *plan.removed)
+                    )
             written = write(dry_run=dry_run, on_progress=show)
         if common.as_json:
             opened.output.answer_json(
                 {
-                    "snapshot": asdict(found.info) if found.info else None,
+                    "snapshot": asdict(found.info),
                     "before": asdict(present.info) if present else None,
                     "directory": directory,
                     "dry_run": dry_run,
@@ -119,8 +132,18 @@ def run(
             for each in present.left_out:
                 opened.output.warn(f"left out of it: {each.name}: {each.reason}")
         opened.output.report(*restore_lines(found.info, written, directory=directory, dry_run=dry_run, now=now_utc()))
-        if written.masked:
-            opened.output.warn(masked_line(written))
-    if written.conflicts:
+        _tell(found.info, written, opened.output)
+    if written.conflicts or written.in_use:
         raise Failure(conflict_line(written), code=FAILED)
     return 0
+
+
+def _tell(info: SnapshotInfo, written: Written, output: Output) -> None:
+    """Say what the folder lacks although the restore is done."""
+    from colony_memory.cli.restored import incomplete_line, masked_line
+    from colony_memory.exceptions import ColonyMemoryWarning
+
+    if info.incomplete:
+        warnings.warn(ColonyMemoryWarning(incomplete_line(info)), stacklevel=1)
+    if written.masked:
+        output.warn(masked_line(written))

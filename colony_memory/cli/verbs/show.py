@@ -23,14 +23,14 @@ def run(
 
     ID is one from 'list', the beginning of one, latest, or latest~2 for the second before it.
     """
-    from colony_memory.cli.ids import find
+    from colony_memory.cli.ids import find, with_pin
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.summary import snapshot_lines
     from colony_memory.cli.text import now_utc
 
     with open_memory(common) as opened:
         with opened.working():
-            info = find(opened.memory, snapshot, label=label)
+            info = with_pin(opened.memory, find(opened.memory, snapshot, label=label))
         if common.as_json:
             opened.output.answer_json({"snapshot": asdict(info)})
         else:

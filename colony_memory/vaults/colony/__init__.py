@@ -1,8 +1,9 @@
-"""The hosted vault: the SDK's client, and what the API has besides the client's methods.
+"""The hosted vault: what the SDK's client has five methods for, and what the API has besides.
 
-Conditional upload and listing by prefix are requests of this package's own, with the client's token and address.
-:class:`ColonyVault` and :class:`AsyncColonyVault` are one set of verbs over two ways to send. Every failure leaves
-them as an error of this package, and no message holds the key or the token.
+Requests are of this package's own, with the client's token and address: the SDK's synchronous client follows
+redirects, with the token, to whatever host they name. :class:`ColonyVault` and :class:`AsyncColonyVault` are one set of
+verbs over two ways to send. Every failure leaves them as an error of this package, and no message holds the key or the
+token.
 
 **What counts as absence.** A 404 proves that a file is not there only where the vault itself says it of that file. A
 wrong address, a proxy or a missing token service answer 404 too; that is :class:`VaultUnavailable`.
@@ -11,18 +12,17 @@ wrong address, a proxy or a missing token service answer 404 too; that is :class
 from __future__ import annotations
 
 import http.client
+import time
 import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine.drive import drive
 from colony_memory.exceptions import ColonyMemoryError
-from colony_memory.vaults.colony.calls import Calls
-from colony_memory.vaults.colony.requests import Reply, Request, Unanswered
+from colony_memory.vaults.colony.calls import Calls, send_patiently
+from colony_memory.vaults.colony.requests import Reply, Request, Unanswered, build_request, read_reply
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import httpx
     from typing_extensions import Self
 
@@ -32,9 +32,9 @@ __all__ = ["AsyncColonyVault", "ColonyVault"]
 class ColonyVault:
     """The hosted vault through ``colony_sdk.ColonyClient``; may be used from several threads.
 
-    The five methods are the client's own, with its retries. Requests of this class's own are sent once, and once
-    more with a new token after a 401: an upload that was not answered is for the caller to read back. Replies that
-    the client was told to keep (``enable_cache``) are dropped before each call, as they may be older than the vault.
+    Of the client it uses the address, the token, the proxy, the timeout and the retries; a conditional upload is sent
+    once, and each request once more with a new token after a 401. A redirect is never followed: what it names gets no
+    token, and what it answers is not believed. An upload that was not answered is for the caller to read back.
 
     Args:
         api_key: The agent's key, by default from ``COLONY_API_KEY``.
@@ -50,30 +50,32 @@ class ColonyVault:
     def __init__(
         self, api_key: str | None = None, *, base_url: str | None = None, client: Any = None, timeout: float = 30.0
     ) -> None:
-        self._calls = Calls(_connect, _transmit, api_key=api_key, base_url=base_url, client=client, timeout=timeout)
+        self._calls = Calls(
+            _connect, _transmit, time.sleep, api_key=api_key, base_url=base_url, client=client, timeout=timeout
+        )
 
     def __repr__(self) -> str:
         return f"ColonyVault({self._calls.address})"
 
     def vault_status(self) -> Any:
         """Quota in bytes and number of files; all zero before the first upload."""
-        return drive(self._calls.delegate("vault_status"))
+        return drive(self._calls.status())
 
     def vault_list_files(self) -> Any:
         """Every file's name, size and times."""
-        return drive(self._calls.delegate("vault_list_files"))
+        return drive(self._calls.list_files())
 
     def vault_get_file(self, filename: str) -> Any:
         """One file with ``content`` and ``etag``; a VaultError with ``status`` 404 where it is not there."""
-        return drive(self._calls.delegate("vault_get_file", filename))
+        return drive(self._calls.get(filename))
 
     def vault_upload_file(self, filename: str, content: str) -> Any:
         """Create or replace one file, whole or not at all."""
-        return drive(self._calls.delegate("vault_upload_file", filename, content))
+        return drive(self._calls.upload(filename, content))
 
     def vault_delete_file(self, filename: str) -> Any:
         """Remove one file; a VaultError with ``status`` 404 where it is not there."""
-        return drive(self._calls.delegate("vault_delete_file", filename))
+        return drive(self._calls.delete(filename))
 
     def vault_upload_file_if(
         self, filename: str, content: str, *, if_match: str | None = None, if_none_match: str | None = None
@@ -107,7 +109,13 @@ class AsyncColonyVault:
         self, api_key: str | None = None, *, base_url: str | None = None, client: Any = None, timeout: float = 30.0
     ) -> None:
         self._calls = Calls(
-            self._connect, self._transmit, api_key=api_key, base_url=base_url, client=client, timeout=timeout
+            self._connect,
+            self._transmit,
+            _sleep,
+            api_key=api_key,
+            base_url=base_url,
+            client=client,
+            timeout=timeout,
         )
         self._http: httpx.AsyncClient | None = None
         _import_httpx()
@@ -130,23 +138,23 @@ class AsyncColonyVault:
 
     async def vault_status(self) -> Any:
         """See :meth:`ColonyVault.vault_status`."""
-        return await self._calls.delegate("vault_status")
+        return await self._calls.status()
 
     async def vault_list_files(self) -> Any:
         """See :meth:`ColonyVault.vault_list_files`."""
-        return await self._calls.delegate("vault_list_files")
+        return await self._calls.list_files()
 
     async def vault_get_file(self, filename: str) -> Any:
         """See :meth:`ColonyVault.vault_get_file`."""
-        return await self._calls.delegate("vault_get_file", filename)
+        return await self._calls.get(filename)
 
     async def vault_upload_file(self, filename: str, content: str) -> Any:
         """See :meth:`ColonyVault.vault_upload_file`."""
-        return await self._calls.delegate("vault_upload_file", filename, content)
+        return await self._calls.upload(filename, content)
 
     async def vault_delete_file(self, filename: str) -> Any:
         """See :meth:`ColonyVault.vault_delete_file`."""
-        return await self._calls.delegate("vault_delete_file", filename)
+        return await self._calls.delete(filename)
 
     async def vault_upload_file_if(
         self, filename: str, content: str, *, if_match: str | None = None, if_none_match: str | None = None
@@ -181,7 +189,7 @@ class AsyncColonyVault:
 
     def _pool(self, timeout: float) -> httpx.AsyncClient:
         if self._http is None:
-            self._http = _import_httpx().AsyncClient(timeout=timeout)
+            self._http = _import_httpx().AsyncClient(timeout=timeout, follow_redirects=False)
         return self._http
 
 
@@ -193,21 +201,48 @@ def _import_httpx() -> Any:
     return httpx
 
 
+async def _sleep(seconds: float) -> None:
+    import asyncio
+
+    await asyncio.sleep(seconds)
+
+
 def _connect(api_key: str, timeout: float, **address: str) -> Any:
     from colony_sdk import ColonyClient
 
+    class Client(ColonyClient):
+        """The SDK's, but for where it gets its token: there it would follow a redirect and believe the answer."""
+
+        def _raw_request(self, method: str, path: str, body: Any = None, *args: Any, **kwargs: Any) -> Any:
+            if path != "/auth/token":
+                return super()._raw_request(method, path, body, *args, **kwargs)
+            request = build_request(self.base_url + path, None, method, body=body)
+            reply = drive(
+                send_patiently(lambda: _transmit(request, self, self.timeout), self.auth_token_retry, time.sleep)
+            )
+            return read_reply(reply)
+
     settings: dict[str, Any] = {"timeout": timeout, **address}
-    return ColonyClient(api_key, **settings)
+    return Client(api_key, **settings)
+
+
+class _Unmoved(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect, which is then a reply like any other."""
+
+    def http_error_302(self, *_: Any) -> None:
+        return None
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302  # type: ignore[assignment]
 
 
 def _transmit(request: Request, client: Any, timeout: float) -> Reply:
     call = urllib.request.Request(request.url, request.body, dict(request.headers), method=request.method)  # noqa: S310
-    send: Callable[..., Any] = urllib.request.urlopen
+    handlers: list[urllib.request.BaseHandler] = [_Unmoved()]
     if proxy := getattr(client, "proxy", None):
-        send = urllib.request.build_opener(urllib.request.ProxyHandler({"http": proxy, "https": proxy})).open
+        handlers.append(urllib.request.ProxyHandler({"http": proxy, "https": proxy}))
     try:
         try:
-            reply = send(call, timeout=timeout)
+            reply = urllib.request.build_opener(*handlers).open(call, timeout=timeout)
         except urllib.error.HTTPError as exc:
             reply = exc
         with reply:

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _HOUR = 3600.0
 _EPOCH_FROM = 1_000_000_000
@@ -22,20 +17,6 @@ class Budget:
         self._lock = threading.Lock()
         self._left: int | None = None
         self._until = 0.0
-        self._begun = self._running = 0
-
-    @contextlib.contextmanager
-    def watch(self) -> Iterator[Callable[[], bool]]:
-        """Tell whether a call was alone so far: the SDK keeps the headers of one reply, whichever came last."""
-        with self._lock:
-            self._begun += 1
-            self._running += 1
-            number, alone = self._begun, self._running == 1
-        try:
-            yield lambda: alone and self._begun == number
-        finally:
-            with self._lock:
-                self._running -= 1
 
     def note(self, left: int | None, reset: float | None) -> None:
         """Keep a count until its reset: seconds from now, or since the epoch; an hour where that is not said."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from colony_memory._engine.boundary import translate
-from colony_memory.exceptions import ColonyMemoryError, RateLimited, VaultError, VaultUnavailable
+from colony_memory.exceptions import ColonyMemoryError, Hint, RateLimited, VaultError, VaultUnavailable, bad_argument
 from colony_memory.vaults.colony.budget import Budget
 from colony_memory.vaults.colony.requests import (
     Refused,
@@ -20,13 +20,16 @@ from colony_memory.vaults.colony.requests import (
     check_name,
     check_shape,
     check_text,
+    delay_before_retry,
+    file_path,
     is_plain,
+    prefix_path,
     read_reply,
     whole_number,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from typing import NoReturn
 
 _PREFIX_CHARS = 255
@@ -45,6 +48,7 @@ class Calls:
         self,
         connect: Callable[..., Any],
         transmit: Callable[[Request, Any, float], Any],
+        pause: Callable[[float], Any],
         *,
         api_key: str | None,
         base_url: str | None,
@@ -57,12 +61,14 @@ class Calls:
             api_key = (api_key or os.environ.get("COLONY_API_KEY", "")).strip()
             base_url = (base_url or os.environ.get("COLONY_BASE_URL", "")).strip()
             if not api_key:
-                raise ColonyMemoryError("no vault: give api_key=, set COLONY_API_KEY, or give another one as backend=")
+                raise ColonyMemoryError(
+                    "no vault: no API key is given, nor set as COLONY_API_KEY", hint=Hint("open", "api_key")
+                )
             _check_address(base_url)
         elif api_key is not None or base_url is not None:
             raise ValueError("give a client=, or what to make one of (api_key=, base_url=), not both")
         self.budget = Budget()
-        self._connect, self._transmit = connect, transmit
+        self._connect, self._transmit, self._pause = connect, transmit, pause
         self._api_key, self._base_url = api_key, base_url
         self._given: Any = client
         self._made: Any = None
@@ -81,67 +87,81 @@ class Calls:
         with self._lock:
             self._made = None
 
-    async def delegate(self, method: str, *args: str) -> Any:
-        """Call one of the SDK's own five methods."""
-        if args:
-            check_name(args[0])
-        doing = _tell(method, args[0] if args else "")
-        client = self._client()
-        # First, so that a token that cannot be had does not look like a file that is not there.
-        await self._token(doing)
-        getattr(client, "clear_cache", lambda: None)()
-        with self.budget.watch() as undisturbed:
-            try:
-                reply = check_shape(method, await _settle(getattr(client, method)(*args)))
-                limit = client.last_rate_limit if undisturbed() else None
-            except Exception as exc:  # noqa: BLE001 - whatever the SDK lets out leaves as an error of this package
-                self._fail(exc, method, doing)
-        if method in _COUNTED:
-            self.budget.note(getattr(limit, "remaining", None), getattr(limit, "reset", None))
-        return reply
+    async def status(self) -> Any:
+        """The quota."""
+        return await self._request("vault_status", "", "GET", "/vault/status")
+
+    async def list_files(self) -> Any:
+        """Every name."""
+        return await self._request("vault_list_files", "", "GET", "/vault/files")
+
+    async def list_prefix(self, prefix: str) -> Any:
+        """The names under a prefix."""
+        if len(prefix) > _PREFIX_CHARS:
+            raise ValueError(f"a prefix may have {_PREFIX_CHARS} characters, not {len(prefix)}")
+        check_text(prefix)
+        return await self._request("vault_list_prefix", prefix, "GET", prefix_path(prefix))
+
+    async def get(self, filename: str) -> Any:
+        """One file."""
+        check_name(filename)
+        return await self._request("vault_get_file", filename, "GET", file_path(filename))
+
+    async def delete(self, filename: str) -> Any:
+        """Remove one file."""
+        check_name(filename)
+        return await self._request("vault_delete_file", filename, "DELETE", file_path(filename))
+
+    async def upload(self, filename: str, content: str) -> Any:
+        """Create or replace one file."""
+        check_name(filename)
+        return await self._request("vault_upload_file", filename, "PUT", file_path(filename), body={"content": content})
 
     async def upload_if(self, filename: str, content: str, if_match: str | None, if_none_match: str | None) -> Any:
-        """Upload under a condition, or without one as the SDK does."""
+        """Upload under a condition, or without one."""
         if if_none_match not in {None, "*"}:
             raise ValueError(f"if_none_match must be None or '*', not {if_none_match!r}")
         if if_match is None and if_none_match is None:
-            return await self.delegate("vault_upload_file", filename, content)
+            return await self.upload(filename, content)
         check_name(filename)
         if if_match is not None:
             if_match = if_match.strip('"')
             if '"' in if_match or not is_plain(if_match):
                 raise VaultError(f"not an etag of {filename}: {if_match!r}", status=400, code="INVALID_INPUT")
-        what = {"filename": filename, "content": content, "if_match": if_match, "if_none_match": if_none_match}
-        return await self._request("vault_upload_file_if", filename, what)
+        # Sent once: a second one would meet what the first has written.
+        return await self._request(
+            "vault_upload_file_if",
+            filename,
+            "PUT",
+            file_path(filename),
+            body={"content": content},
+            if_match=if_match,
+            if_none_match=if_none_match,
+            again=False,
+        )
 
-    async def list_prefix(self, prefix: str) -> Any:
-        """List the names under a prefix."""
-        if len(prefix) > _PREFIX_CHARS:
-            raise ValueError(f"a prefix may have {_PREFIX_CHARS} characters, not {len(prefix)}")
-        check_text(prefix)
-        return await self._request("vault_list_prefix", prefix, {"prefix": prefix})
-
-    async def _request(self, method: str, name: str, what: Mapping[str, str | None]) -> Any:
-        """Send a request of our own."""
-        doing = _tell(method, name)
+    async def _request(self, verb: str, name: str, method: str, path: str, *, again: bool = True, **what: Any) -> Any:
+        """Send a request with the client's token, once more with a new one after a 401, and read the reply."""
+        doing = _tell(verb, name)
         client = self._client()
         token = await self._token(doing)
+        retry = client.retry if again else None
         try:
-            reply: Reply = await self._send(client, token, what)
+            reply = await self._send(client, build_request(client.base_url + path, token, method, **what), retry)
             if reply.status == 401:
                 token = await self._token(doing, rejected=token)
-                reply = await self._send(client, token, what)
-            if method in _COUNTED:
+                reply = await self._send(client, build_request(client.base_url + path, token, method, **what), retry)
+            if verb in _COUNTED:
                 remaining, reset = (
                     whole_number(reply.headers.get(f"x-ratelimit-{fact}")) for fact in ("remaining", "reset")
                 )
                 self.budget.note(remaining, reset)
-            return check_shape(method, read_reply(reply))
+            return check_shape(verb, read_reply(reply))
         except Exception as exc:  # noqa: BLE001 - one place for every failure, as for the SDK's
-            self._fail(exc, method, doing)
+            self._fail(exc, verb, doing)
 
-    async def _send(self, client: Any, token: str, what: Mapping[str, str | None]) -> Any:
-        return await _settle(self._transmit(build_request(client.base_url, token, **what), client, self._timeout))
+    async def _send(self, client: Any, request: Request, retry: Any) -> Reply:
+        return await send_patiently(lambda: self._transmit(request, client, self._timeout), retry, self._pause)
 
     async def _token(self, doing: str, *, rejected: str | None = None) -> str:
         """The client's token, a new one if it is still the one that was rejected."""
@@ -176,14 +196,17 @@ class Calls:
         status = getattr(error, "status", None)
         unanswered = None
         if status == 404 and not (method in _OF_ONE_FILE and _speaks_of_a_file(error)):
-            unanswered = "the answer is a 404, and not the vault's; is base_url (or COLONY_BASE_URL) right?"
+            unanswered = "the answer is a 404, and not the vault's: is its address right?"
         elif isinstance(error, Unanswered):
             unanswered = clean
         elif isinstance(error, _MISUNDERSTOOD):
             unanswered = f"the reply was not understood ({type(error).__name__})"
         elif clean != text:
             error = Refused(clean, status, getattr(error, "code", None), getattr(error, "retry_after", None))
-        told = VaultUnavailable(f"{doing} failed: {unanswered}") if unanswered else translate(error, doing)
+        told = translate(error, doing)
+        if unanswered:
+            hint = Hint("open", "base_url") if status == 404 else None
+            told = VaultUnavailable(f"{doing} failed: {unanswered}", hint=hint)
         if method in _COUNTED and isinstance(told, RateLimited):
             self.budget.note(0 if told.retry_after is not None else None, told.retry_after)
         # A cause that holds the key or the token would be printed with the traceback.
@@ -216,7 +239,10 @@ def _check_address(base_url: str) -> None:
     parts = urlsplit(base_url)
     if base_url and (parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc):
         # Not repeated: what stands there may be a key that was set in the wrong place.
-        raise ValueError("base_url (or COLONY_BASE_URL) must be an http(s) address without user name or password")
+        raise bad_argument(
+            "the hosted vault's address must begin with http:// or https://, and hold no user name and password",
+            hint=Hint("open", "base_url"),
+        )
 
 
 async def _ask_token(client: Any) -> Any:
@@ -224,6 +250,18 @@ async def _ask_token(client: Any) -> Any:
         return await _settle(client.get_auth_token())
     except AssertionError:  # the SDK's own, where another thread gave its token up at this moment
         return await _settle(client.get_auth_token())
+
+
+async def send_patiently(send: Callable[[], Any], retry: Any, pause: Callable[[float], Any]) -> Reply:
+    """Send, and send again for as long as ``retry`` (None for once) and the replies allow."""
+    attempt = 0
+    while True:
+        reply: Reply = await _settle(send())
+        delay = None if retry is None else delay_before_retry(reply, attempt, retry)
+        if delay is None:
+            return reply
+        await _settle(pause(delay))
+        attempt += 1
 
 
 async def _settle(value: Any) -> Any:

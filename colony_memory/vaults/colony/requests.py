@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 from colony_memory._version import __version__
 from colony_memory.exceptions import VaultError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+_MOST_DIGITS = 12
 
 
 @dataclass(frozen=True)
@@ -36,60 +39,75 @@ class Reply:
 class Refused(Exception):
     """A reply that says no, with the attributes of the SDK's errors."""
 
-    def __init__(self, message: str, status: int | None, code: str | None, retry_after: float | None) -> None:
+    def __init__(
+        self, message: str, status: int | None, code: str | None, retry_after: float | None, response: object = None
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
         self.retry_after = retry_after
+        self.response = response
 
 
 class Unanswered(Exception):
     """No reply, or one that says nothing."""
 
 
+def file_path(filename: str) -> str:
+    """Where a file is, below the address of the API."""
+    return f"/vault/files/{quote(filename, safe='/')}"
+
+
+def prefix_path(prefix: str) -> str:
+    """Where the listing of the names under a prefix is."""
+    return f"/vault/files?{urlencode({'prefix': prefix})}"
+
+
 def build_request(
-    base_url: str,
-    token: str,
+    url: str,
+    token: str | None,
+    method: str = "GET",
     *,
-    filename: str | None = None,
-    content: str | None = None,
+    body: object = None,
     if_match: str | None = None,
     if_none_match: str | None = None,
-    prefix: str | None = None,
 ) -> Request:
-    """The request that uploads ``content`` to ``filename`` under a condition, or lists the names under ``prefix``."""
-    headers = {
-        "Accept": "application/json",
-        "Authorization": f"Bearer {token}",
-        "User-Agent": f"colony-memory/{__version__}",
-    }
-    if filename is None:
-        return Request("GET", f"{base_url}/vault/files?{urlencode({'prefix': prefix or ''})}", headers)
-    headers["Content-Type"] = "application/json"
+    """A request of the API: ``body`` is sent as JSON, ``if_match`` as an etag in its quotes."""
+    headers = {"Accept": "application/json", "User-Agent": f"colony-memory/{__version__}"}
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}"
+    if body is not None:
+        headers["Content-Type"] = "application/json"
     if if_match is not None:
         headers["If-Match"] = f'"{if_match}"'
     if if_none_match is not None:
         headers["If-None-Match"] = if_none_match
-    body = json.dumps({"content": content}).encode()
-    return Request("PUT", f"{base_url}/vault/files/{quote(filename, safe='/')}", headers, body)
+    return Request(method, url, headers, None if body is None else json.dumps(body).encode())
 
 
 def read_reply(reply: Reply) -> Any:
     """The JSON of a success, together with the etag of what was written where the headers have it.
 
     Raises:
-        Refused: The vault said no.
+        Refused: The vault said no, or sent elsewhere.
         Unanswered: A success whose body is torn.
     """
+    good = 200 <= reply.status < 300
+    if good and not reply.body:
+        return {}
     try:
         data = json.loads(reply.body)
     except (ValueError, RecursionError) as exc:
-        if 200 <= reply.status < 300:
+        if good:
             raise Unanswered("the reply is torn") from exc
         data = None
-    if 200 <= reply.status < 300:
+    if good:
         etag = reply.headers.get("etag", "").strip('"')
-        return {**data, "etag": etag} if etag and isinstance(data, dict) and "filename" in data else data
+        return {"etag": etag, **data} if etag and isinstance(data, dict) and "filename" in data else data
+    said = f"HTTP {reply.status}"
+    if 300 <= reply.status < 400:
+        # What a redirect says of itself is not believed, so that nothing of its body is read.
+        raise Refused(f"{said}{_direction(reply.headers.get('location', ''))}", reply.status, None, None)
     detail = data.get("detail") if isinstance(data, dict) else None
     message, code = detail, None
     if isinstance(detail, dict):
@@ -98,8 +116,36 @@ def read_reply(reply: Reply) -> Any:
         message = "; ".join(str(item.get("msg")) for item in detail if isinstance(item, dict))
     if not isinstance(code, str):
         code = "PRECONDITION_FAILED" if reply.status == 412 else None
-    said = f"HTTP {reply.status}" + (f", {message}" if isinstance(message, str) and message else "")
-    raise Refused(said, reply.status, code, whole_number(reply.headers.get("retry-after")))
+    said += f", {message}" if isinstance(message, str) and message else ""
+    raise Refused(said, reply.status, code, whole_number(reply.headers.get("retry-after")), data)
+
+
+def _direction(location: str) -> str:
+    """The host that a redirect names, as the end of a sentence."""
+    try:
+        parts = urlsplit(location)
+        host = parts.hostname or ""
+    except ValueError:
+        return ""
+    return f", to {parts.scheme}://{host[:100]}" if parts.scheme in {"http", "https"} and host.isprintable() else ""
+
+
+def delay_before_retry(reply: Reply, attempt: int, retry: Any) -> float | None:
+    """Seconds until a request is sent again, None where it is not; by the rules of the SDK's ``RetryConfig``.
+
+    Args:
+        reply: What came back.
+        attempt: How often it was sent again already.
+        retry: The client's settings.
+    """
+    if attempt >= retry.max_retries or reply.status not in retry.retry_on:
+        return None
+    told = reply.headers.get("retry-after")
+    wait = whole_number(told)
+    if wait is None:
+        # A date, or a number beyond all bounds: nothing to go by, and no leave to be quick.
+        return None if told else min(retry.base_delay * 2**attempt, retry.max_delay)
+    return None if wait > retry.max_retry_after else float(wait)
 
 
 def check_shape(method: str, reply: Any) -> Any:
@@ -143,5 +189,7 @@ def is_plain(text: str) -> bool:
 
 
 def whole_number(text: str | None) -> int | None:
-    """The number that a header holds, None where it holds none."""
-    return int(text) if text is not None and text.isascii() and text.isdigit() else None
+    """The number that a header holds, None where it holds none, or one that no clock and no count gets to."""
+    if text is None or not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
+        return None
+    return int(text)

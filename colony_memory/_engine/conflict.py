@@ -1,0 +1,192 @@
+"""Two writers: what a client's memory is based on, and what to do where another has saved meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._engine.load import load
+from colony_memory._engine.session import warn
+from colony_memory._engine.state import list_files
+from colony_memory._format.json import printable
+from colony_memory._format.names import id_order
+from colony_memory._format.pointer import few_lines
+from colony_memory.exceptions import (
+    ConflictDetected,
+    Hint,
+    SnapshotCorrupt,
+    SnapshotNotFound,
+    UntrustedSnapshot,
+    message_of,
+)
+from colony_memory.signing import did_key_of
+from colony_memory.snapshot import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from colony_memory._engine.keep import Planned
+    from colony_memory._engine.session import Base, Session
+    from colony_memory._engine.state import State
+    from colony_memory.retention import Retention
+    from colony_memory.signing import Signer
+    from colony_memory.snapshot import SnapshotInfo
+
+
+@dataclass
+class Job:
+    """One backup under way: what was asked for, and what it met.
+
+    Attributes:
+        session: The client.
+        label: The label.
+        documents: What to save; after a merge, what was joined.
+        signer: Signs it.
+        policy: What to keep, None to remove nothing.
+        on_conflict: ``raise``, ``continue`` or ``merge``.
+        facts: What else the manifest says.
+        latest: The latest snapshot that it goes on from.
+        theirs: The one of another writer that it met, None where it met none.
+        merged: Names under which the other's text is kept beside the own one's.
+        given: What the caller gave, where it was merged.
+        planned: What the retention keeps and removes.
+    """
+
+    session: Session
+    label: str
+    documents: dict[str, str]
+    signer: Signer | None
+    policy: Retention | None
+    on_conflict: str
+    facts: Mapping[str, Any]
+    latest: str | None = None
+    theirs: str | None = None
+    merged: tuple[str, ...] = ()
+    given: dict[str, str] | None = None
+    planned: Planned | None = None
+
+    @property
+    def issuer(self) -> str | None:
+        """did:key of the signer."""
+        return None if self.signer is None else did_key_of(self.signer)
+
+    @property
+    def base(self) -> Base | None:
+        """What the memory is based on, None where this client neither restored nor saved before."""
+        return self.session.bases.get(self.label)
+
+    @property
+    def stays(self) -> bool:
+        """Whether another writer's snapshot stays the latest."""
+        return self.theirs is not None and self.on_conflict == "raise"
+
+    async def holds(self, info: SnapshotInfo) -> bool:
+        """Whether a snapshot holds just these documents, from the same issuer and as complete."""
+        if info.issuer != self.issuer:
+            return False
+        # As a catalogue has it; of a folder the documents tell the rest.
+        if few_lines(info.incomplete) != few_lines(tuple(map(printable, self.facts["incomplete"]))):
+            return False
+        if self.facts["note"] not in (None, info.note) or not info.plaintext_sha256:
+            return False  # without a digest in the clear it cannot be told
+        if info.doc_names != [printable(name) for name in sorted(self.documents)]:
+            return False
+        return await self.is_equal(info)
+
+    async def is_equal(self, info: SnapshotInfo | None) -> bool:
+        """Whether a snapshot holds equal memory, whoever wrote it."""
+        if info is None:
+            return False
+        return await self.session.vault.compute(digest, self.documents) == info.plaintext_sha256
+
+    def done(self, info: SnapshotInfo) -> None:
+        """Remember what the memory is based on from now on. After a merge the agent still has what it gave."""
+        if self.given is not None and self.given != self.documents:
+            ids = self.base.snapshot_ids if self.base else ()
+            self.session.rests_on(self.label, *ids, documents=self.given)
+        else:
+            self.session.rests_on(self.label, info.snapshot_id)
+
+
+async def meet(job: Job, state: State) -> State:
+    """Compare what the memory is based on with the latest there is, before anything is written.
+
+    Where this client neither restored nor saved before, whatever is there is what it goes on from.
+
+    Raises:
+        ConflictDetected: Another client has saved, and this memory is stored already.
+    """
+    base = job.base
+    if base is not None and state.decision.follow not in base.snapshot_ids:
+        # A pointer may name what is not there, which is nobody's memory.
+        state = await list_files(job.session, state)
+    job.latest = latest = state.decision.follow
+    if base is None or latest is None or latest in base.snapshot_ids or state.decision.doubt:
+        return state
+    # What is older is left where that which the memory is based on was deleted, and nothing was saved since.
+    if not base.snapshot_ids or id_order(latest) > max(map(id_order, base.snapshot_ids)):
+        await differ(job, state, latest)
+    return state
+
+
+async def differ(job: Job, state: State, theirs: str) -> None:
+    """Another client has saved. Equal memory is no conflict; else it is merged, or told in the end."""
+    entry = state.decision.entry(theirs)
+    if await job.is_equal(entry.info if entry else None):
+        return
+    job.theirs = theirs
+    if job.on_conflict == "raise":
+        await _tell_at_once(job, state)
+    if job.on_conflict == "merge":
+        await _merge(job, theirs)
+
+
+async def _tell_at_once(job: Job, state: State) -> None:
+    """Raise where this very memory is stored already: told once more, it need not be written once more."""
+    known = {job.session.newest.get(job.label), *(job.base.snapshot_ids if job.base else ())}
+    for info in state.decision.listed:
+        if info.snapshot_id in known and await job.holds(info):
+            raise conflict(job, info.snapshot_id)
+
+
+def conflict(job: Job, mine: str) -> ConflictDetected:
+    """The error that names both snapshots."""
+    msg = (
+        f"another client saved snapshot {job.theirs} of label {job.label!r}, which this memory is not based on: yours "
+        f"is stored and listed as {mine}, and the latest is theirs"
+    )
+    hint = Hint("backup", "on_conflict", "merge", label=job.label)
+    return ConflictDetected(msg, theirs=job.theirs, snapshot_id=mine, hint=hint)
+
+
+async def _merge(job: Job, theirs: str) -> None:
+    from colony_memory._engine.merge import merge
+
+    try:
+        other = (await load(job.session, job.label, theirs)).documents
+    except (SnapshotCorrupt, UntrustedSnapshot, SnapshotNotFound) as error:
+        warn(f"snapshot {theirs} of label {job.label!r} could not be merged, and is passed over: {message_of(error)}")
+        return
+    before = await _common(job)
+    given = job.given = job.given or job.documents
+    joined = await job.session.vault.compute(merge, before, given, other, theirs_name=theirs)
+    job.documents, job.merged = joined.documents, tuple(joined.beside.values())
+
+
+async def _common(job: Job) -> Mapping[str, str] | None:
+    """The text that both sides started from, None where it is not there any more."""
+    if job.base is None or job.base.documents is not None:
+        return job.base.documents if job.base else None
+    for each in sorted(job.base.snapshot_ids, key=id_order, reverse=True):
+        try:
+            return (await load(job.session, job.label, each)).documents
+        except (SnapshotCorrupt, UntrustedSnapshot, SnapshotNotFound):
+            continue
+    return None
+
+
+async def race(job: Job, now: State, theirs: str) -> None:
+    """Another client has saved between the look and the write."""
+    entry = now.decision.entry(theirs)
+    if not await job.is_equal(entry.info if entry else None):
+        job.theirs = theirs

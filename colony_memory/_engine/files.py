@@ -1,0 +1,244 @@
+"""The order in which files come and go.
+
+Parts are written before the manifest, and a manifest is deleted before its parts, once a listing shows that it is gone.
+Wherever that stops, what is listed restores. Only what no manifest that stays needs is ever deleted, and only what is
+named after the label.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from colony_memory._engine.label import GRACE, LabelFiles, read_label
+from colony_memory._engine.session import log
+from colony_memory._engine.store import Unanswered
+from colony_memory._format.constants import FORMAT
+from colony_memory._format.formats import needed_files
+from colony_memory._format.names import id_order, manifest_filename
+from colony_memory.exceptions import (
+    BackupUncertain,
+    ColonyMemoryError,
+    Hint,
+    PruneIncomplete,
+    RateLimited,
+    VaultDenied,
+    VaultError,
+    VaultUnavailable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from colony_memory._engine.session import Session
+    from colony_memory.snapshot import BuiltSnapshot
+
+
+async def upload(session: Session, built: BuiltSnapshot) -> None:
+    """Write a new snapshot: parts, then the manifest. What fails half way is removed again where that is possible.
+
+    Raises:
+        BackupUncertain: The manifest's write was not answered; the snapshot may be there.
+        QuotaExceeded: The vault is full.
+        VaultError: It failed.
+    """
+    label, snapshot_id = built.info.label, built.info.snapshot_id
+    for done, (name, text) in enumerate(built.files.items(), 1):
+        try:
+            await session.vault.put(name, text)
+        except Unanswered as error:
+            if name == built.manifest_file:
+                msg = (
+                    f"snapshot {snapshot_id} of label {label!r} may or may not be stored: {error}; saving again is safe"
+                )
+                hint = Hint("list_snapshots", label=label)
+                raise BackupUncertain(msg, snapshot_id=snapshot_id, hint=hint) from error
+            await discard(session, built, error)
+            raise
+        except ColonyMemoryError as error:
+            await discard(session, built, error)
+            raise
+        session.tell("upload", name, done, len(built.files))
+
+
+async def discard(session: Session, built: BuiltSnapshot, error: ColonyMemoryError | None = None) -> None:
+    """Delete what a failed backup wrote, its manifest first."""
+    await take_back(session, built.info.label, built.manifest_file, list(built.files), error)
+
+
+async def take_back(
+    session: Session, label: str, manifest_file: str, names: Sequence[str], error: ColonyMemoryError | None
+) -> None:
+    """Delete what was written of a snapshot that came to nothing, its manifest first, as far as that is possible."""
+    if isinstance(error, RateLimited):
+        return  # deletes come out of the same bucket; a later prune sweeps
+    job = _Deletion(session, label, total=len(names))
+    await job.delete([name for name in names if name == manifest_file])
+    try:
+        if not job.failed and await session.vault.get(manifest_file) is None:
+            await job.delete([name for name in names if name != manifest_file])
+    except VaultError as unread:
+        job.cause = unread
+    if job.cause:
+        log(f"what was written and came to nothing stays in the vault until a prune: {job.cause}")
+
+
+async def prove(session: Session, label: str, files: Iterable[str], *, own: Iterable[str]) -> bool:
+    """Whether all files of a new snapshot are there, after its manifest was written: another client may have taken the
+    parts of an upload that took long for leftovers, which no look before the manifest's upload can rule out.
+
+    Args:
+        session: The client.
+        label: The label.
+        files: Names of the files that the snapshot needs.
+        own: Those that were written for it, the manifest among them.
+    """
+    needed, own = list(files), list(own)
+    there = read_label(await session.vault.list(f"cmem.{label}."), label)
+    if not there.complete:
+        raise VaultError(
+            f"the vault's list of label {label!r} is cut, so that an upload that took long cannot be checked"
+        )
+    if any(name not in there.files for name in needed):
+        return False
+    written = there.written(own)
+    # The manifest is the newest; what is a grace period older may be about to be deleted.
+    return written is None or max(written) - min(written) < GRACE
+
+
+async def remove(session: Session, files: LabelFiles, victims: Iterable[str], *, spare: int | None = None) -> int:
+    """Delete snapshots that no catalogue lists any more, and sweep what interrupted backups left; how many are gone.
+
+    Args:
+        session: The client.
+        files: The label's files as they were listed before.
+        victims: Ids of the snapshots.
+        spare: Deletions that may be spent, None for any number. The oldest snapshots go first, each only as a whole.
+
+    Raises:
+        PruneIncomplete: Some files are still there.
+    """
+    label, there = files.label, set(files.manifests)
+    chosen = _affordable(files, sorted(victims, key=id_order), spare)
+    job = _Deletion(session, label, total=sum(len(files.owned(each)) for each in chosen))
+    await job.delete([manifest_filename(label, each) for each in chosen if each in there])
+    if chosen:
+        try:
+            files = read_label(await session.vault.list(f"cmem.{label}."), label)
+        except ColonyMemoryError as error:
+            raise job.incomplete(error, [name for each in chosen for name in files.owned(each)]) from error
+    gone = [each for each in chosen if each not in files.manifests]
+    for each in chosen:
+        if each in files.manifests and manifest_filename(label, each) not in job.failed:
+            job.fail(
+                manifest_filename(label, each),
+                VaultError(f"the vault said that it deleted the manifest of {each}, and it is still there"),
+            )
+    job.deleted = sum(1 for each in gone if each in there)
+    if not files.complete:
+        raise job.incomplete(
+            VaultError("the vault's list is cut"), [name for each in gone for name in files.owned(each)]
+        )
+    await job.delete(_free(session, files, gone, spare=None if spare is None else max(0, spare - job.done)))
+    for each in chosen:
+        if each in files.manifests:
+            job.failed += [name for name in files.owned(each) if name not in job.failed]
+    if job.failed:
+        raise job.incomplete()
+    return job.deleted
+
+
+def _affordable(files: LabelFiles, victims: Sequence[str], spare: int | None) -> list[str]:
+    if spare is None:
+        return list(victims)
+    chosen, spent = list[str](), 0
+    for each in victims:
+        spent += len(files.owned(each))
+        if spent > spare:
+            break
+        chosen.append(each)
+    return chosen
+
+
+def _free(
+    session: Session, files: LabelFiles, gone: Sequence[str], *, spare: int | None, of: str | None = None
+) -> list[str]:
+    """Files that go: what is named after snapshots that are gone, and old leftovers, where no manifest needs them."""
+    old = files.old_orphans(now=session.now())
+    if of is not None:
+        old = {each: names for each, names in old.items() if each == of}
+    names = [name for each in gone for name in files.owned(each)]
+    names += [name for each in sorted(old, key=id_order) if each not in gone for name in old[each]]
+    needed = needed_files(((each, FORMAT, None) for each in files.manifests), files.parts)
+    return [] if needed is None else [name for name in names if name not in needed][:spare]
+
+
+async def sweep(session: Session, files: LabelFiles, *, of: str | None = None) -> int:
+    """Delete what interrupted backups left, by a listing that shows that it is old; how many bytes that frees.
+
+    Args:
+        session: The client.
+        files: The listing.
+        of: Only what is left of the snapshot of this id.
+
+    Raises:
+        PruneIncomplete: Some of it is still there.
+    """
+    names = _free(session, files, (), spare=None, of=of)
+    freed = files.size(names) or 0
+    job = _Deletion(session, files.label, total=len(names))
+    await job.delete(names)
+    if job.failed:
+        raise job.incomplete()
+    return freed
+
+
+@dataclass
+class _Deletion:
+    """Files that are being deleted one after the other."""
+
+    session: Session
+    label: str
+    total: int
+    done: int = 0
+    deleted: int = 0
+    failed: list[str] = field(default_factory=list)
+    cause: ColonyMemoryError | None = None
+
+    def fail(self, name: str, error: ColonyMemoryError) -> None:
+        """Note a file that is still there."""
+        self.failed.append(name)
+        self.cause = error
+
+    async def delete(self, names: Iterable[str]) -> None:
+        """Delete files, and stop at the first sign that all others would fail too."""
+        for name in names:
+            if self.cause is not None and _hopeless(self.cause):
+                self.failed.append(name)
+                continue
+            try:
+                await self.session.vault.delete(name)
+            except ColonyMemoryError as error:
+                self.fail(name, error)
+            else:
+                self.done += 1
+                self.session.tell("delete", name, self.done, self.total)
+
+    def incomplete(self, cause: ColonyMemoryError | None = None, left: Sequence[str] = ()) -> PruneIncomplete:
+        """The error that tells what is still there."""
+        cause = cause or self.cause
+        failed = list(dict.fromkeys((*self.failed, *left)))
+        wait = getattr(cause, "retry_after", None)
+        when = f"; in {wait:.0f} s it can go on" if wait else ""
+        msg = (
+            f"label {self.label!r}: {self.deleted} snapshots were deleted, {len(failed)} files are still there: "
+            f"{getattr(cause, 'message', cause)}{when}"
+        )
+        return PruneIncomplete(msg, deleted=self.deleted, failed=failed, hint=Hint("prune", label=self.label))
+
+
+def _hopeless(error: ColonyMemoryError) -> bool:
+    """Whether the next call would fail too, perhaps after a long wait: refused, or no reply at all."""
+    return isinstance(error, (RateLimited, VaultDenied)) or (
+        isinstance(error, VaultUnavailable) and error.status is None
+    )

@@ -1,0 +1,487 @@
+"""Pure: what a label's state is and whom to follow. What was read goes in, a decision comes out.
+
+Every verb that says "latest" asks here, so that no way of naming a snapshot leads to one that a restore would refuse.
+Signatures are judged before what they cover is looked at. What is lacking for a decision is named in ``wants``; whoever
+asks reads it and asks again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from colony_memory._engine.label import has_pointer
+from colony_memory._format.head import read_head
+from colony_memory._format.names import id_order, latest_filename, manifest_filename
+from colony_memory._format.pointer import Entry, Pointer, read_pointer
+from colony_memory.exceptions import (
+    ColonyMemoryError,
+    ColonyMemoryWarning,
+    Hint,
+    RollbackDetected,
+    SnapshotCorrupt,
+    UnsupportedFormat,
+    UntrustedSnapshot,
+    VaultError,
+    message_of,
+)
+from colony_memory.snapshot import Manifest
+from colony_memory.trust import check_head, check_newer, follows_signed_pointer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from colony_memory._engine.label import LabelFiles
+    from colony_memory.snapshot import SnapshotInfo
+    from colony_memory.trust import Trust
+
+
+class Asked(NamedTuple):
+    """What a decision is asked for.
+
+    Attributes:
+        label: The label.
+        trust: Whom the client accepts.
+        seen: Heads that were seen before the pointer was read; ``at_least`` of a restore is one of them.
+        now: Time of the host, for vaults that tell no times.
+        everything: Every snapshot has to be looked at, not only the latest.
+        conditional: The vault writes on condition.
+        verify: Whether signatures are looked at.
+        newer: Where the pointer has to be proven, look for what is newer than the latest too.
+        unremoved: Ids that the pointer says are removed, by this client's own word that came to nothing.
+        bringing: Snapshots that the client itself brings there from elsewhere: that they stand beside a pointer that
+            does not list them yet says nothing of it.
+    """
+
+    label: str
+    trust: Trust
+    seen: tuple[str | int, ...]
+    now: datetime
+    everything: bool = False
+    conditional: bool = True
+    verify: bool = True
+    newer: bool = True
+    unremoved: frozenset[str] = frozenset()
+    bringing: frozenset[str] = frozenset()
+
+    @property
+    def pins(self) -> bool:
+        """Whether the pointer has to be proven."""
+        return self.trust.pins and self.verify
+
+
+#: What reading a manifest gave: the manifest, why it is none or is not trusted, or None where it is not there.
+Read = Manifest | SnapshotCorrupt | UntrustedSnapshot | None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a label's state is.
+
+    Attributes:
+        label: The label.
+        follow: Id of the latest snapshot, None where there is none.
+        pointer: What is believed of the pointer; blank, with generation 0, where nothing is.
+        written: Id that the pointer file names, believed or not; empty where it names nothing, None where none can be
+            read.
+        signed: The pointer file carries a signature, of whatever worth.
+        issuer: The trusted issuer that signed the pointer, None where none is proven.
+        stream: Identity of the label's history: by what was seen before, else by the pointer where it is believed, else
+            by most snapshots.
+        problem: What is wrong with the pointer, None where nothing is.
+        entries: Every snapshot that is whole and not distrusted, newest first.
+        committed: Those of them that the pointer names or lists; only on these anything is built.
+        waiting: Ids of snapshots that are whole, not committed, and may be the work of a backup under way.
+        signs: A trusted manifest says that the pointer was signed when it was made.
+        broken: What is wrong with each other manifest, by file name, those that are not trusted included.
+        untrusted: The errors of those, by id.
+        refusal: Why the latest cannot be given, None where it can.
+        rollback: Why the label is taken to have been set back, None where it is not.
+        compared: There was something to compare the pointer with, and it held.
+        warnings: What was worked around.
+        wants: What has to be read first; everything else is provisional where there is anything.
+    """
+
+    label: str
+    follow: str | None
+    pointer: Pointer
+    written: str | None = None
+    signed: bool = False
+    issuer: str | None = None
+    stream: str | None = None
+    problem: str | None = None
+    entries: tuple[Entry, ...] = ()
+    committed: frozenset[str] = frozenset()
+    waiting: frozenset[str] = frozenset()
+    signs: bool = False
+    broken: Mapping[str, str] = field(default_factory=dict)
+    untrusted: Mapping[str, UntrustedSnapshot] = field(default_factory=dict)
+    refusal: ColonyMemoryError | None = None
+    rollback: RollbackDetected | None = None
+    compared: bool = False
+    warnings: tuple[ColonyMemoryWarning, ...] = ()
+    wants: Wants | None = None
+
+    @property
+    def proven(self) -> bool:
+        """Whether an issuer that the client trusts has signed the pointer."""
+        return self.issuer is not None
+
+    @property
+    def doubt(self) -> UntrustedSnapshot | SnapshotCorrupt | ColonyMemoryError | None:
+        """Why nothing may be built upon this state, None where something may."""
+        return self.rollback or (None if isinstance(self.refusal, SnapshotCorrupt) else self.refusal)
+
+    @property
+    def listed(self) -> tuple[SnapshotInfo, ...]:
+        """Summaries of what is whole, newest first, the latest with its head."""
+        head = "" if self.doubt else self.head
+        return tuple(
+            replace(entry.info, head=head) if entry.snapshot_id == self.follow else entry.info
+            for entry in self.entries
+            if entry.snapshot_id in self.committed or entry.snapshot_id in self.waiting
+        )
+
+    @property
+    def head(self) -> str:
+        """Head of the pointer, empty where it has none that is believed or names another snapshot."""
+        return self.pointer.head if self.pointer.snapshot_id == self.follow else ""
+
+    @property
+    def building(self) -> tuple[Entry, ...]:
+        """What a catalogue is to list: all that is committed, and nothing that may be under way or was removed."""
+        return tuple(entry for entry in self.entries if entry.snapshot_id in self.committed)
+
+    def entry(self, snapshot_id: str | None) -> Entry | None:
+        """The entry of a whole snapshot, else what the pointer lists of it, else None."""
+        own = next((entry for entry in self.entries if entry.snapshot_id == snapshot_id), None)
+        return own or (None if snapshot_id is None else self.pointer.entry(snapshot_id))
+
+
+class Wants(NamedTuple):
+    """What is to be read: the listing, and manifests by id."""
+
+    listing: bool = False
+    manifests: tuple[str, ...] = ()
+
+
+def judge(asked: Asked, text: str | None, files: LabelFiles | None, manifests: Mapping[str, Read]) -> Decision:
+    """Decide.
+
+    Args:
+        asked: What is asked for, and by whom.
+        text: Text of the pointer file, None where it is not there.
+        files: The label's files, None where they were not listed.
+        manifests: What was read of manifests, by id.
+    """
+    base = _believe(asked, text)
+    if files is None:
+        named = base.pointer.snapshot_id is not None and base.refusal is None
+        if named and not asked.everything and not (asked.pins and asked.newer):
+            return base
+        return replace(base, wants=Wants(listing=True))
+    unread = tuple(each for each in _to_read(asked, base, files, manifests) if each not in manifests)
+    if unread:
+        return replace(base, wants=Wants(manifests=unread))
+    found = _look(asked, base, files, manifests)
+    if base.refusal is not None:
+        return _without_pointer(asked, found, files, manifests)
+    return _by_pointer(asked, found, files, manifests)
+
+
+def _believe(asked: Asked, text: str | None) -> Decision:
+    """What the pointer alone says. ``refusal`` is why it is not followed."""
+    label, trust = asked.label, asked.trust
+    blank = Pointer(label, None)
+    try:
+        if text is None:
+            raise SnapshotCorrupt(f"there is no pointer {latest_filename(label)}")
+        pointer = read_pointer(text, label=label)
+        pointer = replace(pointer, removed=tuple(each for each in pointer.removed if each not in asked.unremoved))
+    except SnapshotCorrupt as error:
+        return _compare(asked, Decision(label, None, blank, problem=message_of(error), refusal=error))
+    decision = Decision(label, pointer.snapshot_id, pointer, written=pointer.snapshot_id or "", signed=pointer.signed)
+    if asked.pins:
+        try:
+            decision = replace(decision, issuer=trust.judge_pointer(pointer.raw))
+        except UntrustedSnapshot as error:
+            decision = replace(decision, follow=None, pointer=blank, problem=message_of(error), refusal=error)
+    return _compare(asked, decision)
+
+
+def _compare(asked: Asked, decision: Decision) -> Decision:
+    """Compare the pointer with the heads that were seen before, which also tell the stream, and better than it does."""
+    label, pointer = asked.label, decision.pointer
+    known = (*(read_head(seen).stream for seen in asked.seen), pointer.stream)
+    decision = replace(decision, stream=next(filter(None, known), None))
+    compared, warnings = False, list(decision.warnings)
+    head = pointer.head or (f"{pointer.generation}:{'0' * 16}" if pointer.generation else "")
+    for seen in asked.seen:
+        if not head and decision.written and asked.trust.accept_legacy_pointer:
+            # A pointer that names nothing is never the work of 0.1.1.
+            warnings.append(
+                ColonyMemoryWarning(
+                    f"the pointer of label {label!r} has no generation, since 0.1.1 wrote it: it cannot be told "
+                    "whether the label was rolled back"
+                )
+            )
+            break
+        # A pointer that does not list what it names is compared by its generation alone.
+        before = seen if pointer.head or not head else read_head(seen).generation
+        try:
+            compared |= check_head(label, before, head=head, stream=pointer.stream, conditional=asked.conditional)
+        except RollbackDetected as error:
+            return replace(decision, rollback=error, compared=True, warnings=tuple(warnings))
+    return replace(decision, compared=compared, warnings=tuple(warnings))
+
+
+def _to_read(asked: Asked, base: Decision, files: LabelFiles, manifests: Mapping[str, Read]) -> tuple[str, ...]:
+    """Ids of the manifests that the decision rests on."""
+    listed = {each for each, entry in _rows(asked, base).items() if _stands(asked, base, entry)}
+    unlisted = tuple(each for each in files.manifests if each not in listed)
+    named = base.pointer.snapshot_id
+    lost = base.refusal is not None or (named is not None and named not in files.manifests)
+    if asked.everything or (lost and asked.pins):
+        return unlisted
+    if not asked.pins:
+        return _newest_to_read(unlisted, files, manifests) if lost else ()
+    # What is newer than the latest, and not listed, may show that the pointer is an older one.
+    return tuple(each for each in unlisted if id_order(each) > id_order(named or ""))
+
+
+def _newest_to_read(unlisted: tuple[str, ...], files: LabelFiles, manifests: Mapping[str, Read]) -> tuple[str, ...]:
+    """The newest manifest that was not read yet, unless one that is newer belongs to a whole snapshot."""
+    for each in unlisted:
+        if each not in manifests:
+            return (each,)
+        read = manifests[each]
+        if isinstance(read, Manifest) and _check_files(Entry(read.info, ""), read, files, exact=False)[0] is None:
+            break
+    return ()
+
+
+def _rows(asked: Asked, base: Decision) -> dict[str, Entry]:
+    """What the pointer lists, by id. A key that is trusted up to a snapshot has no say about later ones."""
+    rows = {entry.snapshot_id: entry for entry in base.pointer.entries or ()}
+    return {each: row for each, row in rows.items() if base.issuer is None or asked.trust.accepts(base.issuer, each)}
+
+
+def _stands(asked: Asked, base: Decision, entry: Entry) -> bool:
+    """Whether a row stands without a look at the manifest: who pins takes a trusted signer's word only."""
+    return not asked.pins or (base.proven and asked.trust.accepts(entry.info.issuer, entry.snapshot_id))
+
+
+def _look(asked: Asked, base: Decision, files: LabelFiles, manifests: Mapping[str, Read]) -> Decision:
+    """Every snapshot whose manifest is listed: whole, broken or not trusted."""
+    label, rows = asked.label, _rows(asked, base)
+    entries, broken = list[Entry](), dict[str, str]()
+    untrusted: dict[str, UntrustedSnapshot] = {}
+    for each in files.manifests:
+        read, row, file = manifests.get(each), rows.get(each), manifest_filename(label, each)
+        if isinstance(read, (SnapshotCorrupt, UntrustedSnapshot)):
+            broken[file] = message_of(read)
+            if isinstance(read, UntrustedSnapshot):
+                untrusted[each] = read
+            continue
+        if row is not None and base.proven and read is not None and read.sha256 != row.manifest_sha256:
+            untrusted[each] = UntrustedSnapshot(
+                f"snapshot {each} of label {label!r} is another one than the signed pointer lists: its manifest was "
+                "replaced",
+                hint=Hint("verify", label=label),
+            )
+            broken[file] = message_of(untrusted[each])
+            continue
+        if read is not None:
+            if asked.pins and row is None and read.stream is not None and base.stream not in (None, read.stream):
+                untrusted[each] = UntrustedSnapshot(
+                    f"snapshot {each} of label {label!r} is of another history than the label, though its key is "
+                    "trusted: restore it by its id if it is yours",
+                    hint=Hint("delete_snapshot", "snapshot_id", each, label=label),
+                )
+                broken[file] = message_of(untrusted[each])
+                continue
+            entry = Entry(read.info, read.sha256, row.shrunk_at if row else None)
+        elif row is not None and _stands(asked, base, row):
+            entry = row
+        else:
+            continue  # gone since it was listed, or not asked for
+        problem, stored = _check_files(entry, read, files, exact=base.proven)
+        info = replace(entry.info, stored_bytes=stored, pinned=each in files.pins)
+        if problem is None:
+            entries.append(replace(entry, info=info))
+        else:
+            broken[file] = problem
+    told = [
+        read.stream for each in reversed(files.manifests)
+        if each not in untrusted and isinstance(read := manifests.get(each), Manifest) and read.stream
+    ]  # fmt: skip
+    stream = base.stream or next((each for each, _ in Counter(told).most_common(1)), None)
+    return replace(base, entries=tuple(entries), broken=broken, untrusted=untrusted, stream=stream)
+
+
+def _check_files(entry: Entry, manifest: Manifest | None, files: LabelFiles, *, exact: bool) -> tuple[str | None, int]:
+    """What is wrong with the files of a snapshot by their names and sizes, and how many bytes they take."""
+    info, parts = entry.info, files.parts.get(entry.snapshot_id, {})
+    missing = [seq for seq in range(info.part_count) if seq not in parts]
+    file = manifest_filename(files.label, entry.snapshot_id)
+    size = files.size((file, *parts.values())) or 0
+    told = size or info.stored_bytes or (manifest.blob_chars if manifest else 0)
+    if missing:
+        return f"part {missing[0]} of snapshot {entry.snapshot_id} is missing", told
+    short = longer = False
+    if size and manifest:
+        short = size - (files.files[file].size or 0) < manifest.blob_chars
+    elif size:
+        short, longer = size < info.stored_bytes, exact and 0 < info.stored_bytes < size
+    if short or longer:
+        what = "is cut short" if short else "was replaced by a longer one"
+        return f"a file of snapshot {entry.snapshot_id} {what}", told
+    return None, told
+
+
+def _with_commits(asked: Asked, found: Decision, files: LabelFiles) -> Decision:
+    """Tell what is committed from what may be under way.
+
+    Committed is what a believed pointer names or lists. What stands beside it, whole and a grace period old, was left
+    by a pointer that lists nothing, as 0.1.1 writes it, or was never told to anybody: it is a restore point all the
+    same, unless the pointer says that it was removed. Where 0.1.1 wrote the pointer, what is older than its latest is
+    no backup under way of that client, and one of ours finds out that its snapshot went before it says that it is done.
+    """
+    pointer = found.pointer
+    listed = {*_rows(asked, found), pointer.snapshot_id, found.written}
+    newest, back = id_order(pointer.snapshot_id or ""), id_order(pointer.went_back_from or "")
+    legacy = bool(found.written) and not pointer.generation
+    committed, waiting = set[str](), set[str]()
+    for entry in found.entries:
+        each = entry.snapshot_id
+        if each in listed:
+            committed.add(each)
+        elif each in pointer.removed or newest < id_order(each) <= back:
+            continue  # it was deleted, and its manifest is still there or was put back
+        elif files.is_old(each, now=asked.now) or (legacy and id_order(each) < id_order(found.written or "")):
+            committed.add(each)
+        else:
+            waiting.add(each)
+    return replace(found, committed=frozenset(committed), waiting=frozenset(waiting))
+
+
+def _by_pointer(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Read]) -> Decision:
+    """The latest where the pointer is followed."""
+    label, named = asked.label, found.pointer.snapshot_id
+    found = _with_commits(asked, found, files)
+    left = [each for each in files.manifests if each not in found.pointer.removed]
+    if found.proven:
+        found = _beside(asked, found, files, manifests)
+    elif named is None and left:
+        # What was deleted on purpose is either gone or named by the pointer.
+        found = _warned(found, f"the pointer of label {label!r} names nothing, and snapshot {left[0]} is there")
+    if named is None or named in files.manifests or not files.complete:
+        return replace(found, refusal=found.untrusted.get(named or ""))
+    problem = f"the pointer names snapshot {named}, which is not there"
+    if found.compared and found.rollback is None:
+        msg = (
+            f"label {label!r}: {problem}, so the newest memory was removed. To accept what is left, restore a snapshot "
+            "by its id and back it up again"
+        )
+        found = replace(found, rollback=RollbackDetected(msg, hint=Hint("list_snapshots", label=label)))
+    return _newest(asked, replace(found, problem=problem), files, manifests)
+
+
+def _beside(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Read]) -> Decision:
+    """What trusted snapshots that a proven pointer does not list say of it."""
+    label, pointer, rows = asked.label, found.pointer, _rows(asked, found)
+    named = pointer.snapshot_id or ""
+    strange = [
+        read for each in files.manifests
+        if each not in rows and each not in found.untrusted and each != named and each not in asked.bringing
+        and isinstance(read := manifests.get(each), Manifest)
+    ]  # fmt: skip
+    newer = [manifest for manifest in strange if id_order(manifest.info.snapshot_id) > id_order(named)]
+    for manifest in newer:
+        try:
+            check_newer(label, pointer.snapshot_id, manifest.raw, went_back_from=pointer.went_back_from)
+        except RollbackDetected as error:
+            return replace(found, rollback=found.rollback or error)
+    told = [manifest.info.snapshot_id for manifest in newer if manifest.info.snapshot_id not in pointer.removed]
+    if told:
+        found = _warned(
+            found,
+            f"label {label!r} has {told[0]}, newer than {named or 'nothing'}, which its pointer names: a backup that "
+            "did not finish, or a pointer that was put back",
+        )
+    put_back = [m.info.snapshot_id for m in strange if m not in newer and m.info.snapshot_id in found.committed]
+    if put_back and pointer.entries is not None:
+        found = _warned(
+            found,
+            f"label {label!r} has {', '.join(put_back)[:100]}, which its signed catalogue does not list: a backup that "
+            "did not finish, one by 0.1.1, or one that was removed and put back",
+        )
+    return found
+
+
+def _without_pointer(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Read]) -> Decision:
+    """The latest where there is no pointer to follow: the newest whole snapshot, if it may be.
+
+    Where a trusted manifest names the one before it, its writer also signed the pointer. That signature is gone, and
+    with it the proof that nothing newer was removed.
+    """
+    label, trust = asked.label, asked.trust
+    distrusted = trust.require_signature or isinstance(found.refusal, UntrustedSnapshot)
+    why, found = found.problem, replace(found, refusal=None)
+    found = _with_commits(asked, found, files)
+    signs = [
+        each for each in files.manifests
+        if each not in found.untrusted
+        and isinstance(read := manifests.get(each), Manifest)
+        and follows_signed_pointer(read.raw)
+    ]  # fmt: skip
+    found = _newest(asked, replace(found, signs=bool(signs)), files, manifests)
+    if asked.pins and distrusted and signs and not trust.accept_legacy_pointer:
+        newest = found.follow or signs[0]
+        msg = (
+            f"{why}, and it was signed when snapshot {signs[0]} was made: newer memory may have been removed or "
+            f"replaced. The newest trusted snapshot of label {label!r} is {newest}: restore it by its id, and back it "
+            "up again. Where 0.1.1 writes to this label too, its pointers have to be accepted"
+        )
+        hint = Hint("restore", "snapshot_id", newest, label=label)
+        found = replace(found, refusal=UntrustedSnapshot(msg, hint=hint), warnings=())
+    if isinstance(found.refusal, UntrustedSnapshot):
+        # What is not proven is compared with nothing.
+        found = replace(found, rollback=None, compared=False)
+    return found
+
+
+def _newest(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Read]) -> Decision:
+    """Follow the newest whole snapshot in the list, and say why, unless the pointer of an old client names just that.
+
+    What is newer, and of a newer format or signed by a stranger, is not damage: to pass it over would lose newer
+    memory.
+    """
+    label, problem = found.label, found.problem or ""
+    if not files.complete:
+        msg = f"{problem}, and the vault's list of label {label!r} is cut, so that the newest snapshot cannot be told"
+        return replace(found, follow=None, refusal=VaultError(msg))
+    left = found.committed | found.waiting
+    newest = next((entry.snapshot_id for entry in found.entries if entry.snapshot_id in left), None)
+    found = replace(found, follow=newest)
+    if newest is not None and not (asked.trust.accept_legacy_pointer and found.written == newest):
+        found = _warned(found, f"taking the newest whole snapshot {newest} of label {label!r}: {problem}")
+    for each in files.manifests[: files.manifests.index(newest) if newest else None]:
+        read = manifests.get(each)
+        if isinstance(read, UnsupportedFormat) or (isinstance(read, UntrustedSnapshot) and not asked.trust.pins):
+            return replace(found, refusal=read)
+    if newest is not None:
+        return found
+    if found.untrusted:
+        return replace(found, refusal=found.untrusted[max(found.untrusted, key=id_order)])
+    if found.broken or found.written or (found.written is None and has_pointer(files)):
+        what = "; ".join((problem, *found.broken.values()))
+        msg = f"label {label!r} has no snapshot that can be restored, though it had one: {what}"
+        return replace(found, refusal=SnapshotCorrupt(msg, hint=Hint("verify", label=label)))
+    return found
+
+
+def _warned(found: Decision, message: str) -> Decision:
+    return replace(found, warnings=(*found.warnings, ColonyMemoryWarning(message)))

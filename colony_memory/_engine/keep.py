@@ -1,0 +1,143 @@
+"""Applying a retention to a label: what goes, and what must not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timezone
+from typing import TYPE_CHECKING
+
+from colony_memory import retention as rules
+from colony_memory._engine.load import restores
+from colony_memory._engine.publish import Move, publish
+from colony_memory._engine.state import forget, require_believed
+from colony_memory.retention import Retention
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from colony_memory._engine.session import Session
+    from colony_memory._engine.state import State
+    from colony_memory._format.pointer import Entry
+    from colony_memory.retention import PrunePlan
+    from colony_memory.snapshot import SnapshotInfo
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan for a label.
+
+    Attributes:
+        plan: What a retention keeps and removes.
+        shrunk: When each snapshot that it keeps for having been followed by a small one was.
+        leftovers: Ids of snapshots that were taken out of the catalogue long ago and are still there.
+    """
+
+    plan: PrunePlan
+    shrunk: Mapping[str, datetime]
+    leftovers: tuple[str, ...] = ()
+
+    @property
+    def removed(self) -> tuple[str, ...]:
+        """Ids of what goes."""
+        return (*(info.snapshot_id for info in self.plan.remove), *self.leftovers)
+
+    def rows(self, entries: Iterable[Entry]) -> list[Entry]:
+        """The rows that stay, with the time of a shrink written down, since the follower may be gone the next time."""
+        gone = set(self.removed)
+        return [
+            replace(entry, shrunk_at=f"{since.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}")
+            if (since := self.shrunk.get(entry.snapshot_id))
+            else entry
+            for entry in entries
+            if entry.snapshot_id not in gone
+        ]
+
+    async def may_go(self, session: Session, state: State) -> list[str]:
+        """What may go to make room before the new snapshot is there, in this order.
+
+        First what the retention gives up, then the oldest of what it would keep; never what is pinned, kept for a
+        shrink, or the latest, nor the newest that is complete and restores.
+        """
+        _, newest = await newest_good(session, state)
+        safe = {state.decision.follow, newest}
+        kept = [
+            info.snapshot_id
+            for info in reversed(self.plan.keep)
+            if not {"pinned", "before-shrink", "in-flight", "future"} & set(self.plan.reasons[info.snapshot_id])
+            and state.decision.entry(info.snapshot_id) is not None
+        ]
+        given_up = [info.snapshot_id for info in reversed(self.plan.remove)]
+        return [each for each in (*self.leftovers, *given_up, *kept) if each not in safe]
+
+
+def policy_of(keep: int | None, retention: Retention | None) -> Retention | None:
+    """The retention that the arguments ask for."""
+    if retention is not None:
+        if keep is not None:
+            raise ValueError("give a number of snapshots to keep or retention=, not both")
+        if not isinstance(retention, Retention):
+            msg = f"retention must be a Retention, not {type(retention).__name__}"
+            raise ValueError(msg)
+        return retention
+    if keep is None:
+        return None
+    if type(keep) is not int or keep < 0:
+        msg = f"the number of snapshots to keep must be a count, not {keep!r}"
+        raise ValueError(msg)
+    return Retention(keep_last=keep)
+
+
+def plan_for(session: Session, state: State, policy: Retention, *, new: SnapshotInfo | None = None) -> Planned:
+    """Apply a retention to what is there, as a backup does where ``new`` is the snapshot that it is about to write."""
+    decision, now = state.decision, session.now()
+    counted = [entry for entry in decision.entries if entry.snapshot_id in decision.committed | decision.waiting]
+    infos = [
+        *(entry.info for entry in counted if not new or entry.snapshot_id != new.snapshot_id),
+        *([new] if new else []),
+    ]
+    stamps = {entry.snapshot_id: rules.read_stamp(entry.shrunk_at or "") for entry in counted}
+    noted = {snapshot_id: since for snapshot_id, since in stamps.items() if since is not None}
+    shrunk = rules.before_shrink(infos, now=now, noted=noted)
+    plan = rules.plan(
+        infos,
+        retention=policy,
+        now=now,
+        head=new.snapshot_id if new else decision.follow,
+        in_flight=decision.waiting - ({new.snapshot_id} if new else set()),
+        shrunk=shrunk,
+        keep_shrunk=new is not None,
+    )
+    leftovers = tuple(
+        entry.snapshot_id
+        for entry in decision.entries
+        if entry not in counted and not entry.info.pinned and state.listed.is_old(entry.snapshot_id, now=now)
+    )
+    return Planned(plan, shrunk, leftovers)
+
+
+async def newest_good(session: Session, state: State, *, complete: bool = True) -> tuple[State, str | None]:
+    """The newest committed snapshot that restores, read in full just now, and the state without those that do not.
+
+    What proved good at an earlier moment is no proof. One that is complete is preferred where there is any.
+    """
+    for want_complete in (True, False) if complete else (False,):
+        for entry in state.decision.building:
+            if want_complete and entry.info.incomplete:
+                continue
+            problem = await restores(session, state.label, entry.snapshot_id)
+            if problem is None:
+                return state, entry.snapshot_id
+            state = forget(state, entry.snapshot_id, problem)
+    return state, None
+
+
+async def withdraw(session: Session, state: State, victims: Sequence[str]) -> State:
+    """Take snapshots out of the catalogue before their files go, and give the label as it was when that was done."""
+
+    async def change(now: State) -> Move | None:
+        decision = require_believed(now)
+        rows = [entry for entry in decision.building if entry.snapshot_id not in victims]
+        return Move(decision.follow, rows, victims)
+
+    return (await publish(session, state, change, lenient=True)).state

@@ -1,0 +1,124 @@
+"""Reading one snapshot in full, whoever asks for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from colony_memory._format.formats import format_of
+from colony_memory._format.names import manifest_filename, part_filename
+from colony_memory.exceptions import (
+    ColonyMemoryError,
+    RateLimited,
+    SnapshotCorrupt,
+    SnapshotNotFound,
+    UntrustedSnapshot,
+    VaultDenied,
+    VaultUnavailable,
+    message_of,
+)
+from colony_memory.snapshot import Manifest, read_manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from colony_memory._engine.session import Session
+    from colony_memory._format.pointer import Entry
+
+# Parts to ask for before the manifest is there: what a vault of 10 MB holds at most.
+_AHEAD = 15
+
+
+class Loaded(NamedTuple):
+    """A snapshot whose every byte was checked.
+
+    Attributes:
+        manifest: Its manifest.
+        documents: Its documents.
+        files: The texts of its files by name, the manifest last; empty unless they were asked for.
+    """
+
+    manifest: Manifest
+    documents: dict[str, str]
+    files: Mapping[str, str]
+
+
+async def load(
+    session: Session,
+    label: str,
+    snapshot_id: str,
+    *,
+    verify: bool = True,
+    entry: Entry | None = None,
+    proven: bool = False,
+    keep_files: bool = False,
+) -> Loaded:
+    """Read one snapshot and check every byte. Its signature is judged before its parts are unpacked.
+
+    Args:
+        session: The client.
+        label: The label.
+        snapshot_id: The snapshot.
+        verify: Look at the signature.
+        entry: What the pointer lists of it: its parts are asked for together with the manifest, which then decides.
+        proven: A trusted issuer signed that pointer, so it has to be this very manifest.
+        keep_files: Give the files too.
+
+    Raises:
+        SnapshotNotFound: It is not there.
+        SnapshotCorrupt: It is damaged.
+        UntrustedSnapshot: The client does not trust it.
+    """
+    file = manifest_filename(label, snapshot_id)
+    parts = min(entry.info.part_count, _AHEAD) if entry else 0
+    ahead = [part_filename(label, snapshot_id, seq) for seq in range(parts)]
+    read = await session.vault.get_many([file, *ahead], session.tell)
+    stored = read[file]
+    if stored is None:
+        raise _not_found(label, snapshot_id)
+    manifest = read_manifest(stored.content, label=label, snapshot_id=snapshot_id)
+    session.trust.judge(manifest.raw, verify=verify)
+    if entry and proven and manifest.sha256 != entry.manifest_sha256:
+        msg = (
+            f"snapshot {snapshot_id} of label {label!r} is another one than the signed pointer lists: its manifest was "
+            "replaced; restore an older one by its id"
+        )
+        raise UntrustedSnapshot(msg)
+    read |= await session.vault.get_many([name for name in manifest.part_files if name not in read], session.tell)
+    texts = {name: part.content if (part := read[name]) else None for name in manifest.part_files}
+    if None in texts.values() and await session.vault.get(file) is None:
+        msg = f"snapshot {snapshot_id!r} for label {label!r} was deleted while it was read"
+        raise SnapshotNotFound(msg)
+    files = {name: text for name, text in {**texts, file: stored.content}.items() if text is not None}
+    if not keep_files:
+        files = {}
+    del read, stored  # so that a part's text is freed once it is read
+    unpack = format_of(manifest.info.format).read
+    documents = await session.vault.compute(unpack, manifest, texts, max_bytes=session.max_bytes)
+    session.manifests[file] = manifest
+    if verify:
+        session.proved(label, snapshot_id)
+    return Loaded(manifest, documents, files)
+
+
+async def restores(session: Session, label: str, snapshot_id: str) -> str | None:
+    """Read a snapshot in full, and give what is wrong with it, or None.
+
+    Raises:
+        VaultUnavailable: The vault did not answer, so nothing can be said. Likewise VaultDenied and RateLimited.
+    """
+    try:
+        await load(session, label, snapshot_id)
+    except SnapshotNotFound:
+        return f"snapshot {snapshot_id} was deleted in between"
+    except (SnapshotCorrupt, UntrustedSnapshot) as error:
+        return message_of(error)
+    except (VaultUnavailable, VaultDenied, RateLimited):
+        raise
+    except ColonyMemoryError:
+        # The extra that checks the signature is missing. Nobody is pinned, so nothing speaks against the snapshot.
+        await load(session, label, snapshot_id, verify=False)
+    return None
+
+
+def _not_found(label: str, snapshot_id: str) -> SnapshotNotFound:
+    return SnapshotNotFound(f"no snapshot {snapshot_id!r} for label {label!r}")

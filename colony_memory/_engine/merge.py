@@ -1,0 +1,217 @@
+"""Pure: two memories that grew out of one become one again, and nothing that either of them wrote is dropped.
+
+By document first: what only one side added, changed or removed is done. Where both changed a document, by line. Where
+both changed the same lines, our text keeps the name and the other's whole text stands beside it, under a name that says
+whose it is. Needs the extra ``merge``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+import re
+import unicodedata
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from difflib import Match, SequenceMatcher
+from itertools import count
+from typing import TYPE_CHECKING
+
+from colony_memory._format.names import require_id
+from colony_memory.exceptions import ColonyMemoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+# A line ends where git has it end, so that no lone CR, form feed or U+2028 of a text counts.
+_LINE = re.compile("[^\n]*\n|[^\n]+")
+# Lines of the three texts together, which bounds memory: one object and one place in an index for each.
+_MAX_LINES = 300_000
+# Pairs of lines to look at in one merge, some seconds: comparing takes time that grows with the cube of the lines where
+# someone chose them for it, and with their number where people wrote them.
+_MAX_STEPS = 10_000_000
+# Bytes that file systems take in one component of a path.
+_MAX_COMPONENT = 255
+_EXTENSION = re.compile(r"\.[A-Za-z0-9_+~-]{1,16}")
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Two memories as one.
+
+    Attributes:
+        documents: ``{name: text}``, sorted by name.
+        beside: Documents that are kept twice because both sides changed the same lines: ours under its name, the
+            other's whole text under the name that is given here.
+        taken: Documents whose text is the other side's: it added or changed them.
+        joined: Documents of ours that gained or lost lines as the other's did.
+        removed: Documents that the other side removed, and that we had not changed.
+    """
+
+    documents: dict[str, str]
+    beside: dict[str, str] = field(default_factory=dict)
+    taken: tuple[str, ...] = ()
+    joined: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+    @property
+    def conflicts(self) -> tuple[str, ...]:
+        """Names of the documents that are kept twice, sorted."""
+        return tuple(self.beside)
+
+
+def require_merge3() -> None:
+    """Raise a ColonyMemoryError that says what to install unless memories can be merged here."""
+    try:
+        import merge3  # noqa: F401
+    except ImportError as error:
+        raise ColonyMemoryError("merging needs the extra 'merge': pip install 'colony-memory[merge]'") from error
+
+
+def merge(
+    base: Mapping[str, str] | None, ours: Mapping[str, str], theirs: Mapping[str, str], *, theirs_name: str
+) -> Merged:
+    """Join two memories over the one that both come from.
+
+    A document that one side removed and the other changed is kept as it was changed.
+
+    Args:
+        base: What both were based on; None or empty where that is not known: then nothing counts as removed, and a
+            document that differs is kept twice.
+        ours: Our memory.
+        theirs: The other's.
+        theirs_name: Id of the other's snapshot, which the names of what is kept beside ours bear.
+
+    Raises:
+        ValueError: ``theirs_name`` is no snapshot id.
+        ColonyMemoryError: The extra ``merge`` is not installed. It is asked for even where no line has to be merged, so
+            that this shows on the first day and not at the first conflict.
+    """
+    require_id(theirs_name)
+    require_merge3()
+    known = base or {}
+    names = sorted({*known, *ours, *theirs})
+    documents: dict[str, str] = {}
+    taken: list[str] = []
+    removed: list[str] = []
+    both: list[str] = []
+    for name in names:
+        was, text, other = known.get(name), ours.get(name), theirs.get(name)
+        if other not in (text, was):
+            if text in (was, None):
+                text = other
+                (removed if other is None else taken).append(name)
+            elif other is not None:
+                both.append(name)
+        if text is not None:
+            documents[name] = text
+
+    joined = _join(known, ours, theirs, names=[name for name in both if name in known])
+    documents.update(joined)
+    apart = [name for name in both if name not in joined]
+    beside = dict(zip(apart, _new_names(apart, names, documents, theirs, theirs_name), strict=True))
+    documents.update({new: theirs[name] for name, new in beside.items()})
+    return Merged(
+        documents=dict(sorted(documents.items())),
+        beside=beside,
+        taken=tuple(taken),
+        joined=tuple(name for name in both if joined.get(name, ours[name]) != ours[name]),
+        removed=tuple(removed),
+    )
+
+
+def _join(
+    base: Mapping[str, str], ours: Mapping[str, str], theirs: Mapping[str, str], *, names: Collection[str]
+) -> dict[str, str]:
+    """Merge the documents of these names by line, but for those with a conflict and those that are too large."""
+    steps = _MAX_STEPS
+
+    class Bounded(SequenceMatcher[str]):
+        """Finds no more matches when the steps are used up; those that it has found are as right as ever."""
+
+        a: Sequence[str]
+        b2j: dict[str, list[int]]
+
+        def find_longest_match(
+            self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
+        ) -> Match:
+            nonlocal steps
+            end = len(self.a) if ahi is None else ahi
+            steps -= sum(1 + len(self.b2j.get(self.a[at], ())) for at in range(alo, end))
+            return Match(alo, blo, 0) if steps < 0 else super().find_longest_match(alo, ahi, blo, bhi)
+
+    joined = {}
+    # The smallest first, so that no document takes the steps of those that need few.
+    for name in sorted(names, key=lambda name: (len(ours[name]) + len(theirs[name]), name)):
+        text = _join_lines(base[name], ours[name], theirs[name], matcher=Bounded)
+        if text is not None:
+            joined[name] = text
+    return joined
+
+
+def _join_lines(base: str, ours: str, theirs: str, *, matcher: type[SequenceMatcher[str]]) -> str | None:
+    """The text with the changes of both, or None where they changed the same lines or there are too many."""
+    from merge3 import Merge3
+
+    if sum(text.count("\n") for text in (base, ours, theirs)) > _MAX_LINES:
+        return None
+    # Equal lines become one object, which is compared in no time however long it is.
+    known: dict[str, str] = {}
+    was, mine, other = ([known.setdefault(line, line) for line in _LINE.findall(text)] for text in (base, ours, theirs))
+    out: list[str] = []
+    for group in Merge3(was, mine, other, sequence_matcher=matcher).merge_groups():  # type: ignore[arg-type]
+        if group[0] == "conflict":
+            return None
+        out += group[1]
+    return "".join(out)
+
+
+def _new_names(
+    names: Iterable[str], used: Iterable[str], documents: Mapping[str, str], theirs: Mapping[str, str], theirs_name: str
+) -> Iterator[str]:
+    """For each name one in the same directory that the other's text can have, and that nothing else has or had."""
+    taken = {_folded(name) for name in used}
+    in_order = sorted(taken)
+    numbers: dict[str, int] = {}
+    for name in names:
+        first = _folded(_beside(name, f".theirs-{theirs_name}"))
+        for number in count(numbers.get(first, 1)):
+            new = _beside(name, f".theirs-{theirs_name}" if number == 1 else f".theirs-{theirs_name}-{number}")
+            # A merge that is done again finds what it kept beside ours the first time.
+            if documents.get(new) == theirs[name]:
+                break
+            key = _folded(new)
+            # What is a directory to others is no name for a document.
+            below = bisect_left(in_order, f"{key}/")
+            if key not in taken and not "".join(in_order[below : below + 1]).startswith(f"{key}/"):
+                taken.add(key)
+                break
+        # Names that differ in case alone go on where the one before stopped.
+        numbers[first] = number + 1
+        yield new
+
+
+def _beside(name: str, mark: str) -> str:
+    """The name with a mark before its extension, its last component cut to what file systems take."""
+    root, extension = posixpath.splitext(name)
+    if not _EXTENSION.fullmatch(extension):
+        root, extension = name, ""
+    directory, slash, stem = root.rpartition("/")
+    room = _MAX_COMPONENT - _size(mark) - _size(extension)
+    if _size(stem) > room:
+        # Names that are cut to the same stay two.
+        tag = "-" + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        stem = stem[:room]
+        while _size(stem + tag) > room:
+            stem = stem[:-1]
+        stem += tag
+    return f"{directory}{slash}{stem}{mark}{extension}"
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _folded(name: str) -> str:
+    """Equal for names that some file system takes for one."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())

@@ -1,0 +1,186 @@
+"""The only writer of ``latest``.
+
+A change is a function of the label's state as it is now. Where another client was faster, the state is looked at anew
+and the change is applied to what is there then: nothing that was decided before it counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from colony_memory._engine.state import look, read_pointer_file
+from colony_memory._engine.store import Changed
+from colony_memory._format.head import read_head
+from colony_memory._format.names import id_order, latest_filename, manifest_filename
+from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
+from colony_memory.exceptions import ConflictDetected
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+    from colony_memory._engine.session import Session
+    from colony_memory._engine.state import State
+    from colony_memory._format.pointer import Entry
+    from colony_memory.signing import Signer
+
+_TRIES = 8
+
+
+@dataclass(frozen=True)
+class Move:
+    """What the pointer is to say.
+
+    Attributes:
+        latest: The snapshot to name, None for none.
+        entries: The catalogue: all that is committed.
+        removed: What is to be deleted, or was, and must not be listed again.
+        above: Generation to be above, beside the pointer's own.
+        text: The text of a pointer from elsewhere that says just this, to be written as it is.
+        first: All that the label has is what is to be listed, so that the count of writes begins.
+        stream: The history that goes on here, where the label has none yet.
+    """
+
+    latest: str | None
+    entries: Iterable[Entry]
+    removed: Sequence[str] = ()
+    above: int = 0
+    text: str | None = None
+    first: bool = False
+    stream: str | None = None
+
+
+@dataclass(frozen=True)
+class Published:
+    """A pointer that was written, or left as it is.
+
+    Attributes:
+        pointer: What it says.
+        state: The state that the change was applied to.
+    """
+
+    pointer: Pointer
+    state: State
+
+
+async def publish(
+    session: Session,
+    state: State,
+    change: Callable[[State], Awaitable[Move | None]],
+    *,
+    signer: Signer | None = None,
+    lenient: bool = False,
+) -> Published:
+    """Apply a change to a label.
+
+    Args:
+        session: The client.
+        state: The label as it was looked at.
+        change: What to write over a state, None where that is nothing. It may read, and it raises where the state is
+            not one to build on.
+        signer: Signs, in place of the client's signer.
+        lenient: Go on where the witness does not answer.
+
+    Raises:
+        ConflictDetected: Other clients kept changing the label.
+        Unanswered: It cannot be told whether it was written.
+    """
+    label = state.label
+    for _ in range(_TRIES):
+        move = await change(state)
+        if move is None:
+            return Published(state.decision.pointer, state)
+        pointer, text = _write(session, state, move, signer or session.signer)
+        try:
+            # Without conditional upload it is read once more, but not for the first snapshot of a label, which nobody
+            # else has seen.
+            blind = not session.vault.conditional or not state.match
+            if blind and not state.first and (await read_pointer_file(session, label))[0] != state.text:
+                raise Changed("the pointer is another one now")
+            await session.vault.put(latest_filename(label), text, match=state.match)
+            if not session.vault.conditional and not await _stands(session, state, pointer):
+                # Another client deleted that after the pointer was read once more: what it says is to be chosen anew.
+                raise Changed("what the pointer names was deleted meanwhile")
+        except Changed:
+            bringing = state.asked.bringing
+            state = await look(session, label, everything=True, lenient=lenient, bringing=bringing)
+            if state.text == text:
+                # This client's own, which names what was deleted just then: nobody put it there instead of another, and
+                # what it took out is still there to take its place.
+                undone = frozenset(move.removed)
+                state = await look(
+                    session, label, everything=True, lenient=lenient, unremoved=undone, bringing=bringing
+                )
+                state = replace(state, decision=replace(state.decision, rollback=None))
+            continue
+        await session.note(label, pointer, proven=session.trust.pins)
+        return Published(pointer, state)
+    raise ConflictDetected(f"the pointer {latest_filename(label)} kept changing", theirs=state.decision.follow)
+
+
+async def touch(session: Session, state: State) -> bool:
+    """Write the pointer as it is, so that the vault shows its time; whether it was still the same."""
+    if state.text is None:
+        return False
+    try:
+        if not session.vault.conditional and (await read_pointer_file(session, state.label))[0] != state.text:
+            return False
+        await session.vault.put(latest_filename(state.label), state.text, match=state.match)
+    except Changed:
+        return False
+    return True
+
+
+def may_write(session: Session, state: State, signer: Signer | None = None) -> bool:
+    """Whether a pointer by this client is worth as much as the one that is there: signed, if that one is."""
+    if signer or session.signer is not None:
+        return True
+    return not session.trust.require_signature and not state.decision.signed
+
+
+def may_move(state: State, snapshot_id: str) -> bool:
+    """Whether a snapshot may become the latest: the pointer never moves to an older one."""
+    follow = state.decision.follow
+    return follow is None or id_order(snapshot_id) >= id_order(follow)
+
+
+def _write(session: Session, state: State, move: Move, signer: Signer | None) -> tuple[Pointer, str]:
+    if move.text is not None:
+        return read_pointer(move.text, label=state.label), move.text
+    before = state.decision.pointer
+    above = max((move.above, *(read_head(head).generation for head in state.asked.seen)))
+    if not before.generation and not state.first and not move.first:
+        # A pointer without a generation, or none that is believed, ends the count. The time takes it up above every
+        # count before, so that the order of heads still holds.
+        above = max(above, int(session.now().timestamp()))
+    rows = {entry.snapshot_id for entry in before.entries or ()}
+    entries = [
+        entry for entry in move.entries if entry.snapshot_id not in rows or not _is_gone(state, entry.snapshot_id)
+    ]
+    # What was removed and has been imported since is listed again, and no longer removed.
+    gone = {*before.removed, *move.removed} - {entry.snapshot_id for entry in entries}
+    removed = [each for each in gone if not _is_gone(state, each)]
+    pointer = before.follow(
+        move.latest,
+        updated_at=session.stamp(),
+        entries=entries,
+        stream=state.decision.stream or move.stream or session.stream(state.label),
+        removed=removed,
+        before=state.decision.follow,
+        above=above,
+    )
+    return pointer, write_pointer(pointer, signer=signer)
+
+
+async def _stands(session: Session, state: State, pointer: Pointer) -> bool:
+    """Whether what the pointer names is still there; what was not there before is this client's own."""
+    named = pointer.snapshot_id
+    if named is None or state.files is None or named not in state.files.manifests:
+        return True
+    return await session.vault.get(manifest_filename(pointer.label, named)) is not None
+
+
+def _is_gone(state: State, snapshot_id: str) -> bool:
+    """Whether a listing shows that there is nothing left of a snapshot, so that a catalogue need not speak of it."""
+    files = state.files
+    return files is not None and files.complete and snapshot_id not in files.ids

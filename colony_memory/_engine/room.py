@@ -1,0 +1,130 @@
+"""The one rule of what fits into a vault and into its hour, and how a full one makes room."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from colony_memory._engine.files import remove, sweep
+from colony_memory._engine.session import warn
+from colony_memory._engine.state import look
+from colony_memory.exceptions import Hint, QuotaExceeded, RateLimited
+from colony_memory.snapshot import MAX_FILE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from colony_memory._engine.session import Session
+    from colony_memory._engine.state import State
+
+#: Bytes that a hosted vault is given with its first write, until which it reports zeros.
+FIRST_QUOTA = 10_000_000
+# An hour begins with the first operation, so that it has ended by then at the latest.
+_HOUR = 3600.0
+
+
+async def available(session: Session) -> int | None:
+    """Free bytes, None where the vault does not tell."""
+    status = await session.vault.status()
+    quota, free = status.get("quota_bytes"), status.get("available_bytes")
+    if quota == 0 and not status.get("used_bytes") and not status.get("file_count"):
+        return FIRST_QUOTA
+    return free if isinstance(quota, int) and quota > 0 and isinstance(free, int) else None
+
+
+def check_files(files: Mapping[str, str], what: str) -> None:
+    """Raise a QuotaExceeded where a file is larger than a vault takes."""
+    for name, text in files.items():
+        size = len(text.encode("utf-8", "surrogatepass"))
+        if size > MAX_FILE_BYTES:
+            why = "its list of document names is too long" if name.endswith(".manifest.json") else "a part is too long"
+            msg = (
+                f"{what} not written: {name} would be {size} bytes and a vault file holds {MAX_FILE_BYTES}; {why}: "
+                "save fewer documents, or spread them over several labels"
+            )
+            raise QuotaExceeded(msg, needed=size, available=MAX_FILE_BYTES)
+
+
+async def require(session: Session, need: int, what: str, *, label: str | None = None) -> None:
+    """Raise a QuotaExceeded unless so many bytes are free."""
+    free = await available(session)
+    if free is not None and need > free:
+        raise _full(need, free, what, label)
+
+
+def _full(need: int, free: int, what: str, label: str | None) -> QuotaExceeded:
+    msg = f"{what} does not fit: it takes about {need} bytes, and {free} are free in the vault"
+    return QuotaExceeded(msg, needed=need, available=free, hint=Hint("prune", label=label))
+
+
+async def require_operations(session: Session, need: int, what: str) -> None:
+    """Raise a RateLimited where the vault says that it takes fewer uploads and deletes this hour."""
+    left = await session.vault.operations_left()
+    if left is not None and left < need:
+        msg = (
+            f"the vault takes {left} more uploads and deletes this hour, and {what} needs {need}; try again in an hour"
+        )
+        raise RateLimited(msg, retry_after=_HOUR)
+
+
+async def make(
+    session: Session,
+    state: State,
+    need: int,
+    what: str,
+    *,
+    candidates: Callable[[State], Awaitable[Sequence[str]]],
+    withdraw: Callable[[State, Sequence[str]], Awaitable[State]],
+    touch: Callable[[State], Awaitable[bool]],
+) -> State:
+    """Let go what goes anyway until ``need`` bytes are free, and give the label as it is then.
+
+    Leftovers go first, where they are old. Age is told by the vault's clock, which a full vault may not show, as
+    nothing newer fits into it: the pointer is written anew then, and takes no room. After that the oldest of
+    ``candidates`` go, no more than needed.
+
+    Args:
+        session: The client.
+        state: The label, all of it.
+        need: Bytes.
+        what: What is to be written, for messages.
+        candidates: Ids that may go, in the order in which they do.
+        withdraw: Takes some out of the catalogue and gives the label as it is then.
+        touch: Writes the pointer as it is, so that the vault shows its time.
+
+    Raises:
+        QuotaExceeded: It does not fit, whatever goes.
+        PruneIncomplete: Something could not be deleted.
+    """
+    label = state.label
+    free = await available(session)
+    if free is None or need <= free:
+        return state
+    if state.listed.orphans and not state.listed.old_orphans(now=session.now()) and await touch(state):
+        state = await look(session, label, everything=True, lenient=True)
+    freed = await sweep(session, state.listed)
+    missing, victims = need - free - freed, list[str]()
+    if missing > 0:
+        choice = await candidates(state)
+        for each in choice:
+            if missing <= 0:
+                break
+            victims.append(each)
+            missing -= state.listed.size(state.listed.owned(each)) or 0
+        if missing > 0:
+            raise _full(need, free + freed, what, label)
+        state = await withdraw(state, victims)
+        await remove(session, state.listed, victims)
+    free = await available(session)
+    if free is not None and need > free:
+        raise _full(need, free, what, label)
+    if freed or victims:
+        state = await look(session, label, everything=True, lenient=True)
+    return state
+
+
+def tell_fewer(label: str, kept: int, asked: int) -> None:
+    """Warn that the vault holds fewer snapshots than a retention keeps."""
+    warn(
+        f"the vault is full: only {kept} snapshots of label {label!r} fit, of {asked} that the retention keeps",
+        hint=Hint("status"),
+    )

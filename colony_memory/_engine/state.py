@@ -1,0 +1,266 @@
+"""Looking at a label: what a decision wants is read until it can be made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from colony_memory._engine.judge import Asked, Decision, Read, judge
+from colony_memory._engine.label import LabelFiles, read_label
+from colony_memory._engine.session import log, warn
+from colony_memory._engine.store import ABSENT, ANY
+from colony_memory._format.names import latest_filename, manifest_filename
+from colony_memory._format.pointer import Pointer
+from colony_memory.exceptions import (
+    ColonyMemoryError,
+    SnapshotCorrupt,
+    UntrustedSnapshot,
+    VaultError,
+    message_of,
+)
+from colony_memory.snapshot import Manifest, read_manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from colony_memory._engine.session import Session
+    from colony_memory._engine.store import Listing
+
+# How often a label that other clients keep changing is looked at before what it shows then has to do.
+_TRIES = 6
+
+
+#: Codes of a vault that has a file and cannot give it, though it can be asked for others.
+UNREADABLE = frozenset({"UNFIT_FILE", "ELSEWHERE"})
+
+
+@dataclass(frozen=True)
+class State:
+    """A label as it was looked at.
+
+    Attributes:
+        decision: What it is, and whom to follow.
+        text: Text of the pointer file, None where it is not there.
+        match: The condition under which that is still so, for :meth:`Vault.put`.
+        asked: What the decision was asked for.
+        blind: Why the witness could not be asked, None where it could.
+        files: Its files, where they were listed.
+        manifests: What was read of manifests, by id.
+    """
+
+    decision: Decision
+    text: str | None
+    match: str
+    asked: Asked
+    blind: str | None = None
+    files: LabelFiles | None = None
+    manifests: Mapping[str, Read] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """The label."""
+        return self.decision.label
+
+    @property
+    def listed(self) -> LabelFiles:
+        """Its files; to be asked for only where they were listed."""
+        if self.files is None:
+            raise RuntimeError("the label was not listed")
+        return self.files
+
+    @property
+    def first(self) -> bool:
+        """Whether the label has no files yet."""
+        return self.text is None and self.files is not None and self.files.complete and not self.files.files
+
+    def manifest_sha256(self, snapshot_id: str | None) -> str | None:
+        """Digest of a snapshot's manifest, where it is known."""
+        entry = self.decision.entry(snapshot_id)
+        return entry.manifest_sha256 if entry else None
+
+
+async def look(
+    session: Session,
+    label: str,
+    *,
+    everything: bool = False,
+    listed: bool = False,
+    verify: bool = True,
+    at_least: str | int | None = None,
+    lenient: bool = False,
+    newer: bool = True,
+    unremoved: frozenset[str] = frozenset(),
+    bringing: frozenset[str] = frozenset(),
+    listing: Listing | None = None,
+) -> State:
+    """Read the pointer, and what else it takes to judge a label.
+
+    What speaks against the label counts only where the pointer is still the same afterwards: other clients may have
+    saved, or deleted, between the reads.
+
+    Args:
+        session: The client.
+        label: The label.
+        everything: Look at every snapshot.
+        listed: List the files in any case.
+        verify: Look at signatures.
+        at_least: A head that the label must have reached, beside those that were seen.
+        lenient: Go on where the witness does not answer.
+        newer: Where the pointer has to be proven, look for what is newer than the latest: it may have been put back.
+        unremoved: Ids that count as not removed, see :class:`Asked`.
+        bringing: Snapshots that the client brings there itself, which are no sign of that.
+        listing: A listing that was made already; it stands only where nothing speaks against the label.
+    """
+    prefix = f"cmem.{label}."
+    for turn in range(_TRIES):
+        # Before the pointer is read: others may move both.
+        seen, blind = await _seen(session, label, at_least, lenient=lenient)
+        text, match = await read_pointer_file(session, label)
+        how = (session.vault.conditional, verify, newer, unremoved, bringing)
+        asked = Asked(label, session.trust, seen, session.now(), everything, *how)
+        shown = listing if turn == 0 else None
+        if shown is None and (listed or everything):
+            shown = await session.vault.list(prefix)
+        state = await _decide(
+            session, State(Decision(label, None, Pointer(label, None)), text, match, asked, blind), shown
+        )
+        against = state.decision.refusal or state.decision.rollback or state.decision.problem
+        if turn == 0 and listing is not None and (against or state.decision.broken):
+            continue  # the listing is of an earlier moment than the pointer
+        if not against or state.first or (await read_pointer_file(session, label))[0] == text:
+            break
+    decision = state.decision
+    if not decision.rollback and not decision.refusal and decision.head:
+        # Whoever proves a pointer notes its head.
+        await session.note(label, decision.pointer, proven=decision.proven)
+    return state
+
+
+async def _seen(
+    session: Session, label: str, at_least: str | int | None, *, lenient: bool
+) -> tuple[tuple[str | int, ...], str | None]:
+    """Heads that were seen before, and why the witness could not be asked for its own, None where it could."""
+    own = () if at_least is None else (at_least,)
+    try:
+        return (*await session.seen(label), *own), None
+    except ColonyMemoryError as error:
+        if not lenient:
+            raise
+        return own, message_of(error)
+
+
+async def read_pointer_file(session: Session, label: str) -> tuple[str | None, str]:
+    """The text of the pointer, None where it is not there, and the condition under which that is still so."""
+    file = await session.vault.get(latest_filename(label))
+    return (None, ABSENT) if file is None else (file.content, file.etag or ANY)
+
+
+async def _decide(session: Session, state: State, listing: Listing | None) -> State:
+    """Read what the decision wants until it is made."""
+    label, manifests = state.asked.label, dict[str, Read]()
+    files = None if listing is None else read_label(listing, label)
+    decision = judge(state.asked, state.text, files, manifests)
+    while decision.wants is not None:
+        if decision.wants.listing:
+            files = read_label(await session.vault.list(f"cmem.{label}."), label)
+        await read_manifests(session, label, decision.wants.manifests, manifests, verify=state.asked.verify)
+        decision = judge(state.asked, state.text, files, manifests)
+    return replace(state, decision=decision, files=files, manifests=manifests)
+
+
+async def list_files(session: Session, state: State) -> State:
+    """The same label with its files, listed now, judged by the pointer that was read."""
+    if state.files is not None:
+        return state
+    return await _decide(session, state, await session.vault.list(f"cmem.{state.label}."))
+
+
+async def read_manifests(
+    session: Session, label: str, ids: Iterable[str], into: dict[str, Read], *, verify: bool = True
+) -> None:
+    """Read manifests at once and judge their signatures; what is broken or not trusted is told in its place."""
+    ids, trust = list(ids), session.trust
+    unread = {manifest_filename(label, each): each for each in ids}
+    unread = {name: each for name, each in unread.items() if name not in session.manifests}
+    stored = await session.vault.get_many(unread)
+    for each in ids:
+        name = manifest_filename(label, each)
+        try:
+            manifest = session.manifests.get(name)
+            if manifest is None:
+                file = stored[name]
+                if file is None:
+                    into[each] = None
+                    continue
+                manifest = read_manifest(file.content, label=label, snapshot_id=each)
+                session.manifests[name] = manifest
+            into[each] = manifest
+            trust.judge(manifest.raw, verify=verify)
+        except (SnapshotCorrupt, UntrustedSnapshot) as error:
+            into[each] = error
+        except ColonyMemoryError:
+            # The extra that checks signatures is missing. Nobody is pinned, so nothing speaks against the snapshot.
+            log(f"the signature of snapshot {each} was not checked")
+
+
+def tell(decision: Decision) -> None:
+    """Warn of what was worked around."""
+    for warning in decision.warnings:
+        warn(warning)
+
+
+def require_sound(state: State) -> Decision:
+    """The decision, where nothing speaks against following it.
+
+    Raises:
+        RollbackDetected: The label was set back.
+        UntrustedSnapshot: The latest is not trusted.
+        SnapshotCorrupt: There was a snapshot, and none can be restored.
+    """
+    decision = state.decision
+    if decision.rollback is not None:
+        raise decision.rollback
+    if decision.refusal is not None:
+        raise decision.refusal
+    return decision
+
+
+def require_believed(state: State) -> Decision:
+    """The decision, where something may be built upon it: damage alone is no hindrance.
+
+    Raises:
+        RollbackDetected: The label was set back.
+        UntrustedSnapshot: The latest is not trusted.
+    """
+    if state.decision.doubt is not None:
+        raise state.decision.doubt
+    return state.decision
+
+
+def require_listed(state: State, doing: str) -> LabelFiles:
+    """The label's files, all of them.
+
+    Raises:
+        VaultError: The vault cut its list, so nothing can be said of what it does not name.
+    """
+    files = state.listed
+    if not files.complete:
+        msg = (
+            f"{doing} is refused: the vault's list of label {state.label!r} is cut, so files that matter may be hidden"
+        )
+        raise VaultError(msg)
+    return files
+
+
+def manifest_of(state: State, snapshot_id: str) -> Manifest | None:
+    """A manifest that was read and is trusted."""
+    read = state.manifests.get(snapshot_id)
+    return read if isinstance(read, Manifest) else None
+
+
+def forget(state: State, snapshot_id: str, problem: str) -> State:
+    """The same with a snapshot found broken."""
+    decision = state.decision
+    entries = tuple(entry for entry in decision.entries if entry.snapshot_id != snapshot_id)
+    broken = {**decision.broken, manifest_filename(state.label, snapshot_id): problem}
+    return replace(state, decision=replace(decision, entries=entries, broken=broken))

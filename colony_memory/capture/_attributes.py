@@ -1,0 +1,123 @@
+"""Owner, permissions and times of what a restore makes. What a file system refuses of them is said once, in the end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from colony_memory.exceptions import ColonyMemoryWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from colony_memory.capture._directory import Directory
+
+# What NFS with root_squash, SMB, FAT and FUSE answer, and a container without the capability.
+_REFUSED = {errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
+_SHOWN = 3
+_HAS_OWNERS = hasattr(os, "fchown")
+_SETS_TIMES = os.utime in os.supports_fd
+_BITS = 0o777
+
+
+@dataclass(frozen=True)
+class Attributes:
+    """What a file or directory is to have; None for what stays as the system makes it.
+
+    Attributes:
+        owner: User and group.
+        mode: Permission bits.
+        changed: Time of change in nanoseconds since 1970.
+    """
+
+    owner: tuple[int, int] | None = None
+    mode: int | None = None
+    changed: int | None = None
+
+
+_NONE = Attributes()
+
+
+def is_root() -> bool:
+    """Whether this process restores for others: what is theirs stays theirs."""
+    return hasattr(os, "geteuid") and os.geteuid() == 0
+
+
+@dataclass
+class Attribution:
+    """Gives attributes, and remembers what was refused."""
+
+    refused: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+
+    def give(self, descriptor: int, attributes: Attributes, name: str) -> os.stat_result:
+        """Give an open file or directory its attributes, and return what it is then."""
+        status = os.fstat(descriptor)
+        if attributes == _NONE:
+            return status
+        if attributes.owner is not None and _HAS_OWNERS and attributes.owner != (status.st_uid, status.st_gid):
+            owner = attributes.owner
+            self.attempt("owner", name, lambda: os.fchown(descriptor, *owner))
+        if attributes.mode is not None and hasattr(os, "fchmod") and stat.S_IMODE(status.st_mode) != attributes.mode:
+            mode = attributes.mode & _BITS
+            self.attempt("permissions", name, lambda: os.fchmod(descriptor, mode))
+        if attributes.changed is not None and _SETS_TIMES:
+            times = (status.st_atime_ns, attributes.changed)
+            self.attempt("time of change", name, lambda: os.utime(descriptor, ns=times))
+        return os.fstat(descriptor)
+
+    def give_link(self, directory: Directory, at: str, attributes: Attributes, name: str) -> None:
+        """Give a symbolic link, of which only owner and time can be set, its attributes."""
+        if directory.descriptor == -1:
+            return
+        path, where = directory.address(at)
+        if attributes.owner is not None:
+            owner = attributes.owner
+            self.attempt("owner", name, lambda: os.chown(path, *owner, follow_symlinks=False, **where))
+        if attributes.changed is not None:
+            times = (attributes.changed, attributes.changed)
+            self.attempt("time of change", name, lambda: os.utime(path, ns=times, follow_symlinks=False, **where))
+
+    def tell(self) -> None:
+        """Warn of what was refused."""
+        for (what, why), names in self.refused.items():
+            warnings.warn(
+                f"the {what} could not be kept of {_listed(names)} ({why}); the content is restored",
+                ColonyMemoryWarning,
+                stacklevel=2,
+            )
+
+    def attempt(self, what: str, name: str, act: Callable[[], None]) -> None:
+        """Set one attribute; a refusal is remembered, and any other error raised."""
+        try:
+            act()
+        except OSError as error:
+            if error.errno not in _REFUSED:
+                raise
+            self.refused.setdefault((what, error.strerror or str(error)), []).append(name)
+
+
+def tell_lost(files: Iterable[tuple[str, os.stat_result]]) -> None:
+    """Warn of what replacing these files takes from them: other names, and an owner that this user cannot give."""
+    linked, owned = [], []
+    for name, there in files:
+        if there.st_nlink > 1 and not stat.S_ISDIR(there.st_mode):
+            linked.append(name)
+        if hasattr(os, "geteuid") and os.geteuid() not in (0, there.st_uid):
+            owned.append(name)
+    if linked:
+        _warn(f"{_listed(linked)} had other names (hard links), under which the text from before stays")
+    if owned:
+        _warn(f"{_listed(owned)} belonged to another user, and now to the one who restored")
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, ColonyMemoryWarning, stacklevel=3)
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(map(repr, names[:_SHOWN]))}{more}"

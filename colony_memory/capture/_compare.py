@@ -1,0 +1,225 @@
+"""One name of a snapshot after another compared with what is in a folder."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from colony_memory.capture._directory import Directory, Reach, is_link
+from colony_memory.capture._in_use import is_in_use, own_databases
+from colony_memory.capture._open import local_name
+from colony_memory.capture._stage import NewFile, encode_text, widened
+from colony_memory.capture._state import place_of_state
+from colony_memory.capture._surplus import find_surplus
+from colony_memory.capture.sqlite import COMPANIONS, HEADER, DatabaseDamaged, DatabaseLocked, copy_database, is_database
+from colony_memory.exceptions import ColonyMemoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
+
+    from colony_memory.capture._metadata import Metadata
+    from colony_memory.capture._plan import Plan
+
+_INDEX = "-shm"
+_HEADER_SIZE = 16
+_LINK = "is a symbolic link, and nothing is written through links"
+
+
+def new_file(
+    metadata: Metadata,
+    name: str,
+    content: str | bytes,
+    there: os.stat_result | None = None,
+    drops: Mapping[str, os.stat_result] | None = None,
+) -> NewFile:
+    """A file of the snapshot, with what it tells of it and what it replaces."""
+    return NewFile(
+        content,
+        there,
+        link=name in metadata.links,
+        executable=name in metadata.executable,
+        mode=metadata.modes.get(name) if os.name != "nt" else None,
+        changed=metadata.times.get(name),
+        drops=drops or {},
+    )
+
+
+class Comparison:
+    """Compares one name after another with an open folder."""
+
+    def __init__(self, plan: Plan, folder: Directory, reach: Reach, *, wanted: Collection[str], force: bool) -> None:
+        self._plan = plan
+        self._metadata = plan.metadata
+        self._folder = folder
+        self._reach = reach
+        self._wanted = wanted
+        self._force = force
+        self._missing: set[str] = set()
+        self._own = own_databases()
+
+    def add_link(self, name: str, target: str) -> None:
+        """Compare a link with what has its name."""
+        there = self._look(name, may_be_link=True)
+        file = new_file(self._metadata, name, target, there)
+        if there is None:
+            self._plan.files[name] = file
+            return
+        if not is_link(there) and not stat.S_ISREG(there.st_mode):
+            raise self._refusal(name, name, _kind(there))
+        if is_link(there) and self._read_link(name) == target:
+            self._plan.unchanged.append(name)
+            return
+        self._plan.files[name] = file
+        self._plan.differing[name] = [there]
+
+    def add_file(self, name: str, content: str | bytes) -> None:
+        """Compare a document with the file of its name."""
+        there = self._look(name)
+        data = encode_text(content)
+        drops = self._logs_of(name) if is_database(data) else {}
+        if there is None:
+            self._plan.files[name] = new_file(self._metadata, name, content, None, drops)
+            return
+        if not stat.S_ISREG(there.st_mode):
+            raise self._refusal(name, name, _kind(there))
+        if self._is_same(name, data, there, drops):
+            self._keep(name, there)
+        elif name in self._metadata.masked and not self._force:
+            self._plan.left.append(name)
+        else:
+            self._plan.files[name] = new_file(self._metadata, name, content, there, drops)
+            self._plan.differing[name] = [there, *(log for name, log in drops.items() if _tells(name, log))]
+            if is_database(self._head(name, there)) and is_in_use(*self._reach.parent(name), there):
+                self._plan.in_use.append(name)
+
+    def add_directory(self, name: str) -> None:
+        """Make an empty directory unless it is there."""
+        there = self._look(name)
+        if there is None:
+            self._plan.directories.append(name)
+        elif not stat.S_ISDIR(there.st_mode):
+            raise self._refusal(name, name, "is not a directory")
+
+    def add_surplus(self) -> None:
+        """Take away what the snapshot lacks."""
+        wanted = {*self._wanted, *self._metadata.empty_dirs}
+        try:
+            spared = [*self._metadata.left_out, *place_of_state(self._plan.target)]
+            surplus = find_surplus(self._folder, wanted, spared=spared)
+        except OSError as error:
+            raise ColonyMemoryError(
+                f"what is to be deleted in {str(self._plan.target)!r} cannot be told ({error}); nothing was written"
+            ) from error
+        self._plan.surplus = surplus
+        for name, there in surplus.databases.items():
+            if is_in_use(*self._reach.parent(name), there):
+                self._plan.in_use.append(name)
+        dropped = {log for file in self._plan.files.values() for log in file.drops}
+        for name in dropped & surplus.files.keys():
+            del surplus.files[name]
+        self._plan.differing.update({name: [there] for name, there in surplus.files.items() if _tells(name, there)})
+
+    def _keep(self, name: str, there: os.stat_result) -> None:
+        """A file with the right content: only its permissions may have to be set. Another time is no change."""
+        self._plan.unchanged.append(name)
+        if os.name == "nt" or name in self._metadata.masked or (there.st_dev, there.st_ino) in self._own:
+            return
+        mode = self._metadata.modes.get(name)
+        if mode is None:
+            mode = widened(there, executable=name in self._metadata.executable and not there.st_mode & stat.S_IXUSR)
+        if mode != stat.S_IMODE(there.st_mode) & 0o777:
+            self._plan.modes[name] = (there, mode | stat.S_IMODE(there.st_mode) & 0o7000)
+
+    def _logs_of(self, name: str) -> dict[str, os.stat_result]:
+        """What lies beside the database of that name and would be taken for a part of the new one."""
+        found = {}
+        for suffix in COMPANIONS:
+            there = self._look(name + suffix)
+            if there is not None and stat.S_ISREG(there.st_mode) and name + suffix not in self._wanted:
+                found[name + suffix] = there
+        return found
+
+    def _is_same(self, name: str, data: bytes, there: os.stat_result, drops: Mapping[str, os.stat_result]) -> bool:
+        key = (there.st_dev, there.st_ino)
+        if not is_database(data):
+            return key not in self._own and self._has(name, data, there)
+        descriptor = self._own.get(key)
+        logged = any(_tells(each, log) for each, log in drops.items())
+        if descriptor is None and not logged and self._has(name, data, there):
+            return True
+        # The database and its log together may be what the snapshot has.
+        try:
+            return copy_database(self._plan.target / local_name(name)) == data
+        except (DatabaseDamaged, DatabaseLocked, OSError):
+            return False
+
+    def _head(self, name: str, there: os.stat_result) -> bytes:
+        """How a file starts, without opening a database that this process has open."""
+        if (there.st_dev, there.st_ino) in self._own:
+            return HEADER
+        directory, last = self._reach.parent(name)
+        return directory.read(last, _HEADER_SIZE)
+
+    def _look(self, name: str, *, may_be_link: bool = False) -> os.stat_result | None:
+        """Return what stands where ``name`` goes, or None, having made sure that no link is on the way."""
+        above = name
+        while "/" in above:
+            above = above.rpartition("/")[0]
+            if above in self._missing:
+                return None
+        try:
+            directory, last = self._reach.parent(name)
+            there = directory.look(last)
+        except FileNotFoundError:
+            self._missing.add(name.rpartition("/")[0])
+            return None
+        except OSError as error:
+            raise self._refusal(name, _relative(error, self._plan.target) or name, _said(error)) from error
+        if there is not None and is_link(there) and not may_be_link:
+            raise self._refusal(name, name, _LINK)
+        return there
+
+    def _has(self, name: str, data: bytes, there: os.stat_result) -> bool:
+        if there.st_size != len(data):
+            return False
+        try:
+            directory, last = self._reach.parent(name)
+            return directory.read(last, len(data)) == data
+        except OSError as error:
+            raise self._refusal(name, name, f"cannot be read ({error.strerror})") from error
+
+    def _read_link(self, name: str) -> str:
+        try:
+            directory, last = self._reach.parent(name)
+            return directory.read_link(last)
+        except OSError as error:
+            raise self._refusal(name, name, f"cannot be read ({error.strerror})") from error
+
+    def _refusal(self, name: str, at: str, what: str) -> ColonyMemoryError:
+        return ColonyMemoryError(f"document {name!r}: {str(self._plan.target / at)!r} {what}; nothing was written")
+
+
+def _kind(there: os.stat_result) -> str:
+    return "is a directory" if stat.S_ISDIR(there.st_mode) else "is a device, pipe or socket"
+
+
+def _said(error: OSError) -> str:
+    if error.errno == errno.ELOOP:
+        return _LINK
+    if error.errno == errno.ENOTDIR:
+        return "is not a directory"
+    return f"cannot be looked at ({error.strerror})"
+
+
+def _relative(error: OSError, target: Path) -> str:
+    """The name of what an error is about, where it tells."""
+    about = str(error.filename or "")
+    return os.path.relpath(about, target) if about.startswith(str(target)) else ""
+
+
+def _tells(name: str, log: os.stat_result) -> bool:
+    """Whether a file holds something of somebody's: the index of a log does not, nor does an empty log."""
+    return log.st_size > 0 and not name.endswith(_INDEX)

@@ -1,0 +1,296 @@
+"""What must be known of a restore when it is cut off, in the user's directory for the state of programs.
+
+It does not lie in the folder: whoever can put a file there, a stranger's repository for one, must not say what a
+restore left undone. Each restore has a file, replaced whole and synced, and a lock that goes with its process::
+
+    ~/.local/state/colony-memory/restores/5f0c….json
+
+Files of another user, or that others could write to, are passed over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import stat
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from colony_memory._os import files
+from colony_memory._os.directory import Directory
+from colony_memory._os.locks import locked
+from colony_memory.capture._dotgit import fold
+from colony_memory.capture._journal import Journal, dump_journal, load_journal
+from colony_memory.exceptions import ColonyMemoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+logger = logging.getLogger(__name__)
+
+_LOCK, _DRAFT, _ALONE = ".lock", ".draft", "lock"
+_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+def state_directory() -> Path:
+    """Where this user's state is kept, there or not.
+
+    It is not asked of platformdirs, which an extra installs: the place must be the same with and without.
+
+    Raises:
+        OSError: The user has no home.
+    """
+    given = Path(os.environ.get("XDG_STATE_HOME", "").strip())
+    if given.is_absolute():
+        base = given
+    elif sys.platform == "win32":  # pragma: no cover - chosen by the platform
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData/Local") / "colony-memory"
+    else:
+        base = _home() / ("Library/Application Support" if sys.platform == "darwin" else ".local/state")
+    return base / "colony-memory"
+
+
+def _home() -> Path:
+    given = Path(os.environ.get("HOME", ""))
+    if given.is_absolute():
+        return given
+    import pwd
+
+    try:
+        return Path(pwd.getpwuid(os.geteuid()).pw_dir)
+    except KeyError:
+        raise FileNotFoundError("this user has no home directory: set XDG_STATE_HOME") from None
+
+
+def problem_with_state(files: Iterable[str], directories: Iterable[str], target: Path) -> str | None:
+    """Say which document would come to lie where this state is kept, to be believed from then on, or return None.
+
+    Args:
+        files: Names of files and links in the folder.
+        directories: Names of directories.
+        target: Real path of the folder.
+    """
+    try:
+        kept = Path(os.path.realpath(state_directory()))
+    except OSError:
+        return None
+    if target != kept and target not in kept.parents:
+        inside = kept in target.parents
+        return f"names must not be written in {str(kept)!r}, where the state of restores is kept" if inside else None
+    reserved = tuple(map(_folded, kept.relative_to(target).parts))
+    for name in [*files, *(f"{name}/" for name in directories)]:
+        parts = tuple(map(_folded, name.split("/")))
+        # A link on the way there would lead to state of the snapshot's own.
+        if parts[: len(reserved)] == reserved or reserved[: len(parts)] == parts:
+            return f"{name!r} is where the state of restores is kept"
+    return None
+
+
+def place_of_state(target: Path) -> tuple[str, ...]:
+    """The name in a folder under which this state is kept, if it is kept in there."""
+    try:
+        kept = Path(os.path.realpath(state_directory()))
+    except OSError:
+        return ()
+    return (kept.relative_to(target).as_posix(),) if target in kept.parents else ()
+
+
+def _folded(component: str) -> str:
+    """The same for all spellings that a file system may take for one."""
+    return fold(component).rstrip(" .")
+
+
+class Record:
+    """The state of one restore.
+
+    Attributes:
+        path: Its file.
+        needed: Whether the restore that began it has come to the folder itself, and has not ended there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.needed = False
+
+    def write(self, journal: Journal) -> None:
+        """Put it on disk, whole or not at all."""
+        draft = self.path.with_suffix(_DRAFT)
+        draft.unlink(missing_ok=True)
+        files.replace_file(self.path, dump_journal(journal), temp=draft.name)
+
+    def read(self) -> Journal | None:
+        """What it says; None where it is gone, or is not this user's.
+
+        Raises:
+            ValueError: It says nothing that makes sense.
+            OSError: It cannot be read.
+        """
+        data = _read_own(self.path)
+        return None if data is None else load_journal(data)
+
+    def remove(self) -> bool:
+        """Forget it: nothing is left to do. Returns whether that could be done."""
+        try:
+            self.path.unlink(missing_ok=True)
+            self.path.with_suffix(_DRAFT).unlink(missing_ok=True)
+        except OSError as error:
+            logger.warning("%s could not be removed: %s", self.path, error)
+            return False
+        try:
+            Directory(self.path.parent).sync()
+        except OSError as error:
+            # Should it come back with a power cut, whoever finds it has nothing to do either.
+            logger.debug("%s is removed, but maybe not for good: %s", self.path, error)
+        return True
+
+
+def list_records() -> list[Record]:
+    """Of all restores of this user that are under way or were cut off."""
+    try:
+        place = _records()
+        if not _is_trusted(os.lstat(place)):
+            logger.warning("%s is passed over: others can write to it", place)
+            return []
+        names = sorted(name for name in os.listdir(place) if name.endswith(".json"))  # noqa: PTH208 - names alone
+    except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+        logger.debug("no restore has been cut off that could be known: %s", error)
+        return []
+    return [Record(place / name) for name in names]
+
+
+@contextlib.contextmanager
+def held(record: Record) -> Iterator[bool]:
+    """Hold the lock of a restore that somebody else began. Gives False where it is under way."""
+    lock = _lock_of(record)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(lock, patience=0))
+        except TimeoutError:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            if not os.path.lexists(record.path):
+                _forget(lock)
+
+
+@contextlib.contextmanager
+def begun(journal: Journal) -> Iterator[Record]:
+    """Write down a restore that begins, holding its lock for as long as the block runs.
+
+    Raises:
+        OSError: The state cannot be kept.
+    """
+    place = _records()
+    _make(place)
+    if not _is_trusted(os.lstat(place)):
+        raise PermissionError(f"{str(place)!r} is not this user's alone")
+    record = Record(place / f"{secrets.token_hex(16)}.json")
+    lock = _lock_of(record)
+    with locked(lock, patience=0):
+        try:
+            record.write(journal)
+            yield record
+        finally:
+            if not os.path.lexists(record.path):
+                _forget(lock)
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Keep other processes of this user from beginning a restore at the same moment.
+
+    Raises:
+        OSError: The state cannot be kept.
+        ColonyMemoryError: Another one has held it for long.
+    """
+    place = _records()
+    _make(place)
+    lock = place / _ALONE
+    new = not os.path.lexists(lock)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(lock))
+        except TimeoutError as error:
+            raise ColonyMemoryError(f"another restore is about to begin: {error}; try again") from error
+        if new:
+            _leave_to_owner(lock, place.parent)
+        _sweep(place)
+        yield
+
+
+def _sweep(place: Path) -> None:
+    """Remove what processes that were killed have left of restores that never began, or had ended."""
+    for lock in place.glob(f"*{_LOCK}"):
+        record = Record(lock.with_suffix(".json"))
+        if not os.path.lexists(record.path):
+            with held(record) as free:
+                if free:
+                    record.remove()
+
+
+def _records() -> Path:
+    return state_directory() / "restores"
+
+
+def _make(place: Path) -> None:
+    """Make the directory. Where root does so in another's home, it stays that one's."""
+    if os.path.lexists(place):
+        return
+    missing = [each for each in (place, *place.parents) if not os.path.lexists(each)]
+    files.make_directory(place)
+    for each in reversed(missing):
+        _leave_to_owner(each, each.parent)
+
+
+def _leave_to_owner(path: Path, above: Path) -> None:
+    if sys.platform == "win32" or os.geteuid() != 0:  # pragma: no cover - chosen by the platform and the user
+        return
+    owner = above.stat()
+    try:
+        os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+    except OSError as error:
+        logger.debug("%s stays root's: %s", path, error)
+
+
+def _is_trusted(status: os.stat_result) -> bool:
+    if sys.platform == "win32":  # pragma: no cover - chosen by the platform
+        return True
+    if not stat.S_ISDIR(status.st_mode) or stat.S_IMODE(status.st_mode) & 0o022:
+        return False
+    # In a directory of another user's root believes the files that are root's.
+    return os.geteuid() in (0, status.st_uid)
+
+
+def _lock_of(record: Record) -> Path:
+    return record.path.with_suffix(_LOCK)
+
+
+def _forget(lock: Path) -> None:
+    try:
+        lock.unlink(missing_ok=True)
+    except OSError as error:
+        logger.debug("%s is of no use any more and stays: %s", lock, error)
+
+
+def _read_own(path: Path) -> bytes | None:
+    try:
+        descriptor = os.open(path, _READ)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if sys.platform != "win32" and (
+            not stat.S_ISREG(status.st_mode)
+            or status.st_uid != os.geteuid()
+            or status.st_nlink != 1
+            or stat.S_IMODE(status.st_mode) & 0o077
+        ):
+            logger.warning("%s is passed over: it is not this user's alone", path)
+            return None
+        return file.read()

@@ -1,0 +1,217 @@
+"""The way back from a restore that was not finished, by what stands on disk and what its journal says.
+
+It is the same for a move that failed, for a restore that was interrupted and for one that was killed, and may itself be
+cut off and taken again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import stat
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from colony_memory._os import disk
+from colony_memory.capture._directory import Directory, Reach, is_link
+from colony_memory.capture._filenames import parents_of
+from colony_memory.capture._journal import Version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from colony_memory.capture._journal import Journal, ModeChange, Step
+
+logger = logging.getLogger(__name__)
+
+# With fewer names, directories are synced one by one: what others write to the file system is not waited for.
+_MANY = 64
+NEW, KEPT = "new", "kept"
+
+
+class Undo:
+    """Judges and takes back the steps of a journal in an open folder; ``kept`` holds the originals."""
+
+    def __init__(self, journal: Journal, folder: Directory, kept: Directory) -> None:
+        self.journal = journal
+        self.folder = folder
+        self.kept = kept
+
+    def is_done(self) -> bool:
+        """Whether all is in place, and no original was written to meanwhile."""
+        try:
+            with Reach(self.folder) as reach:
+                return (
+                    all(_version(reach.look(step.name)) == step.new for step in self.journal.steps)
+                    and all(_is_directory(reach.look(name)) for name in self.journal.made)
+                    and not any(reach.look(name) for name, _ in self.journal.dropped)
+                    and all(_has_mode(reach.look(change.name), change) for change in self.journal.modes)
+                    and not self.changed_originals()
+                )
+        except OSError as error:
+            logger.debug("it is not done: %s", error)
+            return False
+
+    def changed_originals(self) -> list[str]:
+        """Names whose original was written to after it was judged."""
+        return [
+            step.name
+            for number, step in enumerate(self.journal.steps)
+            if step.old and not step.old.fits(self.kept.look(str(number)))
+        ]
+
+    def roll_back(self) -> list[str]:
+        """Put everything back; return the names for which that failed.
+
+        What was written into the folder since, by others, stays: next to the original, or where it is.
+        """
+        with Reach(self.folder) as reach:
+            tasks = [*self._tasks(reach)]
+            failed = [name for name, act in tasks if not _succeeds(name, act)]
+            if not failed:
+                self._sync(reach)
+        return failed
+
+    def _tasks(self, reach: Reach) -> Iterator[tuple[str, Callable[[], None]]]:
+        for change in self.journal.modes:
+            yield change.name, lambda change=change: set_mode(reach, change, change.old)  # type: ignore[misc]
+        for name, mode in reversed(self.journal.dropped):
+            yield f"{name}/", lambda name=name, mode=mode: _make_again(reach, name, mode)  # type: ignore[misc]
+        for number, step in reversed([*enumerate(self.journal.steps)]):
+            yield step.name, lambda number=number, step=step: self._take_back(reach, number, step)  # type: ignore[misc]
+        for name in reversed(self.journal.made):
+            yield f"{name}/", lambda name=name: _remove_made(reach, name)  # type: ignore[misc]
+
+    def _take_back(self, reach: Reach, number: int, step: Step) -> None:
+        original = self.kept.look(str(number)) if step.old else None
+        try:
+            directory, last = reach.parent(step.name)
+        except OSError as error:
+            if original is None and error.errno in (errno.ENOENT, errno.ELOOP, errno.ENOTDIR):
+                return  # nothing of ours is there
+            raise
+        there = directory.look(last)
+        if step.old is None:
+            if there is not None and Version.of(there) == step.new:
+                directory.remove(last)
+            return
+        if original is None or (there is not None and there.st_ino == step.old.inode):
+            return
+        if original.st_ino != step.old.inode:
+            raise FileExistsError(errno.EEXIST, "another file is where the original was kept", str(self.kept.path))
+        if there is not None and Version.of(there) != step.new:
+            _set_aside(directory, last)
+        self.kept.move(str(number), directory, last)
+
+    def _sync(self, reach: Reach) -> None:
+        if self.folder.descriptor == -1:
+            return
+        journal = self.journal
+        names = [*(step.name for step in journal.steps), *journal.made, *(name for name, _ in journal.dropped)]
+        try:
+            if disk.syncs_file_systems() and len(names) >= _MANY:
+                disk.sync_file_system(self.folder.descriptor)
+                return
+            for name in sorted({name.rpartition("/")[0] for name in names}):
+                # Of those that were made, most are gone again.
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                    disk.sync_names(reach.directory(name).descriptor)
+        except OSError as error:
+            logger.warning("%s is as it was, but may not survive a power cut right now: %s", self.folder.path, error)
+
+
+def set_mode(reach: Reach, change: ModeChange, mode: int) -> None:
+    """Set the permissions of a file, if it still is the one that was meant."""
+    directory, last = reach.parent(change.name)
+    try:
+        descriptor = directory.open_file(last)
+    except FileNotFoundError:
+        return
+    try:
+        if os.fstat(descriptor).st_ino == change.inode:
+            os.fchmod(descriptor, mode)
+    finally:
+        os.close(descriptor)
+
+
+def stamp(moment: datetime) -> str:
+    """A time as part of a name, in UTC."""
+    return moment.astimezone(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+
+
+def free_name(name: str, *, stamp: str, taken: Callable[[str], bool]) -> str:
+    """A name beside ``name``: ``notes.md.local-20261128T031500Z``, with a number where that is taken."""
+    number = 1
+    while True:
+        ending = f".local-{stamp}" + (f"-{number}" if number > 1 else "")
+        base = name
+        while len(f"{base}{ending}".encode("utf-8", "surrogateescape")) > 255:
+            base = base[:-1]
+        if not taken(base + ending):
+            return base + ending
+        number += 1
+
+
+def _version(status: os.stat_result | None) -> Version | None:
+    return None if status is None else Version.of(status)
+
+
+def _is_directory(status: os.stat_result | None) -> bool:
+    return status is not None and stat.S_ISDIR(status.st_mode) and not is_link(status)
+
+
+def _has_mode(status: os.stat_result | None, change: ModeChange) -> bool:
+    return status is not None and (status.st_ino, stat.S_IMODE(status.st_mode)) == (change.inode, change.new)
+
+
+def _succeeds(name: str, act: Callable[[], None]) -> bool:
+    try:
+        act()
+    except OSError:
+        logger.warning("%r could not be put back", name, exc_info=True)
+        return False
+    return True
+
+
+def _make_again(reach: Reach, name: str, mode: int) -> None:
+    directory, last = reach.parent(name)
+    try:
+        directory.make(last)
+    except FileExistsError:
+        return
+    if directory.descriptor != -1:
+        os.fchmod(reach.directory(name).descriptor, mode)
+
+
+def _remove_made(reach: Reach, name: str) -> None:
+    if any(is_link(there) for parent in [*parents_of(name), name] if (there := _look(reach, parent)) is not None):
+        return
+    try:
+        directory, last = reach.parent(name)
+        directory.remove_directory(last)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        logger.info("%s stays: there is something of others in it", name)
+
+
+def _look(reach: Reach, name: str) -> os.stat_result | None:
+    try:
+        return reach.look(name)
+    except OSError:
+        return None
+
+
+def _set_aside(directory: Directory, name: str) -> None:
+    """Give what others wrote a name of its own, next to where it was."""
+    other = free_name(
+        name, stamp=stamp(datetime.now(timezone.utc)), taken=lambda each: directory.look(each) is not None
+    )
+    path: Path = directory.path / name
+    logger.warning("%s was changed since a restore was cut off: it is kept as %s", path, other)
+    directory.move(name, directory, other)

@@ -1,0 +1,207 @@
+"""Pure: the patterns of gitignore, as git's own wildmatch.c reads them, byte by byte.
+
+A pattern becomes an automaton whose states are the bits of an integer, so that the time a match takes grows with the
+length of the name and of the pattern, and not with their powers: a pattern may be a stranger's.
+"""
+
+from __future__ import annotations
+
+import string
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SPECIAL = b"*?[\\"
+_SLASH = frozenset(b"/")
+_ANY = frozenset(range(256))
+_NO_SLASH = _ANY - _SLASH
+_PRINTED = frozenset(range(0x20, 0x7F))
+_WORD = frozenset((string.ascii_letters + string.digits).encode())
+_CLASSES = {
+    b"alnum": _WORD,
+    b"alpha": frozenset(string.ascii_letters.encode()),
+    b"blank": frozenset(b" \t"),
+    b"cntrl": frozenset([*range(0x20), 0x7F]),
+    b"digit": frozenset(string.digits.encode()),
+    b"graph": _PRINTED - frozenset(b" "),
+    b"lower": frozenset(string.ascii_lowercase.encode()),
+    b"print": _PRINTED,
+    b"punct": _PRINTED - frozenset(b" ") - _WORD,
+    b"space": frozenset(b" \t\n\r"),
+    b"upper": frozenset(string.ascii_uppercase.encode()),
+    b"xdigit": frozenset(string.hexdigits.encode()),
+}
+
+
+@dataclass(frozen=True)
+class _Token:
+    """A step of the pattern.
+
+    Attributes:
+        takes: The bytes that it takes.
+        repeats: Whether it takes any number of them.
+        skips: Whether it and the next two steps may be passed over, before they have taken anything.
+    """
+
+    takes: frozenset[int]
+    repeats: bool = False
+    skips: bool = False
+
+
+@dataclass(frozen=True)
+class Wildcard:
+    """A pattern that was read.
+
+    Attributes:
+        prefix: What a name has to begin with.
+        suffix: What it has to end with, where there is nothing but a ``*`` between; else None.
+        tokens: What comes after ``prefix``.
+    """
+
+    prefix: bytes
+    suffix: bytes | None
+    tokens: tuple[_Token, ...]
+    _steps: dict[int, tuple[int, int]] = field(default_factory=dict, compare=False)
+
+    def matches(self, name: bytes) -> bool:
+        """Whether it matches the whole name."""
+        if not name.startswith(self.prefix):
+            return False
+        rest = name[len(self.prefix) :]
+        if not self.tokens:
+            return not rest
+        if self.suffix is not None:
+            return rest.endswith(self.suffix) and b"/" not in rest[: len(rest) - len(self.suffix)]
+        return self._run(rest)
+
+    def _run(self, text: bytes) -> bool:
+        repeats = sum(1 << number for number, token in enumerate(self.tokens) if token.repeats)
+        skips = sum(1 << number for number, token in enumerate(self.tokens) if token.skips)
+        states = _reach(1, repeats, skips)
+        for byte in text:
+            moves, stays = self._step(byte)
+            states = _reach((states & moves) << 1 | states & stays, repeats, skips)
+            if not states:
+                return False
+        return bool(states >> len(self.tokens) & 1)
+
+    def _step(self, byte: int) -> tuple[int, int]:
+        """The states that go on with a byte, and those that stay."""
+        if byte not in self._steps:
+            takes = [(1 << number, token) for number, token in enumerate(self.tokens) if byte in token.takes]
+            moves = sum(bit for bit, token in takes if not token.repeats)
+            self._steps[byte] = moves, sum(bit for bit, token in takes if token.repeats)
+        return self._steps[byte]
+
+
+def _reach(states: int, repeats: int, skips: int) -> int:
+    """These states, and those that nothing has to be taken for."""
+    while True:
+        more = states | (states & repeats) << 1 | (states & skips) << 3
+        if more == states:
+            return states
+        states = more
+
+
+def read_pattern(pattern: bytes) -> Wildcard:
+    """Read a pattern, without what stands for its kind at its ends (``!`` and slashes).
+
+    Raises:
+        ValueError: It can match nothing, so that something else was meant.
+    """
+    plain = next((place for place, byte in enumerate(pattern) if byte in _SPECIAL), len(pattern))
+    prefix, rest = pattern[:plain], pattern[plain:]
+    tokens = tuple(_tokens(rest))
+    only_star = rest.startswith(b"*") and not any(byte in _SPECIAL for byte in rest[1:]) and b"/" not in rest
+    return Wildcard(prefix, rest[1:] if only_star else None, tokens)
+
+
+def _tokens(pattern: bytes) -> Iterator[_Token]:
+    place = 0
+    in_any_directory = False  # the step before was the same '**/'
+    while place < len(pattern):
+        byte = pattern[place : place + 1]
+        if byte == b"*":
+            end = place + len(pattern) - place - len(pattern[place:].lstrip(b"*"))
+            after, means_directories = pattern[end : end + 1], _means_directories(pattern, place, end)
+            place = end
+            if means_directories and after == b"/":
+                place += 1
+                if not in_any_directory:
+                    yield _Token(frozenset(), repeats=True, skips=True)
+                    yield _Token(_ANY, repeats=True)
+                    yield _Token(_SLASH)
+                in_any_directory = True
+                continue
+            yield _Token(_ANY if means_directories else _NO_SLASH, repeats=True)
+        elif byte == b"[":
+            takes, place = _bracket(pattern, place + 1)
+            yield _Token(takes)
+        elif byte == b"?":
+            yield _Token(_NO_SLASH)
+            place += 1
+        else:
+            place += byte == b"\\"
+            if place == len(pattern):
+                raise ValueError("a backslash at the end")
+            yield _Token(frozenset(pattern[place : place + 1]))
+            place += 1
+        in_any_directory = False
+
+
+def _means_directories(pattern: bytes, start: int, end: int) -> bool:
+    """Whether stars stand alone between slashes, and are more than one.
+
+    The start counts as a slash, also where there were plain characters before it.
+    """
+    before, after = pattern[start - 1 : start], pattern[end : end + 2]
+    return end - start > 1 and (not before or before == b"/") and (after[:1] in (b"", b"/") or after == b"\\/")
+
+
+def _bracket(pattern: bytes, place: int) -> tuple[frozenset[int], int]:
+    """The bytes that a bracket stands for, and the place after it."""
+
+    def at(where: int) -> int:
+        if where >= len(pattern):
+            raise ValueError("a bracket that is not closed")
+        return pattern[where]
+
+    negated = at(place) in b"!^"
+    place += negated
+    taken: set[int] = set()
+    before: int | None = None  # what a range may begin with
+    first = True
+    while first or at(place) != ord("]"):
+        first = False
+        byte: int | None = at(place)
+        if byte == ord("\\"):
+            place += 1
+            byte = at(place)
+            taken.add(at(place))
+        elif byte == ord("-") and before is not None and at(place + 1) != ord("]"):
+            place += 1
+            if at(place) == ord("\\"):
+                place += 1
+            if at(place) < before:
+                raise ValueError("a range that ends before it begins")
+            taken.update(range(before, at(place) + 1))
+            byte = None
+        elif byte == ord("[") and at(place + 1) == ord(":"):
+            end = pattern.find(b"]", place + 2)
+            at(end if end >= 0 else len(pattern))
+            if end > place + 2 and pattern[end - 1 : end] == b":":
+                name = pattern[place + 2 : end - 1]
+                if name not in _CLASSES:
+                    raise ValueError(f"an unknown class {name.decode('ascii', 'replace')!r}")
+                taken |= _CLASSES[name]
+                place, byte = end, None
+            else:
+                taken.add(ord("["))
+        else:
+            taken.add(at(place))
+        before = byte
+        place += 1
+    takes = _ANY - taken if negated else frozenset(taken)
+    return takes - _SLASH, place + 1

@@ -1,0 +1,251 @@
+"""Pure: commands that can be pasted as they stand, and what a hint of the library is as one."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._format.names import id_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from colony_memory.exceptions import Hint
+
+PROGRAM = "colony-memory"
+
+#: Options that say where the memory is and what is trusted there: a command for the same vault has them too.
+_CARRIED = {
+    "vault": "--vault",
+    "key_file": "--key-file",
+    "trust": "--trust",
+    "witness": "--witness",
+    "accept_unsigned": "--accept-unsigned",
+    "accept_legacy_pointer": "--accept-legacy-pointer",
+}
+
+
+@dataclass
+class Asked:
+    """What this run was asked to do, as far as it was understood yet.
+
+    Attributes:
+        argv: The arguments as they were given.
+        verb: The verb, empty until its options were read.
+        params: What its arguments and options came to, by the names of the verb's parameters.
+        from_environment: Those parameters that environment variables gave.
+        verbs: The verbs that this version has.
+        flags: The options that the verb has.
+    """
+
+    argv: Sequence[str] = ()
+    verb: str = ""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    from_environment: frozenset[str] = frozenset()
+    verbs: Sequence[str] = ()
+    flags: frozenset[str] = frozenset()
+
+    @property
+    def as_json(self) -> bool:
+        """Whether a program reads the answer."""
+        return bool(self.params.get("as_json", "--json" in self.argv))
+
+
+@dataclass(frozen=True)
+class _Verb:
+    """A verb of the command line, with what it cannot do without.
+
+    Attributes:
+        name: The verb.
+        needs: What it takes beside options, named by the parameter that this run may have given already, and by a word
+            for what only the user can know.
+        options: What is right for most.
+        carries: Which of the options that this run gave it takes over.
+        labelled: Whether it is about a label.
+    """
+
+    name: str
+    needs: tuple[tuple[str, str], ...] = ()
+    options: tuple[str, ...] = ()
+    carries: tuple[str, ...] = tuple(_CARRIED)
+    labelled: bool = True
+
+
+#: The verb that does what a method of the library does.
+VERBS = {
+    "backup": _Verb("backup", (("paths", "PATH"),)),
+    "restore": _Verb("restore", (("target", "DIR"),)),
+    "list_snapshots": _Verb("list"),
+    "verify": _Verb("verify"),
+    "prune": _Verb("prune", options=("--keep", "5")),
+    "delete_snapshot": _Verb("delete"),
+    "status": _Verb("status"),
+    "inspect": _Verb("status"),
+    "init": _Verb("init", carries=("vault",), labelled=False),
+}
+
+#: The option that does what an argument does: with a word in its place where a value only the user knows is missing.
+#: An empty option is a value that stands for itself.
+OPTIONS: dict[tuple[str, str], tuple[str, str]] = {
+    ("open", "signer"): ("--key-file", "FILE"),
+    ("open", "trusted_issuers"): ("--trust", "DID"),
+    ("open", "witness"): ("--witness", "FILE"),
+    ("open", "backend"): ("--vault", "URL"),
+    ("open", "require_signature"): ("--accept-unsigned", ""),
+    ("open", "accept_legacy_pointer"): ("--accept-legacy-pointer", ""),
+    ("init", "create"): ("", ""),
+    ("backup", "signer"): ("--key-file", "FILE"),
+    ("backup", "on_conflict"): ("--on-conflict", "merge"),
+    ("backup", "prune_keep"): ("--keep", "N"),
+    ("backup", "retention"): ("--keep", "N"),
+    ("restore", "snapshot_id"): ("", "ID"),
+    ("restore", "fallback"): ("--fallback", ""),
+    ("restore", "names"): ("--only", "GLOB"),
+    ("verify", "snapshot_id"): ("", "ID"),
+    ("delete_snapshot", "snapshot_id"): ("", "ID"),
+    ("prune", "keep"): ("--keep", "N"),
+    ("read_folder", "secrets"): ("--secrets", "mask"),
+    ("write_folder", "force"): ("--force", ""),
+}
+
+#: What is said in the place of a command: an argument that an environment variable gives.
+SETTINGS = {
+    ("open", "api_key"): "set COLONY_API_KEY",
+    ("open", "base_url"): "set COLONY_BASE_URL",
+}
+
+#: For arguments of these the run is repeated with an option more: the verbs that have it.
+_REPEATED = {"open": None, "read_folder": ("backup", "watch"), "write_folder": ("restore",)}
+_SAME = {"watch": "backup"}
+
+
+def command(
+    verb: str,
+    *arguments: str,
+    options: Iterable[str] = (),
+    label: str | None = None,
+    given: Mapping[str, Any],
+) -> str:
+    """A command about the vault, and with the trust, that the options of this run gave.
+
+    Args:
+        verb: The verb.
+        arguments: What stands beside options.
+        options: Options of the verb.
+        label: The label, None for the default or where the verb takes none.
+        given: What the options of this run came to; only those that are to be carried are looked at.
+    """
+    words = [PROGRAM, verb, *options, *map(_no_option, arguments)]
+    if label is not None and (label != "default" or os.environ.get("COLONY_MEMORY_LABEL")):
+        words += _option("--label", label)
+    for name, flag in _CARRIED.items():
+        words += _carried(flag, given.get(name))
+    return " ".join(map(quoted, words))
+
+
+def worded(hint: Hint, asked: Asked) -> str | None:
+    """What the hint says to whoever asked this of the command line, None where that has no such thing."""
+    key = (hint.action, hint.option or "")
+    if key in SETTINGS:
+        return SETTINGS[key]
+    option = None if hint.option is None else OPTIONS.get(key)
+    if not asked.verb or (hint.option is not None and option is None):
+        return None
+    if key == ("open", "require_signature") and hint.value is not False:
+        return None
+    if hint.option == "snapshot_id" and isinstance(hint.value, str) and id_time(hint.value) is None:
+        # Whoever can write to the vault chose it: it may be the beginning of another's, or "latest".
+        return None
+    words = [] if option in (None, ("", "")) else _option(option[0], _value(hint, option[1]))
+    again = _SAME.get(asked.verb, asked.verb)
+    # A value that stands for itself is no option.
+    flag = None if option is None or (option[1] and not option[0]) else option[0]
+    if flag is not None and hint.action in (*_REPEATED, again) and flag not in asked.flags:
+        return None
+    if hint.action in _REPEATED:
+        verbs = _REPEATED[hint.action]
+        return _repeated(asked, words) if verbs is None or asked.verb in verbs else None
+    if hint.action not in VERBS or VERBS[hint.action].name not in asked.verbs:
+        return None
+    if VERBS[hint.action].name == again and hint.option != "snapshot_id":
+        return _repeated(asked, words)
+    return _fresh(VERBS[hint.action], words, hint, asked)
+
+
+def _fresh(verb: _Verb, words: list[str], hint: Hint, asked: Asked) -> str:
+    label = hint.label
+    if label is None and isinstance(asked.params.get("label"), str):
+        label = asked.params["label"]
+    if not verb.labelled:
+        label = None
+    arguments: list[str] = []
+    for name, word in verb.needs:
+        known = asked.params.get(name) or [word]
+        # Before the folder a restore may have been told another snapshot.
+        arguments += [known] if isinstance(known, str) else known[-1:] if verb.name == "restore" else known
+    given = {name: asked.params.get(name) for name in verb.carries}
+    if asked.verb == "copy":
+        given["vault"] = "URL"  # one of two, and the hint does not say which
+    options = verb.options if hint.option is None else ()
+    return command(verb.name, *arguments, options=(*options, *words), label=label, given=given)
+
+
+def _repeated(asked: Asked, words: list[str]) -> str:
+    """The run as it was asked for, with more options; what the environment gave is said too."""
+    argv, end = list(asked.argv), []
+    if "--" in argv:
+        at = argv.index("--")
+        argv, end = argv[:at], argv[at:]
+    for name, flag in {"label": "--label", **_CARRIED}.items():
+        if name in asked.from_environment:
+            words = _carried(flag, asked.params.get(name)) + words
+    return " ".join(map(quoted, [PROGRAM, *argv, *words, *end]))
+
+
+def _value(hint: Hint, word: str) -> str | None:
+    if not word:
+        return None
+    return hint.value if isinstance(hint.value, str) else word
+
+
+def _option(flag: str, value: str | None) -> list[str]:
+    if value is None:
+        return [flag]
+    if not flag:
+        return [value]
+    return [f"{flag}={value}"] if value.startswith("-") else [flag, value]
+
+
+def _carried(flag: str, value: object) -> list[str]:
+    if isinstance(value, str):
+        return _option(flag, value)
+    if isinstance(value, (list, tuple)):
+        return [word for each in value for word in _option(flag, each)]
+    return [flag] if value is True else []
+
+
+def _no_option(argument: str) -> str:
+    return f"./{argument}" if argument.startswith("-") and argument != "-" else argument
+
+
+def quoted(word: str) -> str:
+    r"""The word as a shell reads it; what would not stay on one line, or show as it is, by its bytes.
+
+    >>> print(quoted("my vault"), quoted("a'b"), quoted("two" + chr(10) + "lines"))
+    'my vault' 'a'"'"'b' $'two\x0alines'
+    """
+    if word.isprintable():
+        return shlex.quote(word)
+    return "$'" + "".join(map(_escaped, word)) + "'"
+
+
+def _escaped(char: str) -> str:
+    if char in "'\\":
+        return f"\\{char}"
+    if char.isprintable():
+        return char
+    # A byte of an argument that is no UTF-8 came as a lone surrogate, and goes as that byte.
+    how = "surrogateescape" if "\udc80" <= char <= "\udcff" else "surrogatepass"
+    return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", how))

@@ -1,0 +1,42 @@
+"""The verb ``init``."""
+# ruff: noqa: TC001 - typer reads the annotations
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from colony_memory.cli.options import JsonOption, QuietOption, VaultOption
+
+EXAMPLES = ("colony-memory init /mnt/nas/vault", "colony-memory init file:///mnt/nas/vault", "colony-memory init")
+
+
+def run(
+    url: Annotated[str | None, typer.Argument(metavar="[URL]", hidden=True)] = None,
+    *,
+    vault: VaultOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> int:
+    """Make a new vault, once.
+
+    URL is a directory, by default the vault that every other verb would use. It is made where it is not there yet, and
+    marked as a vault. From then on, where that mark is missing, as while a disk is not mounted, there is no vault, and
+    every verb says so with exit code 5. A vault that is there already stays as it is.
+    """
+    from colony_memory.cli.output import Output
+    from colony_memory.cli.vault import choose_vault
+    from colony_memory.vaults.local import LocalVault
+
+    place, output = choose_vault(vault if url is None else url), Output(as_json, quiet)
+    made = place.make()
+    if as_json:
+        output.answer_json({"vault": place.url, "made": made})
+    elif made:
+        output.report(f"made {place.title}")
+    elif isinstance(place.backend, LocalVault):
+        output.report(f"{place.title} was there already")
+    else:
+        output.report(f"{place.title} comes with the account; there is nothing to make")
+    return 0

@@ -1,0 +1,322 @@
+"""One thread that runs something every so often, tries again after errors, and once more at the end.
+
+When the next run is due is decided in :mod:`colony_memory.schedule.timetable`; this is the thread and its inbox.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import queue
+import threading
+import time
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from colony_memory.schedule.timetable import LOOK, Reading, Timetable, passed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_R = TypeVar("_R")
+_M = TypeVar("_M")
+
+
+class Clock:
+    """Seconds that go on while the machine is suspended, and never go back."""
+
+    def __init__(self) -> None:
+        # One tuple, replaced whole: any thread and signal handler may look at any moment.
+        self._seen = (self._read(), 0.0)
+
+    @staticmethod
+    def _read() -> Reading:
+        boottime = getattr(time, "CLOCK_BOOTTIME", None)  # of Linux; it counts the time in suspend
+        return Reading(time.time(), time.monotonic() if boottime is None else time.clock_gettime(boottime))
+
+    def now(self) -> float:
+        """Seconds since this was made."""
+        (before, total), now = self._seen, self._read()
+        total += passed(before, now)
+        self._seen = (now, total)
+        return total
+
+    def get(self, inbox: queue.SimpleQueue[_M], timeout: float) -> _M | None:
+        """The next message, None where there is none in time."""
+        try:
+            # Windows cannot interrupt a sleep, and a signal has to wait for its end there.
+            return inbox.get(timeout=min(timeout, 1.0) if os.name == "nt" else timeout)
+        except queue.Empty:
+            return None
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[_R]):
+    """What a run came to: a result, an error, or neither where a rate limit held it up.
+
+    Attributes:
+        when: When it ended, in UTC.
+        next_in: Seconds from there to the next run.
+        result: What it returned.
+        error: What it failed of.
+        held: Seconds that the vault's rate limit still holds; the run was not made then.
+        failures: Errors in a row: up to this one, or before this success.
+        final: Whether it was made because of the end.
+    """
+
+    when: datetime
+    next_in: float = math.inf
+    result: _R | None = None
+    error: BaseException | None = None
+    held: float = 0.0
+    failures: int = 0
+    final: bool = False
+
+
+class Request(Generic[_R]):
+    """A run asked for, which must begin before its time is over. Safe to wait for in a signal handler."""
+
+    def __init__(
+        self, timeout: float, *, final: bool = True, end: bool = False, then: Callable[[], None] | None = None
+    ) -> None:
+        self.final = final
+        self.end = end
+        self.done = False
+        self.missed = False  # its time was over before it could begin
+        self.outcome: Outcome[_R] | None = None
+        # Not the loop's clock: that one jumps where somebody sets the wall clock, and this is for seconds at work.
+        self._deadline = time.monotonic() + timeout
+        self._then = then
+        self._done = threading.Lock()
+        self._done.acquire()
+
+    def left(self) -> float:
+        """Seconds until then, not below 0."""
+        return max(0.0, self._deadline - time.monotonic())
+
+    def finish(self) -> None:
+        """Let go whoever waits."""
+        self.done = True
+        self._done.release()
+        if self._then is not None:
+            self._then()
+
+    def wait(self) -> bool:
+        """Whether it is done in time; for one caller."""
+        # In short pieces, as a signal that comes just before a sleep does not cut it short.
+        while not self._done.acquire(timeout=min(self.left(), 0.2)):
+            if self.left() == 0:
+                return False
+        return True
+
+
+class Loop(Generic[_R]):
+    """Calls ``run()`` when it is due, in a daemon thread, one at a time and until told to end.
+
+    Args:
+        run: What to do. Whatever it raises is the outcome, and ends nothing.
+        name: Of the thread.
+        every: Seconds from the end of a run to the next.
+        first: Seconds to the first one.
+        longest_retry: Most seconds to the next try after an error.
+        share: Part of that wait to take each time, by chance.
+        clock: Time, and how to sleep.
+        tell: Hears of every outcome, in the thread of the run.
+
+    Attributes:
+        last_success: Time in UTC of the latest success, None before the first.
+        last_result: What it returned.
+        last_error: What the latest run failed of, None after a success.
+        closed: Set by the owner once what comes later is not wanted any more.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[], _R],
+        *,
+        name: str,
+        every: float,
+        first: float,
+        longest_retry: float,
+        tell: Callable[[Outcome[_R]], object],
+        share: Callable[[], float] = lambda: 1.0,
+        clock: Clock | None = None,
+    ) -> None:
+        self._run = run
+        self._name = name
+        self._first = first
+        self._share = share
+        self._clock = clock or Clock()
+        self._tell = tell
+        self._table = Timetable(every, due=math.inf, longest_retry=longest_retry)
+        self.last_success: datetime | None = None
+        self.last_result: _R | None = None
+        self.last_error: BaseException | None = None
+        self.closed = False
+
+        # A signal handler runs on top of whatever the main thread is doing, so what it shares with it must not be
+        # a lock that is waited for without end, nor an Event, which has one inside: SimpleQueue.put is reentrant.
+        self._inbox: queue.SimpleQueue[Request[_R] | bool] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._callers: set[int] = set()  # threads inside of run_here()
+        self._owner: int | None = None  # thread that runs, under the lock
+        self._began: float | None = None
+        self._thread: threading.Thread | None = None
+        self._pid = -1
+        self._finished = False  # the thread answers no more
+        self._late: Request[_R] | None = None  # what was waited for in vain
+
+    def start(self) -> None:
+        """Start the thread; once."""
+        if self._thread is not None:
+            raise RuntimeError("this is entered once: make another one")
+        self._pid = os.getpid()
+        self._table = Timetable(self._table.every, self._clock.now() + self._first, self._table.longest_retry)
+        # The thread also makes the final run: at the interpreter's exit none can be started any more.
+        thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+        thread.start()
+        self._thread = thread
+
+    @property
+    def running(self) -> bool:
+        """Whether runs are made: from the start to the end, in the process that started it."""
+        return self._thread is not None and self.is_own_process and not (self.closed or self._finished)
+
+    @property
+    def is_own_process(self) -> bool:
+        """Whether this is not a forked child, where the thread is not."""
+        return os.getpid() == self._pid
+
+    @property
+    def busy_for(self) -> float | None:
+        """Seconds that the run under way has taken so far; None where there is none."""
+        began = self._began
+        return None if began is None else self._clock.now() - began
+
+    @property
+    def next_run(self) -> datetime | None:
+        """When the next run is due, in UTC; None where none is planned, or later than a date can be."""
+        wait = self._table.due - self._clock.now()
+        if not self.running or not wait < 1e9:
+            return None
+        return datetime.now(timezone.utc) + timedelta(seconds=max(0.0, wait))
+
+    def holds(self, thread: int) -> bool:
+        """Whether a run needs this thread to go on."""
+        return self._owner == thread or thread in self._callers
+
+    def run_here(self) -> _R | None:
+        """Make a run in the caller's thread, after one that is under way; the result, None where it failed."""
+        me = threading.get_ident()
+        self._callers.add(me)
+        try:
+            with self._lock:
+                return self._perform(Exception).result
+        finally:
+            self._callers.discard(me)
+            self._inbox.put(True)  # the thread looks when it is due now
+
+    def ask(self, timeout: float, *, end: bool = False) -> bool:
+        """Have the thread make a final run, and wait for it. Whether it was done in time."""
+        request = self.post(timeout, end=end)
+        request.wait()
+        return not self.give_up(request)
+
+    def post(
+        self,
+        timeout: float,
+        *,
+        final: bool = True,
+        end: bool = False,
+        then: Callable[[], None] | None = None,
+    ) -> Request[_R]:
+        """Have the thread make a run within so many seconds, and with ``end`` none after it."""
+        late = self._late is not None and not self._late.done
+        # It still hangs in what was waited for already: a handler that exits leads from a signal to the end.
+        request: Request[_R] = Request(0.0 if late else timeout, final=final, end=end, then=then)
+        self._inbox.put(request)
+        if self._finished:  # in this order, since the thread answers whatever is there after it has said so
+            self._answer_all()
+        return request
+
+    def give_up(self, request: Request[_R]) -> bool:
+        """Wait for it no more; whether it is late, or was missed."""
+        if not request.done:
+            self._late = request
+        return request.missed or not request.done
+
+    # The thread.
+
+    def _work(self) -> None:
+        try:
+            while True:
+                # A run in another thread sets when the next one is due, and tells.
+                wait = LOOK if self._owner is not None else self._table.wait(self._clock.now())
+                message = self._clock.get(self._inbox, wait)
+                if isinstance(message, Request):
+                    self._serve(message)
+                    if message.end:
+                        return
+                elif self._lock.acquire(blocking=False):
+                    try:
+                        if self._table.wait(self._clock.now()) == 0:
+                            self._perform(BaseException)
+                    finally:
+                        self._lock.release()
+        finally:
+            self._finished = True
+            self._answer_all()
+
+    def _serve(self, request: Request[_R]) -> None:
+        try:
+            if self._lock.acquire(timeout=request.left()):
+                try:
+                    request.missed = request.left() == 0
+                    if not request.missed:
+                        request.outcome = self._perform(BaseException, final=request.final)
+                finally:
+                    self._lock.release()
+            else:
+                request.missed = True
+        finally:
+            request.finish()
+
+    def _answer_all(self) -> None:
+        while True:
+            try:
+                message = self._inbox.get_nowait()
+            except queue.Empty:
+                return
+            if isinstance(message, Request):
+                message.finish()
+
+    # One run. All of it is called with the lock held.
+
+    def _perform(self, caught: type[BaseException], *, final: bool = False) -> Outcome[_R]:
+        error: BaseException | None = None
+        result: _R | None = None
+        held, failures = self._table.barred(self._clock.now()), self._table.failures
+        if held == 0:
+            self._owner, self._began = threading.get_ident(), self._clock.now()
+            try:
+                result = self._run()
+            except caught as caught_error:
+                error = caught_error
+            finally:
+                self._owner = self._began = None
+            failures = self._note(result, error)
+        now = datetime.now(timezone.utc)
+        outcome = Outcome(now, self._table.due - self._clock.now(), result, error, held, failures, final)
+        self._tell(outcome)
+        return outcome
+
+    def _note(self, result: _R | None, error: BaseException | None) -> int:
+        now, failures = self._clock.now(), self._table.failures
+        self.last_error = error
+        if error is not None:
+            self._table = self._table.after_failure(now, error, share=self._share())
+            return self._table.failures
+        self._table = self._table.after_success(now)
+        self.last_result, self.last_success = result, datetime.now(timezone.utc)
+        return failures

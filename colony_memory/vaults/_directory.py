@@ -1,0 +1,198 @@
+"""A vault's directory: whether it is one, what it holds, and what its files' errors mean."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import stat
+import time
+import warnings
+from typing import TYPE_CHECKING, NamedTuple
+
+from colony_memory._os.directory import TEMP_PREFIX, UnfitFile, name_kind
+from colony_memory.exceptions import (
+    ColonyMemoryWarning,
+    Hint,
+    QuotaExceeded,
+    VaultDenied,
+    VaultMissing,
+    VaultUnavailable,
+)
+from colony_memory.vaults._marker import (
+    MARKER,
+    MARKER_BYTES,
+    NewerVault,
+    check_marker,
+    held_place,
+    is_ours,
+    placeholders_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from colony_memory._os.directory import Directory
+
+#: Codes of :class:`~colony_memory.VaultUnavailable` that say it of one file, not of the vault: what bears its name is
+#: no plain file or too large; a sync service keeps its place.
+UNFIT_FILE, ELSEWHERE = "UNFIT_FILE", "ELSEWHERE"
+_NAME_BYTES = 255
+
+
+class Holdings(NamedTuple):
+    """What a vault's directory holds.
+
+    Attributes:
+        files: Size in bytes and time of change of every file of the vault, by name; neither is known of what is
+            elsewhere and has its place kept by a sync service.
+        strays: What bears the name of a file of a snapshot and is none, with the reason.
+    """
+
+    files: dict[str, tuple[int | None, float | None]]
+    strays: dict[str, str]
+
+    @property
+    def used(self) -> int:
+        """Bytes of all files."""
+        return sum(size or 0 for size, _ in self.files.values())
+
+    def warn(self, directory: Directory, prefix: str) -> None:
+        """Name what is asked for by this prefix and is not there as a file."""
+        away = [name for name, (size, _) in self.files.items() if size is None and name.startswith(prefix)]
+        if away:
+            _warn(
+                f"{directory.path}: {len(away)} of the files there are elsewhere, and a sync service keeps their "
+                f"places, such as that of {min(away)}: have it bring them back"
+            )
+        for name, what in self.strays.items():
+            if name.startswith(prefix):
+                _warn(f"{str(directory.path / name)!r}: {what}; it is passed over")
+
+
+def scan(directory: Directory) -> Holdings:
+    """Look at every entry of a vault's directory."""
+    files: dict[str, tuple[int | None, float | None]] = {}
+    elsewhere: dict[str, tuple[None, None]] = {}
+    strays: dict[str, str] = {}
+    for name, facts in directory.entries():
+        held, kind = held_place(name), name_kind(facts.st_mode)
+        if held is not None:
+            if held != MARKER:
+                elsewhere[held] = None, None
+        elif kind is None and is_plain_name(name):
+            files[name] = facts.st_size, facts.st_mtime
+        elif is_ours(name):
+            strays[name] = f"{kind}, not a plain file" if kind else "not a name that a file of a vault may have"
+    return Holdings({**elsewhere, **files}, strays)
+
+
+def require_vault(directory: Directory) -> None:
+    """Go on only in a vault: by its marker, or by the files of snapshots in it.
+
+    Raises:
+        VaultMissing: Neither is there.
+        VaultUnavailable: A later version made the vault; or there is no snapshot, and what is in the marker's place
+            is none.
+
+    Warns:
+        ColonyMemoryWarning: There are snapshots, and what is in the marker's place is none.
+    """
+    try:
+        doubt = doubt_marker(directory)
+    except UnfitFile as error:
+        doubt = error.strerror
+    if doubt is None:
+        return
+    snapshots = any(
+        held_place(name) or (is_ours(name) and not stat.S_ISDIR(facts.st_mode)) for name, facts in directory.entries()
+    )
+    if snapshots and doubt:
+        _warn(f"{directory.path / MARKER}: {doubt}; the snapshots beside it are read without it")
+    elif doubt:
+        raise VaultUnavailable(
+            f"nobody can tell whether {directory.path} is a vault: no snapshot is there, and {MARKER} is no marker: "
+            f"{doubt}"
+        )
+    elif not snapshots:
+        raise no_vault(directory.path)
+
+
+def doubt_marker(directory: Directory) -> str | None:
+    """What is wrong with the marker: empty where there is none, None where all is well.
+
+    Raises:
+        VaultUnavailable: A later version made the vault.
+        UnfitFile: What is in the marker's place is no plain file, or too large.
+    """
+    found = directory.read(MARKER, limit=MARKER_BYTES)
+    if found is None:
+        return ""
+    try:
+        check_marker(found.data)
+    except NewerVault as newer:
+        raise VaultUnavailable(
+            f"the vault in {directory.path} is of the format {newer}, which this version does not know: upgrade"
+        ) from None
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def no_vault(path: Path) -> VaultMissing:
+    """The error where no vault was ever made, as far as anybody can see."""
+    return VaultMissing(
+        f"there is no vault in {path}: none was ever made there, or the disk that it is on is not mounted",
+        hint=Hint("init", "create", value=True),
+    )
+
+
+def refuse_placeholder(directory: Directory, filename: str) -> None:
+    """Raise where a file that is not there is elsewhere, not absent."""
+    for name in placeholders_of(filename) if is_ours(filename) else ():
+        if directory.facts(name) is not None:
+            raise VaultUnavailable(
+                f"{directory.path / filename} is elsewhere: a sync service keeps its place with {name!r}; have it "
+                "bring the file back, and try again",
+                code=ELSEWHERE,
+            )
+
+
+def clear_leftovers(directory: Directory, *, older_than: float) -> None:
+    """Remove the temporary files of writers that died, by their age in seconds."""
+    eldest = time.time() - older_than
+    for name, facts in directory.entries(lambda name: name.startswith(TEMP_PREFIX)):
+        if stat.S_ISREG(facts.st_mode) and facts.st_mtime < eldest:
+            with contextlib.suppress(OSError):  # it takes room, which is no reason for an upload to fail
+                directory.clear(name)
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether the name is one plain component, visible and storable, on every platform."""
+    if not name or name.startswith(".") or any(sign in name for sign in "/\\\0"):
+        return False
+    try:
+        return len(name.encode("utf-8")) <= _NAME_BYTES
+    except UnicodeEncodeError:
+        return False
+
+
+@contextlib.contextmanager
+def told(place: Path, *, needed: int | None = None) -> Iterator[None]:
+    """Turn what the operating system says into this package's errors, naming the place."""
+    try:
+        yield
+    except UnfitFile as exc:
+        # Not "from exc": whoever catches this must not take it for a file that is missing.
+        raise VaultUnavailable(f"{exc.filename}: {exc.strerror}", code=UNFIT_FILE) from None
+    except OSError as exc:
+        msg = f"{place}: {exc.strerror or type(exc).__name__}"
+        if exc.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise QuotaExceeded(msg, needed=needed) from exc
+        if exc.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+            raise VaultDenied(msg, status=403) from exc
+        raise VaultUnavailable(msg) from exc
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, ColonyMemoryWarning, stacklevel=2)

@@ -1,0 +1,322 @@
+"""Everything in a folder is saved, or named with its reason: what is too large, what is elsewhere, what is a vault."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import tracemalloc
+from typing import TYPE_CHECKING
+
+import pytest
+from capture_faults import is_told
+from capture_trees import PNG, contents, crash_log, make, posix
+
+from colony_memory import ColonyMemory
+from colony_memory.capture import (
+    LeftOut,
+    _open,
+    _reading,
+    _walk,
+    differ_in_times_only,
+    read_folder,
+    read_paths,
+    write_folder,
+)
+from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, split_documents
+from colony_memory.capture._view import view_files
+from colony_memory.vaults.memory import MemoryVault
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def reasons(folder: Path, **more: int) -> dict[str, str]:
+    return {each.name: each.reason for each in read_folder(folder, **more).left_out}  # type: ignore[arg-type]
+
+
+def test_a_file_that_no_snapshot_holds_is_named_before_any_memory_is_spent(tmp_path: Path) -> None:
+    make(tmp_path, {"a.md": b"a", "debug.log": b""})
+    os.truncate(tmp_path / "debug.log", 1 << 40)
+    tracemalloc.start()
+    try:
+        capture = read_folder(tmp_path)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+    assert contents(capture) == {"a.md": "a"}
+    assert capture.left_out == (
+        LeftOut("debug.log", "1.1 TB, more than the 268.4 MB that a snapshot may hold; exclude what is not memory"),
+    )
+
+
+def test_of_too_many_bytes_the_largest_files_are_left_out(tmp_path: Path) -> None:
+    make(tmp_path, {f"{number}.md": b"x" * number * 1000 for number in range(1, 8)})
+    assert reasons(tmp_path, max_bytes=28_000) == {}
+    found = reasons(tmp_path, max_bytes=16_000)
+    assert set(found) == {"6.md", "7.md"}
+    assert found["7.md"].startswith("7.0 kB, and all files together are more than the 16.0 kB")
+    assert set(reasons(tmp_path, max_bytes=6_500)) == {"4.md", "5.md", "6.md", "7.md"}
+    # It does not matter in which order they come, nor from how many folders.
+    several = read_paths([tmp_path / f"{number}.md" for number in range(1, 8)], max_bytes=16_000)
+    assert {each.name for each in several.left_out} == {"6.md", "7.md"}
+
+
+def test_what_is_not_text_takes_more_room(tmp_path: Path) -> None:
+    make(tmp_path, {"a.png": PNG * 100, "b.png": PNG * 100, "c.md": b"c"})
+    assert reasons(tmp_path, max_bytes=2_700) == {}
+    found = reasons(tmp_path, max_bytes=2_100)
+    assert set(found) == {"b.png"}
+    assert "with all before it more than" in found["b.png"]
+
+
+def test_what_grows_beyond_the_room_after_it_was_found_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path, {"a.md": b"a", "log": b"x"})
+    real = _reading.read_contents
+
+    def growing(place: object, name: str, **more: object) -> object:
+        os.truncate(tmp_path / "log", 1 << 30)
+        return real(place, name, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(_reading, "read_contents", growing)
+    assert reasons(tmp_path)["log"].startswith("1.1 GB, with all before it more than the 268.4 MB")
+
+
+def test_a_database_counts_with_what_is_beside_it(tmp_path: Path) -> None:
+    crash_log(tmp_path / "memory.db", rows=200)
+    make(tmp_path, {"a.md": b"a"})
+    size = (tmp_path / "memory.db").stat().st_size
+    found = reasons(tmp_path, max_bytes=size + 100)
+    assert set(found) == {"memory.db", "memory.db-wal", "memory.db-shm"}  # never the database without its log
+
+
+def test_too_little_memory_is_a_reason_and_no_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path, {"a.md": b"a", "b.md": b"b"})
+    real = _reading.read_contents
+
+    def failing(place: object, name: str, **more: object) -> object:
+        if name == "b.md":
+            raise MemoryError
+        return real(place, name, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(_reading, "read_contents", failing)
+    assert reasons(tmp_path) == {"b.md": "1 B, for which there is not enough memory"}
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"), [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (999_960, "1.0 MB"), (10**19, "10.0 EB")]
+)
+def test_sizes_are_shown_for_people(size: int, shown: str) -> None:
+    assert _reading.shown_size(size) == shown
+
+
+def test_placeholders_of_sync_services_are_no_files(tmp_path: Path) -> None:
+    make(tmp_path, {"a.md": b"a", ".MEMORY.md.icloud": b"bplist00", "notes.md.nextcloud": b" ", "b.owncloud": b""})
+    make(tmp_path, {".icloud": b"mine", "long.nextcloud": b"a text of mine"})
+    found = reasons(tmp_path)
+    assert set(found) == {".MEMORY.md.icloud", "notes.md.nextcloud", "b.owncloud"}
+    assert found[".MEMORY.md.icloud"] == "a placeholder: iCloud keeps 'MEMORY.md' elsewhere; download it first"
+
+
+@pytest.mark.parametrize("mark", [{"st_flags": 0x40000000}, {"st_file_attributes": 0x400000}])
+def test_files_whose_bytes_are_elsewhere_are_not_opened(mark: dict[str, int]) -> None:
+    class Status:
+        st_mode = stat.S_IFREG
+        st_size = 7
+
+        def __init__(self) -> None:
+            vars(self).update(mark)
+
+    assert "elsewhere" in _walk._refusal("a.md", "a.md", Status())  # type: ignore[arg-type]
+
+
+def test_a_path_that_no_system_takes_is_named() -> None:
+    status = os.stat_result((stat.S_IFREG, *[0] * 9))
+    assert "longer" in _walk._refusal("x", "x" * 5000, status)
+
+
+@posix
+@pytest.mark.skipif(sys.platform != "linux", reason="needs directories deeper than a path can name")
+def test_a_tree_that_is_deeper_than_any_path_ends(tmp_path: Path) -> None:
+    make(tmp_path, {"a.md": b"a"})
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(60):
+        os.mkdir("d" * 100, dir_fd=here)
+        below = os.open("d" * 100, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    descriptor = os.open("deep.md", os.O_CREAT | os.O_WRONLY, dir_fd=here)
+    os.close(descriptor)
+    os.close(here)
+    capture = read_folder(tmp_path)
+    assert capture.documents["a.md"] == "a"
+    ((name, reason),) = ((each.name, each.reason) for each in capture.left_out)
+    assert reason == "has a path that is longer than systems take"
+    assert 4000 < len(name) < 4200
+    # shutil.rmtree() gives up on it.
+    subprocess.run(["rm", "-rf", str(tmp_path / ("d" * 100))], check=True)
+
+
+def test_a_vault_in_the_folder_is_left_out(tmp_path: Path) -> None:
+    make(tmp_path, {"MEMORY.md": b"two years of notes"})
+    first = read_folder(tmp_path).documents
+    backend = MemoryVault()
+    client = ColonyMemory(backend=backend)
+    for _ in range(3):
+        capture = read_folder(tmp_path, secrets="allow")
+        client.backup(capture.documents, skip_unchanged=False)
+        for each in backend.vault_list_files()["items"]:  # as a local vault has them
+            text = backend.vault_get_file(each["filename"])["content"]
+            make(tmp_path / "vault", {each["filename"]: text.encode(), ".lock": b""})
+    assert capture.documents == first  # so that there is nothing new to save
+    ((name, reason),) = ((each.name, each.reason) for each in capture.left_out)
+    assert name == "vault/"
+    assert reason.startswith("a vault: each backup would hold all the ones before")
+    assert contents(capture) == {"MEMORY.md": "two years of notes"}
+    with pytest.raises(ValueError, match=r"nothing to back up: '\./' was left out \(a vault"):
+        read_folder(tmp_path / "vault")
+
+
+def test_of_a_vault_among_other_files_its_files_are_left_out(tmp_path: Path) -> None:
+    make(
+        tmp_path, {"v/MEMORY.md": b"m", "v/cmem.default.latest.json": b"{}", "v/.cmem-vault.json": b"{}", "a.md": b"a"}
+    )
+    capture = read_folder(tmp_path)
+    assert set(contents(capture)) == {"a.md", "v/MEMORY.md"}
+    assert [each.name for each in capture.left_out] == ["v/cmem.*.json"]
+    make(tmp_path, {"w/.cmem-vault.json": b"{}", "w/.lock": b""})
+    assert "w/" in reasons(tmp_path)
+
+
+def test_an_excluded_vault_is_nobodys_trouble(tmp_path: Path) -> None:
+    make(tmp_path, {"a.md": b"a", "v/cmem.default.latest.json": b"{}", ".cmemignore": b"v/\n"})
+    capture = read_folder(tmp_path)
+    assert (capture.left_out, capture.ignored) == ((), ("v/",))
+
+
+PLANT = """{"format": "colony-memory/restore-journal/1", "target": "up", "directories": [],
+ "steps": [{"name": "victim.md", "new": [1, 1], "old": [1, 1], "copy_of": null}]}"""
+
+
+@posix
+def test_what_looks_like_a_restore_that_was_cut_off_means_nothing(tmp_path: Path) -> None:
+    folder = make(tmp_path / "home/work", {"a.md": b"a"})
+    make(tmp_path / "home", {"victim.md": b"the user's own"})
+    for place in (folder, folder / "sub", folder.parent):
+        make(place, {".colony-memory-restoring-here/journal.json": PLANT.encode()})
+        make(place, {".colony-memory-restoring-here/kept/victim.md": b"a stranger's"})
+    (folder / "up").symlink_to("..")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    capture = read_folder(folder)
+    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert is_told(capture, ".colony-memory-restoring-here/journal.json")
+    assert is_told(capture, "sub/.colony-memory-restoring-here/journal.json")
+    assert capture.documents["a.md"] == "a"
+    assert "stranger" not in str(capture.documents)
+
+
+NAMES = ["Gr\u00fc\u00dfe.md", "\u65e5\u8a18.md", "caf\udce9.md", "plain.md"]
+READ = """
+import json, os, sys
+from colony_memory.capture import read_folder
+capture = read_folder(sys.argv[1])
+sys.stdout.write(json.dumps([capture.documents, [str(each) for each in capture.left_out], capture.ignored]))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs names of any bytes")
+@pytest.mark.parametrize("locale", [{"LC_ALL": "C"}, {"LC_ALL": "C.UTF-8"}, {"PYTHONIOENCODING": "latin-1"}])
+@pytest.mark.parametrize("mode", ["0", "1"])
+def test_names_are_their_bytes_whatever_the_locale(tmp_path: Path, locale: dict[str, str], mode: str) -> None:
+    make(tmp_path, {".cmemignore": "Gr\u00fc*\n".encode()})
+    for name in NAMES:
+        (tmp_path / os.fsdecode(name.encode("utf-8", "surrogateescape"))).write_text("x")
+    (tmp_path / "link").symlink_to(os.fsdecode(NAMES[1].encode()))
+    environment = {**os.environ, **locale, "PYTHONUTF8": mode, "PYTHONCOERCECLOCALE": "0"}
+    code = "import json, sys; print(json.dumps(sys.getfilesystemencoding()))"
+    encoding = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True).stdout
+    done = subprocess.run(
+        [sys.executable, "-c", READ, str(tmp_path)], env=environment, capture_output=True, check=True, text=True
+    )
+    import json
+
+    documents, left_out, ignored = json.loads(done.stdout)
+    assert ({*documents} - {METADATA_NAME, ".cmemignore"}) == set(NAMES[1:]), encoding
+    assert json.loads(documents[METADATA_NAME])["links"] == {"link": NAMES[1]}
+    assert (left_out, ignored) == ([], [NAMES[0]])
+
+
+def test_a_name_that_was_read_is_written_again(tmp_path: Path) -> None:
+    make(tmp_path / "src", {"Gr\u00fc\u00dfe.md": b"x"})
+    write_folder(read_folder(tmp_path / "src").documents, tmp_path / "dst")
+    assert os.listdir(os.fsencode(tmp_path / "dst")) == ["Gr\u00fc\u00dfe.md".encode()]  # noqa: PTH208 - as bytes
+
+
+def test_nothing_is_both_saved_and_left_out(tmp_path: Path) -> None:
+    crash_log(tmp_path / "memory.db", rows=3)
+    make(tmp_path, {"a.md": b"a"})
+    capture = read_folder(tmp_path)
+    assert set(split_documents(capture.documents)[0]) == {"a.md", "memory.db"}
+    assert capture.left_out == ()
+
+
+@posix
+@pytest.mark.parametrize("by_descriptor", [True, False])
+def test_systems_without_directory_descriptors_are_read_by_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_descriptor: bool
+) -> None:
+    """As Windows is. What is there is the same, links and what is no directory included."""
+    monkeypatch.setattr(_open, "_BY_DESCRIPTOR", by_descriptor)
+    make(tmp_path / "src", {"a.md": b"a", "sub/deep/b.png": PNG, ".cmemignore": b"*.log\n", "x.log": b"x"})
+    crash_log(tmp_path / "src/memory.db", rows=3)
+    (tmp_path / "src/sub/link").symlink_to("deep")
+    (tmp_path / "src/out").symlink_to(tmp_path)
+    os.mkfifo(tmp_path / "src/pipe")
+    capture = read_folder(tmp_path / "src")
+    contents, metadata = split_documents(capture.documents)
+    assert set(contents) == {"a.md", "sub/deep/b.png", ".cmemignore", "memory.db"}
+    assert metadata.links == {"sub/link": "deep"}
+    assert [each.name for each in capture.left_out] == ["out", "pipe"]
+    for way in (("a.md",), ("sub", "link"), ("missing",)):
+        with pytest.raises(OSError), _open.open_place(tmp_path / "src", way):
+            raise AssertionError(way)
+    with pytest.raises(OSError), _open.open_place(tmp_path / "src/a.md"):
+        raise AssertionError
+
+
+def test_what_is_left_out_stands_in_the_documents_too(tmp_path: Path) -> None:
+    """So that a restore knows what it must not take for deleted."""
+    make(tmp_path, {"a.md": b"a", ".b.md.icloud": b"x"})
+    capture = read_folder(tmp_path)
+    _, metadata = split_documents(capture.documents)
+    assert metadata.left_out == {each.name: each.reason for each in capture.left_out}
+    assert list(metadata.left_out) == [".b.md.icloud"]
+
+
+@posix
+def test_permissions_and_times_are_recorded_where_they_are_asked_for(tmp_path: Path) -> None:
+    make(tmp_path, {"a.md": b"a", "sub/b.png": PNG})
+    (tmp_path / "a.md").chmod(0o4640)
+    (tmp_path / "sub").chmod(0o750)
+    os.utime(tmp_path / "a.md", ns=(1, 1_234_567_890_123_456_789))
+    before = read_folder(tmp_path, attributes=True).documents
+    _, metadata = split_documents(before)
+    assert (metadata.modes["a.md"], metadata.modes["sub/"]) == (0o640, 0o750)
+    assert set(metadata.modes) == set(metadata.times) == {"a.md", "sub/", "sub/b.png"}
+    assert metadata.times["a.md"] == 1_234_567_890_123_456_789
+    assert read_folder(tmp_path).documents == read_paths([tmp_path]).documents != before
+    os.utime(tmp_path / "a.md", ns=(2, 2))
+    after = read_folder(tmp_path, attributes=True).documents
+    assert before != after
+    assert differ_in_times_only(before, after)
+    (tmp_path / "a.md").chmod(0o600)
+    assert not differ_in_times_only(before, read_folder(tmp_path, attributes=True).documents)
+    assert not differ_in_times_only(before, {**before, "a.md": "other"})
+
+
+def test_links_are_seen_in_a_comparison() -> None:
+    documents = {METADATA_NAME: dump_metadata(Metadata(links={"today.md": "notes/monday.md"}))}
+    assert view_files(documents) == {"today.md (link)": "notes/monday.md"}

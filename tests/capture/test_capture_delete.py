@@ -1,0 +1,170 @@
+"""What a restore with ``delete`` takes away, and what never goes."""
+
+from __future__ import annotations
+
+import errno
+import os
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+import pytest
+from capture_trees import LONG_AGO, files, linux, make, metadata, names, posix, traces, tree
+from cut_off import cut_off
+
+from colony_memory.capture import _surplus, read_folder, write_folder
+from colony_memory.capture._directory import Directory
+from colony_memory.capture._recover import recover
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytest.importorskip("pathspec")
+pytestmark = posix
+
+
+def test_what_the_snapshot_lacks_goes_with_its_directories(tmp_path: Path) -> None:
+    dst = make(
+        tmp_path / "dst", {"a.md": b"a", "old/b.md": b"b", "old/er/c.md": b"c", "keep/d.md": b"d", "keep/e": b"e"}
+    )
+    (dst / "empty").mkdir()
+    (dst / "stays/empty").mkdir(parents=True)
+    documents = {"a.md": "a", "keep/d.md": "d", "new/f.md": "f", **metadata(empty_dirs=["stays/empty"])}
+    before = tree(dst)
+    plan = write_folder(documents, dst, delete=True, dry_run=True)
+    assert tree(dst) == before
+    done = write_folder(documents, dst, delete=True)
+    assert done == plan
+    assert done.removed == ("empty/", "keep/e", "old/", "old/b.md", "old/er/", "old/er/c.md")
+    assert sorted(tree(dst)) == ["a.md", "keep", "keep/d.md", "new", "new/f.md", "stays", "stays/empty"]
+    assert read_folder(dst).documents == {**documents, **metadata_of(dst)}
+    assert write_folder(documents, dst, delete=True).removed == ()
+    assert traces() == []
+
+
+def metadata_of(folder: Path) -> dict[str, str]:
+    return {name: text for name, text in read_folder(folder).documents.items() if name.startswith(".colony-memory/")}
+
+
+def test_without_the_flag_all_stays(tmp_path: Path) -> None:
+    dst = make(tmp_path / "dst", {"a.md": b"a", "old/b.md": b"b"})
+    before = tree(dst)
+    assert write_folder({"a.md": "a"}, dst).removed == ()
+    assert tree(dst) == before
+
+
+def test_what_no_backup_would_save_stays(tmp_path: Path) -> None:
+    kept = {
+        ".git/config": b"[core]",
+        "sub/.GIT/x": b"x",
+        "ignored.log": b"x",
+        "cache/x": b"x",
+        "sub/.cmemignore": b"*.tmp\n",
+        "sub/y.tmp": b"y",
+        ".cmemignore": b"*.log\ncache/\n",
+        ".notes.md.icloud": b"elsewhere",
+        "back\\slash": b"x",
+        "vault/cmem.default.latest.json": b"{}",
+        "vault/.cmem-vault.json": b"{}",
+        ".colony-memory-restoring-here/kept/x": b"x",
+    }
+    dst = make(tmp_path / "dst", {**kept, "a.md": b"a", "gone.md": b"g", "sub/gone.md": b"g"})
+    (dst / "link").symlink_to("a.md")
+    (dst / "out").symlink_to("/etc")
+    os.mkfifo(dst / "pipe")
+    documents = {"a.md": "a", ".cmemignore": "*.log\ncache/\n", "sub/.cmemignore": "*.tmp\n"}
+    assert write_folder(documents, dst, delete=True).removed == ("gone.md", "sub/gone.md")
+    assert files(dst) == {**kept, "a.md": b"a", "link": "a.md", "out": "/etc", "pipe": None}
+
+
+def test_what_the_snapshot_says_it_lacks_stays(tmp_path: Path) -> None:
+    dst = make(tmp_path / "dst", {"a.md": b"a", "closed.md": b"x", "closed/b.md": b"x", "gone.md": b"x"})
+    left_out = {"closed.md": "not readable: permission denied", "closed/": "not readable: permission denied"}
+    assert write_folder({"a.md": "a", **metadata(left_out=left_out)}, dst, delete=True).removed == ("gone.md",)
+    assert sorted(files(dst)) == ["a.md", "closed.md", "closed/b.md"]
+
+
+def test_what_came_after_the_snapshot_is_not_deleted_unasked(tmp_path: Path) -> None:
+    dst = make(tmp_path / "dst", {"a.md": b"a", "new.md": b"new"})
+    before = tree(dst)
+    assert write_folder({"a.md": "a"}, dst, delete=True, newer_than=LONG_AGO, dry_run=True).conflicts == ("new.md",)
+    with pytest.raises(ColonyMemoryError, match=r"changed in .*: 'new\.md'; nothing was written"):
+        write_folder({"a.md": "a"}, dst, delete=True, newer_than=LONG_AGO)
+    assert tree(dst) == before
+    later = datetime.now(timezone.utc) + timedelta(hours=1)
+    assert write_folder({"a.md": "a"}, dst, delete=True, newer_than=later).removed == ("new.md",)
+
+
+def test_rules_that_cannot_be_read_stop_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dst = make(tmp_path / "dst", {"a.md": b"a", "x": b"x"})
+    (dst / ".cmemignore").mkdir()
+    with pytest.raises(ColonyMemoryError, match="so that its rules cannot be kept"):
+        write_folder({"a.md": "a"}, dst, delete=True)
+    (dst / ".cmemignore").rmdir()
+    (dst / ".cmemignore").write_bytes(b"#" * 20)
+    monkeypatch.setattr(_surplus, "_MOST_RULES", 10)
+    with pytest.raises(ColonyMemoryError, match="more than 10 bytes of rules"):
+        write_folder({"a.md": "a"}, dst, delete=True)
+    monkeypatch.setattr(_surplus, "_DEEPEST", 1)
+    (dst / ".cmemignore").unlink()
+    make(dst, {"1/2/3/x": b"x"})
+    with pytest.raises(ColonyMemoryError, match=r"what is to be deleted .* cannot be told .*nested too deeply"):
+        write_folder({"a.md": "a"}, dst, delete=True)
+    assert (dst / "x").exists()
+
+
+def test_a_deletion_that_fails_brings_all_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dst = make(tmp_path / "dst", {"a.md": b"a", "old/b.md": b"b", "old/c.md": b"c"})
+    (dst / "old").chmod(0o750)
+    before = tree(dst)
+    real = Directory.remove_directory
+
+    def fails(directory: Directory, name: str) -> None:
+        if name == "old":
+            real(directory, name)
+            raise OSError(errno.EIO, "Input/output error")
+        real(directory, name)
+
+    monkeypatch.setattr(Directory, "remove_directory", fails)
+    with pytest.raises(ColonyMemoryError, match=r"'old' cannot be written \(Input/output error\); nothing was changed"):
+        write_folder({"a.md": "new", "d.md": "d"}, dst, delete=True)
+    assert tree(dst) == before
+
+
+@pytest.mark.parametrize("when", ["changed", "added"])
+def test_what_comes_to_be_there_meanwhile_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
+    dst = make(tmp_path / "dst", {"a.md": b"a", "old/b.md": b"b"})
+
+    def meanwhile(done: int, total: int, name: str) -> None:
+        make(dst, {"old/b.md": b"changed"} if when == "changed" else {"old/new.md": b"new"})
+
+    with pytest.raises(ColonyMemoryError, match=r"in the meantime|not empty"):
+        write_folder({"a.md": "new"}, dst, delete=True, on_progress=meanwhile)
+    assert files(dst) == {"a.md": b"a", "old/b.md": b"b"} | (
+        {"old/b.md": b"changed"} if when == "changed" else {"old/new.md": b"new"}
+    )
+
+
+@linux
+@pytest.mark.exhaustive
+def test_a_deletion_that_is_killed_anywhere_is_ended_by_the_next_command(tmp_path: Path) -> None:
+    given = {"a.md": b"a", "old/er/b.md": b"b", "old/c.md": b"c", "m.md": b"m"}
+    documents = {"m.md": "m", **metadata(modes={"m.md": "640"})}
+    before = tree(make(tmp_path / "1", given))
+    write_folder(documents, tmp_path / "1", delete=True)
+    after = tree(tmp_path / "1")
+    ends = set()
+    for nth in range(1, 200):
+        dst = make(tmp_path / "x" / str(nth), given)
+        ended = cut_off(lambda: write_folder(documents, dst, delete=True), at=nth)  # noqa: B023
+        try:
+            recover(dst)
+        except ColonyMemoryWarning:
+            ends.add("recovered")
+        found = tree(dst)
+        assert found in (before, after), nth
+        ends.add("before" if found == before else "after")
+        if ended == "done":
+            break
+    assert ends == {"before", "after", "recovered"}
+    assert names(tmp_path / "x" / "1") == ["a.md", "m.md", "old"]

@@ -1,0 +1,292 @@
+"""A folder whose contents are a stranger's, and a stranger who writes in it while it is restored into."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from capture_trees import files, linux, make, metadata, names, posix, traces, tree
+
+from colony_memory._os import disk
+from colony_memory.capture import _directory, _state, read_folder, write_folder
+from colony_memory.capture._directory import Directory, Reach, walk_names
+from colony_memory.capture._moves import Moves
+from colony_memory.capture._recover import recover
+from colony_memory.capture._stage import Failed
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = posix
+
+OLD = {"a.md": b"old a", "mine/c.md": b"old c"}
+NEW = {"a.md": "new a", "mine/c.md": "new c", "mine/d.md": "new d", "e/f.md": "new f"}
+PLANTED = [".colony-memory-restoring-here", ".colony-memory-restoring-0123456789abcdef"]
+
+
+def plant(place: Path, name: str, folder: Path) -> None:
+    """What looks like a restore that was cut off: of the format that is, and of those that were."""
+    kept = place / name / "kept"
+    make(kept, {"0": b"a stranger's", ".bashrc": b"a stranger's", ".ssh/authorized_keys": b"a stranger's"})
+    steps = [[".bashrc", [1, 1, 1], [kept.joinpath("0").stat().st_ino, 1, 1]], ["precious.txt", None, [1, 1, 1]]]
+    there = folder.stat()
+    state = {
+        "format": "colony-memory/restore/1",
+        "folder": str(folder),
+        "identity": [there.st_dev, there.st_ino],
+        "place": str(folder),
+        "place_identity": [there.st_dev, there.st_ino],
+        "staging": name,
+        "phase": "moving",
+        "made": [],
+        "steps": steps,
+        "dropped": {},
+        "modes": [],
+        "boot": "",
+    }
+    old = {
+        "format": "colony-memory/restore-journal/1",
+        "target": ".",
+        "directories": [],
+        "steps": [{"name": ".bashrc", "new": [1, 1], "old": [1, 1], "copy_of": None}],
+    }
+    for file, journal in (("journal.json", old), ("state.json", state)):
+        (place / name / file).write_text(json.dumps(journal))
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_what_lies_in_a_folder_or_beside_it_is_never_obeyed(tmp_path: Path, name: str) -> None:
+    home = make(tmp_path / "home", {".bashrc": b"mine", "precious.txt": b"mine", "work/evil/README.md": b"hi"})
+    evil = home / "work/evil"
+    (evil / "up").symlink_to("../..")
+    for place in (evil, evil.parent, evil / "sub"):
+        place.mkdir(exist_ok=True)
+        plant(place, name, home)
+    before = tree(home)
+    assert not recover(evil)
+    read_folder(evil)
+    assert tree(home) == before
+    write_folder({"README.md": "saved", "sub/x.md": "x"}, evil, delete=True)
+    after = tree(home)
+    after.pop("work/evil/sub/x.md")
+    assert after.pop("work/evil/README.md")[1] == b"saved"
+    before.pop("work/evil/README.md")
+    assert after == before
+
+
+def test_a_snapshot_cannot_write_state_that_is_believed_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = make(tmp_path / "home", {"a.md": b"a"})
+    inside = ".local/state/colony-memory"
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / ".local/state"))
+    for documents in (
+        {f"{inside}/restores/0.json": "{}"},
+        {".LOCAL/State/colony-memory/x": "x"},
+        metadata(empty_dirs=[f"{inside}/restores"]),
+        metadata(links={".local": "elsewhere"}),
+        {"elsewhere/state/colony-memory/restores/0.json": "{}", **metadata(links={".local/state": "../elsewhere"})},
+        {".local/state": "a file"},
+    ):
+        with pytest.raises(ColonyMemoryError, match="is where the state of restores is kept; nothing was written"):
+            write_folder(documents, home, force=True)
+    with pytest.raises(ColonyMemoryError, match="names must not be written in"):
+        write_folder({"x": "{}"}, home / inside / "restores", force=True)
+    assert files(home) == {"a.md": b"a"}
+    write_folder({".local/state/other": "x", ".local/share/y": "y"}, home)
+    assert write_folder({"a.md": "a"}, home, delete=True).removed == (
+        ".local/share/",
+        ".local/share/y",
+        ".local/state/other",
+    )
+    assert _state.state_directory().is_dir()
+
+
+SWAP = """
+import ctypes, os, sys
+exchange, (a, b), parent = ctypes.CDLL(None).renameat2, map(os.fsencode, sys.argv[1:3]), os.getppid()
+if exchange(-100, a, -100, b, 2): sys.exit(3)
+print("up", flush=True)
+while os.getppid() == parent:
+    for _ in range(1000): exchange(-100, a, -100, b, 2)
+"""
+
+
+@linux
+@pytest.mark.once
+def test_nothing_is_written_through_a_link_that_is_swapped_in(tmp_path: Path) -> None:
+    dst, outside = make(tmp_path / "dst", {"keep.md": b"x", "notes/0.md": b"old"}), tmp_path / "outside"
+    outside.mkdir()
+    (dst / ".x").symlink_to(outside)
+    documents = {f"notes/{number}.md": f"text {number}" for number in range(20)}
+    ended = set()
+    with subprocess.Popen([sys.executable, "-c", SWAP, dst / "notes", dst / ".x"], stdout=subprocess.PIPE) as swapper:
+        assert swapper.stdout is not None
+        if not swapper.stdout.readline():
+            pytest.skip("two names cannot be exchanged here")
+        try:
+            for number in range(150):
+                try:
+                    write_folder({**documents, "n.md": str(number)}, dst, delete=number % 2 == 0, force=True)
+                    ended.add("done")
+                except (ColonyMemoryError, ColonyMemoryWarning):
+                    ended.add("refused")
+                assert names(outside) == []
+        finally:
+            swapper.kill()
+    assert ended
+    assert names(outside) == []
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_link_in_the_place_of_a_directory_at_any_step_leads_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    """The same, at each place where a directory is entered, by no chance."""
+    if not links:
+        monkeypatch.setattr(Directory, "share", lambda *_: (_ for _ in ()).throw(PermissionError(1, "no")))
+    real = Directory.enter
+    calls: list[str] = []
+    said: set[str] = set()
+    at = 0
+
+    def enter(directory: Directory, name: str) -> Directory:
+        calls.append(name)
+        if len(calls) == at and (dst / "mine").is_dir() and not (dst / "mine").is_symlink():
+            (dst / "mine").rename(dst / "moved")
+            (dst / "mine").symlink_to(outside)
+        return real(directory, name)
+
+    monkeypatch.setattr(Directory, "enter", enter)
+    while True:
+        at += 1
+        calls.clear()
+        dst = make(tmp_path / str(at) / "dst", OLD)
+        outside = make(tmp_path / str(at) / "outside", {"c.md": b"outside"})
+        try:
+            write_folder(NEW, dst)
+        except ColonyMemoryError as error:
+            said.add(str(error))
+        assert files(outside) == {"c.md": b"outside"}, at
+        if len(calls) < at:
+            break
+        if (dst / "moved").exists():
+            (dst / "mine").unlink()
+            (dst / "moved").rename(dst / "mine")
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(Directory, "enter", real)
+                with contextlib.suppress(ColonyMemoryWarning):
+                    recover(dst)
+            new = {name: text.encode() for name, text in NEW.items()}
+            assert files(dst) in (OLD, new), at
+    assert at > 5
+    assert any("symbolic link" in each for each in said)
+    assert traces() == []
+
+
+def test_a_file_that_was_put_in_the_place_of_an_original_is_not_put_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dst = make(tmp_path / "dst", OLD)
+    real = Directory.share
+
+    def share(directory: Directory, name: str, other: Directory, other_name: str) -> None:
+        real(directory, name, other, other_name)
+        if name == "c.md":
+            (other.path / "0").unlink()
+            (other.path / "0").write_bytes(b"a stranger's")
+
+    monkeypatch.setattr(Directory, "share", share)
+    with pytest.raises(ColonyMemoryError, match=r"'a\.md'.* was changed in the meantime"):
+        write_folder(NEW, dst)
+    assert files(dst) == OLD
+    assert traces() == []
+
+
+@pytest.fixture
+def by_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system without directory descriptors."""
+    monkeypatch.setattr(_directory, "_BY_DESCRIPTOR", False)
+    monkeypatch.setattr(os, "supports_dir_fd", set())
+
+
+@pytest.mark.usefixtures("by_path")
+def test_without_descriptors_it_is_done_by_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = {**NEW, **metadata(links={"l": "a.md"}, empty_dirs=["logs"])}
+    new = {name: text.encode() for name, text in NEW.items()} | {"l": "a.md"}
+    for target in ("new", "empty", "dst"):
+        make(tmp_path / "empty", {}), make(tmp_path / "dst", {**OLD, "gone/x.md": b"x"})
+        write_folder(documents, tmp_path / target, delete=True)
+        assert files(tmp_path / target) == new
+        assert write_folder(documents, tmp_path / target, dry_run=True).replaced == ()
+    dst = make(tmp_path / "dst", OLD)
+    (dst / "mine").rename(dst / "moved")
+    (dst / "mine").symlink_to("moved")
+    with pytest.raises(ColonyMemoryError, match="symbolic link"):
+        write_folder(documents, dst)
+    (dst / "e/f.md").write_text("changed")
+    with monkeypatch.context() as patch:
+        patch.setattr(Moves, "sync", lambda *_: (_ for _ in ()).throw(Failed("it", OSError(5, "no"))))
+        before = tree(dst)
+        with pytest.raises(ColonyMemoryError, match="nothing was changed"):
+            write_folder({"e/f.md": "again"}, dst)
+    assert tree(dst) == before
+    with pytest.raises(NotADirectoryError):
+        Directory.open(dst / "a.md")
+
+
+def test_without_one_call_for_all_files_each_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "_syncfs", lambda: None)
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    documents = {f"{number}.md": "x" for number in range(100)}
+    for target in (tmp_path / "new", make(tmp_path / "dst", OLD)):
+        synced.clear()
+        write_folder(documents, target)
+        assert len(synced) > 100
+    with pytest.raises(NotImplementedError):
+        disk.sync_file_system(0)
+
+
+@linux
+def test_many_files_are_synced_by_one_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    real, calls = os.fsync, []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(descriptor) or real(descriptor))
+    monkeypatch.setattr(disk, "sync_file_system", calls.append)
+    documents = {f"{number}.md": "x" for number in range(100)}
+    write_folder(documents, make(tmp_path / "dst", OLD))
+    assert len(calls) == 2
+    assert len(synced) < 30
+
+
+@linux
+def test_an_error_of_that_call_is_the_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        disk.sync_file_system(10_000)
+    disk._syncfs.cache_clear()
+    monkeypatch.setattr(sys, "platform", "darwin")
+    try:
+        assert not disk.syncs_file_systems()
+    finally:
+        disk._syncfs.cache_clear()
+
+
+def test_a_walk_gives_each_directory_after_what_is_in_it(tmp_path: Path) -> None:
+    make(tmp_path, {"a/b/c": b"", "a/d": b"", "e": b""})
+    (tmp_path / "f").symlink_to("a")
+    with Directory.open(tmp_path) as top:
+        found = [name for name, _ in walk_names(top)]
+        assert found == ["a/b/c", "a/b", "a/d", "a", "e", "f"]
+        with Reach(top) as reach:
+            assert reach.look("a/none/x") is None
+            assert stat.S_ISLNK(reach.look("f").st_mode)  # type: ignore[union-attr]
+            with pytest.raises(OSError, match="symbolic link"):
+                reach.directory("f")
+            with pytest.raises(NotADirectoryError):
+                reach.directory("e")

@@ -1,0 +1,144 @@
+"""A stranger's folder: nothing outside of it is read, changed or waited for, and everything in it is told."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import hostile_folders
+import pytest
+from capture_faults import is_told
+from capture_trees import posix
+
+from colony_memory.capture import Capture, read_folder, sqlite
+from colony_memory.capture._metadata import split_documents
+from colony_memory.exceptions import ColonyMemoryError
+
+pytestmark = posix
+PROGRAM = Path(hostile_folders.__file__)
+
+
+def state(folder: Path) -> dict[str, tuple[int, int, int, object]]:
+    """Everything under a folder as it is; of what is read nothing may change, the times of change included."""
+    found = {}
+    for path in [folder, *folder.rglob("*")]:
+        status = path.lstat()
+        content = path.read_bytes() if path.is_file() and not path.is_symlink() else None
+        found[str(path)] = (status.st_mode, status.st_size, status.st_mtime_ns, content)
+    return found
+
+
+def everything(folder: Path) -> list[str]:
+    found = []
+    for place, directories, names in os.walk(os.fsencode(folder)):
+        inside = os.path.relpath(place, os.fsencode(folder))
+        for name in [*names, *(each for each in directories if os.path.islink(os.path.join(place, each)))]:  # noqa: PTH114, PTH118
+            found.append(os.path.normpath(os.path.join(inside, name)).decode("utf-8", "surrogateescape"))  # noqa: PTH118
+    return found
+
+
+def read(folder: Path, *, git: bool) -> Capture | None:
+    try:
+        return read_folder(folder, git=git, secrets="allow")
+    except (ValueError, ColonyMemoryError):  # nothing to save, or rules that cannot be read
+        return None
+
+
+def holds_secret(capture: Capture) -> bool:
+    contents, _ = split_documents(capture.documents)
+    secret = hostile_folders.SECRET
+    return any(secret in (each if isinstance(each, bytes) else each.encode()) for each in contents.values())
+
+
+def check_at_rest(folder: Path, outside: Path) -> None:
+    before, beyond = state(folder), state(outside)
+    capture = read(folder, git=True)
+    assert state(folder) == before
+    assert state(outside) == beyond
+    if capture is None:
+        return
+    assert not holds_secret(capture)
+    contents, metadata = split_documents(capture.documents)
+    for name in everything(folder):
+        database = next((name.removesuffix(each) for each in sqlite.COMPANIONS if name.endswith(each)), "")
+        in_repository = any(f"/{name}".startswith(f"/{each.name}/") or name == each.name for each in capture.notes)
+        in_vault = any(
+            each.name.endswith("cmem.*.json") and name.startswith(each.name.removesuffix("cmem.*.json"))
+            for each in capture.left_out
+        )
+        bundled = any(
+            each.rpartition("/")[0] == name.rpartition(".git")[0].rstrip("/")
+            for each in contents
+            if ".git.bundle" in each
+        )
+        assert (
+            is_told(capture, name)
+            or name in metadata.links
+            or database in contents
+            or in_repository
+            or (in_vault and Path(name).name.startswith((".cmem", "cmem.")))
+            or (bundled and ".git" in name)
+        ), name
+
+
+def make_folders(where: Path, seed: int, acts: int) -> tuple[Path, Path]:
+    draw = random.Random(seed)
+    folder, outside = where / "folder", where / "outside"
+    folder.mkdir()
+    hostile_folders.make_outside(outside)
+    for _ in range(acts):
+        hostile_folders.act(os.fsencode(folder), os.fsencode(outside), draw)
+    return folder, outside
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_folder_at_rest(tmp_path: Path, seed: int) -> None:
+    check_at_rest(*make_folders(tmp_path, seed, 120))
+
+
+@pytest.mark.long
+def test_many_folders_at_rest() -> None:
+    end, seed = time.monotonic() + 60, 1000
+    while time.monotonic() < end:
+        seed += 1
+        with tempfile.TemporaryDirectory() as where:
+            check_at_rest(*make_folders(Path(where), seed, 40 + seed % 300))
+
+
+def check_while_it_changes(folder: Path, outside: Path, seed: int, readings: int) -> int:
+    before, saved = state(outside), 0
+    with subprocess.Popen([sys.executable, PROGRAM, folder, outside, str(seed)]) as other:
+        try:
+            for _ in range(readings):
+                capture = read(folder, git=False)
+                if capture is not None:
+                    saved += 1
+                    assert not holds_secret(capture)
+                assert state(outside) == before
+            assert other.poll() is None
+        finally:
+            other.kill()
+    assert state(outside) == before
+    return saved
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_folder_that_a_second_process_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    monkeypatch.setattr(sqlite, "_WAIT", 0.05)
+    assert check_while_it_changes(*make_folders(tmp_path, seed, 60), seed, readings=4)
+
+
+@pytest.mark.long
+def test_many_folders_that_a_second_process_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "_WAIT", 0.05)
+    end, seed, saved = time.monotonic() + 60, 0, 0
+    while time.monotonic() < end:
+        seed += 1
+        with tempfile.TemporaryDirectory() as where:
+            saved += check_while_it_changes(*make_folders(Path(where), seed, 60), seed, readings=8)
+    assert saved > 20

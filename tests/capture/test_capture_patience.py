@@ -1,0 +1,137 @@
+"""What hangs in the operating system is left behind, and named."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from capture_trees import make, posix
+
+from colony_memory.capture import LeftOut, _patience, _reading, _walk, read_folder
+from colony_memory.capture._patience import Deadline, Patience, TookTooLong, patience
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def hung() -> Iterator[threading.Event]:
+    """What hangs waits for this; it is let go in the end."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+@pytest.fixture(autouse=True)
+def _little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_walk, "SECONDS", 0.5)
+    monkeypatch.setattr(_reading, "SECONDS", 0.5)
+    monkeypatch.setattr(_patience, "_SECONDS_TO_TIDY_UP", 0.1)
+
+
+def hang_at(monkeypatch: pytest.MonkeyPatch, function: str, name: str, hung: threading.Event) -> None:
+    real = getattr(os, function)
+
+    def hanging(path: object, *args: object, **more: object) -> object:
+        if path == name.encode():
+            hung.wait()
+        return real(path, *args, **more)
+
+    monkeypatch.setattr(os, function, hanging)
+
+
+@posix
+@pytest.mark.parametrize(
+    ("function", "name", "left_out"),
+    [("open", "b.md", "b.md"), ("open", "sub", "sub/"), ("stat", "deep.md", "sub/")],
+)
+def test_what_never_answers_is_named_and_the_rest_is_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hung: threading.Event, function: str, name: str, left_out: str
+) -> None:
+    make(tmp_path, {"a.md": b"a", "b.md": b"b", "c.md": b"c", "sub/deep.md": b"d", "tub/e.md": b"e"})
+    hang_at(monkeypatch, function, name, hung)
+    capture = read_folder(tmp_path)
+    assert capture.left_out == (LeftOut(left_out, "not read within 0.5 seconds"),)
+    assert {"a.md", "c.md", "tub/e.md"} <= set(capture.documents)
+
+
+@posix
+def test_a_folder_that_never_answers_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hung: threading.Event
+) -> None:
+    make(tmp_path, {"a.md": b"a"})
+    hang_at(monkeypatch, "stat", "a.md", hung)
+    with pytest.raises(ValueError, match="cannot be read: not read within"):
+        read_folder(tmp_path)
+
+
+@posix
+def test_a_directory_that_hangs_when_its_files_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hung: threading.Event
+) -> None:
+    make(tmp_path, {"a.md": b"a", "sub/b.md": b"b"})
+    real, asked = os.open, []
+
+    def hanging(path: str | bytes, *args: int, **more: int) -> int:
+        if path == b"sub":
+            asked.append(path)
+            if len(asked) == 2:
+                hung.wait()
+        return real(path, *args, **more)
+
+    monkeypatch.setattr(os, "open", hanging)
+    assert read_folder(tmp_path).left_out == (LeftOut("sub/b.md", "not read within 0.5 seconds"),)
+
+
+def test_a_call_gives_and_raises_what_the_function_does() -> None:
+    with patience() as one:
+        assert one.run(lambda deadline: deadline.seconds, seconds=9) == 9
+        with pytest.raises(ZeroDivisionError):
+            one.run(lambda _: 1 // 0, seconds=9)
+        names = {one.run(lambda _: threading.current_thread().name, seconds=9) for _ in range(3)}
+    assert len(names) == 1
+    assert threading.current_thread().name not in names
+
+
+def test_a_call_that_works_in_steps_ends_by_itself(hung: threading.Event) -> None:
+    ended = threading.Event()
+
+    def work(deadline: Deadline) -> None:
+        try:
+            while True:
+                deadline.check()
+        finally:
+            ended.set()
+
+    with pytest.raises(TookTooLong, match=r"within 0\.01 seconds"):
+        Patience().run(work, seconds=0.01)
+    assert ended.wait(20)
+
+
+def test_an_interrupt_lets_the_call_tidy_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_patience, "_SECONDS_TO_TIDY_UP", 20)
+    started, tidied = threading.Event(), []
+
+    def work(deadline: Deadline) -> None:
+        started.set()
+        try:
+            while True:
+                deadline.check()
+        finally:
+            tidied.append(True)
+
+    real = threading.Event.wait
+
+    def interrupted(event: threading.Event, timeout: float | None = None) -> bool:
+        if timeout == 60:
+            assert started.wait(20)
+            raise KeyboardInterrupt
+        return real(event, timeout)
+
+    monkeypatch.setattr(threading.Event, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Patience().run(work, seconds=60)
+    assert tidied == [True]

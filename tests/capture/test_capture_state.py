@@ -1,0 +1,214 @@
+"""Where the state of restores is kept, and who may."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from capture_trees import files, linux, make, metadata, names, posix, root_only, traces
+
+from colony_memory.capture import _moves, _state, write_folder
+from colony_memory.capture._directory import Directory
+from colony_memory.capture._journal import MOVING, Identity, Journal, Step, Version, boot_id
+from colony_memory.capture._recover import recover, unfinished
+from colony_memory.capture._undo import Undo
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
+
+pytestmark = posix
+
+
+def test_it_is_where_the_system_wants_the_state_of_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    platformdirs = pytest.importorskip("platformdirs")
+    for given in (str(tmp_path / "x"), None):
+        monkeypatch.setenv("XDG_STATE_HOME", given) if given else monkeypatch.delenv("XDG_STATE_HOME")
+        monkeypatch.setenv("HOME", str(tmp_path))
+        assert _state.state_directory() == platformdirs.user_state_path("colony-memory")
+
+
+@linux
+def test_it_has_a_place_with_a_strange_home_and_an_error_without_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import pwd
+
+    home = Path(pwd.getpwuid(os.geteuid()).pw_dir)
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")
+    for strange in ("", "relative"):
+        monkeypatch.setenv("HOME", strange)
+        assert _state.state_directory() == home / ".local/state/colony-memory"
+    monkeypatch.delenv("HOME")
+    assert _state.state_directory() == home / ".local/state/colony-memory"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert _state.state_directory() == home / "Library/Application Support/colony-memory"
+
+    def unknown(user: int) -> None:
+        raise KeyError(user)
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    with pytest.raises(FileNotFoundError, match="no home directory"):
+        _state.state_directory()
+    dst = make(tmp_path / "dst", {"a.md": b"a"})
+    with pytest.raises(ColonyMemoryError, match=r"cannot be kept .*set XDG_STATE_HOME.*; nothing was changed"):
+        write_folder({"a.md": "new"}, dst)
+    write_folder({"a.md": "new"}, tmp_path / "new", delete=True)
+    assert (names(tmp_path), files(dst), files(tmp_path / "new")) == (["dst", "new"], {"a.md": b"a"}, {"a.md": b"new"})
+    assert not recover(dst)
+
+
+def test_where_no_state_can_be_kept_a_new_folder_still_appears(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path, {"file": b""})
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    write_folder({"a.md": "a"}, tmp_path / "new")
+    with pytest.raises(ColonyMemoryError, match="nothing was changed"):
+        write_folder({"b.md": "b"}, tmp_path / "new")
+    assert names(tmp_path / "new") == ["a.md"]
+    assert unfinished(tmp_path / "new") is None
+
+
+@root_only
+def test_what_root_makes_in_the_home_of_another_stays_that_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    os.chown(home, 1000, 1001)
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / ".local/state"))
+    write_folder({"a.md": "new"}, make(tmp_path / "dst", {"a.md": b"old"}))
+    made = list(home.rglob("*"))
+    assert len(made) == 5
+    assert {(path.stat().st_uid, path.stat().st_gid) for path in made} == {(1000, 1001)}
+    restores = home / ".local/state/colony-memory/restores"
+    assert [oct(path.stat().st_mode & 0o777) for path in (restores, *restores.iterdir())] == ["0o700", "0o600"]
+    monkeypatch.setattr(os, "chown", lambda *_, **__: (_ for _ in ()).throw(PermissionError(1, "no")))
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / "other"))
+    write_folder({"a.md": "newer"}, tmp_path / "dst")
+
+
+def test_a_state_that_cannot_be_removed_is_told_and_does_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    dst = make(tmp_path / "dst", {"a.md": b"old"})
+    real = Path.unlink
+
+    def unlink(path: Path, **more: bool) -> None:
+        if path.suffix in (".json", ".lock"):
+            raise PermissionError(13, "Permission denied")
+        real(path, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", unlink)
+        write_folder({"a.md": "new"}, dst)
+    assert "could not be removed" in caplog.text
+    assert len(traces()) == 1
+    assert not recover(dst)
+    assert files(dst) == {"a.md": b"new"}
+    assert traces() == []
+
+
+def test_a_way_back_that_cannot_be_closed_stays_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dst = make(tmp_path / "dst", {"a.md": b"old"})
+    real, calls = _state.Record.write, []
+
+    def write(record: _state.Record, journal: Journal) -> None:
+        calls.append(journal.phase)
+        if journal.phase == "done":
+            raise OSError(28, "No space left on device")
+        real(record, journal)
+
+    for removable in (True, False):
+        with monkeypatch.context() as patch:
+            patch.setattr(_state.Record, "write", write)
+            if not removable:
+                patch.setattr(_state.Record, "remove", lambda _: False)
+            with pytest.raises(ColonyMemoryError, match=r"No space left on device.*nothing was changed"):
+                write_folder({"a.md": "new"}, dst)
+        assert (dst / "a.md").read_bytes() == b"old"
+        assert len(traces()) == (0 if removable else 1)
+    with pytest.warns(ColonyMemoryWarning, match="as they were before it"):
+        assert recover(dst)
+    assert files(dst) == {"a.md": b"old"}
+    assert calls == ["preparing", "moving", "done", "done"] * 2
+
+
+def test_the_lock_of_those_that_begin_is_not_waited_for_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dst = make(tmp_path / "dst", {"a.md": b"old"})
+    real = _state.locked
+    with _state.alone():
+        monkeypatch.setattr(_state, "locked", lambda path, **_: real(path, patience=0))
+        with pytest.raises(ColonyMemoryError, match="another restore is about to begin"):
+            write_folder({"a.md": "new"}, dst)
+    assert files(dst) == {"a.md": b"old"}
+
+
+def journal_of(dst: Path, **fields: object) -> Journal:
+    there = Identity.of(dst.stat())
+    staging = ".colony-memory-restoring-0123456789abcdef"
+    return Journal(str(dst), there, str(dst), there, staging, MOVING, boot=boot_id(), **fields)  # type: ignore[arg-type]
+
+
+def test_each_step_is_taken_back_by_what_stands_on_disk(tmp_path: Path) -> None:
+    dst = make(tmp_path / "dst", {"made/ours.md": b"ours", "made/theirs.md": b"theirs", "kept/3": b"removed"})
+    make(dst, {"kept/4": b"a stranger's", "lost.md": b"new"})
+    ours = Version.of((dst / "made/ours.md").stat())
+    removed = Version.of((dst / "kept/3").stat())
+    steps = (
+        Step("made/ours.md", ours, None),
+        Step("made/theirs.md", ours, None),
+        Step("nowhere/x.md", ours, None),
+        Step("removed/r.md", None, removed),
+        Step("lost.md", Version.of((dst / "lost.md").stat()), Version(1, 2, 3)),
+        Step("gone/g.md", ours, Version(4, 5, 6)),
+    )
+    journal = journal_of(dst, made=("made", "nowhere"), steps=steps, dropped=(("removed", 0o750),))
+    with Directory.open(dst) as folder, folder.enter("kept") as kept:
+        undo = Undo(journal, folder, kept)
+        assert not undo.is_done()
+        assert undo.roll_back() == ["lost.md"]
+        assert undo.roll_back() == ["lost.md"]
+    assert files(dst) == {
+        "made/theirs.md": b"theirs",
+        "removed/r.md": b"removed",
+        "kept/4": b"a stranger's",
+        "lost.md": b"new",
+    }
+    assert (dst / "removed").stat().st_mode & 0o777 == 0o750
+
+
+def test_a_link_in_the_place_of_a_made_directory_stays(tmp_path: Path) -> None:
+    dst = make(tmp_path / "dst", {"kept/x": b"x", "other/y": b"y"})
+    (dst / "made").symlink_to("other")
+    journal = journal_of(dst, made=("made", "made/below"), steps=(Step("made/a.md", Version(1, 1, 1), None),))
+    with Directory.open(dst) as folder, folder.enter("kept") as kept:
+        undo = Undo(journal, folder, kept)
+        assert not undo.is_done()
+        assert undo.roll_back() == []
+    assert (dst / "made").is_symlink()
+    assert files(dst)["other/y"] == b"y"
+
+
+def test_permissions_go_back_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dst = make(tmp_path / "dst", {"a.md": b"a", "b.md": b"old"})
+    (dst / "a.md").chmod(0o600)
+    documents = {"a.md": "a", "b.md": "new", **metadata(modes={"a.md": "644"})}
+    seen = []
+
+    def fails(*_: object) -> None:
+        seen.append((dst / "a.md").stat().st_mode & 0o777)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_moves.Moves, "sync", fails)
+        with pytest.raises(KeyboardInterrupt):
+            write_folder(documents, dst)
+    assert seen == [0o644]
+    assert (dst / "a.md").stat().st_mode & 0o777 == 0o600
+    assert (dst / "b.md").read_bytes() == b"old"
+    # Of a file that is another by then, nothing is changed.
+    journal = journal_of(dst, modes=(_moves.ModeChange("a.md", 1, 0o600, 0o644), _moves.ModeChange("c", 1, 0, 0)))
+    with Directory.open(dst) as folder:
+        assert Undo(journal, folder, folder).roll_back() == []
+    assert (dst / "a.md").stat().st_mode & 0o777 == 0o600

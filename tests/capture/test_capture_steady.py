@@ -1,0 +1,226 @@
+"""A file's bytes as they were at one moment, whoever writes to it meanwhile."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from capture_trees import PNG, contents, make, posix
+
+from colony_memory.capture import LeftOut, Note, _steady, read_folder
+from colony_memory.capture._metadata import split_documents
+from colony_memory.capture._patience import Deadline
+from colony_memory.capture._steady import LARGE, TooLarge, read_steadily
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SIZES = [40, LARGE, 3 * (1 << 20) + 5]
+NEVER_STILL = "changed while it was read, 3 times in a row"
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_steady, "APART", 0.001)
+
+
+def after_each_reading(monkeypatch: pytest.MonkeyPatch, path: Path, act: Callable[[int], None]) -> list[int]:
+    """Call ``act`` with the number of bytes asked for, whenever the file was read from."""
+    real, asked = _steady._read_at, []
+    inode = path.stat().st_ino
+
+    def reading(descriptor: int, size: int, position: int) -> bytes:
+        data = real(descriptor, size, position)
+        if os.fstat(descriptor).st_ino == inode and size > 16:
+            asked.append(size)
+            act(len(asked))
+        return data
+
+    monkeypatch.setattr(_steady, "_read_at", reading)
+    return asked
+
+
+def lines(size: int) -> bytes:
+    return (b"0123456789abcde\n" * (size // 16 + 1))[-size:-1] + b"\n"
+
+
+@posix
+@pytest.mark.parametrize("size", SIZES)
+def test_what_only_grows_is_saved_up_to_its_last_whole_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    start = lines(size) + b"half a li"
+    log = make(tmp_path, {"log.md": start, "a.md": b"a"}) / "log.md"
+    with log.open("ab") as file:
+
+        def append(_: int) -> None:
+            file.write(b"ne\nhalf a li")
+            file.flush()
+
+        after_each_reading(monkeypatch, log, append)
+        capture = read_folder(tmp_path)
+    text = capture.documents["log.md"]
+    assert log.read_text().startswith(text)
+    assert len(text) >= size
+    assert text.endswith("\n")
+    assert capture.left_out == ()
+    assert capture.notes == (Note("log.md", f"grew while it was read: saved up to its last whole line, {len(text)} B"),)
+
+
+@posix
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("start", [PNG, "\u00e9".encode()[:1], b"one line"])
+def test_what_grows_and_has_no_lines_is_saved_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, start: bytes
+) -> None:
+    data = (start * (size // len(start) + 1))[:size]
+    path = make(tmp_path, {"x": data}) / "x"
+    with path.open("ab") as file:
+
+        def append(_: int) -> None:
+            file.write(b"more")
+            file.flush()
+
+        after_each_reading(monkeypatch, path, append)
+        capture = read_folder(tmp_path)
+    content = split_documents(capture.documents)[0]["x"]
+    saved = content.encode() if isinstance(content, str) else content
+    assert path.read_bytes().startswith(saved)
+    assert len(saved) >= size
+    assert capture.notes == (Note("x", "grew while it was read: saved as it was when that began"),)
+
+
+@posix
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("restless", [1, 2, 100])
+def test_what_changes_in_place_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, restless: int
+) -> None:
+    """Through a memory map, with size and time of change as they were: nothing but the bytes tells."""
+    path = make(tmp_path, {"index": b"a" * size, "a.md": b"a"}) / "index"
+    before = path.stat()
+
+    def change(reading: int) -> None:
+        if reading <= restless:
+            with path.open("r+b") as file:
+                file.write(str(reading).encode())
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    after_each_reading(monkeypatch, path, change)
+    capture = read_folder(tmp_path)
+    if restless == 100:
+        assert capture.left_out == (LeftOut("index", NEVER_STILL),)
+        assert set(contents(capture)) == {"a.md"}
+    else:
+        assert capture.documents["index"] == path.read_text()
+        assert capture.left_out == ()
+
+
+@posix
+@pytest.mark.parametrize("size", SIZES)
+def test_what_shrinks_each_time_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    path = make(tmp_path, {"x": b"a" * size, "a.md": b"a"}) / "x"
+    after_each_reading(monkeypatch, path, lambda _: os.truncate(path, path.stat().st_size - 3))
+    assert read_folder(tmp_path).left_out == (LeftOut("x", NEVER_STILL),)
+
+
+@posix
+def test_a_large_file_that_goes_before_it_is_looked_at_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = make(tmp_path, {"x": b"a" * LARGE, "a.md": b"a"}) / "x"
+    after_each_reading(monkeypatch, path, lambda _: path.unlink(missing_ok=True))
+    capture = read_folder(tmp_path)
+    assert capture.left_out == (LeftOut("x", "vanished before it was read"),)
+    assert set(contents(capture)) == {"a.md"}
+
+
+@posix
+def test_a_large_file_replaced_by_another_is_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = make(tmp_path / "src", {"x": b"a" * LARGE}) / "x"
+    other = make(tmp_path / "other", {"y": b"b" * LARGE}) / "y"
+
+    def replace(_: int) -> None:
+        if other.exists():
+            other.replace(path)
+
+    after_each_reading(monkeypatch, path, replace)
+    capture = read_folder(tmp_path / "src")
+    assert capture.documents["x"] == "b" * LARGE
+    assert capture.left_out == ()
+
+
+WRITER = """
+import mmap, sys
+with open(sys.argv[1], "r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+    print("ready", flush=True)
+    letter = 0
+    while True:
+        letter += 1
+        memory[:] = bytes([65 + letter % 26]) * len(memory)
+"""
+
+
+@posix
+def test_no_copy_mixes_what_another_process_writes_through_a_map(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    path = make(tmp_path, {"index": b"A" * 4_000_000}) / "index"
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
+        try:
+            for _ in range(3):
+                descriptor = os.open(path, os.O_RDONLY)
+                try:
+                    read = read_steadily(descriptor, limit=5_000_000, deadline=Deadline(60))
+                    assert read.proof is not None
+                    read.proof.wait(Deadline(60))
+                    held = read.proof.holds(descriptor, Deadline(60))
+                finally:
+                    os.close(descriptor)
+                assert not held or len(set(read.data)) == 1
+        finally:
+            writer.kill()
+
+
+@posix
+def test_a_size_that_is_not_true_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in /proc, where files are empty until they are read."""
+    inode = (make(tmp_path, {"odd": b"", "a.md": b"a"}) / "odd").stat().st_ino
+    real = _steady._read_at
+
+    def giving(descriptor: int, size: int, position: int) -> bytes:
+        return b"x" if os.fstat(descriptor).st_ino == inode else real(descriptor, size, position)
+
+    monkeypatch.setattr(_steady, "_read_at", giving)
+    capture = read_folder(tmp_path)
+    assert capture.left_out == (LeftOut("odd", "has more bytes than the file system says"),)
+    assert contents(capture) == {"a.md": "a"}
+
+
+@posix
+def test_what_comes_in_pieces_is_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = random.Random(1).randbytes(3 * LARGE)
+    make(tmp_path, {"small": data[:1000], "large": data})
+    real = os.pread
+    monkeypatch.setattr(_steady, "_read_at", lambda descriptor, size, at: real(descriptor, min(size, 700), at))
+    assert contents(read_folder(tmp_path)) == {"small": data[:1000], "large": data}
+
+
+def test_nothing_is_read_of_what_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = make(tmp_path, {"x": b""}) / "x"
+    os.truncate(path, 1 << 40)
+    asked = after_each_reading(monkeypatch, path, lambda _: None)
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        with pytest.raises(TooLarge) as caught:
+            read_steadily(descriptor, limit=1 << 30, deadline=Deadline(60))
+    finally:
+        os.close(descriptor)
+    assert caught.value.size == 1 << 40
+    assert asked == []

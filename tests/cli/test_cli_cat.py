@@ -1,0 +1,157 @@
+"""``cat``, and the snapshot that stands before what ``restore`` and ``cat`` are about."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("typer")
+
+import cli_runs
+from cli_runs import NOON, POSIX, save
+
+from colony_memory.cli.chosen import split_positional
+from colony_memory.cli.errors import Failure, write_bytes
+from colony_memory.cli.output import Output
+
+environment, folder, vault, cli, refused = (
+    cli_runs.environment,
+    cli_runs.folder,
+    cli_runs.vault,
+    cli_runs.cli,
+    cli_runs.refused,
+)
+BYTES = bytes(range(256)) * 3
+
+
+def _run(*args):
+    """What a process writes to stdout, as bytes."""
+    return subprocess.run(
+        [sys.executable, "-m", "colony_memory", "cat", *map(str, args)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        check=True,
+    ).stdout
+
+
+def test_every_byte_comes_out(cli, vault, folder):
+    (folder / "face.png").write_bytes(BYTES)
+    assert cli("backup", folder)[0] == 0
+    assert _run("MEMORY.md") == b"two years\r\n"
+    assert _run("latest", "face.png") == BYTES
+    assert _run("notes/caf\u00e9.md", "--quiet") == b"caf\xe9\n"
+    assert _run(".colony-memory/folder.json").startswith(b'{"empty_dirs":["logs"]')
+
+
+def test_an_older_one_is_named_first(cli, vault):
+    old = save(vault, {"a.md": "1"}, at=NOON)
+    save(vault, {"a.md": "2"})
+    assert cli("cat", "a.md") == (0, "2", "")
+    for name in ("latest~1", old.snapshot_id, old.snapshot_id[:12]):
+        assert cli("cat", name, "a.md") == (0, "1", "")
+    # A document may be called like a snapshot.
+    save(vault, {"latest": "odd"}, label="odd")
+    assert cli("cat", "latest", "latest", "--label", "odd") == (0, "odd", "")
+
+
+def test_for_programs(cli, vault, folder):
+    (folder / "face.png").write_bytes(BYTES)
+    assert cli("backup", folder)[0] == 0
+    answer = json.loads(cli("cat", "face.png", "--json")[1])
+    assert (answer["name"], answer["text"], base64.b64decode(answer["base64"])) == ("face.png", None, BYTES)
+    answer = json.loads(cli("cat", "MEMORY.md", "--json")[1])
+    assert (answer["text"], answer["base64"]) == ("two years\r\n", None)
+
+
+def test_what_is_not_there_is_said_with_what_is_near(cli, refused, vault):
+    info = save(vault, {"notes/monday.md": "x", "b.md": "y"}, incomplete=["lost.md: Permission denied"])
+    line = refused(1, "cat", "note/monday.md")
+    assert f"there is no 'note/monday.md' in snapshot {info.snapshot_id}; there is 'notes/monday.md'" in line
+    assert line.endswith("the snapshot is incomplete, 1 left out: lost.md: Permission denied")
+    assert "there is 'notes/monday.md'" in refused(1, "cat", "notes")
+    assert "there is no 'zzz'" in refused(1, "cat", "zzz")
+    assert "nothing is saved yet" in refused(3, "cat", "a.md", "--label", "none")
+
+
+@POSIX
+def test_a_link_is_told(cli, refused, vault, folder):
+    (folder / "today.md").symlink_to("MEMORY.md")
+    assert cli("backup", folder)[0] == 0
+    assert "'today.md' is a link, to 'MEMORY.md'" in refused(1, "cat", "today.md")
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_is_not_commanded(monkeypatch):
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdout", screen)
+    Output().answer_content("a\tb\x1b[2J\r\nc", name="a.md")
+    assert screen.getvalue() == "a\tb\\x1b[2J\nc\n"
+    with pytest.raises(Failure, match="is not text"):
+        Output().answer_content(BYTES, name="face.png")
+
+
+def test_an_output_that_takes_nothing_is_told(monkeypatch):
+    class Full(io.BytesIO):
+        def write(self, _):
+            raise OSError(28, "No space left on device")
+
+    class Closed(io.BytesIO):
+        def write(self, _):
+            raise BrokenPipeError
+
+    for raw, says in ((Full(), "No space left"), (Closed(), "closed before")):
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw))
+        with pytest.raises(Failure, match=says):
+            Output().answer_content("x", name="a.md")
+    write_bytes(None, b"nobody listens")
+
+
+# --- [ID] DIR
+
+
+def test_a_restore_of_a_certain_snapshot(cli, refused, vault, tmp_path):
+    old = save(vault, {"a.md": "1"}, at=NOON)
+    save(vault, {"a.md": "2"})
+    for number, given in enumerate((["latest~1"], [old.snapshot_id])):
+        out = tmp_path / f"out-{number}"
+        assert cli("restore", *given, out)[0] == 0
+        assert (out / "a.md").read_text() == "1"
+    assert "each name a snapshot" in refused(2, "restore", "--at", "2026-11-01", "latest", tmp_path / "none")
+    assert "begins with 'memory'" in refused(3, "restore", "memory", tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_snapshot_alone_is_no_folder(cli, refused, vault, tmp_path):
+    info = save(vault, {"a.md": "1"})
+    for name in ("latest", "latest~1", info.snapshot_id):
+        assert f"a folder is ./{name}" in refused(2, "restore", name)
+        assert not (tmp_path / name).exists()
+    assert cli("restore", "./latest")[0] == 0
+    (tmp_path / "latest" / "a.md").unlink()
+    assert cli("restore", "latest")[0] == 0  # by now there is a folder of that name
+    assert (tmp_path / "latest" / "a.md").read_text() == "1"
+    assert split_positional(["a.md"], "NAME") == (None, "a.md")
+
+
+def test_damage_names_the_way_out(cli, refused, vault, tmp_path):
+    save(vault, {"a.md": "good" * 99}, at=NOON)
+    bad = save(vault, {"a.md": "bad" * 99})
+    cli_runs.damage(vault, bad)
+    line = refused(4, "restore", tmp_path / "out")
+    again = f"; try: colony-memory restore {tmp_path / 'out'}"
+    assert line.endswith(f"{again} --vault {vault.path} --fallback")
+    line = refused(4, "restore", bad.snapshot_id, tmp_path / "out")
+    assert "--fallback" in line
+    _, _, command = line.partition("; try: colony-memory ")
+    assert cli(*command.split())[0] == 0
+    assert (tmp_path / "out" / "a.md").read_text() == "good" * 99

@@ -1,0 +1,375 @@
+"""Hints of the library as the command line says them: commands that can be pasted as they stand."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("typer")
+
+import cli_runs
+import typer
+
+import colony_memory
+from colony_memory import ColonyMemory, Hint
+from colony_memory.cli import app
+from colony_memory.cli import commands as said
+from colony_memory.cli.commands import OPTIONS, SETTINGS, Asked, command, quoted, worded
+from colony_memory.exceptions import (
+    ColonyMemoryWarning,
+    QuotaExceeded,
+    RollbackDetected,
+    SnapshotNotFound,
+    UntrustedSnapshot,
+    VaultUnavailable,
+    bad_argument,
+)
+from colony_memory.vaults.local import LocalVault
+
+environment, vault, cli, folder = cli_runs.environment, cli_runs.vault, cli_runs.cli, cli_runs.folder
+server = cli_runs.server
+
+ID = "20261101T130000300000Z-abcdef"
+PACKAGE = Path(colony_memory.__file__).parent
+#: Hints of which the command line has no counterpart, so that the message stands alone.
+UNSAID = {("open", "max_bytes")}
+
+
+def options_of(verb):
+    found = typer.main.get_command(app.app).commands[verb]
+    return {flag for each in found.params for flag in each.opts}
+
+
+def asked(*argv, environment=(), **params):
+    verb = argv[0] if argv else ""
+    known = {"vault": None, "key_file": None, "trust": None, "witness": None, "label": "default", **params}
+    flags = options_of(verb) if verb in app.VERBS else ()
+    return Asked(argv, verb, known, frozenset(environment), (*app.VERBS, "init"), frozenset(flags))
+
+
+# --- which command
+
+
+@pytest.mark.parametrize(
+    ("hint", "run", "line"),
+    [
+        # Another verb: with the vault and the trust of this run, and the label that the hint is of.
+        (Hint("list_snapshots"), asked("show", "x"), "colony-memory list"),
+        (Hint("list_snapshots"), asked("show", label="work"), "colony-memory list --label work"),
+        (Hint("list_snapshots", label="a"), asked("show", label="b"), "colony-memory list --label a"),
+        (Hint("prune"), asked("backup", "m", vault="v w"), "colony-memory prune --keep 5 --vault 'v w'"),
+        (Hint("prune", "keep"), asked("backup"), "colony-memory prune --keep N"),
+        (Hint("verify", "snapshot_id", ID), asked("show"), f"colony-memory verify {ID}"),
+        (Hint("delete_snapshot", "snapshot_id", ID, "a"), asked("show"), f"colony-memory delete {ID} --label a"),
+        (Hint("restore", "snapshot_id", ID), asked("show"), f"colony-memory restore {ID} DIR"),
+        (Hint("restore", "fallback", value=True), asked("show"), "colony-memory restore --fallback DIR"),
+        (Hint("backup"), asked("status"), "colony-memory backup PATH"),
+        (Hint("inspect"), asked("backup"), "colony-memory status"),
+        (
+            Hint("list_snapshots"),
+            asked("show", vault="v", key_file="k", trust=["d", "e"], witness="w", accept_unsigned=True),
+            "colony-memory list --vault v --key-file k --trust d --trust e --witness w --accept-unsigned",
+        ),
+        # The same verb, or an argument of the client: the run as it was, and more.
+        (
+            Hint("restore", "fallback", value=True),
+            asked("restore", "out dir", "--vault", "v", target=["out dir"], vault="v"),
+            "colony-memory restore 'out dir' --vault v --fallback",
+        ),
+        (
+            Hint("restore", "snapshot_id", ID),
+            asked("restore", "-out", "--at", "now", target=["-out"], vault="v"),
+            f"colony-memory restore {ID} ./-out --vault v",
+        ),
+        (
+            Hint("restore", "snapshot_id", ID),
+            asked("restore", "latest", "out", target=["latest", "out"]),
+            f"colony-memory restore {ID} out",
+        ),
+        (Hint("backup"), asked("backup", "a", "b"), "colony-memory backup a b"),
+        (Hint("backup"), asked("watch", "a", "--every", "1h"), "colony-memory watch a --every 1h"),
+        (Hint("open", "signer"), asked("list", "--json"), "colony-memory list --json --key-file FILE"),
+        (Hint("open", "trusted_issuers"), asked("list", "--", "x"), "colony-memory list --trust DID -- x"),
+        (Hint("open", "backend"), asked("list"), "colony-memory list --vault URL"),
+        (Hint("open", "require_signature", value=False), asked("list"), "colony-memory list --accept-unsigned"),
+        (
+            Hint("open", "accept_legacy_pointer", value=True),
+            asked("list", environment=("vault", "label", "trust"), vault="v", label="work", trust=["d"]),
+            "colony-memory list --trust d --vault v --label work --accept-legacy-pointer",
+        ),
+        (Hint("read_folder", "secrets", "warn"), asked("backup", "m"), "colony-memory backup m --secrets warn"),
+        (Hint("write_folder", "force", value=True), asked("restore", "m"), "colony-memory restore m --force"),
+        # One of two vaults, and nothing says which.
+        (Hint("list_snapshots"), asked("copy", "--to", "v"), "colony-memory list --vault URL"),
+        (Hint("backup", "on_conflict", "merge"), asked("backup", "m"), "colony-memory backup m --on-conflict merge"),
+        (Hint("backup", "signer"), asked("backup", "m"), "colony-memory backup m --key-file FILE"),
+        (
+            Hint("init", "create", value=True),
+            asked("list", vault="v w", key_file="k"),
+            "colony-memory init --vault 'v w'",
+        ),
+        (Hint("init", "create", value=True), asked("list", label="work"), "colony-memory init"),
+        # What is set in the environment.
+        (Hint("open", "api_key"), asked("list"), "set COLONY_API_KEY"),
+        (Hint("open", "base_url"), asked(), "set COLONY_BASE_URL"),
+    ],
+)
+def test_what_is_said(hint, run, line):
+    assert worded(hint, run) == line
+
+
+@pytest.mark.parametrize(
+    ("hint", "run"),
+    [
+        (Hint("open", "max_bytes"), asked("restore", "m")),
+        (Hint("open", "no_such"), asked("restore", "m")),
+        (Hint("open", "require_signature", value=True), asked("list")),
+        (Hint("open", "signer"), asked("keygen", "f")),
+        (Hint("backup", "on_conflict", "merge"), Asked(("backup",), "backup", {}, frozenset(), tuple(app.VERBS))),
+        (Hint("read_folder", "secrets", "mask"), asked("restore", "m")),
+        (Hint("write_folder", "force", value=True), asked("backup", "m")),
+        (Hint("no_such_verb"), asked("list")),
+        (Hint("list_snapshots"), Asked(("list",))),  # the options were not read yet
+        # Ids that somebody made up may be the beginning of another one's, or a word that names one.
+        (Hint("delete_snapshot", "snapshot_id", "latest"), asked("status")),
+        (Hint("delete_snapshot", "snapshot_id", ID[:8]), asked("status")),
+        (Hint("restore", "snapshot_id", "--force"), asked("show")),
+        (Hint("verify", "snapshot_id", "$(reboot)"), asked("show")),
+    ],
+)
+def test_what_is_not_said(hint, run):
+    assert worded(hint, run) is None
+
+
+def test_the_label_of_the_environment_is_overruled(monkeypatch):
+    monkeypatch.setenv("COLONY_MEMORY_LABEL", "work")
+    assert worded(Hint("prune", label="default"), asked("backup")) == "colony-memory prune --keep 5 --label default"
+
+
+def hints_in_the_source():
+    """Action and option of every hint that the package makes, with where that is."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Hint":
+                given = [each.value if isinstance(each, ast.Constant) else None for each in node.args]
+                given += [each.value.value for each in node.keywords if each.arg in {"action", "option"}]
+                yield f"{path.relative_to(PACKAGE)}:{node.lineno}", (given[0], given[1] if len(given) > 1 else None)
+
+
+def test_every_hint_of_the_library_has_its_words():
+    found = list(hints_in_the_source())
+    assert len(found) > 10
+    for where, (action, option) in found:
+        known = {**OPTIONS, **SETTINGS}
+        assert action in said.VERBS or (action, option) in known or (action, option) in UNSAID, where
+        assert option is None or (action, option) in known or (action, option) in UNSAID, where
+
+
+@pytest.mark.parametrize(("key", "option"), OPTIONS.items(), ids=str)
+def test_every_option_is_one_of_its_verb(key, option):
+    verb = {"open": "list", "read_folder": "backup", "write_folder": "restore"}.get(key[0])
+    verb = verb or said.VERBS[key[0]].name
+    assert verb not in app.VERBS or option[0] in {"", *options_of(verb)}
+
+
+def test_what_is_carried_is_an_option_of_every_verb_that_is_suggested():
+    for each in said.VERBS.values():
+        if each.name in app.VERBS:
+            wanted = {said._CARRIED[name] for name in each.carries} | {
+                option for option in each.options if option.startswith("--")
+            }
+            assert wanted <= options_of(each.name)
+    assert "init" in {each.name for each in said.VERBS.values()}
+
+
+# --- quoting
+
+HOSTILE = [
+    "my vault",
+    "it's",
+    'a "quoted" b',
+    "two\nlines",
+    "tab\tand\rreturn",
+    "$(touch pwned)",
+    "`touch pwned`",
+    "; touch pwned #",
+    "a\\nb",
+    "back\\'slash\n",
+    "-rf",
+    "--vault=x",
+    "~root",
+    "*",
+    "!!",
+    "\x1b[2J\x1b]0;title\x07",
+    "\u202egnp.exe",
+    "caf\u00e9 \u200b\u2028",
+    "bytes \udcff\udc80",
+    "nul-free \x7f",
+    "",
+]
+
+
+@pytest.mark.parametrize("word", HOSTILE, ids=ascii)
+def test_a_word_comes_through_the_shell_as_it_is(word, tmp_path):
+    shell = shutil.which("bash")
+    if shell is None:
+        pytest.skip("no bash")
+    line = quoted(word)
+    assert line.isprintable()
+    code = (
+        f"{shlex.quote(sys.executable)} -c 'import os, sys; sys.stdout.buffer.write(os.fsencode(sys.argv[1]))' {line}"
+    )
+    done = subprocess.run([shell, "-c", code.encode()], cwd=tmp_path, capture_output=True, check=True)
+    assert done.stdout == word.encode("utf-8", "surrogateescape")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("word", HOSTILE[:-1], ids=ascii)
+def test_a_value_is_never_an_option(word):
+    line = command("list", label=word, given={"vault": word, "trust": [word]})
+    assert line.isprintable()
+    if word.isprintable():
+        given = shlex.split(line)[2:]
+        dashed = word.startswith("-")
+        pairs = [each.split("=", 1) for each in given] if dashed else zip(given[::2], given[1::2], strict=True)
+        assert [tuple(each) for each in pairs] == [("--label", word), ("--vault", word), ("--trust", word)]
+
+
+def test_an_argument_is_never_an_option():
+    assert command("restore", "-x", given={}) == "colony-memory restore ./-x"
+    assert command("verify", "-", given={}) == "colony-memory verify -"
+
+
+# --- as a verb says them
+
+
+def raising(error):
+    def fail(self, **_):
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (QuotaExceeded("no room", hint=Hint("prune")), 1, "colony-memory prune --keep 5 --label work --vault {vault}"),
+        (SnapshotNotFound("none", hint=Hint("status")), 3, "colony-memory status --label work --vault {vault}"),
+        (
+            UntrustedSnapshot("odd", hint=Hint("open", "signer")),
+            4,
+            "{same} --key-file FILE",
+        ),
+        (VaultUnavailable("gone", hint=Hint("open", "base_url")), 5, "set COLONY_BASE_URL"),
+        (RollbackDetected("old", hint=Hint("open", "max_bytes")), 4, None),
+        (bad_argument("bad", hint=Hint("list_snapshots")), 2, "{same}"),
+        (ValueError("plain"), 2, None),
+        (ColonyMemoryWarning("odd", hint=Hint("verify")), 1, "colony-memory verify --label work --vault {vault}"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_an_error_is_one_line_or_one_object(cli, vault, monkeypatch, error, code, told):
+    monkeypatch.setattr(ColonyMemory, "list_snapshots", raising(error))
+    message = str(error.args[0])
+    for given in ([], ["--json"]):
+        got, out, err = cli("list", "--label", "work", *given)
+        (line,) = err.splitlines()
+        assert (got, out) == (code, "")
+        same = shlex.join(["colony-memory", "list", "--label", "work", *given, "--vault", str(vault.path)])
+        hint = told and told.format(vault=vault.path, same=same)
+        named = f"ColonyMemoryWarning: {message}" if isinstance(error, ColonyMemoryWarning) else message
+        if given:
+            kind = "ValueError" if isinstance(error, ValueError) and code == 2 else type(error).__name__
+            assert json.loads(line) == {"error": named, "kind": kind, "code": code, "hint": hint}
+        elif hint is None:
+            assert line == f"error: {named}"
+        else:
+            assert line == f"error: {named}; {'try: ' if hint.startswith('colony-memory') else ''}{hint}"
+
+
+def test_a_warning_has_its_command_too(cli, vault, monkeypatch):
+    def warn(self, **_):
+        warnings.warn(ColonyMemoryWarning("look", hint=Hint("verify", label="work")), stacklevel=1)
+        return []
+
+    monkeypatch.setattr(ColonyMemory, "list_snapshots", warn)
+    line = f"colony-memory verify --label work --vault {vault.path}"
+    assert cli("list")[2] == f"warning: look; try: {line}\n"
+    assert json.loads(cli("list", "--json")[2]) == {"warning": "look", "hint": line}
+
+
+def test_a_usage_error_is_an_object_too(cli):
+    code, out, err = cli("list", "--json", "--no-such")
+    assert (code, out) == (2, "")
+    found = json.loads(err)
+    assert (found["code"], found["hint"]) == (2, None)
+    assert "no-such" in found["error"].lower()
+
+
+def test_what_is_suggested_works_as_pasted(cli, vault, folder, tmp_path):
+    (folder / "keys.md").write_text("ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5h")
+    code, _, err = cli("backup", folder, "--label", "work")
+    assert code == 1
+    program, *words = shlex.split(err.strip().partition("; try: ")[2])
+    assert (program, words[-2:]) == ("colony-memory", ["--secrets", "mask"])
+    assert "--label" in words
+    assert cli(*words)[0] == 0
+    assert [info.label for info in ColonyMemory(backend=vault).list_snapshots()] == ["work"]
+    (folder / "MEMORY.md").write_text("newer than the snapshot")
+    code, _, err = cli("restore", folder, "--label", "work")
+    assert code == 1
+    program, *words = shlex.split(err.strip().partition("; try: ")[2])
+    assert (program, words[-1]) == ("colony-memory", "--force")
+    assert cli(*words)[0] == 0
+    assert (folder / "MEMORY.md").read_bytes() == b"two years\r\n"
+
+
+@cli_runs.POSIX
+@pytest.mark.parametrize("name", ["my vault", 'it\'s "one"', "two\nlines", "`touch pwned`", "-rf", "\x1b[2J", "\udcff"])
+def test_what_status_suggests_is_pasted_into_a_shell(cli, tmp_path, name):
+    shell = shutil.which("bash")
+    if shell is None:
+        pytest.skip("no bash")
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "colony-memory"
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m colony_memory "$@"\n')
+    program.chmod(0o700)
+    vault = LocalVault(tmp_path / name, create=True)
+    memory = ColonyMemory(backend=vault)
+    kept, lost = (memory.backup({"MEMORY.md": text}, label="work") for text in ("one", "two"))
+    (vault.path / f"cmem.work.{lost.snapshot_id}.p0.json").unlink()
+    code, out, _ = cli("status", f"--vault={name}")
+    (line,) = (each.removeprefix("mend it  ") for each in out.splitlines() if each.startswith("mend it  "))
+    assert (code, line.split()[:2]) == (0, ["colony-memory", "delete"])
+    done = subprocess.run(
+        [shell, "-c", f"{line} --yes"],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [info.snapshot_id for info in memory.list_snapshots()] == [kept.snapshot_id]
+    assert {each.name for each in tmp_path.iterdir()} == {"bin", name}
+
+
+def test_a_made_up_id_is_never_one_to_delete(cli, vault):
+    """Whoever can write to the vault names a broken file so that deleting "it" would delete the newest good one."""
+    info = ColonyMemory(backend=vault).backup({"MEMORY.md": "x"})
+    for name in ("latest", info.snapshot_id[:12]):
+        (vault.path / f"cmem.default.{name}.manifest.json").write_text("{")
+    for more in ([], ["--json"]):
+        code, out, _ = cli("status", *more)
+        assert code == 0
+        assert "colony-memory verify" in out
+        assert "colony-memory delete" not in out

@@ -1,0 +1,210 @@
+"""Making a vault, on purpose; and what every verb says where none was made, or a setting is none."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+
+import pytest
+
+pytest.importorskip("typer")
+
+import cli_runs
+from cli_runs import POSIX, fails, process, save, tree
+
+from colony_memory.cli.options import SETTINGS
+
+environment, folder, vault, server, cli, refused = (
+    cli_runs.environment,
+    cli_runs.folder,
+    cli_runs.vault,
+    cli_runs.server,
+    cli_runs.cli,
+    cli_runs.refused,
+)
+
+READING = (
+    ("restore", "out"),
+    ("list",),
+    ("show", "latest"),
+    ("verify",),
+    ("diff", "latest"),
+    ("status",),
+    ("status", "--max-age", "26h"),
+    ("export", "latest", "a.json"),
+)
+WRITING = (
+    ("backup", "memory"),
+    ("backup", "--quiet", "memory"),
+    ("watch", "--once", "memory"),
+    ("watch", "memory"),
+    ("prune", "--keep", "1", "--yes"),
+    ("delete", "latest", "--yes"),
+    ("import", "in.json"),
+    ("copy", "--to", "other"),
+)
+
+
+@pytest.fixture
+def exported(cli, tmp_path):
+    """The folder's snapshot in a file, and another vault to copy to."""
+    cli("init", "other")
+    save(cli_runs.LocalVault(tmp_path / "other"), {"a.md": "x"})
+    assert cli("export", "latest", "in.json", "--vault", "other")[0] == 0
+
+
+@pytest.mark.parametrize("url", ["vault", "./vault", "file://{}/vault", "~/vault", "a/b c/vault"])
+def test_a_vault_is_made_once_and_used(cli, folder, tmp_path, url):
+    url = url.format(tmp_path)
+    (tmp_path / "home").mkdir()
+    assert cli("init", url) == (0, f"made the vault {url}\n", "")
+    assert cli("init", url) == (0, f"the vault {url} was there already\n", "")
+    assert cli("init", url, "--quiet") == (0, "", "")
+    assert cli("list", "--vault", url) == (0, "no snapshots\n", "")
+    assert cli("backup", "--vault", url, folder)[0] == 0
+    assert json.loads(cli("init", url, "--json")[1]) == {"vault": url, "made": False}
+    assert json.loads(cli("init", "another", "--json")[1]) == {"vault": "another", "made": True}
+
+
+def test_without_a_url_it_is_the_vault_that_every_verb_would_use(cli, folder, tmp_path, monkeypatch):
+    place = tmp_path / "data" / "colony-memory" / "vault"
+    assert cli("init") == (0, f"made the local vault {place}\n", "")
+    assert cli("backup", "--quiet", folder) == (0, "", "")
+    assert cli("init", "--vault", "one")[:2] == (0, "made the vault one\n")
+    monkeypatch.setenv("COLONY_MEMORY_VAULT", "two")
+    assert cli("init")[:2] == (0, "made the vault two\n")
+    assert cli("init", "three")[:2] == (0, "made the vault three\n")
+
+
+def test_the_hosted_vault_needs_no_making(cli, server):
+    assert cli("init") == (0, "the hosted vault comes with the account; there is nothing to make\n", "")
+    assert server.calls == []
+
+
+@pytest.mark.parametrize(
+    ("url", "code", "says"),
+    [
+        ("", 2, "empty vault URL"),
+        ("backup@nas:/srv/vault", 2, "no kind of vault"),
+        ("s3://bucket", 2, "not in this version"),
+        ("memory:", 2, "would be gone"),
+        ("colony:", 2, "set COLONY_API_KEY"),
+        ("$HOME/vault", 2, "$HOME in"),
+        ("memory/MEMORY.md", 2, "is not a directory"),
+        ("export:in.json", 2, "no vault is made there"),
+    ],
+)
+def test_what_is_no_place_for_a_vault(refused, exported, folder, tmp_path, url, code, says):
+    before = tree(tmp_path)
+    assert says in refused(code, "init", url)
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("arguments", [*READING, *WRITING], ids=" ".join)
+def test_where_none_was_made_each_verb_says_so_and_makes_none(refused, exported, folder, tmp_path, arguments):
+    (tmp_path / "mnt").mkdir()
+    before = sorted(each for each in tmp_path.rglob("*") if "home" not in each.parts)  # a watch records how it ended
+    for place in ("mnt", "my vault"):
+        line = refused(5, *arguments, "--vault", place)
+        assert f"there is no vault in {tmp_path / place}: none was ever made there, or the disk" in line
+        assert line.endswith(f"make one with: colony-memory init {shlex.quote(place)}")
+    assert sorted(each for each in tmp_path.rglob("*") if "home" not in each.parts) == before
+
+
+@pytest.mark.parametrize("arguments", [each for each in [*READING, *WRITING] if each[0] not in {"backup", "watch"}])
+def test_the_vault_that_nobody_chose_is_made_by_a_backup_alone(refused, exported, tmp_path, arguments):
+    line = refused(5, *arguments)
+    assert "there is no vault in " in line
+    assert line.endswith("the first backup makes one; set COLONY_API_KEY or --vault for another")
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("options", [[], ["--quiet"], ["--json"], ["--json", "--quiet"]])
+@pytest.mark.parametrize("verb", [["backup"], ["watch", "--once"]])
+def test_a_vault_that_makes_itself_is_told_of_once_quiet_or_not(cli, folder, tmp_path, verb, options):
+    place = tmp_path / "data" / "colony-memory" / "vault"
+    code, _, err = cli(*verb, *options, folder)
+    assert code == 0
+    (line,) = err.splitlines()
+    assert f"no vault was chosen, so that one was made: the local vault {place}" in line
+    assert "made" not in cli(*verb, *options, folder)[2]
+
+
+def test_a_backup_of_nothing_makes_no_vault(refused, folder, tmp_path):
+    (folder / "keys.md").write_text(f"ghp_{'aB3dE5gH7jK9' * 3}\n")
+    refused(1, "backup", folder)
+    refused(2, "backup", "nowhere")
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_home_whose_name_looks_like_a_variable_is_a_home(cli, folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "a$b%c%"))
+    assert cli("init", "--quiet") == (0, "", "")
+    assert cli("backup", "--quiet", folder) == (0, "", "")
+    assert cli("status")[0] == 0
+    assert list((tmp_path / "a$b%c%" / "colony-memory" / "vault").glob("cmem.*"))
+
+
+def test_a_disk_that_goes_away_is_no_first_start(cli, refused, folder, vault, tmp_path):
+    assert cli("backup", folder)[0] == 0
+    vault.path.rename(tmp_path / "away")
+    vault.path.mkdir()
+    assert "not mounted" in refused(5, "restore", "out")
+    assert "not mounted" in refused(5, "backup", folder)
+    shutil.rmtree(vault.path)
+    (tmp_path / "away").rename(vault.path)
+    assert cli("restore", "out")[0] == 0
+
+
+def test_what_is_elsewhere_is_said(cli, refused, folder, vault):
+    assert cli("backup", folder)[0] == 0
+    for path in list(vault.path.glob("cmem.*")):
+        path.rename(vault.path / f".{path.name}.icloud")
+    code, out, err = cli("list")
+    assert (code, out) == (5, "")
+    assert "nothing" not in err
+    for arguments in (("restore", "out"), ("backup", folder)):
+        assert "is elsewhere: a sync service keeps its place" in refused(5, *arguments)
+
+
+@POSIX
+def test_what_bears_the_name_of_a_file_is_said(cli, folder, vault):
+    assert cli("backup", folder)[0] == 0
+    os.mkfifo(vault.path / "cmem.other.latest.json")
+    code, out, err = cli("list", "--label", "default")
+    assert (code, err) == (0, "")
+    code, out, err = cli("list")
+    assert code == 0
+    assert "1 snapshot;" in out
+    (line,) = err.splitlines()
+    assert line.startswith("warning: ")
+    assert "cmem.other.latest.json': a named pipe, not a plain file" in line
+    code, _, err = cli("restore", "out", "--label", "other")
+    assert code == 5
+    assert "cmem.other.latest.json: a named pipe, not a plain file" in err.splitlines()[-1]
+
+
+# --- settings
+
+
+@pytest.mark.parametrize("value", ["", " "])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_an_empty_variable_is_a_mistake(refused, folder, tmp_path, monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    for arguments in (("backup", "--quiet", folder), ("restore", "out"), ("list",), ("init",), ("status",)):
+        assert refused(2, *arguments) == f"error: {name} is empty: give it a value, or unset it"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["memory"]
+
+
+def test_help_is_given_whatever_is_set(cli, monkeypatch):
+    monkeypatch.setenv("COLONY_MEMORY_VAULT", "")
+    assert cli("--help")[0] == 0
+    assert cli("init", "--help")[0] == 0
+    assert cli("--version")[0] == 0
+
+
+def test_as_a_process(tmp_path):
+    assert process("init", "vault").stdout == "made the vault vault\n"
+    assert "init" in fails(process("list", "--vault", "valut"), 5)

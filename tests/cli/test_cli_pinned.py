@@ -1,0 +1,141 @@
+"""Notes, pins, and what a backup says of another client that saved meanwhile."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytest.importorskip("typer")
+
+import cli_runs
+from cli_runs import NOON, save, tree
+
+from colony_memory import ColonyMemory
+from colony_memory.cli.summary import diverged_line
+from colony_memory.vaults.local import LocalVault
+
+environment, folder, vault, cli, refused = (
+    cli_runs.environment,
+    cli_runs.folder,
+    cli_runs.vault,
+    cli_runs.cli,
+    cli_runs.refused,
+)
+
+
+# --- notes
+
+
+def test_a_note_is_told_by_list_and_show(cli, vault, folder, refused):
+    assert cli("backup", folder, "--note", "before the\x1b[2J move")[0] == 0
+    heads, row, _ = cli("list")[1].splitlines()
+    assert heads.endswith("  remarks")
+    assert row.endswith(r"  before the\x1b[2J move")
+    assert r"note       before the\x1b[2J move" in cli("show", "latest")[1].splitlines()
+    assert cli("backup", folder)[1].startswith("unchanged ")
+    assert cli("backup", folder, "--note", "another")[1].startswith("saved ")
+    (info, _) = json.loads(cli("list", "--json")[1])["snapshots"]
+    assert info["note"] == "another"
+    assert json.loads(cli("backup", folder, "--json")[1])["snapshot"]["note"] == "another"
+    assert "an empty note" in refused(2, "backup", folder, "--note", "")
+    assert "at most 1000 characters" in refused(2, "backup", folder, "--note", "x" * 1001)
+
+
+def test_watch_takes_the_same_options(cli, vault, folder):
+    assert cli("watch", folder, "--once", "--note", "by watch", "--on-conflict", "continue")[0] == 0
+    assert ColonyMemory(backend=vault).latest().note == "by watch"
+
+
+# --- pins
+
+
+def test_what_is_pinned_stays_until_it_is_unpinned(cli, vault):
+    first = save(vault, {"a.md": "1"}, at=NOON)
+    save(vault, {"a.md": "2"})
+    assert cli("pin", "latest~1") == (0, f"pinned snapshot {first.snapshot_id} of label default\n", "")
+    assert cli("pin", first.snapshot_id, "--quiet") == (0, "", "")
+    assert cli("list")[1].splitlines()[2].endswith("  pinned")
+    assert "pinned     kept until it is unpinned" in cli("show", first.snapshot_id)[1]
+    assert cli("prune", "--keep", "1", "--yes")[0] == 0
+    assert [info.pinned for info in ColonyMemory(backend=vault).list_snapshots()] == [False, True]
+    answer = {"label": "default", "unpinned": first.snapshot_id}
+    assert json.loads(cli("unpin", first.snapshot_id, "--json")[1]) == answer
+    assert cli("unpin", first.snapshot_id)[0] == 0
+    assert cli("prune", "--keep", "1", "--yes")[0] == 0
+    assert len(ColonyMemory(backend=vault).list_snapshots()) == 1
+
+
+def test_the_latest_shows_its_pin_too(cli, vault):
+    info = save(vault, {"a.md": "1"})
+    assert json.loads(cli("pin", "latest", "--json")[1]) == {"label": "default", "pinned": info.snapshot_id}
+    assert json.loads(cli("show", "latest", "--json")[1])["snapshot"]["pinned"] is True
+    assert cli("delete", "latest", "--yes")[0] == 0
+
+
+@pytest.mark.parametrize("verb", ["pin", "unpin"])
+def test_only_what_is_there_is_pinned(cli, refused, vault, verb):
+    info = save(vault, {"a.md": "1"}, label="other")
+    before = tree(vault.path)
+    assert "there is one under 'other': add --label" in refused(3, verb, info.snapshot_id[:-2])
+    assert "nothing is saved yet" in refused(3, verb, "latest")
+    assert "names no snapshot" in refused(2, verb, "../x")
+    assert tree(vault.path) == before
+
+
+# --- another client that saves in between
+
+
+@pytest.fixture
+def raced(vault, monkeypatch):
+    """While the command line uploads, another client saves; gives what that saved."""
+    put, theirs = LocalVault.vault_upload_file, []
+
+    def upload(self, name, content, *args, **options):
+        done = put(self, name, content, *args, **options)
+        if name.endswith(".manifest.json") and not theirs:
+            theirs.append(None)
+            theirs[0] = save(vault, {"MEMORY.md": "theirs\n", "other.md": "x\n"})
+        return done
+
+    monkeypatch.setattr(LocalVault, "vault_upload_file", upload)
+    return theirs
+
+
+def test_a_conflict_fails_and_both_are_stored(cli, refused, folder, vault, raced):
+    assert cli("backup", folder / "notes")[0] == 1
+    memory = ColonyMemory(backend=vault)
+    assert memory.latest().snapshot_id == raced[0].snapshot_id
+    assert len(memory.list_snapshots()) == 2
+
+
+def test_a_backup_goes_on_where_that_was_asked_for(cli, folder, vault, raced):
+    code, out, err = cli("backup", folder, "--on-conflict", "continue")
+    assert (code, out.startswith("saved ")) == (0, True)
+    other = f"snapshot {raced[0].snapshot_id}, which another client saved meanwhile\n"
+    latest = ColonyMemory(backend=vault).latest()
+    assert (err, latest.snapshot_id) == (f"warning: saved, and the latest is {other}", raced[0].snapshot_id)
+
+
+def test_a_backup_merges_where_that_was_asked_for(cli, folder, vault, raced):
+    pytest.importorskip("merge3")
+    code, _, err = cli("backup", folder, "--on-conflict", "merge", "--json")
+    assert code == 0
+    assert json.loads(err)["warning"].startswith(f"joined with snapshot {raced[0].snapshot_id}, ")
+    joined = ColonyMemory(backend=vault).restore()
+    assert joined["other.md"] == "x\n"
+    assert "two years\r\n" in joined.values()
+    assert "theirs\n" in joined.values()
+
+
+def test_a_conflict_is_met_in_one_of_three_ways(refused, folder, vault):
+    assert "on_conflict must be one of" in refused(2, "backup", folder, "--on-conflict", "panic")
+
+
+def test_what_is_said_of_another_client(vault):
+    from dataclasses import replace
+
+    info = replace(save(vault, {"a.md": "x"}), diverged_from="ID", merged=("a.theirs.md",))
+    assert diverged_line(info, joined=True).endswith("; kept beside yours: a.theirs.md; restore to get both")
+    assert diverged_line(info, joined=False).startswith("this is the latest now, in the place of snapshot ID, ")
+    assert diverged_line(replace(info, head=""), joined=False).startswith("saved, and the latest is snapshot ID")

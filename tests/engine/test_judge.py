@@ -1,0 +1,603 @@
+"""Whom to follow, as a table: what lies in the vault, what the client accepts, what it has seen, and what comes of it.
+
+Nothing here needs a vault. The agent has saved four snapshots, ``s0`` to ``s3``, two hours apart, all signed with its
+key and listed by a signed pointer of generation 4. Whoever holds the vault changes that.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from colony_memory._engine.judge import Asked, judge
+from colony_memory._engine.label import read_label
+from colony_memory._engine.store import ListedFile, Listing
+from colony_memory._format.pointer import Entry, Pointer, read_pointer, write_pointer
+from colony_memory.exceptions import (
+    RollbackDetected,
+    SnapshotCorrupt,
+    UnsupportedFormat,
+    UntrustedSnapshot,
+    VaultError,
+)
+from colony_memory.signing import Ed25519Signer, sign_manifest
+from colony_memory.snapshot import build, read_manifest
+from colony_memory.trust import Trust
+
+pytest.importorskip("cryptography")
+
+OWN, RETIRED, STRANGER = (Ed25519Signer(bytes([seed]) * 32) for seed in (1, 2, 3))
+START = datetime(2026, 6, 1, tzinfo=timezone.utc)
+STREAM, OTHER = "a" * 16, "b" * 16
+POINTER = "cmem.default.latest.json"
+
+
+def an_id(number):
+    return f"{START + timedelta(hours=2 * number):%Y%m%dT%H%M%S}000000Z-{number:06x}"
+
+
+class Scene:
+    """Files of a label, and when each was written."""
+
+    def __init__(self, saved=4):
+        self.files, self.times, self.complete, self.sizes, self.timed = {}, {}, True, True, True
+        for number in range(saved):
+            self.save(number)
+        if saved:
+            self.point(saved - 1)
+        self.seen = self.head() if saved else ""
+
+    # --- what honest clients do, and whoever holds the vault too ---
+
+    def save(self, number, *, by=OWN, stream=STREAM, previous=None, at=None, text=None):
+        if previous is None and number and self.manifest_name(number - 1) in self.files:
+            previous = number - 1
+        if previous is not None:
+            raw = self.files[self.manifest_name(previous)]
+            manifest = read_manifest(raw, label="default", snapshot_id=an_id(previous))
+            previous = {"snapshot_id": an_id(previous), "manifest_sha256": manifest.sha256}
+        built = build(
+            {"m": text or f"version {number}"},
+            label="default",
+            snapshot_id=an_id(number),
+            created_at="2026-06-01T00:00:00Z",
+            signer=by,
+            previous=previous,
+            stream=stream,
+        )
+        for name, text in built.files.items():
+            self.put(name, text, at=number if at is None else at)
+
+    def put(self, name, text, *, at=3.0):
+        self.files[name] = text
+        self.times[name] = START + timedelta(hours=2 * at)
+
+    def entries(self, numbers):
+        for number in numbers:
+            text = self.files[self.manifest_name(number)]
+            info = read_manifest(text, label="default", snapshot_id=an_id(number)).info
+            size = sum(len(self.files[name]) for name in self.names(number))
+            digest = read_manifest(text, label="default", snapshot_id=an_id(number)).sha256
+            yield Entry(replace(info, stored_bytes=size), digest)
+
+    def point(self, number, *, by=OWN, generation=None, rows=None, stream=STREAM, removed=(), back=None, at=None):
+        """A pointer to a snapshot, to nothing where that is None, listing ``rows``, by default all up to it."""
+        named = None if number is None else an_id(number)
+        rows = range((-1 if number is None else number) + 1) if rows is None else rows
+        pointer = Pointer(
+            "default",
+            named,
+            "2026-06-01T00:00:00Z",
+            (number or 0) + 1 if generation is None else generation,
+            stream,
+            tuple(self.entries(rows)),
+            tuple(map(an_id, removed)),
+            None if back is None else an_id(back),
+        )
+        self.put(POINTER, write_pointer(pointer, signer=by), at=(number or 3) if at is None else at)
+
+    def head(self):
+        pointer = read_pointer(self.files[POINTER], label="default")
+        return f"{pointer.head}:{pointer.stream}"
+
+    def remove(self, *numbers):
+        for number in numbers:
+            for name in self.names(number):
+                del self.files[name]
+
+    def edit(self, name, **fields):
+        raw = {**json.loads(self.files[name]), **fields}
+        self.files[name] = json.dumps({key: value for key, value in raw.items() if value is not None})
+
+    def bare(self, number):
+        """A pointer as 0.1.1 writes it."""
+        self.point(number)
+        self.edit(POINTER, generation=None, stream=None, catalog=None, signature=None)
+
+    def as_0_1_1(self):
+        """Manifests as 0.1.1 signs them: nothing in them says that there was a signed pointer."""
+        for number in range(4):
+            name = self.manifest_name(number)
+            self.edit(name, previous=None, stream=None, signature=None)
+            self.edit(name, signature=sign_manifest(json.loads(self.files[name]), OWN))
+
+    def manifest_name(self, number):
+        return f"cmem.default.{an_id(number)}.manifest.json"
+
+    def names(self, number):
+        return [name for name in self.files if an_id(number) in name]
+
+    # --- what a client makes of it ---
+
+    def look(self, trust, *seen, everything=False, listed=False, read=(), **options):
+        """Read what the decision wants, as a client would; ``read`` is known before."""
+        now = max(self.times.values(), default=START)
+        asked = Asked("default", trust, seen, now, everything, **options)
+        listing = Listing("cmem.default.", {n: self.listed(n) for n in self.files}, self.complete)
+        files = read_label(listing, "default") if everything or listed else None
+        manifests = dict(read)
+        decision = judge(asked, self.files.get(POINTER), files, manifests)
+        for _ in range(20):
+            if decision.wants is None:
+                gone = decision.follow is not None and f"cmem.default.{decision.follow}.manifest.json" not in self.files
+                # A restore that does not find what the pointer names lists what there is.
+                return self.look(trust, *seen, listed=True, **options) if gone and not listed else decision
+            if decision.wants.listing:
+                files = read_label(listing, "default")
+            for each in decision.wants.manifests:
+                manifests[each] = self.read(each, trust, verify=asked.verify)
+            decision = judge(asked, self.files.get(POINTER), files, manifests)
+        raise AssertionError("it never comes to a decision")
+
+    def listed(self, name):
+        return ListedFile(
+            len(self.files[name]) if self.sizes else None,
+            self.times[name] if self.timed else None,
+        )
+
+    def read(self, snapshot_id, trust, *, verify=True):
+        text = self.files.get(f"cmem.default.{snapshot_id}.manifest.json")
+        try:
+            manifest = None if text is None else read_manifest(text, label="default", snapshot_id=snapshot_id)
+            if manifest is not None:
+                trust.judge(manifest.raw, verify=verify)
+        except (SnapshotCorrupt, UntrustedSnapshot) as error:
+            return error
+        return manifest
+
+
+PINNED = Trust({OWN.did_key: None}, require_signature=True)
+#: The columns: what the client accepts, and whether it has seen the head of s3.
+POLICIES = {
+    "pins nobody": (Trust(), False),
+    "pins": (PINNED, False),
+    "pins, has seen s3": (PINNED, True),
+    "accepts pointers of 0.1.1": (replace(PINNED, accept_legacy_pointer=True), False),
+    "the same, has seen s3": (replace(PINNED, accept_legacy_pointer=True), True),
+    "takes unsigned snapshots": (Trust({OWN.did_key: None}), False),
+}
+ROWS = {}
+
+
+def row(expected, *, saved=4):
+    """One row: what is done to the vault, and what each client makes of it; one cell stands for all of them."""
+
+    def add(function):
+        cells = [cell.strip() for cell in expected.split("|")]
+        ROWS[function.__doc__.rstrip(".")] = (function, saved, cells * len(POLICIES) if len(cells) == 1 else cells)
+        return function
+
+    return add
+
+
+@row("s3")
+def as_it_was(s):
+    """As the agent left it."""
+
+
+@row("none | none | rollback | none | rollback | none")
+def nothing_left(s):
+    """Every file is gone."""
+    s.files.clear()
+
+
+@row("s3, warned | untrusted | untrusted | s3, warned | rollback | s3, warned")
+def no_pointer(s):
+    """The pointer is gone, or cannot be read."""
+    s.files[POINTER] = s.files[POINTER][9:]
+
+
+@row("s3 | untrusted | untrusted | s3 | s3, warned | s3")
+def stripped(s):
+    """The pointer has no signature; where 0.1.1 writes too, it has no generation either."""
+    s.edit(POINTER, signature=None)
+
+
+@row("s2 | untrusted | untrusted | s3, warned | s3, warned | untrusted")
+def foreign(s):
+    """The pointer is signed by a stranger and names an older snapshot."""
+    s.point(2, by=STRANGER, generation=99)
+
+
+@row("s1 | rollback | rollback | rollback | rollback | rollback")
+def put_back(s):
+    """An older signed pointer is put back, newer snapshots are there."""
+    s.point(1)
+
+
+@row("s2 | s2, warned | rollback | s2, warned | rollback | s2, warned")
+def put_back_by_one(s):
+    """The same, one step back only, which a crash leaves as well."""
+    s.point(2)
+
+
+@row("s1 | s1 | rollback | s1 | rollback | s1")
+def whole_vault_put_back(s):
+    """The whole vault is put back."""
+    s.point(1)
+    s.remove(2, 3)
+
+
+@row("s2, warned | s2, warned | rollback | s2, warned | rollback | s2, warned")
+def newest_removed(s):
+    """The newest snapshot is removed."""
+    s.remove(3)
+
+
+@row("damaged | damaged | rollback | damaged | rollback | damaged")
+def all_removed(s):
+    """Every snapshot is removed, the pointer is left."""
+    s.remove(0, 1, 2, 3)
+
+
+@row("none, warned | untrusted | untrusted | s3, warned | rollback | none, warned")
+def unsigned_tombstone(s):
+    """An unsigned pointer that names nothing, over signed snapshots."""
+    s.point(None, by=None, generation=99, rows=())
+
+
+# It is of another generation than 0.1.1 could write, so it does not excuse a head that was seen.
+@row("none | none | rollback | none | rollback | none")
+def unsigned_tombstone_alone(s):
+    """An unsigned pointer that names nothing, and nothing else."""
+    s.files.clear()
+    s.point(None, by=None, generation=2, rows=())
+
+
+@row("none, warned | none, warned | rollback | none, warned | rollback | none, warned")
+def old_tombstone_before_one(s):
+    """A signed pointer that named nothing is put back, over the one snapshot that was saved since."""
+    s.remove(0, 1, 2, 3)
+    s.save(3)
+    s.point(None, generation=3)
+
+
+@row("none, warned | rollback | rollback | rollback | rollback | rollback")
+def old_tombstone(s):
+    """The same, over two snapshots or more."""
+    s.point(None, generation=1)
+
+
+@row("s3 | s3 | rollback | s3 | rollback | s3")
+def another_vault(s):
+    """The whole vault is another one of the same key."""
+    for number in range(4):
+        s.save(number, stream=OTHER, text="staging")
+    s.point(3, stream=OTHER)
+
+
+@row("s3")
+def merged(s):
+    """Newer snapshots of another vault of the same key are put beside, not its pointer."""
+    s.save(4, stream=OTHER)
+    s.save(5, stream=OTHER)
+
+
+@row("s5 | untrusted | untrusted | s5 | s3, warned | s5")
+def merged_and_pointed(s):
+    """The same, with a pointer as 0.1.1 writes it to the newest of them."""
+    merged(s)
+    s.bare(5)
+
+
+@row("s4 | untrusted | untrusted | s3, warned | s3, warned | s4")
+def forged(s):
+    """A snapshot that nobody signed is put there, and an unsigned pointer to it."""
+    s.save(4, by=None)
+    s.point(4, by=None)
+
+
+@row("s4 | untrusted | untrusted | s3, warned | s3, warned | untrusted")
+def forged_by_a_stranger(s):
+    """A snapshot by a stranger is put there, and a pointer by the same hand."""
+    s.save(4, by=STRANGER)
+    s.point(4, by=STRANGER)
+
+
+@row("s3")
+def replaced(s):
+    """The newest manifest is another one than the signed catalogue lists."""
+    s.save(3, text="replaced")
+
+
+@row("s3")
+def listed_branch(s):
+    """The signed catalogue lists a snapshot that is newer than the latest: another writer's, in conflict."""
+    s.save(4, previous=2)
+    s.point(3, rows=range(5), generation=5)
+
+
+@row("s3 | s3, warned | s3, warned | s3, warned | s3, warned | s3, warned")
+def unfinished(s):
+    """A backup died before it moved the pointer."""
+    s.save(4)
+
+
+@row("s3 | s3, warned | rollback | s3 | s3, warned | s3")
+def first_day(s):
+    """0.1.1 wrote everything until yesterday."""
+    s.as_0_1_1()
+    s.bare(3)
+
+
+@row("damaged | untrusted | untrusted | damaged | rollback | damaged")
+def newer_format(s):
+    """The newest snapshot is of a newer format, and the pointer is gone."""
+    s.edit(s.manifest_name(3), format="colony-memory/9")
+    del s.files[POINTER]
+
+
+@row("refused | untrusted | untrusted | refused | rollback | refused")
+def cut(s):
+    """The pointer is gone and the vault's list is cut."""
+    del s.files[POINTER]
+    s.complete = False
+
+
+# --- the same of everything that is there ---
+
+
+LISTS = {}
+
+
+def listing(committed, waiting="", untrusted="", told=None, *, trust=PINNED, seen=False):
+    """One row: which snapshots are restore points, may be under way, are not trusted; and a word of what is told."""
+
+    def add(function):
+        LISTS[function.__name__] = (function, trust, seen, committed, waiting, untrusted, told)
+        return function
+
+    return add
+
+
+@listing("0 1 2 3")
+def everything_is_listed(s):
+    pass
+
+
+@listing("0 1 2 3", "4", "", "did not finish")
+def a_young_one_beside(s):
+    s.save(4, at=3.1)
+
+
+@listing("0 1 2 3 4", "", "", "did not finish")
+def one_that_did_not_finish_an_hour_ago(s):
+    s.save(4)
+    s.point(3, at=6)
+
+
+@listing("0 1 2 3", "", "", "removed and put back")
+def a_removed_one_put_back(s):
+    """It was taken out of the catalogue, its files went, and the pointer speaks of it no more."""
+    s.point(3, rows=(0, 2, 3), generation=6)
+
+
+@listing("0 2 3")
+def one_that_is_being_removed(s):
+    s.point(3, rows=(0, 2, 3), removed=(1,), generation=5)
+
+
+@listing("0 1 2", told="put back")
+def the_latest_was_deleted_and_its_files_put_back(s):
+    s.point(2, rows=(0, 1, 2), back=3, generation=5)
+
+
+@listing("0 1 2 3", "", "4", None)
+def another_history(s):
+    s.save(4, stream=OTHER)
+
+
+@listing("0 1 2 3 4", "", "", None)
+def another_history_that_the_owner_imported(s):
+    s.save(4, stream=OTHER)
+    s.point(4, generation=5)
+
+
+@listing("0 1 2 3", "", "4", "has no generation", seen=True, trust=replace(PINNED, accept_legacy_pointer=True))
+def another_history_where_only_what_was_seen_tells(s):
+    s.save(4, stream=OTHER)
+    s.bare(3)
+
+
+@listing("0 1 2 3", "", "4 5", None)
+def a_stranger_and_nobody(s):
+    s.save(4, by=STRANGER)
+    s.save(5, by=None)
+
+
+ROTATED = Trust({RETIRED.did_key: an_id(1), OWN.did_key: None}, require_signature=True)
+
+
+@listing("0 1 2 3", "", "4", "did not finish", trust=ROTATED)
+def a_retired_key_vouches_for_nothing_later(s):
+    """It signs a pointer to what it may, whose catalogue says that what it forged is by the new key."""
+    s.save(4, by=RETIRED)
+    rows = [*s.entries(range(4)), *(replace(e, info=replace(e.info, issuer=OWN.did_key)) for e in s.entries([4]))]
+    pointer = Pointer("default", an_id(1), "x", 99, STREAM, tuple(rows), (), None)
+    for number in (2, 3):
+        s.edit(s.manifest_name(number), previous=None, signature=None)
+        s.edit(s.manifest_name(number), signature=sign_manifest(json.loads(s.files[s.manifest_name(number)]), OWN))
+    s.put(POINTER, write_pointer(pointer, signer=RETIRED), at=9)
+
+
+@listing("0 1 2 3", "", "4", None, trust=Trust({OWN.did_key: None}))
+def an_unsigned_catalogue_that_says_who_signed(s):
+    s.save(4, by=STRANGER)
+    rows = [*s.entries(range(4)), *(replace(e, info=replace(e.info, issuer=OWN.did_key)) for e in s.entries([4]))]
+    s.put(POINTER, write_pointer(Pointer("default", an_id(3), "x", 9, STREAM, tuple(rows), (), None)))
+
+
+@listing("0 1 2 3 4", trust=Trust())
+def who_pins_nobody_takes_the_catalogue_as_it_is(s):
+    s.save(4, by=None)
+    s.point(4, by=None)
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_what_counts_as_a_restore_point(name):
+    change, trust, seen, committed, waiting, untrusted, told = LISTS[name]
+    scene = Scene()
+    change(scene)
+    decision = scene.look(trust, *[scene.seen] * seen, everything=True)
+    assert numbers(decision.committed) == committed
+    assert numbers(decision.waiting) == waiting
+    assert numbers(decision.untrusted) == untrusted
+    said = " ".join(map(str, decision.warnings))
+    assert (told in said) if told else not said
+    assert {entry.snapshot_id for entry in decision.building} == decision.committed
+    assert {info.snapshot_id for info in decision.listed} == decision.committed | decision.waiting
+
+
+def numbers(ids):
+    return " ".join(sorted(str(number) for number in range(9) if an_id(number) in ids))
+
+
+def test_a_manifest_that_the_signed_catalogue_does_not_mean_is_refused():
+    scene = Scene()
+    scene.save(3, text="replaced")
+    read = {an_id(3): scene.read(an_id(3), PINNED)}
+    decision = scene.look(PINNED, listed=True, read=read)
+    assert numbers(decision.untrusted) == "3"
+    assert decision.refusal is decision.untrusted[an_id(3)]
+    assert scene.look(Trust(), listed=True, read=read).refusal is None
+
+
+@pytest.mark.parametrize("trust", [PINNED, Trust()])
+@pytest.mark.parametrize("way", ["missing", "short", "longer", "no sizes"])
+def test_files_are_judged_by_what_the_list_says(way, trust):
+    scene = Scene()
+    part = next(name for name in scene.names(2) if ".p0." in name)
+    scene.files = {
+        "missing": {name: text for name, text in scene.files.items() if name != part},
+        "short": {**scene.files, part: scene.files[part][:-9]},
+        "longer": {**scene.files, part: scene.files[part] + " "},
+        "no sizes": scene.files,
+    }[way]
+    scene.sizes = way != "no sizes"
+    decision = scene.look(trust, everything=True)
+    # A catalogue that nobody proved may give any size.
+    whole = way == "no sizes" or (way == "longer" and trust is not PINNED)
+    assert numbers(decision.committed) == ("0 1 2 3" if whole else "0 1 3")
+    assert len(decision.broken) == (not whole)
+    # What the pointer lists of it is known all the same.
+    assert decision.entry(an_id(2)).snapshot_id == an_id(2)
+    assert decision.entry(an_id(7)) is decision.entry(None) is None
+
+
+def test_where_nothing_can_be_read_the_newest_distrusted_says_why():
+    scene = Scene(0)
+    scene.save(0, by=None)
+    scene.save(1, by=STRANGER)
+    assert an_id(1) in str(scene.look(PINNED).refusal)
+    assert "is signed by" in str(scene.look(PINNED).refusal)
+
+
+def test_who_pins_nobody_is_not_led_past_a_signature_that_is_broken():
+    scene = Scene()
+    scene.edit(scene.manifest_name(3), created_at="x")
+    del scene.files[POINTER]
+    assert "is not as it was signed" in str(scene.look(Trust()).refusal)
+
+
+def test_a_list_without_times_goes_by_the_ids():
+    scene = Scene()
+    scene.save(4)
+    scene.timed = False
+    assert numbers(scene.look(PINNED, everything=True).waiting) == "4"
+
+
+def test_a_pointer_that_lists_nothing_is_compared_by_its_count():
+    scene = Scene()
+    scene.point(3, rows=())
+    assert scene.look(PINNED, scene.seen).rollback is None
+    assert scene.look(PINNED, "5:0123456789abcdef").rollback is not None
+
+
+def test_verify_false_looks_away_from_signatures_and_not_from_what_was_seen():
+    scene = Scene()
+    scene.edit(POINTER, signature=None)
+    assert scene.look(PINNED, verify=False).follow == an_id(3)
+    scene.point(1, by=None)
+    assert isinstance(scene.look(PINNED, scene.seen, verify=False).rollback, RollbackDetected)
+
+
+# --- the table ---
+
+
+def cell(decision):
+    """What restore makes of a decision."""
+    if decision.rollback is not None:
+        return "rollback"
+    kinds = {
+        UntrustedSnapshot: "untrusted",
+        SnapshotCorrupt: "damaged",
+        UnsupportedFormat: "damaged",
+        VaultError: "refused",
+    }
+    if decision.refusal is not None:
+        return kinds[type(decision.refusal)]
+    names = {an_id(number): f"s{number}" for number in range(9)}
+    return names.get(decision.follow, "none") + (", warned" if decision.warnings else "")
+
+
+@pytest.mark.parametrize("what", ROWS)
+def test_whom_to_follow(what):
+    change, saved, cells = ROWS[what]
+    scene = Scene(saved)
+    change(scene)
+    assert [cell(scene.look(trust, *[scene.seen] * seen)) for trust, seen in POLICIES.values()] == cells
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("what", ROWS)
+def test_to_look_at_everything_changes_nothing_about_the_latest(what, policy):
+    """A list, a prune and a restore speak of the same one, and are refused alike."""
+    change, saved, _ = ROWS[what]
+    scene = Scene(saved)
+    change(scene)
+    trust, seen = POLICIES[policy]
+    one, all_of_it = (scene.look(trust, *[scene.seen] * seen, everything=each) for each in (False, True))
+    assert cell(all_of_it).removesuffix(", warned") == cell(one).removesuffix(", warned")
+    assert (one.doubt is None) == (all_of_it.doubt is None)
+
+
+def test_the_page_shows_this_table():
+    page = (Path(__file__).parents[2] / "docs" / "threat-model.md").read_text(encoding="utf-8")
+    shown = {
+        cells[0]: cells[1:]
+        for line in page.splitlines()
+        if len(cells := line.strip("| ").split(" | ")) == 1 + len(POLICIES)
+    }
+    assert {what: shown.get(what) for what in ROWS} == {what: cells for what, (_, _, cells) in ROWS.items()}
+
+
+if __name__ == "__main__":
+    for what, (change, saved, expected) in ROWS.items():
+        scene = Scene(saved)
+        change(scene)
+        cells = [cell(scene.look(trust, *[scene.seen] * seen)) for trust, seen in POLICIES.values()]
+        print(f"| {what} | {' | '.join(cells)} |", "" if expected == cells else expected)

@@ -1,0 +1,211 @@
+"""Notes, what is missing, pins, and a retention that goes by them."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import pytest
+
+from colony_memory import ColonyMemory, ColonyMemoryWarning, Retention, SnapshotNotFound
+from colony_memory.testing import FakeVault, FaultyVault
+
+
+def ids_of(vault):
+    return [info.snapshot_id for info in ColonyMemory(backend=vault).list_snapshots()]
+
+
+def test_a_note_and_what_is_missing_are_told_wherever_a_snapshot_is(open_memory, vault):
+    mem = open_memory(vault)
+    mem.backup({"m": "0"})
+    info = mem.backup({"m": "1"}, note="before the move", incomplete=["big.log: larger than 100 MB"])
+    assert (info.note, info.incomplete) == ("before the move", ("big.log: larger than 100 MB",))
+    new = open_memory(vault)
+    for found in (new.latest(), new.list_snapshots()[0], new.verify() and new.list_snapshots()[0]):
+        assert (found.note, found.incomplete) == (info.note, info.incomplete)
+    assert json.loads(vault.files[f"cmem.default.{info.snapshot_id}.manifest.json"])["note"] == "before the move"
+
+
+def test_the_same_text_with_another_note_or_more_of_it_is_saved(open_memory, vault):
+    mem = open_memory(vault)
+    mem.backup({"m": "0"}, incomplete=["a: unreadable"])
+    assert mem.backup({"m": "0"}, incomplete=["a: unreadable"]).reused
+    assert not mem.backup({"m": "0"}).reused
+    assert mem.backup({"m": "0"}).reused
+    assert not mem.backup({"m": "0"}, note="a milestone").reused
+    assert mem.backup({"m": "0"}).reused
+    assert mem.backup({"m": "0"}, note="a milestone").reused
+
+
+def test_an_incomplete_snapshot_never_pushes_out_the_newest_complete_one(open_memory, vault):
+    mem = open_memory(vault)
+    complete = mem.backup({"MEMORY.md": "a", "b": "1"})
+    for n in range(4):
+        mem.backup({"bbbbbbbb": str(n)}, incomplete=["MEMORY.md: Permission denied"], prune_keep=1)
+        assert complete.snapshot_id in ids_of(vault)
+        assert len(ids_of(vault)) == 2
+    mem.prune(label="default", keep=1)
+    assert complete.snapshot_id in ids_of(vault)
+    mem.backup({"MEMORY.md": "a", "b": "9"}, prune_keep=1)
+    assert len(ids_of(vault)) == 1
+
+
+def test_where_nothing_is_complete_the_newest_counts(open_memory, vault):
+    mem = open_memory(vault)
+    for n in range(3):
+        newest = mem.backup({"m": str(n)}, incomplete=["x: gone"])
+    assert mem.prune(label="default", keep=1) == 2
+    assert ids_of(vault) == [newest.snapshot_id]
+    reasons = mem.plan_prune(label="default", keep=1).reasons
+    assert "newest" in reasons[newest.snapshot_id]
+
+
+def test_where_the_newest_complete_one_is_damaged_nothing_goes(open_memory, vault):
+    mem = open_memory(vault)
+    older = mem.backup({"MEMORY.md": "0"})
+    complete = mem.backup({"MEMORY.md": "1"})
+    name = f"cmem.default.{complete.snapshot_id}.p0.json"
+    vault.files[name] = vault.files[name][:-9] + "A" * 7 + vault.files[name][-2:]
+    mem.backup({"b": "1"}, incomplete=["MEMORY.md: gone"], prune_keep=1)
+    assert older.snapshot_id in ids_of(vault)
+    with pytest.warns(ColonyMemoryWarning):
+        assert open_memory(vault).restore(snapshot_id=complete.snapshot_id, fallback=True) in (
+            {"b": "1"},
+            {"MEMORY.md": "0"},
+        )
+
+
+def test_what_is_pinned_stays_until_it_is_unpinned(open_memory, vault):
+    mem = open_memory(vault)
+    first = mem.backup({"m": "0"})
+    mem.pin(snapshot_id=first.snapshot_id)
+    assert [info.pinned for info in mem.list_snapshots()] == [True]
+    assert mem.latest().pinned in (True, False)  # a listing tells, and this may do without
+    for n in range(1, 4):
+        mem.backup({"m": str(n)}, prune_keep=1)
+    assert first.snapshot_id in ids_of(vault)
+    assert mem.prune(label="default", keep=1) == 0
+    assert "pinned" in mem.plan_prune(label="default", keep=1).reasons[first.snapshot_id]
+    mem.unpin(snapshot_id=first.snapshot_id)
+    mem.unpin(snapshot_id=first.snapshot_id)
+    assert mem.prune(label="default", keep=1) == 1
+    assert first.snapshot_id not in ids_of(vault)
+
+
+def test_what_is_deleted_takes_its_pin_with_it(open_memory, vault):
+    mem = open_memory(vault)
+    first = mem.backup({"m": "0"})
+    mem.backup({"m": "1"})
+    mem.pin(snapshot_id=first.snapshot_id)
+    mem.delete_snapshot(label="default", snapshot_id=first.snapshot_id)
+    assert not [name for name in vault.files if first.snapshot_id in name]
+
+
+def test_only_what_is_there_is_pinned(open_memory, vault):
+    with pytest.raises(SnapshotNotFound):
+        open_memory(vault).pin(snapshot_id="20260101T000000000000Z-abcdef")
+    with pytest.raises(ValueError, match="not a snapshot id"):
+        open_memory(vault).pin(snapshot_id="../x")
+    assert not vault.files
+
+
+def noise(seed, size=300):
+    return "".join(chr(0x4E00 + (n * n * 7919 + n * seed) % 20000) for n in range(size))
+
+
+def test_a_full_vault_keeps_fewer_and_says_how_many():
+    vault = FakeVault(operations_per_hour=None, quota_bytes=8_000)
+    mem = ColonyMemory(backend=vault)
+    for n in range(4):
+        mem.backup({"m": noise(n)}, prune_keep=100)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for n in range(4, 12):
+            mem.backup({"m": noise(n)}, prune_keep=100)
+            assert ColonyMemory(backend=vault).restore() == {"m": noise(n)}
+    assert {str(each.message).split(":")[0] for each in told} == {"the vault is full"}
+    assert all("fit, of" in str(each.message) for each in told)
+    assert 2 <= len(ids_of(vault)) <= 5
+
+
+def test_a_full_vault_rotates_around_what_is_pinned():
+    vault = FakeVault(operations_per_hour=None, quota_bytes=8_000)
+    mem = ColonyMemory(backend=vault)
+    pinned = mem.backup({"m": noise(0)})
+    mem.pin(snapshot_id=pinned.snapshot_id)
+    for n in range(1, 12):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ColonyMemoryWarning)
+            mem.backup({"m": noise(n)}, prune_keep=100)
+    assert pinned.snapshot_id in ids_of(vault)
+
+
+def test_the_pointer_does_not_grow_over_400_backups_under_a_retention(vault):
+    mem, sizes = ColonyMemory(backend=vault), {}
+    for n in range(400):
+        mem.backup({"m": str(n)}, retention=Retention(keep_last=5))
+        sizes[n] = len(vault.files["cmem.default.latest.json"])
+    assert max(sizes[n] for n in range(200, 400)) <= 1.1 * max(sizes[n] for n in range(10, 50))
+    assert len(ids_of(vault)) == 5
+    assert len(vault.files) == 11
+
+
+class Slow(FakeVault):
+    """A vault whose clock is set by hand."""
+
+    def __init__(self, **options):
+        self.time = 1_700_000_000.0
+        super().__init__(operations_per_hour=None, clock=lambda: self.time, **options)
+
+
+def test_a_full_vault_recovers_from_a_backup_that_stopped_half_way():
+    vault = Slow(quota_bytes=9_000)
+    mem = ColonyMemory(backend=vault)
+    mem.backup({"m": "small"})
+    junk = json.dumps({"format": "colony-memory/1", "snapshot_id": "x", "seq": 0, "b64": "A" * 7_500})
+    vault.vault_upload_file("cmem.default.20231114T221320000000Z-abcdef.p0.json", junk)
+    vault.time += 60
+    with pytest.raises(Exception, match="free in the vault"):
+        mem.backup({"m": noise(1)}, prune_keep=3)  # it may be the work of another client
+    vault.time += 2 * 3600
+    # Nothing newer shows the vault's time, and nothing newer fits; the pointer can be written as it is.
+    assert mem.backup({"m": noise(1)}, prune_keep=3).head
+    assert not [name for name in vault.files if "abcdef" in name]
+
+
+def listed_by_the_pointer(vault):
+    from colony_memory._format.pointer import read_pointer
+
+    return {
+        entry.snapshot_id for entry in read_pointer(vault.files["cmem.default.latest.json"], label="default").entries
+    }
+
+
+@pytest.mark.parametrize("verb", ["prune", "backup", "full vault", "delete"])
+def test_what_a_catalogue_lists_is_never_deleted_and_no_part_before_its_manifest(verb):
+    quota = 8_000 if verb == "full vault" else 10_000_000
+    vault = FakeVault(operations_per_hour=None, quota_bytes=quota)
+    faulty = FaultyVault(vault)
+    mem = ColonyMemory(backend=faulty)
+    ids = [mem.backup({"m": noise(n)}).snapshot_id for n in range(4)]
+    deleted = []
+
+    def look():
+        _, name = faulty.calls[-1]
+        snapshot_id, kind = name.split(".")[2:4]
+        assert snapshot_id not in listed_by_the_pointer(vault)
+        assert kind == "manifest" or f"cmem.default.{snapshot_id}.manifest.json" not in vault.files
+        deleted.append(name)
+
+    faulty.hook("delete", look, times=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)
+        if verb == "prune":
+            mem.prune(keep=2)
+        elif verb == "delete":
+            mem.delete_snapshot(label="default", snapshot_id=ids[3])
+        else:
+            for n in range(4, 7):
+                mem.backup({"m": noise(n)}, prune_keep=2 if verb == "backup" else 100)
+    assert deleted
+    assert ColonyMemory(backend=vault).verify()

@@ -1,0 +1,519 @@
+from __future__ import annotations
+
+import hashlib
+import random
+import sys
+import unicodedata
+from dataclasses import FrozenInstanceError
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from colony_memory import ColonyMemoryError
+from colony_memory._engine import merge as merging
+from colony_memory._engine.merge import Merged, merge, require_merge3
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+pytest.importorskip("merge3")
+
+# A busy machine is no failure.
+unhurried = settings(deadline=None)
+
+ID = "20261127T081500000000Z-0a1b2c"
+FIVE = "one\ntwo\nthree\nfour\nfive\n"
+EDITED_FIRST = "ONE\ntwo\nthree\nfour\nfive\n"
+EDITED_LAST = "one\ntwo\nthree\nfour\nFIVE\n"
+EDITED_LAST_TOO = "one\ntwo\nthree\nfour\nV\n"
+
+# Few lines, so that both sides meet on the same ones: with and without an end, and with what is none.
+LINES = st.sampled_from(
+    ["a\n", "b\n", "c\n", "\n", "a\r\n", "\r", "\x0b", "\u2028", "\0\n", "\ud83d", "\ude00\n", "é\n", "tail"]
+)
+TEXTS = st.lists(LINES, max_size=8).map("".join)
+# Twins of case and of composition, dotfiles, directories, what a conflict makes of a name, and no name at all.
+NAMES = st.sampled_from(
+    [
+        "n.md",
+        "N.md",
+        "n",
+        "d/n.md",
+        ".env",
+        "é",
+        "e\u0301",
+        "",
+        "n.theirs-x.md",
+        "n.theirs-x-2.md",
+        "N.theirs-x.md",
+        "\ud83d",
+    ]
+)
+MEMORIES = st.dictionaries(NAMES, TEXTS, max_size=6)
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text with their ends; a line ends with LF or with the text."""
+    *whole, rest = text.split("\n")
+    return [f"{line}\n" for line in whole] + ([rest] if rest else [])
+
+
+def lines_in(texts: Iterable[str]) -> set[str]:
+    return {line for text in texts for line in lines_of(text)}
+
+
+def lines_added(before: Mapping[str, str], after: Mapping[str, str]) -> set[str]:
+    """Every line that a document has and had not before."""
+    return {line for name in after for line in set(lines_of(after[name])) - set(lines_of(before.get(name, "")))}
+
+
+def folded(name: str) -> str:
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+
+
+def of_one(base: str | None, ours: str | None, theirs: str | None, *, name: str = "n.md") -> Merged:
+    sides = ({} if text is None else {name: text} for text in (base, ours, theirs))
+    return merge(*sides, theirs_name=ID)
+
+
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs", "merged", "told"),
+    [
+        ("a", "a", "a", "a", ""),
+        (None, "a", None, "a", ""),
+        (None, None, "a", "a", "taken"),
+        (None, "a", "a", "a", ""),
+        ("a", "b", "a", "b", ""),
+        ("a", "a", "b", "b", "taken"),
+        ("a", "b", "b", "b", ""),
+        ("a", None, "a", None, ""),
+        ("a", "a", None, None, "removed"),
+        ("a", None, None, None, ""),
+        ("a", None, "b", "b", "taken"),
+        ("a", "b", None, "b", ""),
+        ("a", "", "a", "", ""),
+        ("a", "a", "", "", "taken"),
+        ("", "", None, None, "removed"),
+        ("", None, "b", "b", "taken"),
+        ("", "b", None, "b", ""),
+        (None, "", "", "", ""),
+        (None, None, "", "", "taken"),
+    ],
+)
+def test_what_one_side_did_to_a_document_is_done(
+    base: str | None, ours: str | None, theirs: str | None, merged: str | None, told: str
+) -> None:
+    result = of_one(base, ours, theirs)
+    assert result.documents == ({} if merged is None else {"n.md": merged})
+    assert (result.taken, result.removed) == (("n.md",) * (told == "taken"), ("n.md",) * (told == "removed"))
+    assert (result.joined, result.beside, result.conflicts) == ((), {}, ())
+
+
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs", "merged"),
+    [
+        (FIVE, EDITED_FIRST, EDITED_LAST, "ONE\ntwo\nthree\nfour\nFIVE\n"),
+        (FIVE, FIVE + "six\n", "zero\n" + FIVE, "zero\n" + FIVE + "six\n"),
+        (FIVE, "two\nthree\nfour\nfive\n", FIVE + "six\n", "two\nthree\nfour\nfive\nsix\n"),
+        # What both did alike is done once.
+        (FIVE, "ONE\ntwo\nthree\nfour\nV\n", EDITED_FIRST, "ONE\ntwo\nthree\nfour\nV\n"),
+        (FIVE, "ONE\ntwo\nthree\nfour\n", "ONE\nthree\nfour\nfive\n", None),
+        ("a\r\nb\r\nc\r\n", "A\r\nb\r\nc\r\n", "a\r\nb\r\nC\r\n", "A\r\nb\r\nC\r\n"),
+        ("a\r\nb\nc", "A\r\nb\nc", "a\r\nb\nc\r\nd", "A\r\nb\nc\r\nd"),
+        ("a\nb\nc", "A\nb\nc", "a\nb\nC", "A\nb\nC"),
+        ("a\0\nb\n\ud83d\n", "\0\nb\n\ud83d\n", "a\0\nb\n\ude00\n", "\0\nb\n\ude00\n"),
+        ("x\n\ny\n", "X\n\ny\n", "x\n\nY\n", "X\n\nY\n"),
+    ],
+)
+def test_what_both_changed_is_joined_by_line(base: str, ours: str, theirs: str, merged: str | None) -> None:
+    result = of_one(base, ours, theirs)
+    if merged is None:
+        assert result.conflicts == ("n.md",)
+        return
+    assert result == Merged({"n.md": merged}, joined=() if merged == ours else ("n.md",))
+    assert of_one(base, theirs, ours).documents == result.documents
+
+
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs"),
+    [
+        (FIVE, EDITED_LAST, EDITED_LAST_TOO),
+        (FIVE, FIVE + "six\n", FIVE + "6\n"),
+        (FIVE, EDITED_FIRST, FIVE.replace("two", "2")),
+        (FIVE, "four\nfive\n", EDITED_FIRST),
+        (None, "a\n", "b\n"),
+        (None, "", "b\n"),
+        ("", "a", "b"),
+        ("a", "b", ""),
+        ("a", "", "b"),
+        # Of two changes one can be made: the document is kept twice as it is, and not half merged.
+        (FIVE, "ONE\ntwo\nthree\nfour\nFIVE\n", EDITED_LAST_TOO),
+        # No line of any of these ends.
+        ("a\rb\rc", "A\rb\rc", "a\rb\rC"),
+        ("a\x0bb\x0bc", "A\x0bb\x0bc", "a\x0bb\x0bC"),
+        ("a\u2028b\u2028c", "A\u2028b\u2028c", "a\u2028b\u2028C"),
+        ("a\x85b\x85c", "A\x85b\x85c", "a\x85b\x85C"),
+    ],
+)
+def test_where_both_changed_the_same_lines_both_texts_are_kept(base: str | None, ours: str, theirs: str) -> None:
+    beside = f"n.theirs-{ID}.md"
+    result = of_one(base, ours, theirs)
+    assert result == Merged({"n.md": ours, beside: theirs}, {"n.md": beside})
+    assert result.conflicts == ("n.md",)
+    assert of_one(base, theirs, ours).documents == {"n.md": theirs, beside: ours}
+
+
+def test_what_was_merged_does_not_change() -> None:
+    with pytest.raises(FrozenInstanceError):
+        of_one("a", "b", "c").taken = ()  # type: ignore[misc]
+
+
+def test_a_memory_without_a_known_base_loses_nothing() -> None:
+    for base in (None, {}):
+        result = merge(
+            base, {"same": "=", "a": "1", "mine": "m"}, {"same": "=", "a": "2", "yours": "y"}, theirs_name="x"
+        )
+        assert result.documents == {"a": "1", "a.theirs-x": "2", "mine": "m", "same": "=", "yours": "y"}
+        assert result.beside == {"a": "a.theirs-x"}
+        assert result.taken == ("yours",)
+        assert (result.joined, result.removed) == ((), ())
+
+
+def test_what_came_of_each_document_is_told_sorted() -> None:
+    base = {"gone2": "g", "gone1": "g", "line2": FIVE, "line1": FIVE, "conflict2": "", "conflict1": ""}
+    ours = {**base, "line2": EDITED_FIRST, "line1": EDITED_FIRST * 3, "conflict2": "o", "conflict1": "o"}
+    theirs = {"line2": EDITED_LAST, "line1": FIVE + "6", "conflict2": "t", "conflict1": "t", "new2": "n", "new1": "n"}
+    result = merge(base, ours, theirs, theirs_name="x")
+    assert result.taken == ("new1", "new2")
+    assert result.removed == ("gone1", "gone2")
+    assert result.joined == ("line2",)
+    assert list(result.beside.items()) == [(name, f"{name}.theirs-x") for name in ("conflict1", "conflict2", "line1")]
+    assert list(result.documents) == sorted(result.documents)
+
+
+@pytest.mark.parametrize(
+    ("name", "beside"),
+    [
+        ("notes.md", "notes.theirs-x.md"),
+        ("Makefile", "Makefile.theirs-x"),
+        (".env", ".env.theirs-x"),
+        (".config.json", ".config.theirs-x.json"),
+        ("..", "...theirs-x"),
+        ("", ".theirs-x"),
+        ("a.tar.gz", "a.tar.theirs-x.gz"),
+        ("v1.2/notes", "v1.2/notes.theirs-x"),
+        ("a/b.c/.env", "a/b.c/.env.theirs-x"),
+        ("a/b.c/d.e", "a/b.c/d.theirs-x.e"),
+        ("dir/", "dir/.theirs-x"),
+        ("/etc/passwd", "/etc/passwd.theirs-x"),
+        ("notes.md~", "notes.theirs-x.md~"),
+        ("~", "~.theirs-x"),
+        ("a.c++", "a.theirs-x.c++"),
+        ("ends with a dot.", "ends with a dot..theirs-x"),
+        # What follows the last dot of a sentence is no extension.
+        ("On 5. May", "On 5. May.theirs-x"),
+        ("a.項", "a.項.theirs-x"),
+        ("a." + "e" * 16, "a.theirs-x." + "e" * 16),
+        ("a." + "e" * 17, "a." + "e" * 17 + ".theirs-x"),
+        ("\ud83d.md", "\ud83d.theirs-x.md"),
+        ("n.theirs-w.md", "n.theirs-w.theirs-x.md"),
+        ("e\u0301.md", "e\u0301.theirs-x.md"),
+    ],
+)
+def test_the_other_text_has_a_name_that_says_whose_it_is(name: str, beside: str) -> None:
+    assert merge(None, {name: "o"}, {name: "t"}, theirs_name="x").documents == {name: "o", beside: "t"}
+
+
+@pytest.mark.parametrize("stem", ["n" * 251, "é" * 125, "\ud83d" * 83, "😀" * 62, "n" * 300, "n" * 100_000])
+@pytest.mark.parametrize("extension", ["", ".md", "." + "e" * 16])
+@pytest.mark.parametrize("directory", ["", "dir.d/" * 3, "d" * 1000 + "/"])
+def test_a_name_stays_short_enough_for_file_systems(stem: str, extension: str, directory: str) -> None:
+    names = [f"{directory}{stem}{last}{extension}" for last in ("", "x", "y")]
+    ours, theirs = dict.fromkeys(names, "o"), {name: f"t{n}" for n, name in enumerate(names)}
+    result = merge(None, ours, theirs, theirs_name="i" * 64)
+    assert result.conflicts == tuple(names)
+    for name, new in result.beside.items():
+        assert new.startswith(directory)
+        assert new.endswith(f".theirs-{'i' * 64}{extension}")
+        file = new[len(directory) :]
+        assert len(file.encode("utf-8", "surrogatepass")) <= 255
+        # As much of it as there is room for: one more character would have been too long.
+        kept = file[: file.index(".theirs-")]
+        assert stem.startswith(kept[:-9])
+        assert len(file.encode("utf-8", "surrogatepass")) > 255 - 4 or kept.startswith(stem)
+        assert result.documents[new] == theirs[name]
+
+
+def test_a_name_of_just_the_length_that_fits_is_not_cut() -> None:
+    fits = "n" * (255 - len(".theirs-x.md"))
+    name = f"{fits}n.md"
+    tag = hashlib.sha256(name.encode()).hexdigest()[:8]
+    result = merge(None, {f"{fits}.md": "o", name: "o"}, {f"{fits}.md": "t", name: "t"}, theirs_name="x")
+    assert result.beside == {f"{fits}.md": f"{fits}.theirs-x.md", name: f"{fits[:-9]}-{tag}.theirs-x.md"}
+
+
+@pytest.mark.parametrize("side", ["base", "ours", "theirs"])
+@pytest.mark.parametrize(
+    "taken",
+    [
+        "n.theirs-x.md",
+        "N.Theirs-X.MD",
+        "n.theirs-x.md/below",
+        "N.theirs-x.md/a/b",
+    ],
+)
+def test_a_name_that_is_taken_is_not_taken_again(side: str, taken: str) -> None:
+    base, ours, theirs = {"n.md": ""}, {"n.md": "o"}, {"n.md": "t"}
+    {"base": base, "ours": ours, "theirs": theirs}[side][taken] = "there"
+    # What sorts between the name and what is below it hides neither.
+    ours["n.theirs-x.md!"] = ours["n.theirs-x.md-"] = ""
+    result = merge(base, ours, theirs, theirs_name="x")
+    assert result.beside == {"n.md": "n.theirs-x-2.md"}
+    assert result.documents["n.theirs-x-2.md"] == "t"
+    assert result.documents.get(taken) == (None if side == "base" else "there")
+
+
+def test_names_are_numbered_until_one_is_free() -> None:
+    there = {"n.theirs-x.md": "", "n.theirs-x-2.md": "", "n.theirs-x-3.md/z": "", "n.theirs-x-5.md": ""}
+    assert merge(None, {"n.md": "o", **there}, {"n.md": "t"}, theirs_name="x").beside == {"n.md": "n.theirs-x-4.md"}
+
+
+def test_a_directory_of_the_first_of_all_names_is_in_the_way_too() -> None:
+    ours, theirs = {"n.zip": "o", "n.theirs-x.zip/below": ""}, {"n.zip": "t"}
+    assert merge(None, ours, theirs, theirs_name="x").beside == {"n.zip": "n.theirs-x-2.zip"}
+
+
+def test_a_name_that_only_begins_like_it_is_not_in_the_way() -> None:
+    there = {"n.theirs-x.mdx": "", "n.theirs-x": "", "n.theirs-x.md.d/z": "", "z/n.theirs-x.md": ""}
+    assert merge(None, {"n.md": "o", **there}, {"n.md": "t"}, theirs_name="x").beside == {"n.md": "n.theirs-x.md"}
+
+
+@pytest.mark.parametrize("twins", [("N.md", "n.md"), ("e\u0301.md", "\u00e9.md"), ("\N{KELVIN SIGN}.md", "k.md")])
+def test_twins_of_case_or_composition_get_names_that_are_none(twins: tuple[str, str]) -> None:
+    ours, theirs = dict.fromkeys(twins, "o"), dict.fromkeys(twins, "t")
+    beside = merge(None, ours, theirs, theirs_name="x").beside
+    assert len({folded(new) for new in beside.values()}) == 2
+    again = merge(None, merge(None, ours, theirs, theirs_name="x").documents, theirs, theirs_name="x")
+    assert again.beside == beside
+
+
+def test_many_twins_are_named_in_a_time_that_does_not_grow_with_their_square() -> None:
+    names = ["".join(c.upper() if n >> at & 1 else c for at, c in enumerate("abcdefghijkl")) for n in range(4096)]
+    calls = 0
+    fold = merging._folded
+
+    def counted(name: str) -> str:
+        nonlocal calls
+        calls += 1
+        return fold(name)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merging, "_folded", counted)
+        result = merge(None, dict.fromkeys(names, "o"), dict.fromkeys(names, "t"), theirs_name="x")
+    assert len({fold(new) for new in result.beside.values()}) == len(names)
+    assert calls <= 3 * len(names)
+
+
+def test_twins_are_numbered_without_gaps() -> None:
+    names = ["ABC.md", "Abc.md", "abc.md"]
+    result = merge(None, dict.fromkeys(names, "o"), dict.fromkeys(names, "t"), theirs_name="x")
+    assert list(result.beside.values()) == ["ABC.theirs-x.md", "Abc.theirs-x-2.md", "abc.theirs-x-3.md"]
+
+
+def test_what_is_kept_beside_already_is_not_kept_again() -> None:
+    text = "the text of the other"
+    ours = {"n": "o", "n.theirs-x": text}
+    assert merge(None, ours, {"n": "".join(list(text))}, theirs_name="x") == Merged(ours, {"n": "n.theirs-x"})
+
+
+def test_the_other_sides_name_is_never_taken_for_a_memory() -> None:
+    assert merge(base={}, ours={"a": "1"}, theirs={}, theirs_name="x").documents == {"a": "1"}
+    with pytest.raises(TypeError):
+        merge({}, {}, {}, "x")  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b", "x.y", None, "x" * 65, "\ud83d"])
+def test_an_id_that_is_none_never_gets_into_a_name(name: str | None) -> None:
+    with pytest.raises(ValueError, match="is not a snapshot id"):
+        merge(None, {"a": "1"}, {"a": "1"}, theirs_name=name)  # type: ignore[arg-type]
+
+
+def test_without_the_extra_it_says_what_to_install_before_there_is_a_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "merge3", None)
+    for call in (require_merge3, lambda: merge(None, {"a": "1"}, {"a": "1"}, theirs_name="x")):
+        with pytest.raises(ColonyMemoryError) as caught:
+            call()
+        assert str(caught.value) == "merging needs the extra 'merge': pip install 'colony-memory[merge]'"
+
+
+def test_more_lines_than_the_bound_are_kept_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = FIVE.count("\n") * 3
+    monkeypatch.setattr(merging, "_MAX_LINES", lines)
+    assert not of_one(FIVE, EDITED_FIRST, EDITED_LAST).conflicts
+    monkeypatch.setattr(merging, "_MAX_LINES", lines - 1)
+    assert of_one(FIVE, EDITED_FIRST, EDITED_LAST).conflicts
+
+
+def test_a_merge_takes_one_step_for_each_line_and_each_pair_of_equal_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Twice five lines of which four are on the other side too, and once the one that is left, before the last is found.
+    for steps, conflicts in ((19, ()), (18, ("n.md",))):
+        monkeypatch.setattr(merging, "_MAX_STEPS", steps)
+        assert of_one(FIVE, EDITED_FIRST, EDITED_LAST).conflicts == conflicts
+
+
+@pytest.mark.parametrize("shorter", ["ours", "theirs", "neither"])
+def test_the_steps_are_shared_and_the_small_documents_come_first(monkeypatch: pytest.MonkeyPatch, shorter: str) -> None:
+    monkeypatch.setattr(merging, "_MAX_STEPS", 40)
+    base, ours, theirs = ("".join(random.Random(n).choices(["a\n", "b\n", "c\n"], k=150)) for n in range(3))
+    ours, theirs = "" if shorter == "ours" else ours, "" if shorter == "theirs" else theirs
+    result = merge(
+        {"a": base, "m": FIVE, "z": base},
+        {"a": ours, "m": EDITED_FIRST, "z": ours},
+        {"a": theirs, "m": EDITED_LAST, "z": theirs},
+        theirs_name="x",
+    )
+    assert result.joined == ("m",)
+    assert result.conflicts == ("a", "z")
+
+
+def test_the_worst_lines_take_no_more_steps_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines that come again and again in another order: each match is short, and each search looks at all."""
+    looked = 0
+
+    class Counting(merging.SequenceMatcher):  # type: ignore[name-defined,misc]
+        def find_longest_match(self, *where: int) -> object:
+            nonlocal looked
+            looked += sum(len(self.b2j.get(self.a[at], ())) for at in range(where[0], where[1]))
+            return super().find_longest_match(*where)
+
+    monkeypatch.setattr(merging, "SequenceMatcher", {str: Counting})
+    monkeypatch.setattr(merging, "_MAX_STEPS", 30_000)
+    texts = ["".join(f"{line}\n" for line in random.Random(seed).choices(range(60), k=190)) for seed in range(60)]
+    sides = [{str(n): text for n, text in enumerate(texts[at : at + 20])} for at in (0, 20, 40)]
+    result = merge(*sides, theirs_name="x")
+    assert len(result.conflicts) == 20
+    assert 20_000 < looked <= 30_000
+
+
+def test_long_lines_and_large_texts_are_joined() -> None:
+    lines = [f"{'y' * 100_000}{n}\n" for n in range(30)]
+    base = "".join(lines)
+    assert of_one(base, f"first\n{base}", f"{base}last").documents == {"n.md": f"first\n{base}last"}
+    many = [f"line {n}\n" for n in range(20_000)]
+    ours, theirs = many.copy(), many.copy()
+    ours[3], theirs[-3] = "ours\n", "theirs\n"
+    both = ours.copy()
+    both[-3] = "theirs\n"
+    assert of_one("".join(many), "".join(ours), "".join(theirs)).documents == {"n.md": "".join(both)}
+
+
+@unhurried
+@given(MEMORIES, MEMORIES, MEMORIES)
+@example({}, {"n.md": "o"}, {"n.md": "t", "N.theirs-x.md": "there"})
+@example({"n.md": "a\nb\ntail"}, {"n.md": "c\nb\ntail"}, {"n.md": "a\nb\ntail\nc\n"})
+def test_no_text_of_either_side_is_lost(base: dict[str, str], ours: dict[str, str], theirs: dict[str, str]) -> None:
+    result = merge(base, ours, theirs, theirs_name="x")
+    kept = lines_in(result.documents.values())
+    assert lines_added(base, ours) <= kept
+    assert lines_added(base, theirs) <= kept
+    # Nor is a line there that nobody wrote: two that ran into one, or a mark.
+    assert kept <= lines_in([*base.values(), *ours.values(), *theirs.values()])
+    for name, text in ours.items():
+        # Our text is changed only by what the other did to the same document.
+        if name not in (*result.taken, *result.joined, *result.removed):
+            assert result.documents[name] == text
+    for name, text in theirs.items():
+        if text != base.get(name) and name not in result.joined and text != ours.get(name):
+            joined_to_ours = result.documents.get(name) == ours.get(name) and name not in result.beside
+            assert result.documents[result.beside.get(name, name)] == text or joined_to_ours
+
+
+@unhurried
+@given(MEMORIES, MEMORIES, MEMORIES)
+def test_the_report_says_what_was_done(base: dict[str, str], ours: dict[str, str], theirs: dict[str, str]) -> None:
+    result = merge(base, ours, theirs, theirs_name="x")
+    kinds = [set(result.conflicts), set(result.taken), set(result.joined), set(result.removed)]
+    assert sum(map(len, kinds)) == len(set().union(*kinds))
+    assert set(result.removed) <= set(ours) - set(theirs)
+    assert not set(result.removed) & (set(result.documents) - set(result.beside.values()))
+    assert all(result.documents[name] == theirs[name] != ours.get(name) for name in result.taken)
+    assert all(result.documents[name] != ours[name] for name in result.joined)
+    assert all(ours[name] != theirs[name] for name in result.conflicts)
+    assert set(result.documents) <= {*ours, *theirs, *result.beside.values()}
+
+
+@unhurried
+@given(MEMORIES, MEMORIES, MEMORIES)
+def test_a_conflict_never_takes_a_name(base: dict[str, str], ours: dict[str, str], theirs: dict[str, str]) -> None:
+    result = merge(base, ours, theirs, theirs_name="x")
+    used = {folded(name) for name in (*base, *ours, *theirs)}
+    new = list(result.beside.values())
+    assert len(set(new)) == len(new)
+    for name, beside in result.beside.items():
+        there = beside in {*ours, *theirs}
+        assert folded(beside) not in used or (there and result.documents[beside] == theirs[name])
+    fresh = [folded(beside) for beside in new if beside not in {*ours, *theirs}]
+    assert len(set(fresh)) == len(fresh)
+
+
+@unhurried
+@given(MEMORIES, MEMORIES)
+def test_an_unchanged_side_gives_the_other_exactly(base: dict[str, str], changed: dict[str, str]) -> None:
+    from_theirs = merge(base, base, changed, theirs_name="x")
+    assert from_theirs.documents == changed
+    assert from_theirs.conflicts == from_theirs.joined == ()
+    assert set(from_theirs.taken) == {name for name in changed if changed[name] != base.get(name)}
+    assert set(from_theirs.removed) == set(base) - set(changed)
+    assert merge(base, changed, base, theirs_name="x") == Merged(dict(sorted(changed.items())))
+
+
+@unhurried
+@given(st.none() | MEMORIES, MEMORIES)
+def test_equal_memories_are_that_memory(base: dict[str, str] | None, both: dict[str, str]) -> None:
+    assert merge(base, both, both, theirs_name="x") == Merged(dict(sorted(both.items())))
+
+
+@unhurried
+@given(MEMORIES, MEMORIES, MEMORIES)
+def test_what_was_merged_and_is_merged_again_stays_as_it_is(
+    base: dict[str, str], ours: dict[str, str], theirs: dict[str, str]
+) -> None:
+    first = merge(base, ours, theirs, theirs_name="x")
+    # Over what the other has, which is how it is when the first merge was saved.
+    assert merge(theirs, first.documents, theirs, theirs_name="x").documents == first.documents
+    assert merge(ours, ours, first.documents, theirs_name="y").documents == first.documents
+    # Over the old base, as after a lost race: what is kept twice is not kept a third time.
+    again = merge(base, first.documents, theirs, theirs_name="x")
+    assert again.documents == first.documents
+
+
+@unhurried
+@given(MEMORIES, MEMORIES, MEMORIES)
+def test_both_sides_come_to_the_same_but_for_the_names_of_conflicts(
+    base: dict[str, str], ours: dict[str, str], theirs: dict[str, str]
+) -> None:
+    here = merge(base, ours, theirs, theirs_name="x")
+    there = merge(base, theirs, ours, theirs_name="y")
+    assert here.conflicts == there.conflicts
+    clear = {*ours, *theirs} - set(here.conflicts) - {*here.beside.values(), *there.beside.values()}
+    assert {n: here.documents.get(n) for n in clear} == {n: there.documents.get(n) for n in clear}
+    assert lines_in(here.documents.values()) == lines_in(there.documents.values())
+
+
+@unhurried
+@given(MEMORIES, MEMORIES, MEMORIES, st.randoms(use_true_random=False))
+def test_the_order_of_a_mapping_means_nothing(
+    base: dict[str, str], ours: dict[str, str], theirs: dict[str, str], order: random.Random
+) -> None:
+    def shuffled(memory: dict[str, str]) -> dict[str, str]:
+        items = list(memory.items())
+        order.shuffle(items)
+        return dict(items)
+
+    one = merge(base, ours, theirs, theirs_name="x")
+    other = merge(shuffled(base), shuffled(ours), shuffled(theirs), theirs_name="x")
+    assert one == other
+    assert list(one.documents) == list(other.documents) == sorted(one.documents)
+    assert list(one.beside) == list(other.beside)

@@ -1,0 +1,272 @@
+"""What a client's memory is based on, and what happens where another one has saved meanwhile."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+from colony_memory import ColonyMemory, ColonyMemoryWarning, ConflictDetected, SnapshotCorrupt
+from colony_memory.testing import FaultyVault
+
+BASE = {"MEMORY.md": "one\ntwo\nthree\n"}
+
+
+def ids_of(vault):
+    return {info.snapshot_id for info in ColonyMemory(backend=vault).list_snapshots()}
+
+
+@pytest.fixture
+def pair(open_memory, vault):
+    """Two clients that have restored the same memory."""
+    ColonyMemory(backend=vault).backup(BASE)
+    ours, theirs = open_memory(vault), open_memory(vault)
+    assert ours.restore() == theirs.restore() == BASE
+    return ours, theirs
+
+
+def test_what_another_client_saved_is_not_taken_back_unsaid(pair, vault):
+    ours, theirs = pair
+    other = theirs.backup({**BASE, "b.md": "theirs"})
+    with pytest.raises(ConflictDetected, match="not based on") as caught:
+        ours.backup({**BASE, "a.md": "ours"})
+    assert caught.value.theirs == other.snapshot_id
+    assert caught.value.hint.option == "on_conflict"
+    new = ColonyMemory(backend=vault)
+    assert new.restore() == {**BASE, "b.md": "theirs"}
+    assert new.restore(snapshot_id=caught.value.snapshot_id) == {**BASE, "a.md": "ours"}
+    # It is in the catalogue, so that nobody takes it for a leftover.
+    assert caught.value.snapshot_id in new._session.bases["default"].snapshot_ids
+    assert caught.value.snapshot_id in {entry.snapshot_id for entry in catalogue(vault)}
+
+
+def catalogue(vault):
+    from colony_memory._format.pointer import read_pointer
+
+    return read_pointer(vault.files["cmem.default.latest.json"], label="default").entries
+
+
+def test_the_same_conflict_is_told_again_and_stored_once(pair, vault):
+    ours, theirs = pair
+    theirs.backup({**BASE, "b.md": "theirs"})
+    told = []
+    for _ in range(3):
+        with pytest.raises(ConflictDetected) as caught:
+            ours.backup({**BASE, "a.md": "ours"})
+        told.append((caught.value.theirs, caught.value.snapshot_id))
+    assert len(set(told)) == 1
+    assert len(ids_of(vault)) == 3
+    # Nor is what both started from stored once more by a client that has nothing new.
+    with pytest.raises(ConflictDetected):
+        ours.backup(BASE)
+    assert len(ids_of(vault)) == 3
+
+
+def test_continue_moves_on_and_tells(pair, vault):
+    ours, theirs = pair
+    other = theirs.backup({**BASE, "b.md": "theirs"})
+    info = ours.backup({**BASE, "a.md": "ours"}, on_conflict="continue")
+    assert info.head
+    assert info.diverged_from == other.snapshot_id
+    assert ColonyMemory(backend=vault).restore() == {**BASE, "a.md": "ours"}
+    assert other.snapshot_id in ids_of(vault)
+    assert ours.backup({**BASE, "a.md": "more"}).diverged_from is None
+
+
+def test_equal_memory_is_no_conflict(pair, vault):
+    ours, theirs = pair
+    other = theirs.backup({**BASE, "b.md": "the same"})
+    info = ours.backup({**BASE, "b.md": "the same"})
+    assert (info.snapshot_id, info.reused, info.diverged_from) == (other.snapshot_id, True, None)
+    assert ours.backup({**BASE, "b.md": "more"}).head
+
+
+def test_a_client_that_never_looked_has_no_base(open_memory, vault):
+    ColonyMemory(backend=vault).backup(BASE)
+    info = open_memory(vault).backup({"MEMORY.md": "anew"})
+    assert info.head
+    assert info.diverged_from is None
+
+
+def test_restoring_what_is_there_settles_it(pair):
+    ours, theirs = pair
+    theirs.backup({**BASE, "b.md": "theirs"})
+    with pytest.raises(ConflictDetected):
+        ours.backup({**BASE, "a.md": "ours"})
+    assert ours.backup({**ours.restore(), "a.md": "ours"}).head
+
+
+def test_looking_at_an_old_snapshot_changes_no_base(open_memory, vault):
+    mem = open_memory(vault)
+    old = mem.backup(BASE)
+    mem.backup({**BASE, "b.md": "more"})
+    assert mem.restore(snapshot_id=old.snapshot_id) == BASE
+    assert mem.diff(old.snapshot_id)
+    assert mem.backup({**BASE, "b.md": "still more"}).head
+
+
+def test_a_diff_is_no_restore(pair):
+    ours, theirs = pair
+    other = theirs.backup({**BASE, "b.md": "theirs"})
+    assert ours.diff(BASE)
+    assert ours.diff(other.snapshot_id, BASE)
+    with pytest.raises(ConflictDetected):
+        ours.backup({**BASE, "a.md": "ours"})
+
+
+def test_what_was_deleted_is_no_other_writer(pair, vault):
+    ours, theirs = pair
+    newer = ours.backup({**BASE, "a.md": "ours"})
+    theirs.delete_snapshot(label="default", snapshot_id=newer.snapshot_id)
+    assert ours.backup({**BASE, "a.md": "ours again"}).head
+    for info in ColonyMemory(backend=vault).list_snapshots():
+        theirs.delete_snapshot(label="default", snapshot_id=info.snapshot_id)
+    info = ours.backup({**BASE, "a.md": "after the end"})
+    assert info.head
+    assert info.diverged_from is None
+
+
+def test_falling_back_is_no_conflict(open_memory, vault):
+    mem = ColonyMemory(backend=vault)
+    mem.backup(BASE)
+    broken = mem.backup({"MEMORY.md": "to be damaged"})
+    vault.files[f"cmem.default.{broken.snapshot_id}.p0.json"] = "{}"
+    again = open_memory(vault)
+    with pytest.raises(SnapshotCorrupt) as caught:
+        again.restore()
+    assert caught.value.hint.option == "fallback"
+    with pytest.warns(ColonyMemoryWarning, match="newest intact"):
+        assert again.restore(fallback=True) == BASE
+    assert again.backup({**BASE, "a.md": "on"}).head
+
+
+def test_two_labels_have_a_base_each(open_memory, vault):
+    mem, other = open_memory(vault), ColonyMemory(backend=vault)
+    mem.backup(BASE, label="a")
+    mem.backup(BASE, label="b")
+    other.backup({"MEMORY.md": "theirs"}, label="b")
+    assert mem.backup({"MEMORY.md": "mine"}, label="a").head
+    with pytest.raises(ConflictDetected, match="label 'b'"):
+        mem.backup({"MEMORY.md": "mine"}, label="b")
+
+
+def test_a_race_is_a_conflict_for_whoever_has_no_base_too(open_memory, vault):
+    ColonyMemory(backend=vault).backup(BASE)
+    faulty = FaultyVault(vault)
+    faulty.hook("upload", lambda: ColonyMemory(backend=vault).backup({"m": "theirs"}), match=".manifest.")
+    with pytest.raises(ConflictDetected) as caught:
+        open_memory(faulty).backup({"m": "ours"})
+    assert ColonyMemory(backend=vault).restore() == {"m": "theirs"}
+    assert caught.value.snapshot_id in {entry.snapshot_id for entry in catalogue(vault)}
+
+
+# --- merge
+
+
+@pytest.fixture
+def merging():
+    pytest.importorskip("merge3")
+
+
+def merged(memory, documents):
+    return memory.backup(documents, on_conflict="merge")
+
+
+@pytest.mark.usefixtures("merging")
+def test_both_sides_are_joined_by_document_and_by_line(pair, vault):
+    ours, theirs = pair
+    other = theirs.backup({"MEMORY.md": "one\ntwo\nthree\nfour\n", "b.md": "theirs"})
+    info = merged(ours, {"MEMORY.md": "zero\none\ntwo\nthree\n", "a.md": "ours"})
+    assert (info.diverged_from, info.merged) == (other.snapshot_id, ())
+    assert info.head
+    assert ColonyMemory(backend=vault).restore() == {
+        "MEMORY.md": "zero\none\ntwo\nthree\nfour\n",
+        "a.md": "ours",
+        "b.md": "theirs",
+    }
+
+
+@pytest.mark.usefixtures("merging")
+def test_what_cannot_be_joined_is_kept_twice(pair, vault):
+    ours, theirs = pair
+    other = theirs.backup({"MEMORY.md": "one\nTHEIRS\nthree\n"})
+    info = merged(ours, {"MEMORY.md": "one\nOURS\nthree\n"})
+    (beside,) = info.merged
+    assert other.snapshot_id in beside
+    assert ColonyMemory(backend=vault).restore() == {
+        "MEMORY.md": "one\nOURS\nthree\n",
+        beside: "one\nTHEIRS\nthree\n",
+    }
+
+
+@pytest.mark.usefixtures("merging")
+def test_an_agent_that_goes_on_with_its_own_text_loses_nothing_of_the_others(pair, vault):
+    ours, theirs = pair
+    theirs.backup({**BASE, "b.md": "theirs"})
+    merged(ours, {**BASE, "a.md": "1"})
+    # It does not know of b.md, and has not removed it.
+    merged(ours, {**BASE, "a.md": "2"})
+    theirs.restore()
+    theirs.backup({**BASE, "a.md": "2", "b.md": "theirs, later"})
+    merged(ours, {**BASE, "a.md": "3"})
+    info = merged(ours, {**BASE, "a.md": "3"})
+    assert info.reused
+    assert ColonyMemory(backend=vault).restore() == {**BASE, "a.md": "3", "b.md": "theirs, later"}
+    # From where it has read what was joined, it may remove it.
+    ours.restore()
+    merged(ours, {**BASE, "a.md": "3"})
+    assert ColonyMemory(backend=vault).restore() == {**BASE, "a.md": "3"}
+
+
+@pytest.mark.usefixtures("merging")
+def test_a_race_is_merged_too(open_memory, vault):
+    ColonyMemory(backend=vault).backup(BASE)
+    faulty = FaultyVault(vault)
+    mem = open_memory(faulty)
+    mem.restore()
+    other = ColonyMemory(backend=vault)
+    other.restore()
+    faulty.hook("upload", lambda: other.backup({**BASE, "b.md": "theirs"}), match=".manifest.")
+    info = merged(mem, {**BASE, "a.md": "ours"})
+    assert info.head
+    assert ColonyMemory(backend=vault).restore() == {**BASE, "a.md": "ours", "b.md": "theirs"}
+    # What was made before theirs was known is not left behind.
+    assert len(ids_of(vault)) == 3
+
+
+@pytest.mark.usefixtures("merging")
+def test_what_cannot_be_read_is_passed_over_with_a_warning(pair, vault):
+    ours, theirs = pair
+    other = theirs.backup({**BASE, "b.md": "theirs"})
+    vault.files[f"cmem.default.{other.snapshot_id}.p0.json"] = "{}"
+    with pytest.warns(ColonyMemoryWarning, match="could not be merged"):
+        info = merged(ours, {**BASE, "a.md": "ours"})
+    assert info.diverged_from == other.snapshot_id
+    assert ColonyMemory(backend=vault).restore() == {**BASE, "a.md": "ours"}
+
+
+@pytest.mark.usefixtures("merging")
+def test_without_what_both_started_from_all_of_both_is_kept(pair, vault):
+    ours, theirs = pair
+    first = ColonyMemory(backend=vault).latest()
+    theirs.backup({"MEMORY.md": "theirs\n", "b.md": "theirs"})
+    ColonyMemory(backend=vault).delete_snapshot(label="default", snapshot_id=first.snapshot_id)
+    info = merged(ours, {"MEMORY.md": "ours\n"})
+    got = ColonyMemory(backend=vault).restore()
+    assert got["MEMORY.md"] == "ours\n"
+    assert got["b.md"] == "theirs"
+    assert [got[name] for name in info.merged] == ["theirs\n"]
+
+
+def test_merging_without_its_extra_says_so_before_anything_is_written(pair, vault, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "merge3", None)
+    before = dict(vault.files)
+    with pytest.raises(Exception, match="merge") as caught:
+        pair[0].backup({"m": "x"}, on_conflict="merge")
+    assert "colony-memory[merge]" in str(caught.value)
+    assert vault.files == before
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert pair[0].backup({"m": "x"}).head

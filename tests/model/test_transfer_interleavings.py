@@ -1,0 +1,218 @@
+"""Copies and imports beside clients that save, delete, prune and copy too, in every order of their vault calls.
+
+What is listed restores, nobody honest is refused, what was removed does not come back, and doing it again completes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import warnings
+
+import pytest
+from counts import TRIED
+from faces import PlainVault
+from test_interleavings import NOW, OLD, OPTIONS, Search, client, vault_of
+from transfers import VERSIONS, contents, fake, hours_later
+
+from colony_memory import (
+    ColonyMemory,
+    ColonyMemoryWarning,
+    ConflictDetected,
+    Ed25519Signer,
+    PruneIncomplete,
+    SnapshotNotFound,
+    VaultError,
+    VaultUnavailable,
+)
+from colony_memory._engine.backup import backup
+from colony_memory._engine.prune import delete_snapshot, prune
+from colony_memory._engine.transfer import copy, import_snapshot
+from colony_memory.retention import Retention
+from colony_memory.testing import FakeVault, FaultyVault
+
+pytestmark = [pytest.mark.exhaustive, pytest.mark.long]
+
+
+def other_source(*, signer=None):
+    """A vault whose one snapshot is to be brought, older than all that is at its destination."""
+    source = ColonyMemory(backend=FakeVault(operations_per_hour=None), signer=signer)
+    source._session.now = lambda: NOW.replace(month=1)
+    source._session.token = lambda: "0000ff"
+    source.backup({"m": "brought"})
+    return source
+
+
+SOURCE = other_source()
+EXPORT = SOURCE.export_snapshot()
+
+
+class Failing(type(client("full", "0", 0).vault)):
+    """Its manifests are refused, so that the client takes back what it wrote."""
+
+    async def _call(self, method, *args, **kwargs):
+        if "upload" in method and args[0].endswith(".manifest.json"):
+            raise VaultUnavailable("503", status=503)
+        return await super()._call(method, *args, **kwargs)
+
+
+def failing(kind, digit):
+    session = client(kind, digit, 9)
+    session.vault = Failing(session.vault.backend)
+    return session
+
+
+VERBS = {
+    "I": lambda kind: import_snapshot(client(kind, "a", 8), EXPORT, label=None),
+    "J": lambda kind: import_snapshot(client(kind, "b", 8), EXPORT, label=None),
+    "F": lambda kind: import_snapshot(failing(kind, "c"), EXPORT, label=None),
+    "C": lambda kind: copy(SOURCE._session, client(kind, "d", 8), labels=None, progress=None),
+    "D": lambda kind: delete_snapshot(client(kind, "e", 9), label="default", snapshot_id=EXPORT.snapshot_id),
+    "P": lambda kind: prune(client(kind, "f", 9), label="default", policy=Retention(keep_last=1)),
+    "A": lambda kind: backup(client(kind, "7", 9), {"m": "of A"}, prune_keep=1, **OPTIONS),
+}
+
+
+@pytest.mark.parametrize("kind", ["full", "plain"])
+@pytest.mark.parametrize(
+    ("names", "there"),
+    [
+        *itertools.product(["ID", "IP", "IJ", "IF", "CD"], ["is not there", "is there", "lost a part"]),
+        ("CA", "is not there"),
+    ],
+)
+def test_every_order_of_calls(names, there, kind):
+    vault = FakeVault(operations_per_hour=None, clock=NOW.timestamp)
+    old = ColonyMemory(backend=vault)
+    old._session.now = lambda: NOW
+    for docs in OLD:
+        old.backup(docs)
+    if there != "is not there":
+        old.import_snapshot(EXPORT)
+    if there == "lost a part":
+        del vault.files[f"cmem.default.{EXPORT.snapshot_id}.p0.json"]
+    search = Search(lambda: {name: VERBS[name](kind) for name in names}, names, keeps=False)
+    search.is_private = lambda call: call[0] == "vault_status"
+    states = search.run(vault.files)
+    checked = {}
+    for state in states:
+        if state.files not in checked:
+            checked[state.files] = found(state.files)
+        listed, broken = checked[state.files]
+        outcomes = search.outcomes(state)
+        for who, (what, value) in outcomes.items():
+            allowed = (ConflictDetected, SnapshotNotFound, PruneIncomplete, VaultError)
+            assert what != "raised" or isinstance(value, allowed), (who, value)
+        ended = all(what != "call" for what, _ in outcomes.values())
+        # Without conditions the later of two pointers wins, and may name what a retention removed.
+        overtaken = kind == "plain" and names == "CA"
+        deleted = "D" in names and not (ended and kind == "full")
+        assert not broken or there == "lost a part" or deleted or overtaken, broken
+        if names == "IF" and outcomes["I"][0] == "done":
+            assert EXPORT.snapshot_id in listed
+    TRIED["interleavings: states of transfers and others"] += len(states)
+    assert len(states) > 20
+
+
+def found(files):
+    """What a new client lists, all of which restores, and what it warns of, which is nothing that is committed."""
+    vault = vault_of(files)
+    memory = ColonyMemory(backend=vault)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        infos = memory.list_snapshots()
+        assert memory.restore() in [memory.restore(snapshot_id=info.snapshot_id) for info in infos]
+    return {info.snapshot_id for info in infos}, [str(each.message) for each in told]
+
+
+# --- whole verbs of other clients between two calls of a copy
+
+
+def beside(act, at, vault):
+    """The vault, with something that happens once, before its call number ``at``."""
+    calls, done = [0], []
+
+    def step():
+        calls[0] += 1
+        if calls[0] == at:
+            done.append(1)
+            act()
+
+    faulty = FaultyVault(vault)
+    faulty.hook("*", step, times=None)
+    return faulty, done
+
+
+def meddle(memory, do):
+    """What others do to a label: save, with a retention or not, delete the oldest or the latest, prune."""
+    ids = [info.snapshot_id for info in memory.list_snapshots()]
+    if do == "saves":
+        memory.backup({"m": "in between"}, on_conflict="continue")
+    elif do == "saves and retires":
+        memory.backup({"m": "in between"}, prune_keep=1, on_conflict="continue")
+    elif do == "deletes the oldest":
+        memory.delete_snapshot(label="default", snapshot_id=ids[-1])
+    elif do == "deletes the latest":
+        memory.delete_snapshot(label="default", snapshot_id=ids[0])
+    else:
+        memory.prune(label="default", keep=1)
+
+
+SIDES = [(side, do) for side in ("source", "destination") for do in (
+    "saves", "saves and retires", "deletes the oldest", "deletes the latest", "prunes",
+)]  # fmt: skip
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("key", ["unsigned", "signed", "copied without the key"])
+@pytest.mark.parametrize(("side", "do"), SIDES)
+def test_a_copy_beside_others(side, do, key, plain):
+    if key != "unsigned":
+        pytest.importorskip("cryptography")
+    signer = None if key == "unsigned" else Ed25519Signer(bytes(range(32)))
+    at, happened = 0, [1]
+    while happened:
+        at += 1
+        vaults = {"source": fake(), "destination": fake()}
+        seen = {name: PlainVault(vault) if plain else vault for name, vault in vaults.items()}
+        agent = ColonyMemory(backend=seen["source"], signer=signer)
+        owner = ColonyMemory(backend=seen["destination"], signer=signer if key == "signed" else None)
+        for docs in VERSIONS[:2]:
+            agent.backup(docs)
+        agent.copy_to(owner)
+        agent.backup(VERSIONS[2])
+        for vault in vaults.values():
+            hours_later(vault)
+        other = ColonyMemory(backend=seen[side], signer=signer)
+        faulty, happened = beside(lambda other=other: meddle(other, do), at, seen[side])
+        ends = {**seen, side: faulty}
+        one = ColonyMemory(backend=ends["source"], signer=signer)
+        two = ColonyMemory(backend=ends["destination"], signer=owner._session.signer)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ColonyMemoryWarning)
+            # What is being brought is the newest that is listed there, so it may be deleted on purpose.
+            deleted = (side, do) == ("destination", "deletes the latest")
+            with contextlib.suppress(*[VaultError] * deleted):
+                one.copy_to(two)
+        check_target(vaults["destination"], owner, key, plain)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ColonyMemoryWarning)
+            left = agent.copy_to(owner).left_out
+            here = {info.snapshot_id for info in owner.list_snapshots()} | {name.split(".")[2] for name in left}
+        assert {info.snapshot_id for info in agent.list_snapshots()} <= here
+        # Without the key a pointer that does not say just what is there stays, and what came is not committed yet.
+        assert not left or key == "copied without the key", left
+        TRIED["interleavings: a copy beside another verb"] += 1
+    assert at > 5
+
+
+def check_target(target, owner, key, plain):
+    """What is listed restores, nothing is refused, and a signed label verifies."""
+    new = ColonyMemory(backend=target, signer=owner._session.signer)
+    with warnings.catch_warnings():
+        # Where nothing is written on condition, the later of two pointers wins, which a reader warns of.
+        warnings.simplefilter("ignore" if plain else "error", ColonyMemoryWarning)
+        contents(new)
+        assert new.restore() in [*VERSIONS, {"m": "in between"}]
+    if key == "signed" and not plain:
+        assert new.verify()

@@ -1,0 +1,366 @@
+"""SIGTERM, SIGINT and SIGHUP in a process that makes backups beside its own work."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import signal
+import sys
+import threading
+import time
+
+import pytest
+from agents import Memory, end_of_timers, wait_until
+
+from colony_memory.schedule.autobackup import Autobackup
+
+on_posix = pytest.mark.skipif(os.name == "nt", reason="signals of other systems end the process at once")
+FOREVER = math.inf
+ENDING = [name for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)]
+
+
+@pytest.fixture
+def former():
+    """Have a handler that keeps what it was called with in the place of each of the three."""
+    received = []
+    before = {name: signal.signal(getattr(signal, name), lambda *args: received.append(args[0])) for name in ENDING}
+    yield received
+    for name, handler in before.items():
+        signal.signal(getattr(signal, name), handler)
+
+
+@pytest.mark.parametrize("name", ENDING)
+def test_every_ending_signal_saves_and_calls_the_former_handler(mem, memory, former, name):
+    number = getattr(signal, name)
+    before = {each: signal.getsignal(getattr(signal, each)) for each in ENDING}
+    with Autobackup(mem, memory, every=FOREVER):
+        signal.raise_signal(number)
+        assert former == [number]
+        assert mem.restore() == {"MEMORY.md": "first"}
+        memory.documents = {"MEMORY.md": "second"}
+    assert mem.restore() == {"MEMORY.md": "second"}
+    assert {each: signal.getsignal(getattr(signal, each)) for each in ENDING} == before
+
+
+def test_ctrl_c_saves_and_is_an_interrupt_as_ever(mem, memory):
+    seen = []
+    with pytest.raises(KeyboardInterrupt), Autobackup(mem, memory, every=FOREVER):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            seen.append(mem.restore())
+            memory.documents = {"MEMORY.md": "said goodbye"}
+    assert seen == [{"MEMORY.md": "first"}]
+    assert mem.restore() == {"MEMORY.md": "said goodbye"}
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@on_posix
+def test_whoever_presses_ctrl_c_again_does_not_wait(mem, memory):
+    gate = threading.Event()
+
+    def collect():
+        os.kill(os.getpid(), signal.SIGINT)
+        gate.wait(20)
+        return memory()
+
+    with pytest.raises(KeyboardInterrupt), Autobackup(mem, collect, every=FOREVER, final_timeout=60):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            gate.set()
+    end_of_timers()
+
+
+@on_posix
+def test_a_storm_of_signals_ends_in_one_backup_and_one_call(mem, memory, former):
+    inside, gate = threading.Event(), threading.Event()
+
+    def collect():
+        inside.set()
+        gate.wait(20)
+        return memory()
+
+    def storm():
+        inside.wait(20)
+        for number in range(300):
+            os.kill(os.getpid(), (signal.SIGTERM, signal.SIGHUP)[number % 2])
+        gate.set()
+
+    with Autobackup(mem, collect, every=FOREVER, final_timeout=60):
+        threading.Thread(target=storm).start()
+        signal.raise_signal(signal.SIGTERM)
+        assert former[0] == signal.SIGTERM
+        assert mem.restore() == {"MEMORY.md": "first"}
+    assert len(mem.list_snapshots()) == 1
+
+
+def test_blocks_that_are_left_in_another_order_give_the_handlers_back(mem, memory, sigterm):
+    before = signal.getsignal(signal.SIGTERM)
+    first = Autobackup(mem, memory, every=FOREVER)
+    second = Autobackup(mem, memory, every=FOREVER, label="second")
+    first.__enter__()
+    second.__enter__()
+    first.__exit__()
+    signal.raise_signal(signal.SIGTERM)
+    assert sigterm == [signal.SIGTERM]
+    second.__exit__()
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_where_no_thread_starts_any_more_the_signal_is_passed_on(mem, memory, sigterm, monkeypatch):
+    def collect():
+        if threading.current_thread() is threading.main_thread():
+            monkeypatch.setattr(threading.Thread, "start", fail)
+            signal.raise_signal(signal.SIGTERM)
+            monkeypatch.undo()
+        return memory()
+
+    def fail(self):
+        raise RuntimeError("can't start new thread")
+
+    with Autobackup(mem, collect, every=FOREVER) as auto:
+        assert auto.backup_now() is not None
+        assert sigterm == [signal.SIGTERM]
+
+
+def test_sigterm_saves_and_calls_the_former_handler_and_the_timer_goes_on(mem, memory, sigterm, clock):
+    with Autobackup(mem, memory, every=900, clock=clock) as auto:
+        signal.raise_signal(signal.SIGTERM)
+        assert sigterm == [signal.SIGTERM]
+        assert mem.restore() == {"MEMORY.md": "first"}
+        assert auto.running
+        memory.documents = {"MEMORY.md": "second"}
+        clock.turn(900)
+        assert mem.restore() == {"MEMORY.md": "second"}
+        memory.documents = {"MEMORY.md": "third"}
+        signal.raise_signal(signal.SIGTERM)
+        assert mem.restore() == {"MEMORY.md": "third"}
+    assert sigterm == [signal.SIGTERM] * 2
+    signal.raise_signal(signal.SIGTERM)
+    assert sigterm == [signal.SIGTERM] * 3
+    assert memory.calls == 4
+
+
+def test_the_former_handler_may_exit(mem, memory, sigterm):
+    signal.signal(signal.SIGTERM, lambda signum, frame: sys.exit(7))
+    with pytest.raises(SystemExit) as caught, Autobackup(mem, memory, every=FOREVER):
+        signal.raise_signal(signal.SIGTERM)
+    assert caught.value.code == 7
+    assert memory.calls == 2
+    assert mem.restore() == {"MEMORY.md": "first"}
+
+
+def test_a_late_answer_to_sigterm_does_not_spare_the_next_wait(mem, memory, sigterm):
+    gate = threading.Event()
+    collected = memory
+
+    def collect():
+        gate.wait(20)
+        return collected()
+
+    with Autobackup(mem, collect, every=FOREVER, final_timeout=1.0) as auto:
+        signal.raise_signal(signal.SIGTERM)
+        assert isinstance(auto.last_error, TimeoutError)
+        assert sigterm == [signal.SIGTERM]
+        gate.set()
+        wait_until(lambda: auto.last_error is None)
+        memory.documents = {"MEMORY.md": "second"}
+    assert mem.restore() == {"MEMORY.md": "second"}
+
+
+@on_posix
+@pytest.mark.parametrize("when", ["inside", "leaving"])
+def test_a_second_sigterm_during_the_final_backup_changes_nothing(mem, memory, sigterm, when):
+    def collect():
+        if when == "leaving" or memory.calls == 0:
+            for _ in range(3):
+                os.kill(os.getpid(), signal.SIGTERM)
+                time.sleep(0.005)
+        return memory()
+
+    with Autobackup(mem, collect, every=FOREVER) as auto:
+        if when == "inside":
+            signal.raise_signal(signal.SIGTERM)
+            assert sigterm == [signal.SIGTERM]
+            assert memory.calls == 1
+    assert sigterm == [signal.SIGTERM]
+    assert auto.last_error is None
+    assert mem.restore() == {"MEMORY.md": "first"}
+
+
+@on_posix
+def test_ctrl_c_while_sigterm_waits_does_not_disarm_it(mem, memory, sigterm):
+    gate = threading.Event()
+
+    def collect():
+        if not gate.is_set():
+            os.kill(os.getpid(), signal.SIGINT)
+            gate.wait(20)
+        return memory()
+
+    with Autobackup(mem, collect, every=FOREVER, final_timeout=60):
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        assert sigterm == []
+        gate.set()
+        signal.raise_signal(signal.SIGTERM)
+        assert sigterm == [signal.SIGTERM]
+
+
+def test_sigterm_lets_a_backup_of_the_main_thread_finish_first(mem, memory, sigterm):
+    order = []
+
+    def collect():
+        order.append(threading.current_thread() is threading.main_thread())
+        documents = memory()
+        if len(order) == 1:
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)  # a second one changes nothing
+            assert sigterm == []
+            memory.documents = {"MEMORY.md": "second"}
+        return documents
+
+    with Autobackup(mem, collect, every=FOREVER) as auto:
+        first = auto.backup_now()
+        assert sigterm == [signal.SIGTERM]
+        assert order == [True, False]
+        assert mem.restore() == {"MEMORY.md": "second"}
+        assert mem.restore(snapshot_id=first.snapshot_id) == {"MEMORY.md": "first"}
+        signal.raise_signal(signal.SIGTERM)
+        assert sigterm == [signal.SIGTERM] * 2
+
+
+@on_posix
+def test_sigterm_does_not_wait_for_a_backup_of_the_main_thread_that_hangs(mem, memory, sigterm, caplog):
+    seen = []
+
+    def collect():
+        if not seen:
+            seen.append("interrupted")
+            signal.raise_signal(signal.SIGTERM)
+            wait_until(lambda: sigterm)
+            seen.append("passed on")
+        return memory()
+
+    with Autobackup(mem, collect, every=FOREVER, final_timeout=0.1) as auto:
+        begin = time.monotonic()
+        assert auto.backup_now() is not None
+        assert 0.1 <= time.monotonic() - begin < 10
+        assert seen == ["interrupted", "passed on"]
+        assert "the final backup was not done within 0.1 s" in caplog.text
+        signal.raise_signal(signal.SIGTERM)
+        assert sigterm == [signal.SIGTERM] * 2
+        assert memory.calls == 2
+
+
+def test_where_no_handler_was_there_the_process_dies_of_the_signal(mem, memory, sigterm, monkeypatch):
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    killed = []
+    with Autobackup(mem, memory, every=FOREVER):
+        monkeypatch.setattr(os, "kill", lambda *args: killed.append((*args, signal.getsignal(signal.SIGTERM))))
+        signal.raise_signal(signal.SIGTERM)
+        monkeypatch.undo()
+    assert killed == [(os.getpid(), signal.SIGTERM, signal.SIG_DFL)]
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_an_ignored_sigterm_stays_ignored(mem, memory, sigterm):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    with Autobackup(mem, memory):
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+
+
+def test_a_handler_that_is_not_of_python_is_left_alone(mem, memory, monkeypatch):
+    monkeypatch.setattr(signal, "getsignal", lambda signum: None)
+    monkeypatch.setattr(signal, "signal", lambda *args: pytest.fail("it was replaced"))
+    with Autobackup(mem, memory):
+        pass
+    assert memory.calls == 1
+
+
+def test_a_handler_that_was_set_meanwhile_is_left_alone(mem, memory, sigterm):
+    theirs = []
+    with Autobackup(mem, memory, every=FOREVER):
+        ours = signal.getsignal(signal.SIGTERM)
+
+        def chained(signum, frame):
+            theirs.append(signum)
+            ours(signum, frame)
+
+        signal.signal(signal.SIGTERM, chained)
+    assert signal.getsignal(signal.SIGTERM) is chained
+    # It still calls ours, which passes on and does nothing else.
+    signal.raise_signal(signal.SIGTERM)
+    assert theirs == sigterm == [signal.SIGTERM]
+    assert memory.calls == 1
+
+
+def test_two_blocks_save_both(mem, memory, sigterm):
+    other = Memory(notes="text")
+    with Autobackup(mem, memory, every=FOREVER), Autobackup(mem, other, every=FOREVER, label="other"):
+        signal.raise_signal(signal.SIGTERM)
+        assert mem.restore() == {"MEMORY.md": "first"}
+        assert mem.restore(label="other") == {"notes": "text"}
+    assert sigterm == [signal.SIGTERM]
+
+
+def test_sigterm_is_left_alone_in_other_threads(mem, memory, sigterm):
+    handler = signal.getsignal(signal.SIGTERM)
+    seen = []
+
+    def agent():
+        with Autobackup(mem, memory, every=FOREVER) as auto:
+            seen.append(signal.getsignal(signal.SIGTERM))
+            seen.append(auto.backup_now())
+
+    thread = threading.Thread(target=agent)
+    thread.start()
+    thread.join(20)
+    assert seen[0] is handler
+    assert seen[1].doc_names == ["MEMORY.md"]
+    assert memory.calls == 2
+
+
+def test_a_block_left_in_another_thread_passes_the_signal_on(mem, memory, sigterm):
+    auto = Autobackup(mem, memory, every=FOREVER)
+    auto.__enter__()
+    thread = threading.Thread(target=auto.__exit__)
+    thread.start()
+    thread.join(20)
+    signal.raise_signal(signal.SIGTERM)
+    assert sigterm == [signal.SIGTERM]
+    assert memory.calls == 1
+
+
+@on_posix
+def test_an_event_loop_keeps_its_handler(mem, memory, sigterm):
+    async def agent():
+        stop = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+        with Autobackup(mem, memory, every=FOREVER):
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.wait_for(stop.wait(), 20)
+            assert mem.restore() == {"MEMORY.md": "first"}
+            memory.documents = {"MEMORY.md": "said goodbye"}
+
+    asyncio.run(agent())
+    assert mem.restore() == {"MEMORY.md": "said goodbye"}
+
+
+def test_another_process_saves_nothing(mem, memory, sigterm, monkeypatch):
+    """As after a fork: the real one is below."""
+    own = os.getpid()
+    with Autobackup(mem, memory, every=FOREVER) as auto:
+        monkeypatch.setattr(os, "getpid", lambda: own + 1)
+        assert not auto.running
+        with pytest.raises(RuntimeError, match="in the process that entered it"):
+            auto.backup_now()
+        signal.raise_signal(signal.SIGTERM)
+        assert sigterm == [signal.SIGTERM]
+    assert memory.calls == 0
+    monkeypatch.undo()
+    auto.__exit__()
+    end_of_timers()

@@ -1,0 +1,242 @@
+"""What is in a vault's directory besides its files: strays, which are in nobody's way, and files that are elsewhere."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import pytest
+
+from colony_memory import ColonyMemory
+from colony_memory.exceptions import ColonyMemoryWarning, VaultError, VaultMissing, VaultUnavailable
+from colony_memory.vaults._marker import held_place, placeholders_of
+from colony_memory.vaults.local import LocalVault
+
+on_posix = pytest.mark.skipif(os.name == "nt", reason="POSIX links and pipes")
+
+NOTES = {"MEMORY.md": "two years of notes"}
+POINTER = "cmem.x.latest.json"
+
+
+@pytest.fixture
+def vault(tmp_path):
+    return LocalVault(tmp_path / "vault", create=True)
+
+
+@pytest.fixture
+def memory(vault):
+    memory = ColonyMemory(backend=vault)
+    memory.backup(NOTES)
+    return memory
+
+
+def listed(vault, prefix=""):
+    return [item["filename"] for item in vault.vault_list_prefix(prefix)["items"]]
+
+
+def plant(place, kind):
+    if kind == "a named pipe":
+        os.mkfifo(place)
+    elif kind == "a directory":
+        place.mkdir()
+        (place / "in it").write_text("x")
+    elif kind == "a link":
+        (place.parent.parent / "target").write_text('{"elsewhere": true}')
+        place.symlink_to(place.parent.parent / "target")
+    elif kind == "a link to nothing":
+        place.symlink_to("nowhere")
+    elif kind == "a link to itself":
+        place.symlink_to(place.name)
+    elif kind == "a device":
+        try:
+            os.mknod(place, 0o600 | 0o020000, os.makedev(1, 5))  # /dev/zero: it never ends
+        except PermissionError:
+            pytest.skip("needs the right to make a device")
+
+
+STRAYS = ["a named pipe", "a directory", "a link", "a link to nothing", "a link to itself", "a device"]
+
+
+# --- strays
+
+
+@on_posix
+@pytest.mark.parametrize("kind", STRAYS)
+def test_a_stray_is_named_to_whoever_asks_for_it(vault, memory, kind):
+    plant(vault.path / POINTER, kind)
+    said = f"{POINTER}: {kind.removesuffix(' to nothing').removesuffix(' to itself')}, not a plain file"
+    for call in (
+        lambda: vault.vault_get_file(POINTER),
+        lambda: vault.vault_upload_file(POINTER, "x"),
+        lambda: vault.vault_upload_file_if(POINTER, "x", if_none_match="*"),
+        lambda: vault.vault_upload_file_if(POINTER, "x", if_match="0" * 64),
+        lambda: vault.vault_delete_file(POINTER),
+        lambda: memory.restore(label="x"),
+        lambda: memory.restore(label="x", default={}),
+        lambda: memory.backup(NOTES, label="x"),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ColonyMemoryWarning)
+            with pytest.raises(VaultUnavailable) as caught:
+                call()
+        assert said in str(caught.value)
+        assert caught.value.code == "UNFIT_FILE"
+        assert caught.value.__cause__ is None
+    with pytest.warns(ColonyMemoryWarning, match=f"{POINTER}.*not a plain file; it is passed over"):
+        assert listed(vault, "cmem.x.") == []
+    assert os.path.lexists(vault.path / POINTER)
+    if kind == "a link":
+        assert (vault.path.parent / "target").read_text() == '{"elsewhere": true}'
+
+
+@on_posix
+@pytest.mark.parametrize("kind", STRAYS)
+def test_a_stray_is_in_nobodys_way(vault, memory, kind):
+    for name in (POINTER, "cmem.x.20260101T000000000000Z-abcdef.manifest.json", "other.json", ".tmp-old"):
+        plant(vault.path / name, kind)
+        os.utime(vault.path / name, (0, 0), follow_symlinks=False)
+        (vault.path.parent / "target").unlink(missing_ok=True)
+    # Whoever asks for another label hears nothing of it.
+    assert memory.restore() == NOTES
+    memory.backup({"MEMORY.md": "more"}, prune_keep=1)
+    assert memory.verify(label="default")
+    assert memory.restore() == {"MEMORY.md": "more"}
+    with pytest.warns(ColonyMemoryWarning, match="passed over"):
+        assert len(memory.list_snapshots()) == 1
+    assert vault.vault_status()["file_count"] == 3
+
+
+@on_posix
+def test_a_socket_is_a_stray_too():
+    with tempfile.TemporaryDirectory() as place:
+        vault = LocalVault(place, create=True)
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(Path(place) / POINTER))
+            with pytest.raises(VaultUnavailable, match="a socket, not a plain file"):
+                vault.vault_get_file(POINTER)
+
+
+@pytest.mark.skipif(sys.platform in {"win32", "darwin"}, reason="names are text there")
+def test_a_name_that_is_no_text_is_told_and_in_nobodys_way(vault, memory):
+    for name in (b"cmem.\xff.latest.json", b"cmem.a\\b.latest.json", b"other\xff"):
+        (vault.path / os.fsdecode(name)).touch()
+    assert memory.restore() == NOTES
+    with pytest.warns(ColonyMemoryWarning) as caught:
+        assert len(listed(vault)) == 3
+    assert sorted(str(each.message).rpartition("/")[2] for each in caught) == [
+        "cmem.\\udcff.latest.json': not a name that a file of a vault may have; it is passed over",
+        "cmem.a\\\\b.latest.json': not a name that a file of a vault may have; it is passed over",
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)
+        assert len(memory.list_snapshots()) == 1
+
+
+def test_a_file_that_no_memory_holds_is_named(vault, memory):
+    with (vault.path / POINTER).open("wb") as stream:
+        stream.truncate(2**40)
+    with pytest.raises(VaultUnavailable, match=f"{POINTER}: larger than 536870912 bytes"):
+        vault.vault_get_file(POINTER)
+    assert memory.restore() == NOTES
+
+
+def test_what_could_not_be_read_back_is_not_written(vault, monkeypatch):
+    from colony_memory.vaults import local as module
+
+    monkeypatch.setattr(module, "_MOST_BYTES", 10)
+    vault.vault_upload_file("x.json", "x" * 10)
+    with pytest.raises(VaultError, match="may take 10") as caught:
+        vault.vault_upload_file("x.json", "x" * 11)
+    assert caught.value.code == "QUOTA_EXCEEDED"
+    assert vault.vault_get_file("x.json")["content"] == "x" * 10
+
+
+# --- elsewhere
+
+
+SHAPES = [".{}.icloud", "{}.nextcloud", "{}.owncloud", ".syncthing.{}.tmp", "~syncthing~{}.tmp"]
+
+
+def evict(vault, shape, names):
+    for name in names:
+        (vault.path / name).unlink()
+        (vault.path / shape.format(name)).write_bytes(b"bplist00\xd3NSURLNameKey")
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_is_elsewhere_is_not_absent(vault, memory, shape):
+    names = listed(vault)
+    evict(vault, shape, names)
+    pointer = "cmem.default.latest.json"
+    for call in (
+        memory.restore,
+        lambda: memory.restore(default={}),
+        lambda: memory.backup({"MEMORY.md": "new here"}),
+        memory.latest,
+        lambda: vault.vault_get_file(pointer),
+        lambda: vault.vault_upload_file(pointer, "x"),
+        lambda: vault.vault_upload_file_if(pointer, "x", if_none_match="*"),
+        lambda: vault.vault_delete_file(pointer),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ColonyMemoryWarning)
+            with pytest.raises(VaultUnavailable) as caught:
+                call()
+        assert pointer in str(caught.value)
+        assert shape.format(pointer) in str(caught.value)
+        assert caught.value.code == "ELSEWHERE"
+        assert not isinstance(caught.value, VaultMissing)
+    with pytest.warns(ColonyMemoryWarning, match="3 of the files there are elsewhere, and a sync service keeps their"):
+        assert vault.vault_list_files()["items"] == [{"filename": name} for name in names]
+    assert listed(vault, "cmem.other.") == []
+    assert vault.vault_status()["file_count"] == 3
+    assert vault.vault_status()["used_bytes"] == 0
+
+
+def test_a_vault_of_nothing_but_placeholders_is_one_without_its_marker(vault, memory):
+    (vault.path / ".cmem-vault.json").unlink()
+    evict(vault, ".{}.icloud", listed(vault))
+    with pytest.raises(VaultUnavailable, match="elsewhere") as caught:
+        memory.restore(default={})
+    assert not isinstance(caught.value, VaultMissing)
+
+
+def test_a_marker_that_is_elsewhere_is_a_marker(vault):
+    (vault.path / ".cmem-vault.json").rename(vault.path / "..cmem-vault.json.icloud")
+    assert vault.exists()
+    assert vault.vault_list_files()["items"] == []
+
+
+def test_an_old_snapshot_that_is_elsewhere_hinders_no_other(vault, memory):
+    old = memory.latest().snapshot_id
+    memory.backup({"MEMORY.md": "more"})
+    evict(vault, ".{}.icloud", [name for name in listed(vault) if old in name])
+    assert memory.restore() == {"MEMORY.md": "more"}
+    with pytest.warns(ColonyMemoryWarning, match="2 of the files there are elsewhere"):
+        listed(vault)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)
+        memory.backup({"MEMORY.md": "even more"})
+        assert memory.restore() == {"MEMORY.md": "even more"}
+        with pytest.raises(VaultUnavailable, match="elsewhere"):
+            memory.restore(snapshot_id=old)
+
+
+def test_a_file_that_is_there_is_there_whatever_lies_beside_it(vault, memory):
+    (vault.path / ".cmem.default.latest.json.icloud").write_bytes(b"old")
+    assert memory.restore() == NOTES
+    vault.vault_delete_file("cmem.default.latest.json")
+    with pytest.raises(VaultUnavailable, match="elsewhere"):
+        vault.vault_get_file("cmem.default.latest.json")
+
+
+def test_which_names_keep_a_place():
+    for name in ("cmem.a.latest.json", ".cmem-vault.json"):
+        for placeholder in placeholders_of(name):
+            assert held_place(placeholder) == name
+    for name in ("cmem.a.latest.json", ".icloud", ".photo.jpg.icloud", "notes.md.nextcloud", "", ".cmem-vault.json"):
+        assert held_place(name) is None
