@@ -33,6 +33,8 @@ pytestmark = pytest.mark.exhaustive
 
 OLD = [{"MEMORY.md": f"line\nversion {n}\n"} for n in range(3)]
 HOURS = 3 * 3600
+#: The last word is with the later writer there, which makes more of the same for little more to learn.
+KINDS = ["full", pytest.param("plain", marks=pytest.mark.long)]
 
 
 class Scene:
@@ -116,7 +118,7 @@ def attempt(name, scene, mem):
     return result.snapshot_id if documents is not None else None
 
 
-@pytest.fixture(params=[False, True], ids=["unsigned", "signed"])
+@pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.long)], ids=["unsigned", "signed"])
 def signer(request):
     if not request.param:
         return None
@@ -126,7 +128,7 @@ def signer(request):
     return Ed25519Signer(bytes(range(32)))
 
 
-@pytest.mark.parametrize("kind", ["full", "plain"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("first", sorted(VERBS))
 def test_a_verb_at_every_moment_of_another(first, kind, signer):
     if "merging" in first:
@@ -216,7 +218,7 @@ def later(scene):
     assert not set(pointer.removed) & after
 
 
-@pytest.mark.parametrize("kind", ["full", "plain"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("verb", ["prune", "save, keep 1", "delete the latest", "copy", "restore"])
 def test_damage_at_every_moment_of_a_verb(verb, kind, signer):
     """The newest snapshot rots while a client that has read it works: an older one that restores stays in reach."""
