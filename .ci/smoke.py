@@ -30,7 +30,7 @@ def check_import(source: Path) -> None:
 def check_verbs(directory: Path) -> None:
     from colony_memory import ColonyMemory, SnapshotNotFound, open_vault
 
-    memory = ColonyMemory(backend=open_vault(directory.as_uri()))
+    memory = ColonyMemory(backend=open_vault(directory.as_uri(), create=True))
     try:
         memory.restore()
     except SnapshotNotFound:
@@ -74,7 +74,7 @@ def check_extras(directory: Path) -> None:
     from colony_memory import ColonyMemory, Ed25519Signer, open_vault
 
     signer = Ed25519Signer(bytes(range(32)))
-    memory = ColonyMemory(backend=open_vault(directory.as_uri()), signer=signer)
+    memory = ColonyMemory(backend=open_vault(directory.as_uri(), create=True), signer=signer)
     info = memory.backup({"MEMORY.md": "signed"})
     assert info.issuer == "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd"
     assert memory.restore() == {"MEMORY.md": "signed"}
