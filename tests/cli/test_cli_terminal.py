@@ -243,7 +243,7 @@ def test_an_error_and_a_warning_end_the_show(environment, server, tmp_path):
     del server.vault.files["cmem.default.latest.json"]
     code, sent = on_terminal("restore", tmp_path / "out", env=environment)
     assert code == 0
-    assert "warning: the newest whole snapshot of label 'default' is" in plain(sent)
+    assert "warning: taking the newest whole snapshot" in plain(sent)
     server.fault("*", "status", status=500, times=None)
     code, sent = on_terminal("list", env=environment)
     assert code == 5
