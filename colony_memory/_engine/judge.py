@@ -346,11 +346,13 @@ def _with_commits(asked: Asked, found: Decision, files: LabelFiles) -> Decision:
 
     Committed is what a believed pointer names or lists. What stands beside it, whole and a grace period old, was left
     by a pointer that lists nothing, as 0.1.1 writes it, or was never told to anybody: it is a restore point all the
-    same, unless the pointer says that it was removed.
+    same, unless the pointer says that it was removed. Where 0.1.1 wrote the pointer, what is older than its latest is
+    no backup under way of that client, and one of ours finds out that its snapshot went before it says that it is done.
     """
     pointer = found.pointer
     listed = {*_rows(asked, found), pointer.snapshot_id, found.written}
     newest, back = id_order(pointer.snapshot_id or ""), id_order(pointer.went_back_from or "")
+    legacy = bool(found.written) and not pointer.generation
     committed, waiting = set[str](), set[str]()
     for entry in found.entries:
         each = entry.snapshot_id
@@ -358,7 +360,7 @@ def _with_commits(asked: Asked, found: Decision, files: LabelFiles) -> Decision:
             committed.add(each)
         elif each in pointer.removed or newest < id_order(each) <= back:
             continue  # it was deleted, and its manifest is still there or was put back
-        elif files.is_old(each, now=asked.now):
+        elif files.is_old(each, now=asked.now) or (legacy and id_order(each) < id_order(found.written or "")):
             committed.add(each)
         else:
             waiting.add(each)
