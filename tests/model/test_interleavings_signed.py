@@ -172,7 +172,7 @@ def test_without_being_told_of_0_1_1_a_signing_client_refuses_its_pointer():
     pointer = json.loads(fake.files[latest_filename("default")])
     bare = {key: pointer[key] for key in ("format", "label", "snapshot_id", "manifest_file", "updated_at")}
     fake.vault_upload_file(latest_filename("default"), json.dumps(bare))
-    with pytest.raises(UntrustedSnapshot, match="accept_legacy_pointer"):
+    with pytest.raises(UntrustedSnapshot, match="its pointers have to be accepted"):
         ColonyMemory(backend=fake, **SIGNS).restore()
     assert ColonyMemory(backend=fake, **BESIDE).restore() == OLD[1]
 
