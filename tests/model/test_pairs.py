@@ -22,6 +22,7 @@ from colony_memory import (
     ConflictDetected,
     PruneIncomplete,
     Retention,
+    SnapshotCorrupt,
     SnapshotNotFound,
 )
 from colony_memory._format.pointer import read_pointer
@@ -165,6 +166,11 @@ def check(scene, first, second, stored):
     listed = {info.snapshot_id: info for info in new.list_snapshots(label="default")}
     for snapshot_id in listed:
         assert scene.client().restore(snapshot_id=snapshot_id)
+    if scene.backend is not scene.fake and not listed and "delete all" in (first, second):
+        # The later writer's pointer may name what the other one has just deleted. That is said, not taken for nothing.
+        with suppress(SnapshotCorrupt):
+            assert scene.client().restore(default={}) == {}
+        return
     latest = new.latest()
     got = scene.client().restore(default={})
     if latest is None:
