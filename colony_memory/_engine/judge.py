@@ -366,12 +366,10 @@ def _with_commits(asked: Asked, found: Decision, files: LabelFiles, manifests: M
             committed.add(each)
         elif each in pointer.removed or newest < id_order(each) <= back:
             continue  # it was deleted, and its manifest is still there or was put back
-        elif files.is_old(each, now=asked.now) or (legacy and id_order(each) < id_order(found.written or "")):
-            committed.add(each)
-        elif pointer.entries is None and each in elsewhere:
-            committed.add(each)
         else:
-            waiting.add(each)
+            before = legacy and id_order(each) < id_order(found.written or "")
+            disowned = pointer.entries is None and each in elsewhere
+            (committed if before or disowned or files.is_old(each, now=asked.now) else waiting).add(each)
     return replace(found, committed=frozenset(committed), waiting=frozenset(waiting))
 
 
