@@ -17,7 +17,7 @@ from colony_memory.exceptions import Hint, RollbackDetected, UntrustedSnapshot, 
 from colony_memory.signing import decode_did_key, verify_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,15 @@ def check_newer(label: str, named: str | None, manifest: Mapping[str, Any], *, w
         raise RollbackDetected(msg, hint=Hint("list_snapshots", label=label))
 
 
-def check_head(label: str, seen: str | int, *, head: str, stream: str | None, conditional: bool = True) -> bool:
+def check_head(
+    label: str,
+    seen: str | int,
+    *,
+    head: str,
+    stream: str | None,
+    listed: Collection[str] = (),
+    conditional: bool = True,
+) -> bool:
     """Compare a label's pointer with what was seen of it before; whether that says anything.
 
     Args:
@@ -220,8 +228,10 @@ def check_head(label: str, seen: str | int, *, head: str, stream: str | None, co
         seen: A head or a generation that was seen before.
         head: Head of the pointer, empty where it has none.
         stream: Stream of the pointer, None where it has none.
-        conditional: The vault writes on condition. Where it does not, two honest writers may both write one generation,
-            each over the same pointer, and the later one stands.
+        listed: Digests of the manifests that it lists. One that lists what was seen tells the same history, whatever
+            its stream: where 0.1.1 writes over pointers, two clients may each have begun one.
+        conditional: The vault writes on condition. Where it does not, two honest writers may both write one
+            generation, each over the same pointer, and the later one stands.
 
     Raises:
         RollbackDetected: The pointer is an older one, another one of the same generation, or of another history.
@@ -234,6 +244,7 @@ def check_head(label: str, seen: str | int, *, head: str, stream: str | None, co
     now = read_head(head)
     forked = now.generation == before.generation and before.digest not in (None, now.digest)
     elsewhere = before.stream is not None and stream is not None and before.stream != stream
+    elsewhere = elsewhere and not any(each.startswith(f"sha256:{before.digest}") for each in listed)
     if forked and not conditional and not (elsewhere and now.generation > 1):
         return False
     if elsewhere:

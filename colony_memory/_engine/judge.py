@@ -216,6 +216,7 @@ def _compare(asked: Asked, decision: Decision) -> Decision:
     label, pointer = asked.label, decision.pointer
     known = (*(read_head(seen).stream for seen in asked.seen), pointer.stream)
     decision = replace(decision, stream=next(filter(None, known), None))
+    listed = [entry.manifest_sha256 for entry in pointer.entries or ()]
     compared, warnings = False, list(decision.warnings)
     head = pointer.head or (f"{pointer.generation}:{'0' * 16}" if pointer.generation else "")
     for seen in asked.seen:
@@ -231,7 +232,9 @@ def _compare(asked: Asked, decision: Decision) -> Decision:
         # A pointer that does not list what it names is compared by its generation alone.
         before = seen if pointer.head or not head else read_head(seen).generation
         try:
-            compared |= check_head(label, before, head=head, stream=pointer.stream, conditional=asked.conditional)
+            compared |= check_head(
+                label, before, head=head, stream=pointer.stream, listed=listed, conditional=asked.conditional
+            )
         except RollbackDetected as error:
             return replace(decision, rollback=error, compared=True, warnings=tuple(warnings))
     return replace(decision, compared=compared, warnings=tuple(warnings))
@@ -341,7 +344,7 @@ def _check_files(entry: Entry, manifest: Manifest | None, files: LabelFiles, *, 
     return None, told
 
 
-def _with_commits(asked: Asked, found: Decision, files: LabelFiles) -> Decision:
+def _with_commits(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Read]) -> Decision:
     """Tell what is committed from what may be under way.
 
     Committed is what a believed pointer names or lists. What stands beside it, whole and a grace period old, was left
@@ -352,7 +355,10 @@ def _with_commits(asked: Asked, found: Decision, files: LabelFiles) -> Decision:
     pointer = found.pointer
     listed = {*_rows(asked, found), pointer.snapshot_id, found.written}
     newest, back = id_order(pointer.snapshot_id or ""), id_order(pointer.went_back_from or "")
-    legacy = bool(found.written) and not pointer.generation
+    legacy, written = bool(found.written) and not pointer.generation, id_order(found.written or "")
+    # Nor is what began elsewhere, which that pointer may have covered: not to list it would be to disown it.
+    streams = {each: read.stream for each, read in manifests.items() if isinstance(read, Manifest)}
+    elsewhere = {each for each, stream in streams.items() if stream not in (None, found.stream)}
     committed, waiting = set[str](), set[str]()
     for entry in found.entries:
         each = entry.snapshot_id
@@ -360,7 +366,7 @@ def _with_commits(asked: Asked, found: Decision, files: LabelFiles) -> Decision:
             committed.add(each)
         elif each in pointer.removed or newest < id_order(each) <= back:
             continue  # it was deleted, and its manifest is still there or was put back
-        elif files.is_old(each, now=asked.now) or (legacy and id_order(each) < id_order(found.written or "")):
+        elif files.is_old(each, now=asked.now) or (legacy and (each in elsewhere or id_order(each) < written)):
             committed.add(each)
         else:
             waiting.add(each)
@@ -370,7 +376,7 @@ def _with_commits(asked: Asked, found: Decision, files: LabelFiles) -> Decision:
 def _by_pointer(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Read]) -> Decision:
     """The latest where the pointer is followed."""
     label, named = asked.label, found.pointer.snapshot_id
-    found = _with_commits(asked, found, files)
+    found = _with_commits(asked, found, files, manifests)
     left = [each for each in files.manifests if each not in found.pointer.removed]
     if found.proven:
         found = _beside(asked, found, files, manifests)
@@ -430,7 +436,7 @@ def _without_pointer(asked: Asked, found: Decision, files: LabelFiles, manifests
     label, trust = asked.label, asked.trust
     distrusted = trust.require_signature or isinstance(found.refusal, UntrustedSnapshot)
     why, found = found.problem, replace(found, refusal=None)
-    found = _with_commits(asked, found, files)
+    found = _with_commits(asked, found, files, manifests)
     signs = [
         each for each in files.manifests
         if each not in found.untrusted

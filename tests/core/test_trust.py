@@ -368,3 +368,13 @@ def test_a_retired_key_empties_no_label():
 def test_a_policy_cannot_be_changed():
     with pytest.raises(AttributeError):
         read(OWN).require_signature = False
+
+
+def test_a_pointer_that_lists_what_was_seen_is_of_the_same_history():
+    """Two clients may each have begun one where 0.1.1 writes over their pointers."""
+    seen, listed = f"5:{HEAD}:{STREAM}", [f"sha256:{OTHER}{'0' * 48}", f"sha256:{HEAD}{'0' * 48}"]
+    assert check_head("work", seen, head=f"6:{OTHER}", stream="f" * 16, listed=listed)
+    with pytest.raises(RollbackDetected, match="of another history"):
+        check_head("work", seen, head=f"6:{OTHER}", stream="f" * 16, listed=listed[:1])
+    with pytest.raises(RollbackDetected, match="is at generation 4"):
+        check_head("work", seen, head=f"4:{OTHER}", stream="f" * 16, listed=listed)

@@ -457,6 +457,12 @@ def who_pins_nobody_takes_the_catalogue_as_it_is(s):
     s.point(4, by=None)
 
 
+@listing("0 1 2 3 4", "", "", "the pointer of label", trust=replace(PINNED, accept_legacy_pointer=True))
+def a_young_one_of_another_beginning_under_a_pointer_that_lists_nothing(s):
+    s.save(4, stream=OTHER, at=3.1)
+    s.bare(3)
+
+
 @pytest.mark.parametrize("name", LISTS)
 def test_what_counts_as_a_restore_point(name):
     change, trust, seen, committed, waiting, untrusted, told = LISTS[name]

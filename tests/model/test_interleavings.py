@@ -60,6 +60,9 @@ class OneId(Session):
     def token(self):
         return self.digit * 6
 
+    def draw_stream(self):
+        return self.digit * 16
+
 
 def client(kind, digit, seconds, **options):
     backend = FakeVault(operations_per_hour=None)
