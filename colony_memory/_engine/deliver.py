@@ -363,8 +363,7 @@ class Delivery:
             return named
         mine = {each for each, arrived in self.arrived.items() if not arrived.found}
         others = [entry.snapshot_id for entry in decision.entries if entry.snapshot_id not in mine]
-        there = decision.committed | decision.waiting
-        return max((each for each in others if each in there), key=id_order, default=None)
+        return max((each for each in others if each in decision.counted), key=id_order, default=None)
 
     def _drop(self, now: State) -> None:
         """Leave out what other clients removed, or may have taken for a leftover, since the label was looked at."""

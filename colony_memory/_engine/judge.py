@@ -141,8 +141,13 @@ class Decision:
         return tuple(
             replace(entry.info, head=head) if entry.snapshot_id == self.follow else entry.info
             for entry in self.entries
-            if entry.snapshot_id in self.committed or entry.snapshot_id in self.waiting
+            if entry.snapshot_id in self.counted
         )
+
+    @property
+    def counted(self) -> frozenset[str]:
+        """Ids of the restore points: what is committed, and what may be under way."""
+        return self.committed | self.waiting
 
     @property
     def head(self) -> str:
@@ -469,8 +474,7 @@ def _newest(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping
     if not files.complete:
         msg = f"{problem}, and the vault's list of label {label!r} is cut, so that the newest snapshot cannot be told"
         return replace(found, follow=None, refusal=VaultError(msg))
-    left = found.committed | found.waiting
-    newest = next((entry.snapshot_id for entry in found.entries if entry.snapshot_id in left), None)
+    newest = next((entry.snapshot_id for entry in found.entries if entry.snapshot_id in found.counted), None)
     found = replace(found, follow=newest)
     if newest is not None and not (asked.trust.accept_legacy_pointer and found.written == newest):
         found = _warned(found, f"taking the newest whole snapshot {newest} of label {label!r}: {problem}")

@@ -91,7 +91,7 @@ def policy_of(keep: int | None, retention: Retention | None) -> Retention | None
 def plan_for(session: Session, state: State, policy: Retention, *, new: SnapshotInfo | None = None) -> Planned:
     """Apply a retention to what is there, as a backup does where ``new`` is the snapshot that it is about to write."""
     decision, now = state.decision, session.now()
-    counted = [entry for entry in decision.entries if entry.snapshot_id in decision.committed | decision.waiting]
+    counted = [entry for entry in decision.entries if entry.snapshot_id in decision.counted]
     infos = [
         *(entry.info for entry in counted if not new or entry.snapshot_id != new.snapshot_id),
         *([new] if new else []),

@@ -18,6 +18,8 @@ from colony_memory._format.names import id_order, manifest_filename, pin_filenam
 from colony_memory.exceptions import ColonyMemoryError, ConflictDetected, Hint, SnapshotNotFound
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from colony_memory._engine.session import Session
     from colony_memory.retention import PrunePlan, Retention
 
@@ -69,9 +71,11 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
     return await order.remove(session, done.listed, planned.removed if planned else ())
 
 
-async def _published(session: Session, state: State, change: object, what: str) -> State:
+async def _published(
+    session: Session, state: State, change: Callable[[State], Awaitable[Move | None]], what: str
+) -> State:
     try:
-        return (await publish(session, state, change)).state  # type: ignore[arg-type]
+        return (await publish(session, state, change)).state
     except ConflictDetected as error:
         raise ConflictDetected(f"{what}: nothing was deleted", theirs=error.theirs) from error
 
@@ -125,7 +129,7 @@ async def _move_away(session: Session, now: State, snapshot_id: str) -> Move | N
     if left is None and decision.waiting - {snapshot_id}:
         # A pointer that was lost, or that 0.1.1 wrote, listed nothing of what is young: that is memory, before there is
         # none.
-        decision = replace(decision, committed=decision.committed | decision.waiting)
+        decision = replace(decision, committed=decision.counted)
         rows = [entry for entry in decision.building if entry.snapshot_id != snapshot_id]
         young = replace(now, decision=replace(decision, entries=tuple(rows)))
         _, left = await newest_good(session, young, complete=False)

@@ -27,6 +27,7 @@ from colony_memory.snapshot import SnapshotInfo
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from colony_memory._engine.judge import Decision
     from colony_memory._engine.session import Session
     from colony_memory.snapshot import Manifest
 
@@ -132,7 +133,7 @@ async def _restore_latest(
     raise SnapshotCorrupt(f"the latest snapshot {tried} of label {label!r} is not there: there was one, and it is gone")
 
 
-def _require_followed(state: State, *, fallback: bool) -> Any:
+def _require_followed(state: State, *, fallback: bool) -> Decision:
     """The decision, where it may be followed; a latest that is damaged or not trusted may be passed over."""
     decision = state.decision
     if fallback and decision.rollback is None and decision.follow is not None and not decision.signs:
@@ -164,8 +165,7 @@ async def _walk_back(
     if not state.listed.complete:
         raise first
     why = [decision.problem] if decision.problem else []
-    left = decision.committed | decision.waiting
-    deleted = {entry.snapshot_id for entry in decision.entries if entry.snapshot_id not in left}
+    deleted = {entry.snapshot_id for entry in decision.entries} - decision.counted
     for snapshot_id in state.listed.manifests:
         if snapshot_id in passed or snapshot_id in deleted:
             continue

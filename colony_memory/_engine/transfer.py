@@ -276,7 +276,7 @@ def _origin(state: State) -> Origin:
 def _was_deleted(state: State, snapshot_id: str) -> bool:
     """Whether the pointer says that a snapshot was removed, though its files are still there or were put back."""
     decision = state.decision
-    if snapshot_id in decision.committed | decision.waiting:
+    if snapshot_id in decision.counted:
         return False
     whole = any(entry.snapshot_id == snapshot_id for entry in decision.entries)
     return whole or snapshot_id in decision.pointer.removed

@@ -13,7 +13,6 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 _BY_DESCRIPTOR = (
@@ -232,24 +231,6 @@ class Reach:
     def _leave(self, depth: int) -> None:
         while len(self._stack) > depth:
             self._stack.pop()[1].close()
-
-
-def walk_names(top: Directory) -> Iterator[tuple[str, os.stat_result]]:
-    """Everything under a directory with what it is, each directory after what is in it; no link is followed."""
-    with Reach(top) as reach:
-        pending: list[tuple[str, os.stat_result | None]] = [("", None)]
-        while pending:
-            name, there = pending.pop()
-            if there is not None and (name.endswith("/") or not stat.S_ISDIR(there.st_mode) or is_link(there)):
-                yield name.rstrip("/"), there
-                continue
-            if there is not None:
-                pending.append((f"{name}/", there))
-            directory = reach.directory(name)
-            for each in reversed(directory.names()):
-                status = directory.look(each)
-                if status is not None:
-                    pending.append((f"{name}/{each}" if name else each, status))
 
 
 def _pair(one: Directory, other: Directory) -> dict[str, Any]:

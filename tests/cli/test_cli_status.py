@@ -11,9 +11,9 @@ import pytest
 pytest.importorskip("typer")
 
 import cli_runs
-from cli_runs import NOON, damage, fails, process, save
+from cli_runs import NOON, damage, fails, process, save, snapshot
 
-from colony_memory import ColonyMemory, SnapshotInfo
+from colony_memory import ColonyMemory
 from colony_memory.cli import standing, tables, text
 from colony_memory.protection import Newest, Problem, assess, read_newest
 from colony_memory.reports import LabelMap, VaultMap
@@ -33,19 +33,6 @@ environment, folder, vault, server, cli, refused = (
 def noon(monkeypatch):
     """The clock of the command line stands still at three hours after noon."""
     monkeypatch.setattr(text, "now_utc", lambda: NOON + timedelta(hours=3))
-
-
-def snapshot(**changes):
-    fields = {
-        "snapshot_id": "20261101T120000300000Z-abcdef",
-        "label": "default",
-        "created_at": "2026-11-01T12:00:00Z",
-        "doc_names": ["a.md"],
-        "part_count": 1,
-        "byte_size": 10,
-        "plaintext_sha256": "sha256:" + "0" * 64,
-    }
-    return SnapshotInfo(**{**fields, **changes})
 
 
 def label_map(**changes):

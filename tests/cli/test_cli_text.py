@@ -8,24 +8,10 @@ import pytest
 
 pytest.importorskip("typer")
 
-from cli_runs import NOON
+from cli_runs import NOON, snapshot
 
-from colony_memory import SnapshotInfo
 from colony_memory.capture import Written
 from colony_memory.cli import restored, summary, tables, text
-
-
-def snapshot(**changes):
-    fields = {
-        "snapshot_id": "20261101T120000300000Z-abcdef",
-        "label": "default",
-        "created_at": "2026-11-01T12:00:00Z",
-        "doc_names": ["a.md"],
-        "part_count": 1,
-        "byte_size": 10,
-        "plaintext_sha256": "sha256:" + "0" * 64,
-    }
-    return SnapshotInfo(**{**fields, **changes})
 
 
 @pytest.mark.parametrize(

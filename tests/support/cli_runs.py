@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("typer")
 
-from colony_memory import ColonyMemory
+from colony_memory import ColonyMemory, SnapshotInfo
 from colony_memory.__main__ import main
 from colony_memory.testing import FakeVault, VaultServer
 from colony_memory.vaults.local import LocalVault
@@ -129,3 +129,17 @@ def damage(vault, info):
 
 def tree(path):
     return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
+
+
+def snapshot(**changes):
+    """A summary like that of any snapshot, but for what is changed."""
+    fields = {
+        "snapshot_id": "20261101T120000300000Z-abcdef",
+        "label": "default",
+        "created_at": "2026-11-01T12:00:00Z",
+        "doc_names": ["a.md"],
+        "part_count": 1,
+        "byte_size": 10,
+        "plaintext_sha256": "sha256:" + "0" * 64,
+    }
+    return SnapshotInfo(**{**fields, **changes})
