@@ -449,8 +449,7 @@ def _is_committed(state: State, snapshot_id: str) -> bool:
     decision, pointer = state.decision, state.decision.pointer
     if snapshot_id == decision.written or pointer.entry(snapshot_id) is not None or snapshot_id in decision.committed:
         return True
-    went_back = id_order(pointer.snapshot_id or "") < id_order(snapshot_id) <= id_order(pointer.went_back_from or "")
-    if snapshot_id not in decision.untrusted or snapshot_id in pointer.removed or went_back:
+    if snapshot_id not in decision.untrusted or pointer.took_out(snapshot_id):
         return False
     return state.listed.is_old(snapshot_id, now=state.asked.now)
 

@@ -359,7 +359,6 @@ def _with_commits(asked: Asked, found: Decision, files: LabelFiles, manifests: M
     """
     pointer = found.pointer
     listed = {*_rows(asked, found), pointer.snapshot_id, found.written}
-    newest, back = id_order(pointer.snapshot_id or ""), id_order(pointer.went_back_from or "")
     legacy, written = bool(found.written) and not pointer.generation, id_order(found.written or "")
     # Nor is what began elsewhere, which that pointer may have covered: not to list it would be to disown it.
     streams = {each: read.stream for each, read in manifests.items() if isinstance(read, Manifest)}
@@ -369,7 +368,7 @@ def _with_commits(asked: Asked, found: Decision, files: LabelFiles, manifests: M
         each = entry.snapshot_id
         if each in listed:
             committed.add(each)
-        elif each in pointer.removed or newest < id_order(each) <= back:
+        elif pointer.took_out(each):
             continue  # it was deleted, and its manifest is still there or was put back
         elif files.is_old(each, now=asked.now) or (legacy and (each in elsewhere or id_order(each) < written)):
             committed.add(each)

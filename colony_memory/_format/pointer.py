@@ -126,6 +126,11 @@ class Pointer:
         """The catalogue's entry of a snapshot, or None."""
         return next((entry for entry in self.entries or () if entry.info.snapshot_id == snapshot_id), None)
 
+    def took_out(self, snapshot_id: str) -> bool:
+        """Whether it says that a snapshot was deleted: by name, or since the pointer went back over it."""
+        back = id_order(self.snapshot_id or "") < id_order(snapshot_id) <= id_order(self.went_back_from or "")
+        return back or snapshot_id in self.removed
+
     def follow(
         self,
         snapshot_id: str | None,
