@@ -76,6 +76,7 @@ class Patience:
 
     def __init__(self) -> None:
         self._calls: queue.SimpleQueue[_Call[Any] | None] | None = None
+        self._thread: threading.Thread | None = None
 
     def run(self, function: Callable[[Deadline], _Answer], *, seconds: float) -> _Answer:
         """What the function gives or raises.
@@ -90,14 +91,17 @@ class Patience:
         call = _Call(function, Deadline(seconds))
         if self._calls is None:
             self._calls = queue.SimpleQueue()
-            threading.Thread(target=_serve, args=(self._calls,), name="colony-memory-reading", daemon=True).start()
+            self._thread = threading.Thread(
+                target=_serve, args=(self._calls,), name="colony-memory-reading", daemon=True
+            )
+            self._thread.start()
         self._calls.put(call)
         try:
             if not call.ended.wait(seconds):
-                self.close()
-                # What works in steps ends by itself now, and tidies up.
                 raise TookTooLong(f"not read within {round(seconds, 2):g} seconds")
         except BaseException:
+            self._leave()
+            # What works in steps ends by itself now, and tidies up.
             call.deadline.call_off()
             call.ended.wait(_SECONDS_TO_TIDY_UP)
             raise
@@ -109,10 +113,17 @@ class Patience:
         return call.answer  # type: ignore[return-value]
 
     def close(self) -> None:
-        """Let the thread end."""
+        """End the thread. It has nothing to do any more, so that whoever forks afterwards forks no thread of ours."""
+        thread = self._thread
+        self._leave()
+        if thread is not None:
+            thread.join()
+
+    def _leave(self) -> None:
+        """Have the thread end when its call does, if ever."""
         if self._calls is not None:
             self._calls.put(None)
-            self._calls = None
+            self._calls = self._thread = None
 
 
 @contextlib.contextmanager

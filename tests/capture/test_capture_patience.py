@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from capture_trees import make, posix
@@ -135,3 +136,18 @@ def test_an_interrupt_lets_the_call_tidy_up(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(KeyboardInterrupt):
         Patience().run(work, seconds=60)
     assert tidied == [True]
+
+
+def test_no_thread_is_left_after_a_folder_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = _patience._serve
+
+    def slowly_ending(*args: Any) -> None:
+        real(*args)
+        time.sleep(0.05)
+
+    monkeypatch.setattr(_patience, "_serve", slowly_ending)
+    make(tmp_path, {"a.md": b"text"})
+    before = threading.enumerate()
+    read_folder(tmp_path)
+    # A fork would copy a thread that is only about to end, and Python warns of that.
+    assert threading.enumerate() == before
