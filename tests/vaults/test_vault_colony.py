@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import ssl
 import subprocess
 import sys
 import threading
 import time
+from datetime import datetime, timedelta, timezone
 
 import colony_sdk
 import pytest
@@ -802,3 +804,65 @@ def test_a_token_service_that_is_down_for_a_moment_is_asked_again(server, monkey
 def test_the_sdks_client_makes_its_other_requests_itself(server):
     client = ColonyVault("col_test", base_url=server.url)._calls._client()
     assert client.vault_list_files()["items"] == []
+
+
+# --- TLS ---
+
+
+@pytest.fixture
+def tls_server(server, tmp_path):
+    """The server behind TLS, and the file with the certificate that vouches for it."""
+    x509 = pytest.importorskip("cryptography.x509")
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(timezone.utc)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, SHA256())
+    )
+    public, private = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    public.write_bytes(certificate.public_bytes(Encoding.PEM))
+    private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(public, private)
+    listener = server._listener
+    listener.socket = context.wrap_socket(listener.socket, server_side=True)
+    colony._tls_context.cache_clear()
+    yield server.url.replace("http://127.0.0.1", "https://localhost"), public
+    colony._tls_context.cache_clear()
+
+
+def test_over_tls_the_certificates_are_read_once(tls_server, server, monkeypatch):
+    url, certificate = tls_server
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    read = []
+    real = ssl.create_default_context
+    monkeypatch.setattr(ssl, "create_default_context", lambda *args: read.append(args) or real(*args))
+    vault = ColonyVault("col_test", base_url=url)
+    vault.vault_upload_file("x.json", "text")
+    assert ColonyVault("col_test", base_url=url).vault_get_file("x.json")["content"] == "text"
+    assert len(server.calls) == 4
+    assert read == [()]
+
+
+def test_a_certificate_that_nobody_vouches_for_gets_nothing(tls_server, server):
+    url, _ = tls_server
+    with pytest.raises(VaultUnavailable, match="CERTIFICATE_VERIFY_FAILED"):
+        ColonyVault("col_test", base_url=url).vault_upload_file("x.json", "text")
+    assert server.calls == []
+
+
+def test_a_name_that_is_not_the_certificates_gets_nothing(tls_server, server, monkeypatch):
+    url, certificate = tls_server
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    with pytest.raises(VaultUnavailable, match="CERTIFICATE_VERIFY_FAILED"):
+        ColonyVault("col_test", base_url=url.replace("localhost", "127.0.0.1")).vault_status()
+    assert server.calls == []

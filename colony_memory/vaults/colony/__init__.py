@@ -11,6 +11,7 @@ wrong address, a proxy or a missing token service answer 404 too; that is :class
 
 from __future__ import annotations
 
+import functools
 import http.client
 import time
 import urllib.error
@@ -23,6 +24,8 @@ from colony_memory.vaults.colony.calls import Calls, send_patiently
 from colony_memory.vaults.colony.requests import Reply, Request, Unanswered, build_request, read_reply
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
     from typing_extensions import Self
 
@@ -226,23 +229,42 @@ def _connect(api_key: str, timeout: float, **address: str) -> Any:
     return Client(api_key, **settings)
 
 
-class _Unmoved(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect, which is then a reply like any other."""
+class _Https(urllib.request.HTTPSHandler):
+    """Reads the certificates when they are first needed, once for all: it takes longer than a call takes on its way."""
 
-    def http_error_302(self, *_: Any) -> None:
-        return None
+    def __init__(self) -> None:
+        urllib.request.AbstractHTTPHandler.__init__(self)
 
-    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302  # type: ignore[assignment]
+    def https_open(self, req: urllib.request.Request) -> Any:
+        return self.do_open(http.client.HTTPSConnection, req, context=_tls_context())
+
+
+@functools.cache
+def _tls_context() -> ssl.SSLContext:
+    import ssl
+
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
 
 
 def _transmit(request: Request, client: Any, timeout: float) -> Reply:
     call = urllib.request.Request(request.url, request.body, dict(request.headers), method=request.method)  # noqa: S310
-    handlers: list[urllib.request.BaseHandler] = [_Unmoved()]
-    if proxy := getattr(client, "proxy", None):
-        handlers.append(urllib.request.ProxyHandler({"http": proxy, "https": proxy}))
+    proxy = getattr(client, "proxy", None)
+    # HTTP and nothing else, and no redirect is followed: it is a reply like any other.
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler({"http": proxy, "https": proxy} if proxy else None),
+        urllib.request.UnknownHandler(),
+        urllib.request.HTTPHandler(),
+        _Https(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.HTTPErrorProcessor(),
+    ):
+        opener.add_handler(handler)
     try:
         try:
-            reply = urllib.request.build_opener(*handlers).open(call, timeout=timeout)
+            reply = opener.open(call, timeout=timeout)
         except urllib.error.HTTPError as exc:
             reply = exc
         with reply:
