@@ -64,7 +64,7 @@ def server():
 def answering(respond):
     """A server that answers every request as told; its address."""
     listener = Listener(respond)
-    thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.02})
+    thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.002})
     thread.start()
     try:
         yield f"http://127.0.0.1:{listener.server_address[1]}/api/v1"
