@@ -13,6 +13,7 @@ import pytest
 from capture_trees import LONG_AGO, linux, make, names, posix, tree
 
 from colony_memory.capture import _in_use, read_folder, write_folder
+from colony_memory.capture import sqlite as sqlite_capture
 from colony_memory.capture._directory import Directory
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
@@ -91,7 +92,10 @@ def test_without_a_look_at_other_processes_the_locks_still_tell(
         write_folder(saved, dst)
 
 
-def test_a_database_that_this_process_has_open_keeps_its_locks(tmp_path: Path, saved: dict[str, str]) -> None:
+def test_a_database_that_this_process_has_open_keeps_its_locks(
+    tmp_path: Path, saved: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_capture, "_WAIT", 0.1)
     dst = make(tmp_path / "dst", {})
     with closing(sqlite3.connect(dst / "memory.db", isolation_level=None)) as own:
         own.execute("CREATE TABLE t(x)")
