@@ -14,8 +14,8 @@ import cli_runs
 from cli_runs import NOON, damage, fails, process, save, snapshot
 
 from colony_memory import ColonyMemory
+from colony_memory.app.protection import Newest, Problem, assess, read_newest
 from colony_memory.cli import standing, tables, text
-from colony_memory.protection import Newest, Problem, assess, read_newest
 from colony_memory.reports import LabelMap, VaultMap
 from colony_memory.schedule import watch
 
