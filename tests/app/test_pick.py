@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from colony_memory import SnapshotInfo, SnapshotNotFound
+from colony_memory import ColonyMemory, SnapshotInfo, SnapshotNotFound
 from colony_memory.app import pick
+from colony_memory.vaults.memory import MemoryVault
 
 NOON = datetime(2026, 11, 1, 12, 0, 0, 300_000, tzinfo=timezone.utc)
 
@@ -77,3 +78,62 @@ def test_what_is_not_there_is_not_found(infos, text, says):
 
 def test_a_whole_id_needs_no_list():
     assert pick.find_id(None, IDS[0], label="default") == IDS[0]
+
+
+@pytest.fixture
+def memory():
+    return ColonyMemory(backend=MemoryVault())
+
+
+def test_what_is_found_is_of_the_label(memory):
+    first, second = memory.backup({"a.md": "1"}), memory.backup({"a.md": "2"})
+    other = memory.backup({"a.md": "3"}, label="other")
+    assert pick.find(memory, "latest", label="default").snapshot_id == second.snapshot_id
+    assert pick.find(memory, "latest~1", label="default").snapshot_id == first.snapshot_id
+    assert pick.find_id(memory, other.snapshot_id[:-1], label="other") == other.snapshot_id
+    for text in (other.snapshot_id[:-1], other.snapshot_id):
+        with pytest.raises(SnapshotNotFound, match=r"label 'default'; there is one under 'other': give that label$"):
+            pick.find(memory, text, label="default")
+    # What every label has is no hint.
+    with pytest.raises(SnapshotNotFound, match=r"nothing is saved yet, under label 'none'$"):
+        pick.find(memory, "latest", label="none")
+    assert pick.latest_ids(memory, memory.list_snapshots()) == {second.snapshot_id, other.snapshot_id}
+    memory.pin(snapshot_id=first.snapshot_id)
+    assert [pick.with_pin(memory, each).pinned for each in (first, second)] == [True, False]
+
+
+def test_of_a_time_the_newest_that_is_not_after_it(memory):
+    infos = []
+    for hours in range(3):
+        memory._session.now = lambda hours=hours: NOON + timedelta(hours=hours)
+        infos.append(memory.backup({"a.md": str(hours)}))
+    for moment in (infos[1].created_at, NOON + timedelta(hours=1, minutes=59), "2026-11-01T14:59:59+01:00"):
+        expected = infos[0] if moment == infos[1].created_at else infos[1]  # which is cut to the second
+        assert pick.find_at(memory, moment, label="default").snapshot_id == expected.snapshot_id
+    with pytest.raises(SnapshotNotFound, match=r"its oldest is .* of 2026-11-01 12:00 UTC"):
+        pick.find_at(memory, "2026-11-01T12:00:00Z", label="default")
+    with pytest.raises(ValueError, match="needs a time zone"):
+        pick.find_at(memory, NOON.replace(tzinfo=None), label="default")
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-11-01T12:00:00.3Z", NOON),
+        ("2026-11-01 12:00:00.300z", NOON),
+        ("2026-11-01T13:00:00.3+0100", NOON),
+    ],
+)
+def test_a_time_as_people_write_it(text, moment):
+    assert pick.parse_moment(text) == moment
+
+
+def test_a_day_is_the_end_of_it():
+    end = pick.parse_moment("2026-11-01")
+    assert (end.hour, end.minute, end.second, end.microsecond) == (23, 59, 59, 999_999)
+
+
+@pytest.mark.parametrize("text", ["", "noon", "2026-11", "2026-13-01", "2026-11-01T25:00", "9999-12-31T23:59-23:59x"])
+def test_what_is_no_time(text):
+    with pytest.raises(ValueError, match="is no time"):
+        pick.parse_moment(text)
