@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colony_memory.client import AsyncColonyMemory
 from colony_memory.vaults import open_vault
 from colony_memory.vaults._directory import no_vault
 from colony_memory.vaults._open import is_path
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from colony_memory.client import ColonyMemory
     from colony_memory.vaults import VaultBackend
 
-__all__ = ["Place", "choose_place", "read_setting", "refuse_vault_inside"]
+__all__ = ["Place", "choose_place", "read_setting", "refuse_vault_inside", "require_synchronous"]
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,18 @@ def read_setting(name: str) -> str | None:
     if value is not None and not value.strip():
         raise ValueError(f"{name} is empty: give it a value, or unset it")
     return value
+
+
+def require_synchronous(memory: object) -> None:
+    """Take no client whose verbs are coroutines: what nobody awaits is not done, and would pass for done.
+
+    Raises:
+        ValueError: It is one.
+    """
+    if isinstance(memory, AsyncColonyMemory):
+        raise ValueError(  # noqa: TRY004 - as for a backend that is
+            "this client is asynchronous: give one that is not, and call this in a thread of its own"
+        )
 
 
 def refuse_vault_inside(memory: ColonyMemory, paths: Iterable[str | os.PathLike[str]]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from colony_memory.app.content import narrow
 from colony_memory.app.facts import made_at
 from colony_memory.app.pick import find_at, find_id
-from colony_memory.app.place import refuse_vault_inside
+from colony_memory.app.place import refuse_vault_inside, require_synchronous
 from colony_memory.app.save import save_present
 from colony_memory.capture._write import write_folder
 from colony_memory.exceptions import SnapshotNotFound
@@ -87,6 +87,7 @@ def restore_folder(
         ColonyMemoryError: Something stops it: files that are newer here, a database in use. The folder is as it was.
             And as for :meth:`ColonyMemory.restore` and :func:`colony_memory.capture.write_folder`.
     """
+    require_synchronous(memory)
     globs = (only,) if isinstance(only, str) else tuple(only)
     if snapshot is not None and at is not None:
         raise ValueError("snapshot and at each name a snapshot: give one of them")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colony_memory.app.place import refuse_vault_inside
+from colony_memory.app.place import refuse_vault_inside, require_synchronous
 from colony_memory.capture.folder import read_folder, read_paths
 from colony_memory.exceptions import ColonyMemoryError
 
@@ -132,6 +132,7 @@ def read_for(
         ValueError: As :func:`save_folder`.
         ColonyMemoryError: Likely secrets stop it.
     """
+    require_synchronous(memory)
     limit = memory._session.max_bytes  # noqa: SLF001
     if isinstance(what, list):
         if any(not os.fspath(each) for each in what):
@@ -153,6 +154,7 @@ def save_capture(
     note: str | None = None,
 ) -> Saved:
     """Save what was read, with a record of what it lacks. Arguments and errors as :meth:`ColonyMemory.backup`."""
+    require_synchronous(memory)
     info = memory.backup(
         capture.documents,
         label=label,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -98,6 +99,10 @@ def test_what_is_found_is_of_the_label(memory):
     with pytest.raises(SnapshotNotFound, match=r"nothing is saved yet, under label 'none'$"):
         pick.find(memory, "latest", label="none")
     assert pick.latest_ids(memory, memory.list_snapshots()) == {second.snapshot_id, other.snapshot_id}
+    # As 0.1.1 leaves it, whose pointers have no head; what cannot be restored is no latest.
+    headless = [replace(each, head="") for each in memory.list_snapshots()]
+    assert pick.latest_ids(memory, headless) == {second.snapshot_id, other.snapshot_id}
+    assert pick.latest_ids(memory, [replace(other, label="gone", head="")]) == set()
     memory.pin(snapshot_id=first.snapshot_id)
     assert [pick.with_pin(memory, each).pinned for each in (first, second)] == [True, False]
 

@@ -8,11 +8,13 @@ import warnings
 import pytest
 
 from colony_memory import (
+    AsyncColonyMemory,
     ColonyMemory,
     ColonyMemoryError,
     ColonyMemoryWarning,
     ConflictDetected,
     Retention,
+    restore_folder,
     save_folder,
     save_paths,
 )
@@ -119,6 +121,19 @@ def test_the_limit_of_the_memory_is_that_of_the_reading(folder):
 def test_two_steps_are_the_same_as_one(memory, folder):
     info = save_capture(memory, read_for(memory, folder)).info
     assert save_folder(memory, folder).info.snapshot_id == info.snapshot_id
+
+
+def test_what_nobody_would_await_is_refused(folder, tmp_path):
+    client = AsyncColonyMemory(backend=MemoryVault())
+    calls = [
+        lambda: save_folder(client, folder),
+        lambda: save_paths(client, [folder]),
+        lambda: save_capture(client, read_folder(folder)),
+        lambda: restore_folder(client, tmp_path / "out"),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="is asynchronous"):
+            call()
 
 
 def test_in_an_event_loop_it_goes_to_a_thread(memory, folder):

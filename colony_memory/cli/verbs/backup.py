@@ -108,7 +108,7 @@ def save(
     """
     from colony_memory.app.save import read_for, save_capture
     from colony_memory.cli.memory import make_unchosen
-    from colony_memory.cli.reading import show_reading
+    from colony_memory.cli.progress import show_reading
 
     if note == "":
         raise ValueError("an empty note: leave --note out")
