@@ -36,6 +36,8 @@ from colony_memory.exceptions import (
 from colony_memory.vaults import AsyncVaultBackend, VaultBackend, open_vault
 
 if TYPE_CHECKING:
+    from colony_memory.app.restore import restore_folder
+    from colony_memory.app.save import save_folder, save_paths
     from colony_memory.attestation import to_attestation
     from colony_memory.reports import Event, SnapshotDiff, VaultMap, VerifyReport
     from colony_memory.retention import PrunePlan, Retention
@@ -79,6 +81,9 @@ __all__ = [
     "Witness",
     "__version__",
     "open_vault",
+    "restore_folder",
+    "save_folder",
+    "save_paths",
     "to_attestation",
 ]
 
@@ -95,6 +100,9 @@ _LATE = {
     "VaultMap": "reports",
     "VerifyReport": "reports",
     "Witness": "witness",
+    "restore_folder": "app.restore",
+    "save_folder": "app.save",
+    "save_paths": "app.save",
     "to_attestation": "attestation",
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from colony_memory.capture._recover import recover
 from colony_memory.capture._view import differ_in_times_only
-from colony_memory.capture.before import Present, save_present
 from colony_memory.capture.folder import Capture, LeftOut, Note, Written, read_folder, read_paths, write_folder
 from colony_memory.capture.secrets import SecretFinding, find_secrets, mask_secrets, masked_names
 
@@ -12,7 +11,6 @@ __all__ = [
     "Capture",
     "LeftOut",
     "Note",
-    "Present",
     "SecretFinding",
     "Written",
     "differ_in_times_only",
@@ -22,6 +20,5 @@ __all__ = [
     "read_folder",
     "read_paths",
     "recover",
-    "save_present",
     "write_folder",
 ]

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import re
+import shlex
+import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from colony_memory.cli.errors import USAGE, Failure
+from colony_memory.app.open import trust_arguments
+from colony_memory.app.place import choose_place
+from colony_memory.cli.errors import NO_VAULT, NOTHING_SAVED, Failure
 from colony_memory.cli.progress import Progress
-from colony_memory.cli.vault import at_vault
 from colony_memory.client import ColonyMemory
-from colony_memory.exceptions import ColonyMemoryError
+from colony_memory.exceptions import ColonyMemoryWarning, SnapshotNotFound, VaultMissing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
+    from colony_memory.app.place import Place
     from colony_memory.cli.options import CommonOptions
     from colony_memory.cli.output import Output
-    from colony_memory.cli.vault import Place
-    from colony_memory.signing import Signer
+
+_ANOTHER = "set COLONY_API_KEY or --vault for another"
 
 
 @dataclass(frozen=True)
@@ -39,64 +42,73 @@ class Opened:
 
 @contextmanager
 def open_memory(common: CommonOptions, *, making: bool = False) -> Iterator[Opened]:
-    """Open the memory that the options name; ``making`` as :func:`~colony_memory.cli.vault.at_vault` takes it.
+    """Open the memory that the options name; ``making`` as :func:`at_vault` takes it.
 
     Raises:
-        ValueError: The vault's URL is of no known kind, or it cannot be opened as things are.
-        Failure: There is no vault, or the key file or the witness is not usable.
+        ValueError: The vault, the key file or the witness cannot be used as things are.
+        Failure: There is no vault.
     """
-    output, progress, trust = common.output, Progress(), trust_arguments(common)
+    output, progress, trust = common.output, Progress(), trust_of(common)
     with at_vault(common.vault, output, making=making) as place:
         memory = ColonyMemory(backend=place.backend, on_event=progress, **trust)
         yield Opened(memory, place, output, progress)
 
 
-def trust_arguments(common: CommonOptions) -> dict[str, Any]:
-    """The arguments of :class:`colony_memory.ColonyMemory` that say what is trusted, those that were given.
+def trust_of(common: CommonOptions) -> dict[str, Any]:
+    """The arguments of :class:`colony_memory.ColonyMemory` that say what is trusted, as the options have it.
 
     Raises:
-        ValueError: A did:key or the witness is malformed.
-        Failure: The key file is not usable.
+        ValueError: The key file or the witness cannot be used.
     """
-    given: dict[str, Any] = {}
-    if common.key_file:
-        given["signer"] = load_signer(common.key_file)
-    issuers = _read_trust(common.trust or ())
-    if issuers:
-        own = {given["signer"].did_key: None} if "signer" in given else {}
-        given["trusted_issuers"] = {**own, **issuers}
-    if common.witness:
-        from colony_memory.witness import FileWitness
-
-        given["witness"] = FileWitness(common.witness)
-    if common.accept_unsigned:
-        given["require_signature"] = False
-    if common.accept_legacy_pointer:
-        given["accept_legacy_pointer"] = True
-    return given
+    return trust_arguments(
+        key_file=common.key_file,
+        trust=common.trust or (),
+        witness=common.witness,
+        require_signature=False if common.accept_unsigned else None,
+        accept_legacy_pointer=common.accept_legacy_pointer,
+    )
 
 
-def load_signer(path: str) -> Signer:
-    """The signer of a key file.
+@contextmanager
+def at_vault(url: str | None, output: Output, *, making: bool = False) -> Iterator[Place]:
+    """The chosen vault; where nobody chose, say so at the end, or where nothing is found in it.
+
+    Args:
+        url: What was chosen.
+        output: Where that is said.
+        making: The verb calls :func:`make_unchosen` before it writes, so that one may be missing until then.
 
     Raises:
-        Failure: The file is missing, open to others, or holds no key.
-        ColonyMemoryError: The extra for signatures is missing.
+        Failure: There is no vault.
     """
-    from colony_memory.signing import Ed25519Signer, require_cryptography
-
-    require_cryptography("a key file is given")
+    place = choose_place(url)
+    making = making and not place.chosen and not place.exists()
+    if not making:
+        _require(place)
+    if place.chosen:
+        yield place
+        return
     try:
-        return Ed25519Signer.load(path)
-    except ColonyMemoryError as error:
-        raise Failure(error.message, code=USAGE, hint=error.hint) from error
+        yield place
+    except SnapshotNotFound as error:
+        raise Failure(f"{error.message}, in {place.title}; {_ANOTHER}", code=NOTHING_SAVED, hint=error.hint) from error
+    if not making:  # else it was said when it was made
+        output.note(f"using {place.title}; {_ANOTHER}")
 
 
-def _read_trust(given: tuple[str, ...] | list[str]) -> dict[str, str | None]:
-    """Each ``DID`` or ``DID@ID``, separated by blanks or commas, with the id that it is trusted up to."""
-    issuers: dict[str, str | None] = {}
-    for each in re.split(r"[\s,]+", " ".join(given).strip(" ,")):
-        did_key, _, last = each.partition("@")
-        if did_key:
-            issuers[did_key] = last or None
-    return issuers
+def make_unchosen(place: Place) -> None:
+    """Make the vault that nobody chose where there is none yet, and say so to whoever is listening at all."""
+    if place.make_unchosen():
+        warnings.warn(
+            f"no vault was chosen, so that one was made: {place.title}; {_ANOTHER}", ColonyMemoryWarning, stacklevel=2
+        )
+
+
+def _require(place: Place) -> None:
+    try:
+        place.require()
+    except VaultMissing as error:
+        advice = f"make one with: colony-memory init {shlex.quote(place.url)}"
+        if not place.chosen:
+            advice = f"the first backup makes one; {_ANOTHER}"
+        raise Failure(f"{error.message}; {advice}", code=NO_VAULT) from error

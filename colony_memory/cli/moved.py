@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from colony_memory.app.facts import made_at, stamp
 from colony_memory.cli.errors import FAILED, Failure
-from colony_memory.cli.memory import Opened, trust_arguments
-from colony_memory.cli.text import age, count, made_at, now_utc, size, stamp, stored
-from colony_memory.cli.vault import at_vault
+from colony_memory.cli.memory import Opened, at_vault, trust_of
+from colony_memory.cli.text import age, count, now_utc, size, stored
 from colony_memory.client import ColonyMemory
 from colony_memory.transfer import MAX_EXPORT_BYTES, ExportVault, load_export, parse_export
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from colony_memory.cli.options import CommonOptions
     from colony_memory.cli.output import Output
     from colony_memory.cli.progress import Progress
-    from colony_memory.cli.vault import Place
     from colony_memory.reports import VerifyReport
     from colony_memory.snapshot import SnapshotInfo
     from colony_memory.transfer import CopyReport, Export
@@ -52,7 +51,7 @@ def verify_file(path: str, common: CommonOptions) -> VerifyReport:
         ColonyMemoryError: As :func:`colony_memory.transfer.load_export`.
     """
     vault = ExportVault(read_file(path))
-    memory = ColonyMemory(backend=vault, **trust_arguments(common))
+    memory = ColonyMemory(backend=vault, **trust_of(common))
     return memory.verify(label=vault.label, snapshot_id=vault.snapshot_id)
 
 
@@ -66,12 +65,12 @@ def open_pair(
         ValueError: Both are the same vault, or one cannot be opened.
         Failure: The key file is not usable.
     """
-    trust = trust_arguments(common)
+    trust = trust_of(common)
     with (
         at_vault(common.vault if source is None else source, output) as here,
         at_vault(common.vault if target is None else target, output) as there,
     ):
-        if _identity(here) == _identity(there):
+        if here.is_same_as(there):
             raise ValueError("--from and --to are the same vault")
         # A witness is of one vault: the pointers of two would pass for one that went back.
         guarded = {name: value for name, value in trust.items() if name != "witness"}
@@ -79,12 +78,6 @@ def open_pair(
             Opened(ColonyMemory(backend=here.backend, **trust), here, output),
             Opened(ColonyMemory(backend=there.backend, **guarded), there, output),
         )
-
-
-def _identity(place: Place) -> object:
-    """What two openings of one vault have in common."""
-    path = getattr(place.backend, "path", None)
-    return place.url.rstrip("/") if path is None else path.resolve()
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 import sys
 from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from colony_memory.cli.output import Output
     from colony_memory.retention import Retention
@@ -160,15 +160,34 @@ class RetentionOptions:
         return Retention(**rules)
 
 
+def split_positional(given: Sequence[str], last: str) -> tuple[str | None, str]:
+    """An ID, if one is given, and what comes after it.
+
+    Raises:
+        ValueError: There are more than two, or the one there is names a snapshot.
+    """
+    from colony_memory.app.pick import names_a_snapshot
+
+    if len(given) > 2:
+        raise ValueError(f"give an ID and a {last}, or a {last} alone: {given[2]!r} is too much")
+    if len(given) == 1 and names_a_snapshot(given[0]) and not Path(given[0]).exists():
+        raise ValueError(
+            f"{given[0]!r} names a snapshot, and the {last} is missing"
+            + ("; a folder is ./" + given[0] if last == "DIR" else "")
+        )
+    return (given[0] if len(given) == 2 else None), given[-1]
+
+
 def _refuse_empty_settings() -> None:
-    """An empty variable is one that nobody filled in: what would be done without it may be far from what was meant.
+    """Take no empty variable for one that is not set.
 
     Raises:
         ValueError: There is one.
     """
+    from colony_memory.app.place import read_setting
+
     for name in SETTINGS:
-        if os.environ.get(name, "set").strip() == "":
-            raise ValueError(f"{name} is empty: give it a value, or unset it")
+        read_setting(name)
 
 
 def spread(run: Callable[..., int]) -> Callable[..., int]:

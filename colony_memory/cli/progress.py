@@ -6,12 +6,14 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from colony_memory.cli.text import shown
+from colony_memory.cli.text import count, shown, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rich.status import Status
+
+    from colony_memory.cli.output import Output
 
 _DOING = {"upload": "uploading", "download": "downloading", "delete": "deleting"}
 _BAR = 20
@@ -64,3 +66,22 @@ class Progress:
                 yield
             finally:
                 self._status = None
+
+
+@contextmanager
+def show_reading(output: Output) -> Iterator[Callable[[int, int, str], None] | None]:
+    """Show on a terminal how much was read; gives the ``on_progress`` that tells, or None where none is shown."""
+    if output.quiet or output.as_json or sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=True, markup=False, highlight=False, emoji=False)
+    spinner = "dots" if console.encoding.startswith("utf") else "line"
+    with console.status(Text("Reading"), spinner=spinner) as status:
+
+        def show(files: int, read: int, _: str) -> None:
+            status.update(Text(f"Reading: {count(files, 'file')}, {size(read)}"))
+
+        yield show

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from colony_memory.cli.text import age, count, left_out, made_at, stamp
+from colony_memory.app.facts import left_out, made_at, stamp
+from colony_memory.cli.text import age, count
 
 if TYPE_CHECKING:
     from datetime import datetime

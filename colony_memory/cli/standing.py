@@ -7,17 +7,18 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.names import id_time
+from colony_memory.app.facts import made_at, stamp
 from colony_memory.cli.commands import command
 from colony_memory.cli.durations import show_duration
 from colony_memory.cli.grid import styled
 from colony_memory.cli.tables import label_table
-from colony_memory.cli.text import age, count, made_at, shown, signer, size, stamp
+from colony_memory.cli.text import age, count, shown, signer, size
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from datetime import datetime
 
-    from colony_memory.protection import Problem, Protection
+    from colony_memory.app.protection import Checked, Problem, Protection
     from colony_memory.reports import VaultMap
     from colony_memory.schedule.watch import LastRun
 
@@ -27,9 +28,7 @@ _RUN = timedelta(minutes=1)
 
 
 def status_lines(
-    found: VaultMap,
-    verdict: Protection,
-    watched: dict[str, LastRun],
+    checked: Checked,
     *,
     url: str,
     now: datetime,
@@ -39,6 +38,7 @@ def status_lines(
 
     ``given`` is what the options of this run came to, which the commands repeat.
     """
+    found, verdict = checked.found, checked.verdict
     lines = [
         f"{styled(verdict.state, _STYLES[verdict.state])}{_unread(verdict)}: {_newest(verdict, now)}{_room(found)}",
         "",
@@ -48,7 +48,7 @@ def status_lines(
     ]
     if found.operations_left is not None:
         lines.append(f"left   {found.operations_left} uploads and deletes this hour")
-    lines += [f"watch  {_watch(label, run, now)}" for label, run in watched.items()]
+    lines += [f"watch  {_watch(label, run, now)}" for label, run in checked.runs.items()]
     lines += ["", label_table(found, now=now)]
     for problem in verdict.problems:
         of = f"label {problem.label}: " if problem.label else ""
@@ -59,15 +59,14 @@ def status_lines(
 
 
 def status_document(
-    found: VaultMap,
-    verdict: Protection,
-    watched: dict[str, LastRun],
+    checked: Checked,
     *,
     url: str,
     max_age: timedelta | None,
     given: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The same for programs."""
+    verdict = checked.verdict
     return {
         "vault": url,
         "state": verdict.state,
@@ -93,9 +92,9 @@ def status_document(
                 "snapshot_id": run.snapshot_id,
                 "next_run": run.next_run.isoformat() if run.next_run else None,
             }
-            for label, run in watched.items()
+            for label, run in checked.runs.items()
         },
-        **asdict(found),
+        **asdict(checked.found),
     }
 
 
@@ -172,11 +171,3 @@ def _watch(label: str, run: LastRun, now: datetime) -> str:
     of = "" if label == "default" else f"label {label}: "
     due = f", next {age(run.next_run, now)}" if run.next_run else ", ended"
     return shown(f"{of}{'ok' if run.ok else 'FAILED'} {age(run.when, now)}: {run.message}{due}")
-
-
-def last_runs(url: str, labels: Sequence[str]) -> dict[str, LastRun]:
-    """How the last run of ``watch`` on this host ended, for each label that there was one of."""
-    from colony_memory.schedule.watch import read_last_run
-
-    runs = {label: read_last_run(url, label) for label in dict.fromkeys([*labels, "default"])}
-    return {label: run for label, run in runs.items() if run is not None}

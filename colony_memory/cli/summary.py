@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from colony_memory.app.facts import count_left_out, made_at, stamp
 from colony_memory.capture._metadata import METADATA_NAME
 from colony_memory.cli.grid import styled
 from colony_memory.cli.tables import check_table
-from colony_memory.cli.text import age, count, count_left_out, made_at, shown, size, stamp, stored
+from colony_memory.cli.text import age, count, shown, size, stored
 from colony_memory.retention import newest_first
 
 if TYPE_CHECKING:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from colony_memory.app.facts import count_left_out, made_at, stamp
 from colony_memory.cli.grid import Column, draw, is_terminal
-from colony_memory.cli.text import age, count, count_left_out, made_at, shown, signer, size, stamp, stored
+from colony_memory.cli.text import age, count, shown, signer, size, stored
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

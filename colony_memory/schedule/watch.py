@@ -4,11 +4,7 @@
 
     mem = ColonyMemory(api_key="col_…")
 
-    def save():
-        folder = read_folder("memory")
-        return mem.backup(folder.documents, incomplete=map(str, folder.left_out))
-
-    watch = Watch(save, every=900, on_run=print)
+    watch = Watch(lambda: save_folder(mem, "memory"), every=900, on_run=print)
     ended = watch.run()  # until SIGTERM or SIGINT
 
 Inside of an agent, :meth:`ColonyMemory.autobackup` does it on a timer, beside the agent's own work.
@@ -39,15 +35,16 @@ from colony_memory.schedule.last_run import LastRun, last_run_path, only_one, re
 from colony_memory.schedule.loop import Clock, Loop, Outcome
 from colony_memory.schedule.signals import EndingSignals
 from colony_memory.schedule.timetable import LONGEST_ASKED, LOOK, require_seconds
+from colony_memory.snapshot import SnapshotInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
     from types import FrameType
 
-    from colony_memory.snapshot import SnapshotInfo
+    from colony_memory.app.save import Saved
 
-__all__ = ["Ended", "LastRun", "Saved", "Watch", "last_run_path", "mends_itself", "read_last_run"]
+__all__ = ["Ended", "LastRun", "Watch", "last_run_path", "mends_itself", "read_last_run"]
 
 # Seconds.
 _LONGEST_EVERY = 3650 * 86_400.0
@@ -59,18 +56,12 @@ _NAMED = 3
 
 
 @dataclass(frozen=True)
-class Saved:
-    """What one run saved.
-
-    Attributes:
-        snapshot_id: The snapshot that was made or found unchanged.
-        reused: Whether nothing had changed.
-        left_out: What was not saved, each with the reason.
-    """
+class _Done:
+    """What is told of a run: the snapshot, whether nothing had changed, and what was left out, with the reasons."""
 
     snapshot_id: str
-    reused: bool = False
-    left_out: tuple[str, ...] = ()
+    reused: bool
+    left_out: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -107,7 +98,7 @@ class Watch:
     waiting. While one takes longer than ``every`` (a minute at least), that is told each time as a failure.
 
     Args:
-        save: Makes one backup. It returns what :meth:`ColonyMemory.backup` does, or a :class:`Saved`.
+        save: Makes one backup. It returns what :meth:`ColonyMemory.backup` does, or :func:`save_folder`.
         every: Seconds between runs.
         final_timeout: Seconds for the last backup.
         state: File for the result of each run, see :func:`last_run_path`. It also keeps a second watch out.
@@ -135,10 +126,10 @@ class Watch:
         self._on_run = on_run
         self._clock = clock or Clock()
         # What has happened: an outcome, or as a text why to stop.
-        self._inbox: queue.SimpleQueue[Outcome[Saved] | str] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Outcome[_Done] | str] = queue.SimpleQueue()
         self._signals = EndingSignals(self._on_signal)
         self._interrupted = False
-        self._loop: Loop[Saved] = Loop(
+        self._loop: Loop[_Done] = Loop(
             self._run_once,
             name="colony-memory-watch",
             every=self._every,
@@ -178,9 +169,15 @@ class Watch:
             held.callback(self._loop.post, 0.0, end=True)
             return self._end(self._run_until_stopped())
 
-    def _run_once(self) -> Saved:
+    def _run_once(self) -> _Done:
         saved = self._save()
-        return saved if isinstance(saved, Saved) else Saved(saved.snapshot_id, saved.reused, saved.incomplete)
+        if isinstance(saved, SnapshotInfo):
+            return _Done(saved.snapshot_id, saved.reused, saved.incomplete)
+        return _Done(
+            saved.info.snapshot_id,
+            saved.info.reused,
+            tuple(f"{each.name} ({each.reason})" for each in saved.left_out),
+        )
 
     def _run_until_stopped(self) -> str:
         """Tell of each run; the reason to stop."""
@@ -212,7 +209,7 @@ class Watch:
         self._tell(last)
         return Ended(last, outcome.error)
 
-    def _final_outcome(self, left: Callable[[], float]) -> Outcome[Saved]:
+    def _final_outcome(self, left: Callable[[], float]) -> Outcome[_Done]:
         # One that is under way has read what was there when it began, so there is one more after it.
         while left() > 0:
             with contextlib.suppress(queue.Empty):
@@ -247,7 +244,7 @@ class Watch:
         return run
 
 
-def _result(outcome: Outcome[Saved], *, next_run: datetime | None = None) -> LastRun:
+def _result(outcome: Outcome[_Done], *, next_run: datetime | None = None) -> LastRun:
     saved = outcome.result
     if saved is None:
         return _failed(outcome.when, _describe(outcome.error), next_run=next_run)

@@ -15,8 +15,8 @@ pytest.importorskip("typer")
 import cli_runs
 from cli_runs import NOON, POSIX, save
 
-from colony_memory.cli.chosen import split_positional
 from colony_memory.cli.errors import Failure, write_bytes
+from colony_memory.cli.options import split_positional
 from colony_memory.cli.output import Output
 
 environment, folder, vault, cli, refused = (

@@ -13,7 +13,7 @@ import cli_runs
 from cli_runs import NOON, POSIX, save
 
 from colony_memory import ColonyMemory
-from colony_memory.cli import text
+from colony_memory.app.facts import left_out
 
 environment, folder, vault, cli, refused = (
     cli_runs.environment,
@@ -92,14 +92,14 @@ def test_what_is_saved_before_a_restore_tells_it_too(lacking, vault, cli, tmp_pa
 def test_much_is_told_by_a_few_names_and_the_number(vault, cli, tmp_path):
     lines = [f"{number:02}.md: Permission denied" for number in range(30)]
     info = save(vault, {"a.md": "x"}, at=NOON, incomplete=lines)
-    assert text.left_out(info) == f"30 left out: {'; '.join(lines[:3])}; and 27 more"
+    assert left_out(info) == f"30 left out: {'; '.join(lines[:3])}; and 27 more"
     (listed,) = ColonyMemory(backend=vault).list_snapshots()
-    assert (len(listed.incomplete), text.left_out(listed)) == (20, text.left_out(info))
+    assert (len(listed.incomplete), left_out(listed)) == (20, left_out(info))
     again = ColonyMemory(backend=vault)
     assert again.backup({"a.md": "x"}, incomplete=lines).reused
     assert not again.backup({"a.md": "x"}, incomplete=lines[:-1]).reused
     few = save(vault, {"a.md": "x"}, at=NOON, label="few", incomplete=["x"])
-    assert text.left_out(few) == "1 left out: x"
+    assert left_out(few) == "1 left out: x"
 
 
 def test_names_cannot_move_the_cursor(vault, cli, tmp_path):

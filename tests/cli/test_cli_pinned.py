@@ -77,7 +77,7 @@ def test_the_latest_shows_its_pin_too(cli, vault):
 def test_only_what_is_there_is_pinned(cli, refused, vault, verb):
     info = save(vault, {"a.md": "1"}, label="other")
     before = tree(vault.path)
-    assert "there is one under 'other': add --label" in refused(3, verb, info.snapshot_id[:-2])
+    assert "there is one under 'other': give that label" in refused(3, verb, info.snapshot_id[:-2])
     assert "nothing is saved yet" in refused(3, verb, "latest")
     assert "names no snapshot" in refused(2, verb, "../x")
     assert tree(vault.path) == before

@@ -11,12 +11,11 @@ import pytest
 pytest.importorskip("typer")
 
 import cli_runs
-from cli_runs import NOON, damage, fails, process, save, snapshot
+from cli_runs import NOON, damage, fails, process, save
+from snapshots import label_map
 
-from colony_memory import ColonyMemory
+from colony_memory.app.protection import Problem
 from colony_memory.cli import standing, tables, text
-from colony_memory.protection import Newest, Problem, assess, read_newest
-from colony_memory.reports import LabelMap, VaultMap
 from colony_memory.schedule import watch
 
 environment, folder, vault, server, cli, refused = (
@@ -35,107 +34,7 @@ def noon(monkeypatch):
     monkeypatch.setattr(text, "now_utc", lambda: NOON + timedelta(hours=3))
 
 
-def label_map(**changes):
-    fields = {
-        "label": "default",
-        "snapshots": 1,
-        "oldest": snapshot(),
-        "newest": snapshot(),
-        "plain_bytes": 10,
-        "stored_bytes": 300,
-        "latest": "20261101T120000300000Z-abcdef",
-        "dangling": False,
-        "next_bytes": 300,
-    }
-    return LabelMap(**{**fields, **changes})
-
-
-def vault_map(*labels, **changes):
-    fields = {
-        "labels": labels,
-        "files": 3,
-        "foreign_files": 0,
-        "complete": True,
-        "quota_bytes": 1000,
-        "used_bytes": 250,
-        "available_bytes": 750,
-        "operations_left": 59,
-    }
-    return VaultMap(**{**fields, **changes})
-
-
-EMPTY = {"snapshots": 0, "oldest": None, "newest": None, "next_bytes": 0, "latest": None, "dangling": True}
 ID = "20261101T130000300000Z-abcdef"
-OLD = "cmem.default.20261101T110000300000Z-abcdef.manifest.json"
-MANIFEST = f"cmem.default.{ID}.manifest.json"
-
-
-# --- the verdict
-
-
-@pytest.mark.parametrize(
-    ("found", "max_age", "state", "stale", "problems"),
-    [
-        (vault_map(label_map()), None, "protected", False, []),
-        (vault_map(label_map()), timedelta(hours=4), "protected", False, []),
-        (vault_map(label_map()), timedelta(hours=2), "not protected", True, []),
-        (vault_map(), None, "not protected", True, []),
-        (vault_map(), timedelta(hours=4), "not protected", True, []),
-        (vault_map(label_map(), complete=False), None, "at risk", False, [("wait", None, None)]),
-        (vault_map(label_map(dangling=True)), None, "at risk", False, [("backup", "default", None)]),
-        (vault_map(label_map(), available_bytes=299), None, "at risk", False, [("prune", "default", None)]),
-        (vault_map(label_map(), available_bytes=None), None, "protected", False, []),
-        (vault_map(label_map(orphans=("x",))), None, "protected", False, []),
-        (
-            vault_map(label_map(**EMPTY, orphans=("x",))),
-            None,
-            "not protected",
-            True,
-            [("backup", "default", None), ("backup", "default", None)],
-        ),
-        (
-            vault_map(label_map(broken={MANIFEST: "bad"})),
-            None,
-            "at risk",
-            False,
-            [("delete", "default", ID)],
-        ),
-        (
-            vault_map(label_map(broken={OLD: "x"}, untrusted=(OLD,))),
-            None,
-            "protected",
-            False,
-            [("judge", "default", OLD[13:42])],
-        ),
-        (
-            vault_map(label_map(broken={MANIFEST: "x"}, untrusted=(MANIFEST,))),
-            None,
-            "at risk",
-            False,
-            [("judge", "default", ID)],
-        ),
-        (
-            vault_map(label_map(**EMPTY, broken={"odd": "bad"})),
-            None,
-            "not protected",
-            True,
-            [("delete", "default", None)],
-        ),
-    ],
-)
-def test_the_verdict(found, max_age, state, stale, problems):
-    read = {each.label: Newest(each.newest) for each in found.labels if each.newest}
-    verdict = assess(found, now=NOON + timedelta(hours=3), max_age=max_age, read=read)
-    unread = assess(found, now=NOON + timedelta(hours=3), max_age=max_age)
-    assert (unread.state, bool(unread)) == ("saved" if state == "protected" else state, False)
-    assert (verdict.state, verdict.stale, bool(verdict)) == (state, stale, state == "protected")
-    assert [(each.mending, each.label, each.snapshot_id) for each in verdict.problems] == problems
-
-
-def test_the_newest_of_all_labels_counts_and_the_future_is_no_age():
-    late = snapshot(label="other", snapshot_id=ID, created_at="2026-11-01T13:00:00Z")
-    verdict = assess(vault_map(label_map(), label_map(label="other", newest=late)), now=NOON)
-    assert (verdict.newest, verdict.age) == (late, timedelta(0))
 
 
 @pytest.mark.parametrize(
@@ -166,69 +65,6 @@ def test_each_problem_has_its_command(problem, command):
     assert standing.mending(problem, here) == (
         f"{command} --vault 'my vault' --key-file=-k --trust did:key:a --trust did:key:b@1"
     )
-
-
-def test_what_was_read_counts_and_not_what_is_listed():
-    older = snapshot(snapshot_id="20261101T110000300000Z-abcdef", created_at="2026-11-01T11:00:00Z")
-    found, now = vault_map(label_map()), NOON + timedelta(hours=1)
-    read = {"default": Newest(older, {snapshot().snapshot_id: "the part is damaged"})}
-    verdict = assess(found, now=now, read=read)
-    assert (verdict.state, verdict.newest) == ("at risk", older)
-    assert verdict.problems == (Problem("the part is damaged", "replace", "default", snapshot().snapshot_id),)
-    assert assess(found, now=now, read=read, max_age=timedelta(minutes=90)).stale
-    lost = assess(found, now=now, read={"default": Newest(None, {snapshot().snapshot_id: "no"})})
-    assert (lost.state, lost.newest, lost.stale) == ("not protected", None, True)
-    assert [each.mending for each in lost.problems] == ["backup"]
-    # All of the labels have to be read.
-    two = vault_map(label_map(), label_map(label="other", newest=snapshot(label="other")))
-    assert assess(two, now=now, read={"default": Newest(snapshot())}).state == "saved"
-
-
-def test_a_run_that_found_nothing_new_is_as_good_as_a_backup():
-    found, now = vault_map(label_map()), NOON + timedelta(days=3)
-    hour, day = timedelta(hours=1), timedelta(days=1)
-    assert assess(found, now=now, max_age=day).stale
-    seen = assess(found, now=now, max_age=day, confirmed={snapshot().snapshot_id: now - hour})
-    assert (seen.stale, seen.age) == (False, hour)
-    # A run of another snapshot, or of a time that is yet to come, tells nothing.
-    for confirmed in ({ID: now - hour}, {snapshot().snapshot_id: now + hour}):
-        assert assess(found, now=now, max_age=day, confirmed=confirmed).stale
-
-
-def test_an_incomplete_snapshot_is_a_risk():
-    def state(**changes):
-        info = snapshot(
-            incomplete=("MEMORY.md: Permission denied", *(f"{n}.sock: socket" for n in range(4))), **changes
-        )
-        found = vault_map(label_map(label=info.label, newest=info))
-        return assess(found, now=NOON + timedelta(hours=3), read={info.label: Newest(info)})
-
-    verdict = state()
-    (problem,) = verdict.problems
-    assert (verdict.state, problem.mending, problem.snapshot_id) == ("at risk", "backup", snapshot().snapshot_id)
-    assert "MEMORY.md: Permission denied; 0.sock: socket; 1.sock: socket; …" in problem.what
-    # What a restore has replaced is saved once.
-    assert state(label="default-before-restore").state == "protected"
-
-
-def test_reading_goes_back_to_the_newest_that_is_good(vault):
-    good = save(vault, {"a.md": "good" * 99})
-    bad = [save(vault, {"a.md": f"{n}" * 99}) for n in range(2)]
-    memory = ColonyMemory(backend=vault)
-    memory.restore()
-    base = memory._session.bases["default"]
-    for each in bad:
-        damage(vault, each)
-    found = memory.inspect()
-    newest = read_newest(memory, found)["default"]
-    assert newest.good.snapshot_id == good.snapshot_id
-    assert set(newest.damaged) == {each.snapshot_id for each in bad}
-    assert memory._session.bases["default"] == base
-    damage(vault, good)
-    assert read_newest(memory, found)["default"].good is None
-    for file in vault.path.glob("cmem.*manifest*"):
-        file.unlink()
-    assert "deleted in between" in read_newest(memory, found)["default"].damaged[bad[-1].snapshot_id]
 
 
 # --- as a verb
@@ -333,7 +169,7 @@ def test_an_empty_vault_protects_nothing(cli, vault, server, monkeypatch):
 
 
 def test_the_table_counts_what_is_wrong():
-    found = label_map(broken={MANIFEST: "x"}, dangling=True, orphans=("a", "b"))
+    found = label_map(broken={f"cmem.default.{ID}.manifest.json": "x"}, dangling=True, orphans=("a", "b"))
     assert tables.problems(found) == ["1 broken", "no usable pointer", "2 leftover files"]
 
 

@@ -57,21 +57,6 @@ def test_ages_of_the_first_and_the_last_moment():
     assert text.age(datetime.max.replace(tzinfo=timezone.utc), NOON).startswith("in ")
 
 
-@pytest.mark.parametrize(
-    ("changes", "moment"),
-    [
-        ({}, NOON),
-        ({"snapshot_id": "handmade"}, NOON.replace(microsecond=0)),
-        ({"created_at": "2026-11-01T11:59:00Z"}, datetime(2026, 11, 1, 11, 59, tzinfo=timezone.utc)),
-        ({"created_at": "9999-12-31T23:59:59Z"}, NOON),
-        ({"created_at": "?"}, NOON),
-        ({"created_at": "?", "snapshot_id": "x"}, datetime.min.replace(tzinfo=timezone.utc)),
-    ],
-)
-def test_when_a_snapshot_was_made(changes, moment):
-    assert text.made_at(snapshot(**changes)) == moment
-
-
 def test_signers_are_told_apart_by_the_beginning_of_their_key():
     key = "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd"
     assert text.signer(snapshot()) == "-"

@@ -14,8 +14,6 @@ import cli_runs
 from cli_runs import POSIX, fails, process, save
 
 from colony_memory import ColonyMemory, Ed25519Signer
-from colony_memory.cli.memory import trust_arguments
-from colony_memory.cli.options import CommonOptions
 
 environment, folder, vault, cli, refused = (
     cli_runs.environment,
@@ -32,30 +30,6 @@ def key(tmp_path):
     path = tmp_path / "key.pem"
     OURS.save(path)
     return path
-
-
-def test_the_arguments_are_those_that_were_given(key, tmp_path):
-    assert trust_arguments(CommonOptions()) == {}
-    found = trust_arguments(CommonOptions(key_file=str(key), witness=str(tmp_path / "seen.json")))
-    assert found["signer"].did_key == OURS.did_key
-    assert str(found["witness"].path) == str(tmp_path / "seen.json")
-    found = trust_arguments(CommonOptions(accept_unsigned=True, accept_legacy_pointer=True))
-    assert found == {"require_signature": False, "accept_legacy_pointer": True}
-
-
-def test_trust_is_a_list_in_any_spelling(key):
-    given = [f"{STRANGER.did_key}@20261101T120000300000Z-abcdef, did:key:b", " ", "did:key:c"]
-    found = trust_arguments(CommonOptions(trust=given))
-    assert found == {
-        "trusted_issuers": {
-            STRANGER.did_key: "20261101T120000300000Z-abcdef",
-            "did:key:b": None,
-            "did:key:c": None,
-        }
-    }
-    found = trust_arguments(CommonOptions(trust=given[:1], key_file=str(key)))
-    assert next(iter(found["trusted_issuers"])) == OURS.did_key
-    assert trust_arguments(CommonOptions(trust=[", "])) == {}
 
 
 def test_a_key_file_signs_and_pins(cli, refused, folder, vault, key, tmp_path):

@@ -198,11 +198,11 @@ def test_a_failure_of_the_command_line_itself(cli, refused, waits, vault, folder
     def fail(*args, **options):
         raise Failure("this needs you", code=4)
 
-    run = backup.run
-    monkeypatch.setattr(backup, "run", fail)
+    save = backup.save
+    monkeypatch.setattr(backup, "save", fail)
     assert refused(4, "watch", folder) == "error: this needs you"
-    monkeypatch.setattr(backup, "run", run)
-    waits += [lambda: monkeypatch.setattr(backup, "run", fail)]
+    monkeypatch.setattr(backup, "save", save)
+    waits += [lambda: monkeypatch.setattr(backup, "save", fail)]
     code, _, err = cli("watch", folder)
     assert code == 4
     assert re.search(rf"^{TIME} failed: this needs you; next in ", err, re.MULTILINE)
@@ -234,7 +234,7 @@ def test_an_end_in_spite_of_a_backup_that_hangs(monkeypatch, vault, folder, caps
             time.sleep(0.1)
         let_go.wait(20)
 
-    monkeypatch.setattr(backup, "run", hang)
+    monkeypatch.setattr(backup, "save", hang)
     monkeypatch.setattr(verb, "_leave", left.append)
     assert cli_runs.main(["watch", str(folder), "--final-timeout", "1s"]) == code
     assert left == [code]

@@ -45,8 +45,9 @@ DOCUMENTS = [*PAGES, CHANGELOG]
 DOCTESTED = (
     "colony_memory",
     "colony_memory._format.pointer",
+    "colony_memory.app.protection",
+    "colony_memory.app.save",
     "colony_memory.client",
-    "colony_memory.protection",
     "colony_memory.signing",
 )
 NEEDS = {"colony_memory.signing": "cryptography"}

@@ -15,8 +15,7 @@ from datetime import timezone
 import pytest
 from turning_clock import TurningClock
 
-from colony_memory import ColonyMemory
-from colony_memory.capture import read_folder
+from colony_memory import ColonyMemory, SnapshotInfo, save_folder
 from colony_memory.exceptions import (
     BackupUncertain,
     ColonyMemoryError,
@@ -27,12 +26,20 @@ from colony_memory.exceptions import (
     VaultUnavailable,
 )
 from colony_memory.schedule.last_run import only_one
-from colony_memory.schedule.watch import Saved, Watch, mends_itself
+from colony_memory.schedule.watch import Watch, mends_itself
 from colony_memory.vaults.memory import MemoryVault
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="signals of other systems end the process at once")
 DOWN = VaultUnavailable("the vault is down")
-HANG = Saved("this run hangs")
+
+
+def saved(snapshot_id, **changes):
+    return SnapshotInfo(
+        snapshot_id, "default", "2026-11-01T12:00:00Z", ["a.md"], 1, 10, "sha256:" + "0" * 64, **changes
+    )
+
+
+HANG = saved("this run hangs")
 
 
 class Runs:
@@ -67,7 +74,7 @@ class Runs:
             return self.watch.run()
         finally:
             self.busy = self.watch.busy
-            self.hanging.put(Saved("left behind"))
+            self.hanging.put(saved("left behind"))
 
     @property
     def lines(self):
@@ -87,7 +94,7 @@ def no_chance(monkeypatch):
 
 
 def test_a_run_now_then_every_so_often_and_one_at_the_end():
-    runs = Runs(Saved("a"), Saved("a", reused=True))
+    runs = Runs(saved("a"), saved("a", reused=True))
     ended = runs.go(every=900, stop=2000)
     assert runs.times == [0, 900, 1800, 2000]
     assert runs.lines == [
@@ -104,7 +111,7 @@ def test_a_run_now_then_every_so_often_and_one_at_the_end():
 
 
 def test_an_outage_is_tried_again_later_and_later_for_ever():
-    runs = Runs(Saved("a"), *[DOWN] * 12, Saved("b"))
+    runs = Runs(saved("a"), *[DOWN] * 12, saved("b"))
     runs.go(every=900, stop=9000)
     gaps = [later - earlier for earlier, later in zip(runs.times, runs.times[1:], strict=False)]
     assert gaps[:10] == [900, 30, 60, 120, 240, 480, 900, 900, 900, 900]
@@ -114,13 +121,13 @@ def test_an_outage_is_tried_again_later_and_later_for_ever():
 
 
 def test_a_success_begins_the_count_of_errors_anew():
-    runs = Runs(DOWN, DOWN, Saved("a"), DOWN, Saved("b"))
+    runs = Runs(DOWN, DOWN, saved("a"), DOWN, saved("b"))
     runs.go(every=900, stop=1100)
     assert runs.times == [0, 30, 90, 990, 1020, 1100]
 
 
 def test_no_retry_waits_longer_than_an_hour():
-    runs = Runs(Saved("a"), DOWN)
+    runs = Runs(saved("a"), DOWN)
     runs.go(every=86_400, stop=86_400 + 40_000)
     gaps = [later - earlier for earlier, later in zip(runs.times, runs.times[1:], strict=False)]
     assert gaps[1:-1] == [30, 60, 120, 240, 480, 960, 1920, *[3600] * 10]
@@ -129,7 +136,7 @@ def test_no_retry_waits_longer_than_an_hour():
 def test_chance_shortens_the_wait_by_a_half_at_most(monkeypatch):
     asked = []
     monkeypatch.setattr(random, "uniform", lambda *span: asked.append(span) or span[0])
-    runs = Runs(DOWN, DOWN, RateLimited("slow down", retry_after=70), Saved("a"))
+    runs = Runs(DOWN, DOWN, RateLimited("slow down", retry_after=70), saved("a"))
     runs.go(every=900, stop=120)
     assert runs.times == [0, 15, 45, 115, 120]
     assert set(asked) == {(0.5, 1.0)}
@@ -137,14 +144,14 @@ def test_chance_shortens_the_wait_by_a_half_at_most(monkeypatch):
 
 @pytest.mark.parametrize(("asked", "next_at"), [(2000, 2000), (10, 30), (1e9, 86_400), (None, 30), (-5, 30)])
 def test_what_the_vault_asks_for_is_kept(asked, next_at):
-    runs = Runs(RateLimited("slow down", retry_after=asked), Saved("a"))
+    runs = Runs(RateLimited("slow down", retry_after=asked), saved("a"))
     runs.go(every=900, stop=next_at + 1)
     assert runs.times == [0, next_at, next_at + 1]
 
 
 @pytest.mark.parametrize("error", [ValueError("no such folder"), KeyError("x"), VaultDenied("revoked"), SystemExit(3)])
 def test_once_under_way_nothing_ends_it(error):
-    runs = Runs(Saved("a"), error, Saved("b"))
+    runs = Runs(saved("a"), error, saved("b"))
     ended = runs.go(every=900, stop=1000)
     assert runs.times == [0, 900, 930, 1000]
     assert ended.error is None
@@ -175,20 +182,20 @@ def test_what_does_not_mend_itself_is_raised_by_the_first_run(error, tmp_path):
 )
 def test_what_may_mend_itself_is_tried_again_from_the_first_run_on(error):
     assert mends_itself(error)
-    runs = Runs(error, Saved("a"))
+    runs = Runs(error, saved("a"))
     assert runs.go(stop=50).error is None
     assert runs.times == [0, 30, 50]
 
 
 def test_an_error_is_one_line_with_its_kind_where_it_was_not_foreseen():
-    runs = Runs(DOWN, OSError(5, "Input/output\nerror"), SystemExit(), VaultUnavailable("a\r\n  b"), Saved("a"))
+    runs = Runs(DOWN, OSError(5, "Input/output\nerror"), SystemExit(), VaultUnavailable("a\r\n  b"), saved("a"))
     runs.go(stop=500)
     assert runs.lines[1:4] == ["failed: OSError: [Errno 5] Input/output error", "failed: SystemExit", "failed: a b"]
 
 
 def test_what_is_left_out_is_named_and_is_no_success_and_no_error():
     left_out = tuple(f"{name} (link)" for name in "abcde")
-    runs = Runs(Saved("x", left_out=left_out[:1]), Saved("x", reused=True, left_out=left_out))
+    runs = Runs(saved("x", incomplete=left_out[:1]), saved("x", reused=True, incomplete=left_out))
     ended = runs.go(every=900, stop=950)
     assert runs.times == [0, 900, 950]
     assert runs.lines[:2] == [
@@ -204,9 +211,9 @@ def test_what_is_left_out_is_named_and_is_no_success_and_no_error():
 
 
 def test_a_run_that_hangs_is_told_each_interval_and_ends_when_it_ends():
-    runs = Runs(Saved("a"), HANG, Saved("b"))
+    runs = Runs(saved("a"), HANG, saved("b"))
 
-    runs.go(every=900, at={3000: lambda: runs.hanging.put(Saved("late"))}, stop=4000)
+    runs.go(every=900, at={3000: lambda: runs.hanging.put(saved("late"))}, stop=4000)
     assert runs.lines == [
         "saved a",
         "failed: not done after 900 s, still waiting",
@@ -220,14 +227,14 @@ def test_a_run_that_hangs_is_told_each_interval_and_ends_when_it_ends():
 
 
 def test_a_short_interval_leaves_a_run_a_minute_before_it_is_told():
-    runs = Runs(Saved("a"), HANG)
+    runs = Runs(saved("a"), HANG)
     runs.go(every=1, stop=130, final_timeout=0.05)
     assert runs.lines[1:3] == [f"failed: not done after {seconds} s, still waiting" for seconds in (60, 120)]
 
 
 @pytest.mark.parametrize("stop", [1000, 500])
 def test_the_last_backup_is_bounded_where_a_run_or_itself_hangs(stop):
-    runs = Runs(Saved("a"), HANG)
+    runs = Runs(saved("a"), HANG)
     ended = runs.go(every=900, final_timeout=0.05, stop=stop)
     assert runs.times == [0, min(stop, 900)]
     assert isinstance(ended.error, VaultUnavailable)
@@ -236,28 +243,28 @@ def test_the_last_backup_is_bounded_where_a_run_or_itself_hangs(stop):
 
 
 def test_after_a_run_under_way_there_is_one_more():
-    runs = Runs(HANG, Saved("b"))
-    ended = runs.go(at={10: lambda: (runs.watch.stop("SIGTERM"), runs.hanging.put(Saved("a")))})
+    runs = Runs(HANG, saved("b"))
+    ended = runs.go(at={10: lambda: (runs.watch.stop("SIGTERM"), runs.hanging.put(saved("a")))})
     assert runs.times == [0, 10]
     assert runs.lines == ["saved b (last backup, on SIGTERM)"]
     assert ended.error is None
 
 
 def test_the_last_backup_is_made_although_the_vault_was_away():
-    runs = Runs(Saved("a"), DOWN, Saved("b"))
+    runs = Runs(saved("a"), DOWN, saved("b"))
     assert runs.go(every=900, stop=910).error is None
     assert runs.times == [0, 900, 910]
 
 
 def test_an_error_of_the_last_backup_is_its_result():
-    runs = Runs(Saved("a"), DOWN)
+    runs = Runs(saved("a"), DOWN)
     ended = runs.go(every=900, stop=910)
     assert ended.error is DOWN
     assert ended.last.message == "failed: the vault is down (last backup, on stop())"
 
 
 def test_the_last_backup_keeps_to_a_rate_limit():
-    runs = Runs(Saved("a"), RateLimited("slow down", retry_after=600))
+    runs = Runs(saved("a"), RateLimited("slow down", retry_after=600))
     ended = runs.go(every=900, stop=1000)
     assert runs.times == [0, 900]
     assert isinstance(ended.error, RateLimited)
@@ -266,7 +273,7 @@ def test_the_last_backup_keeps_to_a_rate_limit():
 
 
 def test_to_stop_twice_changes_nothing():
-    runs = Runs(Saved("a"))
+    runs = Runs(saved("a"))
     stop = {40: lambda: (runs.watch.stop("SIGTERM"), runs.watch.stop("SIGHUP"))}
     runs.go(at=stop)
     assert runs.times == [0, 40]
@@ -274,7 +281,7 @@ def test_to_stop_twice_changes_nothing():
 
 
 def test_time_in_suspend_counts():
-    runs = Runs(Saved("a"))
+    runs = Runs(saved("a"))
     runs.go(every=10_000, at={100: lambda: runs.clock.suspend(20_000)}, stop=200)
     assert len(runs.times) == 3
     assert 20_100 <= runs.times[1] <= 20_130
@@ -284,7 +291,7 @@ def test_time_in_suspend_counts():
 @pytest.mark.parametrize("value", [0, -1, math.inf, math.nan, "900", True, None])
 def test_bad_arguments(name, value):
     with pytest.raises(ValueError, match=name):
-        Watch(lambda: Saved("a"), **{name: value})
+        Watch(lambda: saved("a"), **{name: value})
 
 
 # What is on disk.
@@ -297,14 +304,14 @@ def test_each_result_is_in_the_state_file(tmp_path):
     def look(run):
         seen.append(json.loads(state.read_text())["message"] == run.message)
 
-    Runs(Saved("a"), DOWN).go(stop=1000, on_run=look, state=state)
+    Runs(saved("a"), DOWN).go(stop=1000, on_run=look, state=state)
     assert seen == [True] * 5
     assert json.loads(state.read_text())["next_run"] is None
 
 
 def test_a_state_file_that_cannot_be_written_is_told_and_nothing_more(tmp_path):
     (tmp_path / "state.json").mkdir()
-    runs = Runs(Saved("a"))
+    runs = Runs(saved("a"))
     assert runs.go(state=tmp_path / "state.json", stop=10).error is None
     for line in runs.lines:
         assert line.startswith("saved a")
@@ -314,7 +321,7 @@ def test_a_state_file_that_cannot_be_written_is_told_and_nothing_more(tmp_path):
 
 def test_a_second_watch_of_the_same_state_is_refused(tmp_path):
     state = tmp_path / "state.json"
-    runs = Runs(Saved("a"))
+    runs = Runs(saved("a"))
     with only_one(state), pytest.raises(ColonyMemoryError, match="another watch of this vault and label"):
         runs.go(state=state)
     assert (runs.times, state.exists()) == ([], False)
@@ -329,7 +336,7 @@ def test_memory_that_vanished_does_not_age_out(tmp_path):
     runs = Runs(None)
 
     def save():
-        return mem.backup(read_folder(memory).documents, prune_keep=1)
+        return save_folder(mem, memory, prune_keep=1)
 
     def empty():
         (memory / "MEMORY.md").unlink()
@@ -391,7 +398,7 @@ def test_a_run_that_hangs_does_not_keep_the_end_waiting():
     def save():
         began.set()
         let_go.wait(20)
-        return Saved("late")
+        return saved("late")
 
     watch = Watch(save, final_timeout=0.05)
     thread, ended = run_apart(watch)
@@ -411,7 +418,7 @@ def test_where_no_thread_can_be_started_it_raises_and_leaves_nothing(monkeypatch
 
     monkeypatch.setattr(threading.Thread, "start", fail)
     with pytest.raises(RuntimeError, match="start new thread"):
-        Runs(Saved("a")).go()
+        Runs(saved("a")).go()
     assert signal.getsignal(signal.SIGTERM) is before
 
 
@@ -420,7 +427,7 @@ def test_the_handlers_of_the_caller_are_put_back_and_not_called():
     mine = lambda number, frame: called.append(number)  # noqa: E731
     before = signal.signal(signal.SIGTERM, mine)
     try:
-        runs = Runs(Saved("a"))
+        runs = Runs(saved("a"))
         runs.go(at={5: lambda: [signal.raise_signal(signal.SIGTERM) for _ in range(300)]})
         assert signal.getsignal(signal.SIGTERM) is mine
     finally:
@@ -433,7 +440,7 @@ def test_the_handlers_of_the_caller_are_put_back_and_not_called():
 def test_signals_stop_it_and_are_given_back(name):
     number = getattr(signal, name)
     before = signal.getsignal(number)
-    runs = Runs(Saved("a"))
+    runs = Runs(saved("a"))
     runs.go(at={5: lambda: os.kill(os.getpid(), number)})
     assert runs.lines == ["saved a", f"saved a (last backup, on {name})"]
     assert signal.getsignal(number) == before
@@ -446,7 +453,7 @@ def test_a_signal_wakes_a_wait_at_once():
             threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM)).start()
 
     began = time.monotonic()
-    ended = Watch(lambda: Saved("a"), every=3600, on_run=kill_later).run()
+    ended = Watch(lambda: saved("a"), every=3600, on_run=kill_later).run()
     assert ended.last.message.endswith("on SIGTERM)")
     assert time.monotonic() - began < 10
 
@@ -455,7 +462,7 @@ def test_a_signal_wakes_a_wait_at_once():
 def test_a_signal_that_is_ignored_stays_so():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        runs = Runs(Saved("a"))
+        runs = Runs(saved("a"))
         runs.go(at={5: lambda: os.kill(os.getpid(), signal.SIGHUP)}, stop=50)
         assert runs.times == [0, 50]
         assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
@@ -469,7 +476,7 @@ def test_a_second_interrupt_ends_it_at_once():
         os.kill(os.getpid(), signal.SIGINT)
         return HANG
 
-    runs = Runs(Saved("a"), interrupt)
+    runs = Runs(saved("a"), interrupt)
     with pytest.raises(KeyboardInterrupt):
         runs.go(at={5: interrupt}, final_timeout=60)
     assert runs.times == [0, 5]

@@ -6,18 +6,19 @@ import json
 import os
 import subprocess
 import sys
-from datetime import datetime, timezone
 
 import pytest
 
 pytest.importorskip("typer")
 
-from colony_memory import ColonyMemory, SnapshotInfo
+from snapshots import NOON, damage, save, snapshot
+
 from colony_memory.__main__ import main
 from colony_memory.testing import FakeVault, VaultServer
 from colony_memory.vaults.local import LocalVault
 
-NOON = datetime(2026, 11, 1, 12, 0, 0, 300_000, tzinfo=timezone.utc)
+__all__ = ["NOON", "POSIX", "damage", "fails", "main", "process", "save", "snapshot", "tree"]
+
 POSIX = pytest.mark.skipif(os.name == "nt", reason="POSIX")
 
 
@@ -114,32 +115,5 @@ def refused(cli):
     return run
 
 
-def save(vault, documents, *, at=None, label="default", **options):
-    memory = ColonyMemory(backend=vault)
-    if at is not None:
-        memory._session.now = lambda: at
-    return memory.backup(documents, label=label, **options)
-
-
-def damage(vault, info):
-    """Spoil the content of a snapshot; its size stays."""
-    path = vault.path / f"cmem.{info.label}.{info.snapshot_id}.p0.json"
-    path.write_text(path.read_text().replace("H4sI", "AAAA"))
-
-
 def tree(path):
     return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
-
-
-def snapshot(**changes):
-    """A summary like that of any snapshot, but for what is changed."""
-    fields = {
-        "snapshot_id": "20261101T120000300000Z-abcdef",
-        "label": "default",
-        "created_at": "2026-11-01T12:00:00Z",
-        "doc_names": ["a.md"],
-        "part_count": 1,
-        "byte_size": 10,
-        "plaintext_sha256": "sha256:" + "0" * 64,
-    }
-    return SnapshotInfo(**{**fields, **changes})

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -13,8 +12,10 @@ import typer
 from colony_memory.cli.options import CommonOptions, LabelOption
 
 if TYPE_CHECKING:
+    from colony_memory.app.save import Saved
     from colony_memory.capture import Capture
     from colony_memory.capture.folder import SecretsChoice
+    from colony_memory.cli.memory import Opened
     from colony_memory.cli.output import Output
 
 EXAMPLES = (
@@ -65,45 +66,59 @@ def run(
     .cmemignore excludes is not saved. Where nothing has changed, nothing is written. What cannot be read is left out
     and named, and the exit code is then 1.
     """
-    from colony_memory.capture import masked_names, read_paths
+    from colony_memory.capture import masked_names
     from colony_memory.cli.errors import FAILED
     from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.reading import show_reading
     from colony_memory.cli.summary import backup_lines, diverged_line
     from colony_memory.cli.text import now_utc
-    from colony_memory.cli.vault import refuse_vault_inside
     from colony_memory.exceptions import ColonyMemoryWarning
 
-    if "" in paths:
-        raise ValueError("an empty path")
-    if note == "":
-        raise ValueError("an empty note: leave --note out")
     with open_memory(common, making=True) as opened:
-        # What is missing, or a loop of links, is for read_paths() to name.
-        refuse_vault_inside(opened.place, filter(os.path.exists, paths))
-        with show_reading(opened.output) as on_progress:
-            # What it may be is for read_paths() to say.
-            choice = cast("SecretsChoice", secrets)
-            capture = read_paths(paths, git=git, secrets=choice, on_progress=on_progress)
-        opened.place.make_unchosen()
-        with opened.working("Saving to"):
-            info = opened.memory.backup(
-                capture.documents,
-                label=label,
-                prune_keep=keep,
-                on_conflict=on_conflict,
-                note=note,
-                incomplete=[str(each) for each in capture.left_out],
-            )
+        saved = save(
+            opened, paths, label=label, keep=keep, secrets=secrets, git=git, on_conflict=on_conflict, note=note
+        )
+        info, capture = saved.info, saved.capture
         if common.as_json:
             masked = masked_names(capture.documents)
             opened.output.answer_json({"snapshot": asdict(info), **_facts(capture), "masked": list(masked)})
         opened.output.report(*backup_lines(info, left_out=len(capture.left_out), now=now_utc()))
         if info.diverged_from:
-            # Not as a line of the answer: watch keeps that to itself.
+            # Not as a line of the answer: it is told under --quiet too.
             warnings.warn(ColonyMemoryWarning(diverged_line(info, joined=on_conflict == "merge")), stacklevel=1)
         _tell(capture, opened.output, masked=secrets == "mask")
-    return FAILED if capture.left_out else 0
+    return 0 if saved else FAILED
+
+
+def save(
+    opened: Opened,
+    paths: list[str],
+    *,
+    label: str,
+    keep: int | None,
+    secrets: str,
+    git: bool,
+    on_conflict: str,
+    note: str | None,
+) -> Saved:
+    """Make one backup by the options of this verb; a terminal shows what is under way, and nothing else is said.
+
+    Raises:
+        ValueError: An option or a path cannot be used.
+        ColonyMemoryError: As :func:`colony_memory.save_folder`.
+    """
+    from colony_memory.app.save import read_for, save_capture
+    from colony_memory.cli.memory import make_unchosen
+    from colony_memory.cli.progress import show_reading
+
+    if note == "":
+        raise ValueError("an empty note: leave --note out")
+    with show_reading(opened.output) as on_progress:
+        # What the choice may be is for the library to say.
+        choice = cast("SecretsChoice", secrets)
+        capture = read_for(opened.memory, list(paths), git=git, secrets=choice, on_progress=on_progress)
+    make_unchosen(opened.place)
+    with opened.working("Saving to"):
+        return save_capture(opened.memory, capture, label=label, prune_keep=keep, on_conflict=on_conflict, note=note)
 
 
 def _facts(capture: Capture) -> dict[str, Any]:

@@ -27,16 +27,18 @@ def run(
     NAME is one that 'show' lists, ID a snapshot as 'show' takes it, by default the latest. On a terminal control
     characters are spelled out, and what is no text is not printed.
     """
-    from colony_memory.cli.chosen import content_of, fetch, split_positional
+    from colony_memory.app.content import content_of
+    from colony_memory.app.restore import fetch
     from colony_memory.cli.memory import open_memory
+    from colony_memory.cli.options import split_positional
 
     snapshot, name = split_positional(names, "NAME")
     if not name:
         raise ValueError("an empty name")
     with open_memory(common) as opened:
         with opened.working():
-            found = fetch(opened.memory, label=label, snapshot_id=snapshot, fallback=False)
-        content = content_of(found, name)
+            found = fetch(opened.memory, label=label, snapshot=snapshot)
+        content = content_of(found.info, found.documents, name)
         if common.as_json:
             from base64 import b64encode
 

@@ -24,8 +24,8 @@ def run(
     ID is a snapshot as 'show' takes it; one that is damaged goes by its whole id. Where it is the latest, restore then
     gives the newest good one that is left. On a terminal you are asked; elsewhere --yes is needed.
     """
+    from colony_memory.app.pick import find_id, naming_the_label
     from colony_memory.cli.ask import confirm
-    from colony_memory.cli.ids import find_id, naming_the_label
     from colony_memory.cli.memory import open_memory
 
     with open_memory(common) as opened:

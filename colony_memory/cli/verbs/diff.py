@@ -26,15 +26,17 @@ def run(
     A and B are ids as 'show' takes them, or folders; ./latest is the folder of that name. B is by default the latest
     snapshot.
     """
+    from colony_memory.app.sides import read_side
     from colony_memory.cli.errors import FAILED
     from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.sides import read_side
     from colony_memory.cli.summary import diff_lines
 
     with open_memory(common) as opened:
         with opened.working():
-            before, after = (read_side(opened, side, label=label) for side in (a, b))
+            before, after = (read_side(opened.memory, side, label=label) for side in (a, b))
             found = opened.memory.diff(before.documents, after.documents)
+        for each in (*before.left_out, *after.left_out):
+            opened.output.warn(f"left out: {each.name}: {each.reason}")
         if common.as_json:
             opened.output.answer_json({"a": before.name, "b": after.name, "differs": bool(found), **asdict(found)})
         else:

@@ -29,7 +29,7 @@ def run(
     ID is a snapshot as 'show' takes it. FILE is made for its owner alone and holds the whole memory, not encrypted; -
     writes to the standard output. 'verify FILE' checks it without a vault, 'import FILE' puts it into one.
     """
-    from colony_memory.cli.ids import find_id
+    from colony_memory.app.pick import find_id
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.moved import export_line
     from colony_memory.transfer import export_snapshot, save_export, write_export

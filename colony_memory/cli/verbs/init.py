@@ -25,11 +25,11 @@ def run(
     marked as a vault. From then on, where that mark is missing, as while a disk is not mounted, there is no vault, and
     every verb says so with exit code 5. A vault that is there already stays as it is.
     """
+    from colony_memory.app.place import choose_place
     from colony_memory.cli.output import Output
-    from colony_memory.cli.vault import choose_vault
     from colony_memory.vaults.local import LocalVault
 
-    place, output = choose_vault(vault if url is None else url), Output(as_json, quiet)
+    place, output = choose_place(vault if url is None else url), Output(as_json, quiet)
     made = place.make()
     if as_json:
         output.answer_json({"vault": place.url, "made": made})

@@ -16,7 +16,7 @@ def run(*, label: LabelFilter = None, common: CommonOptions) -> int:
     Where other verbs take an ID, the beginning of one is enough, as long as no other begins so. The latest is also
     called latest, the one before it latest~1.
     """
-    from colony_memory.cli.ids import latest_ids
+    from colony_memory.app.pick import latest_ids
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.tables import snapshot_table
     from colony_memory.cli.text import now_utc

@@ -22,7 +22,7 @@ def run(
 
     ID is a snapshot as 'show' takes it. Neither 'backup --keep' nor 'prune' deletes it; 'delete' does. 'list' marks it.
     """
-    from colony_memory.cli.ids import find_id, naming_the_label
+    from colony_memory.app.pick import find_id, naming_the_label
     from colony_memory.cli.memory import open_memory
 
     with open_memory(common) as opened:

@@ -67,26 +67,22 @@ def run(
     it that the snapshot does not have are left alone, unless --delete is given. A file that differs and was changed
     after the snapshot was made stops the restore, as does a database that a program has open, unless --force is given.
     """
-    from functools import partial
     from types import SimpleNamespace
 
-    from colony_memory.capture import write_folder
-    from colony_memory.capture.before import save_present
-    from colony_memory.cli.chosen import fetch, narrow, split_positional
+    from colony_memory.app.pick import parse_moment
+    from colony_memory.app.restore import restore_folder
     from colony_memory.cli.errors import FAILED, Failure
     from colony_memory.cli.interrupts import first_interrupt_only
     from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.moments import newest_at, parse_moment
+    from colony_memory.cli.options import split_positional
     from colony_memory.cli.restored import conflict_line, restore_lines
-    from colony_memory.cli.text import made_at, now_utc
-    from colony_memory.cli.vault import refuse_vault_inside
+    from colony_memory.cli.text import now_utc
 
     named, directory = split_positional(target, "DIR")
     if not directory:
         raise ValueError("an empty path")
     if sum(map(bool, (named, snapshot, at))) > 1:
         raise ValueError("ID, --snapshot and --at each name a snapshot: give one of them")
-    snapshot = named or snapshot
     if delete and only:
         raise ValueError("--delete would remove all that --only does not choose: give one of them")
     moment = parse_moment(at) if at else None
@@ -95,45 +91,39 @@ def run(
         def show(done: int, total: int, _name: str) -> None:
             opened.progress(SimpleNamespace(action="writing", done=done, total=total))
 
-        if snapshot_first or delete:
-            refuse_vault_inside(opened.place, [directory])
-        present = None
         with opened.working("Restoring from"), first_interrupt_only():
-            if moment:
-                snapshot = newest_at(opened.memory.list_snapshots(label=label), moment, label=label).snapshot_id
-            found = fetch(opened.memory, label=label, snapshot_id=snapshot, fallback=fallback)
-            write = partial(
-                write_folder,
-                narrow(found.documents, only) if only else found.documents,
+            restored = restore_folder(
+                opened.memory,
                 directory,
-                newer_than=made_at(found.info),
+                label=label,
+                snapshot=named or snapshot,
+                at=moment,
+                only=only or (),
                 force=force,
                 delete=delete,
+                snapshot_first=snapshot_first,
+                dry_run=dry_run,
+                fallback=fallback,
+                on_progress=show,
             )
-            if snapshot_first and not dry_run:
-                plan = write(dry_run=True)
-                if not plan.conflicts and not plan.in_use:
-                    present = save_present(
-                        opened.memory, directory, label=label, needed=(*plan.replaced, *plan.removed)
-                    )
-            written = write(dry_run=dry_run, on_progress=show)
+        info, written, before = restored.info, restored.written, restored.before
         if common.as_json:
             opened.output.answer_json(
                 {
-                    "snapshot": asdict(found.info),
-                    "before": asdict(present.info) if present else None,
+                    "snapshot": asdict(info),
+                    "before": None if before is None else asdict(before.info),
                     "directory": directory,
                     "dry_run": dry_run,
                     **asdict(written),
                 }
             )
-        if present:
-            opened.output.report(f"saved what was here as {present.info.snapshot_id} of label {present.info.label}")
-            for each in present.left_out:
+        if before is not None:
+            opened.output.report(f"saved what was here as {before.info.snapshot_id} of label {before.info.label}")
+            for each in before.left_out:
                 opened.output.warn(f"left out of it: {each.name}: {each.reason}")
-        opened.output.report(*restore_lines(found.info, written, directory=directory, dry_run=dry_run, now=now_utc()))
-        _tell(found.info, written, opened.output)
-    if written.conflicts or written.in_use:
+        opened.output.report(*restore_lines(info, written, directory=directory, dry_run=dry_run, now=now_utc()))
+        _tell(info, written, opened.output)
+    if not restored:
         raise Failure(conflict_line(written), code=FAILED)
     return 0
 

@@ -23,7 +23,7 @@ def run(
 
     ID is one from 'list', the beginning of one, latest, or latest~2 for the second before it.
     """
-    from colony_memory.cli.ids import find, with_pin
+    from colony_memory.app.pick import find, with_pin
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.summary import snapshot_lines
     from colony_memory.cli.text import now_utc

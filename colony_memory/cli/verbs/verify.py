@@ -32,8 +32,8 @@ def run(
     Without one, every snapshot of the label is read, or of all labels. What could not be checked is never called ok.
     The exit code is 4 if something does not hold.
     """
+    from colony_memory.app.pick import may_name_a_snapshot
     from colony_memory.cli.errors import NOT_PROVEN
-    from colony_memory.cli.ids import may_name_a_snapshot
     from colony_memory.cli.summary import verify_lines
 
     if snapshot is not None and (snapshot == "-" or not may_name_a_snapshot(snapshot)):
@@ -51,7 +51,7 @@ def run(
 
 
 def _verify_vault(snapshot: str | None, label: str | None, common: CommonOptions) -> list[VerifyReport]:
-    from colony_memory.cli.ids import find_id, naming_the_label
+    from colony_memory.app.pick import find_id, naming_the_label
     from colony_memory.cli.memory import open_memory
     from colony_memory.exceptions import SnapshotNotFound
 

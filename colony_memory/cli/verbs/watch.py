@@ -1,53 +1,29 @@
 """The verb ``watch``: backup, over and over."""
+# ruff: noqa: TC001 - typer reads the annotations
 
 from __future__ import annotations
 
 import inspect
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from colony_memory.cli.options import CommonOptions
-from colony_memory.cli.output import Output
 from colony_memory.cli.verbs import backup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from colony_memory.schedule.watch import LastRun, Saved
+    from colony_memory.app.save import Saved
+    from colony_memory.cli.output import Output
+    from colony_memory.schedule.watch import LastRun
 
 EXAMPLES = (
     "colony-memory watch --every 15m ~/agent/memory",
     "colony-memory watch --every 1h --keep 48 --label research MEMORY.md notes/",
 )
-
-
-@dataclass(frozen=True)
-class _Collected(Output):
-    """Keeps the answer, and prints nothing."""
-
-    texts: list[str] = field(default_factory=list)
-
-    def answer(self, text: str) -> None:
-        """Keep it."""
-        self.texts.append(text)
-
-    def warn(self, line: str) -> None:
-        """Drop it: what was left out is in the answer too."""
-
-
-@dataclass(frozen=True)
-class _AskedByProgram(CommonOptions):
-    """The same options, with the answer for the caller in the place of the terminal."""
-
-    collected: _Collected = field(default_factory=lambda: _Collected(as_json=True, quiet=True))
-
-    @property
-    def output(self) -> Output:
-        """Where the answers go."""
-        return self.collected
 
 
 def _with_options_of_backup(run: Callable[..., int]) -> Callable[..., int]:
@@ -81,15 +57,15 @@ def run(
     first and then less often, for as long as it takes; only what the first one fails of ends the command, unless it
     may mend itself. SIGTERM and Ctrl-C have a last backup made, and the exit code is that backup's.
     """
+    from colony_memory.app.place import choose_place
     from colony_memory.cli.durations import show_duration
     from colony_memory.cli.errors import FAILED, exit_code
-    from colony_memory.cli.vault import choose_vault
     from colony_memory.schedule.watch import Watch, last_run_path
 
     if once:
         return backup.run(paths, common=common, **options)
     interval, patience = _read("--every", every), _read("--final-timeout", final_timeout)
-    place, output = choose_vault(common.vault), common.output
+    place, output = choose_place(common.vault), common.output
     greeting = [f"saving to {place.title} every {show_duration(interval)}; SIGTERM or Ctrl-C to stop"]
 
     def tell(done: LastRun) -> None:
@@ -131,15 +107,11 @@ def _read(option: str, text: str) -> float:
 
 
 def _save(paths: list[str], common: CommonOptions, options: dict[str, Any]) -> Saved:
-    """Run ``backup``, and read what it answers to programs."""
-    from colony_memory.schedule.watch import Saved
+    """Make one backup, in a vault that is opened anew: it may have come or gone since the last one."""
+    from colony_memory.cli.memory import open_memory
 
-    given = {each.name: getattr(common, each.name) for each in fields(CommonOptions)}
-    asked = _AskedByProgram(**{**given, "as_json": True, "quiet": True})
-    backup.run(paths, common=asked, **options)
-    answer = json.loads("".join(asked.collected.texts))
-    left_out = tuple(f"{each['name']} ({each['reason']})" for each in answer["left_out"])
-    return Saved(answer["snapshot"]["snapshot_id"], answer["snapshot"]["reused"], left_out)
+    with open_memory(replace(common, quiet=True), making=True) as opened:
+        return backup.save(opened, paths, **options)
 
 
 def _tell(done: LastRun, output: Output) -> None:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colony_memory.app.pick import find_id, may_name_a_snapshot, naming_the_label
 from colony_memory.capture import read_folder
 from colony_memory.capture._view import view_files
-from colony_memory.cli.ids import find_id, may_name_a_snapshot, naming_the_label
 
 if TYPE_CHECKING:
-    from colony_memory.cli.memory import Opened
+    from colony_memory.capture import LeftOut
+    from colony_memory.client import ColonyMemory
 
 
 @dataclass(frozen=True)
@@ -23,14 +24,16 @@ class Side:
         name: The snapshot's id, or the folder.
         title: The same in a sentence.
         documents: Each file with its content.
+        left_out: What of a folder could not be read.
     """
 
     name: str
     title: str
     documents: dict[str, str]
+    left_out: tuple[LeftOut, ...] = ()
 
 
-def read_side(opened: Opened, text: str, *, label: str) -> Side:
+def read_side(memory: ColonyMemory, text: str, *, label: str) -> Side:
     """The snapshot or the folder that the text names.
 
     What has a path's separator or dot in it is a folder, and so is the name of one that no id begins like.
@@ -43,10 +46,8 @@ def read_side(opened: Opened, text: str, *, label: str) -> Side:
         not text[0].isdigit() and not text.startswith("latest") and Path(text).is_dir()
     ):
         capture = read_folder(Path(os.path.expanduser(text)))  # noqa: PTH111 - Path.expanduser() raises RuntimeError
-        for each in capture.left_out:
-            opened.output.warn(f"left out: {each.name}: {each.reason}")
-        return Side(text, f"the folder {text}", view_files(capture.documents))
-    snapshot_id = find_id(opened.memory, text, label=label)
-    with naming_the_label(opened.memory, text):
-        documents = opened.memory.restore(label=label, snapshot_id=snapshot_id)
+        return Side(text, f"the folder {text}", view_files(capture.documents), capture.left_out)
+    snapshot_id = find_id(memory, text, label=label)
+    with naming_the_label(memory, text):
+        documents = memory.restore(label=label, snapshot_id=snapshot_id)
     return Side(snapshot_id, f"snapshot {snapshot_id}", view_files(documents))

@@ -1,4 +1,4 @@
-"""Snapshots as people name them: an id, the beginning of one, ``latest``, ``latest~2``."""
+"""Snapshots as people name them: an id, the beginning of one, ``latest``, ``latest~2``, a time."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import re
 import warnings
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from colony_memory._format.names import id_time
-from colony_memory.cli.errors import USAGE, Failure
+from colony_memory.app.facts import made_at, stamp
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, SnapshotNotFound
 from colony_memory.retention import newest_first
 
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
 _LATEST = re.compile(r"latest(?:~([0-9]{1,9}))?")
 _BEGINNING = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SHOWN = 5
+_ELSEWHERE = "; there is one under "
+_FORM = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:?\d\d)?)?", re.IGNORECASE)
+_ZONE = re.compile(r"([+-]\d\d):?(\d\d)$")
+_FRACTION = re.compile(r"\.(\d{1,6})")
+_DAY = len("2026-11-01")
 
 
 def may_name_a_snapshot(text: str) -> bool:
@@ -45,21 +51,21 @@ def resolve(infos: Sequence[SnapshotInfo], text: str, *, latest: str | None = No
 
     Raises:
         SnapshotNotFound: None is named so.
-        Failure: The text is of no such form, or the beginning of several ids, which the message gives.
+        ValueError: The text is of no such form, or the beginning of several ids, which the message gives.
     """
     counted = _LATEST.fullmatch(text)
     if counted:
         return _count_back(infos, int(counted[1] or 0), latest)
     if not _BEGINNING.fullmatch(text):
-        raise Failure(
-            f"{text!r} names no snapshot: give an id from 'list', the beginning of one, latest, or latest~2", code=USAGE
+        raise ValueError(
+            f"{text!r} names no snapshot: give an id from 'list', the beginning of one, latest, or latest~2"
         )
     found = [info for info in infos if info.snapshot_id.startswith(text)]
     exact = [info for info in found if info.snapshot_id == text]
     if len(found) > 1 and not exact:
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         ids = ", ".join(info.snapshot_id for info in found[:_SHOWN])
-        raise Failure(f"{text!r} is the beginning of {len(found)} ids: {ids}{more}", code=USAGE)
+        raise ValueError(f"{text!r} is the beginning of {len(found)} ids: {ids}{more}")
     if not found:
         raise SnapshotNotFound(f"no snapshot has an id that begins with {text!r}")
     return (exact or found)[0]
@@ -80,7 +86,7 @@ def find(memory: ColonyMemory, text: str, *, label: str) -> SnapshotInfo:
 
     Raises:
         SnapshotNotFound: There is none, and where one of another label is named so, the message says which.
-        Failure: As :func:`resolve`.
+        ValueError: As :func:`resolve`.
     """
     with naming_the_label(memory, text):
         try:
@@ -124,13 +130,27 @@ def find_id(memory: ColonyMemory, text: str, *, label: str) -> str:
     return text if id_time(text) else find(memory, text, label=label).snapshot_id
 
 
+def find_at(memory: ColonyMemory, moment: datetime | str, *, label: str) -> SnapshotInfo:
+    """The newest snapshot of this label that was made at that time, as :func:`parse_moment` reads it, or before.
+
+    Raises:
+        ValueError: It is no time, or has no time zone.
+        SnapshotNotFound: There is none so old.
+    """
+    if isinstance(moment, str):
+        moment = parse_moment(moment)
+    if moment.tzinfo is None:
+        raise ValueError("the time needs a time zone")
+    return newest_at(memory.list_snapshots(label=label), moment, label=label)
+
+
 @contextmanager
 def naming_the_label(memory: ColonyMemory, text: str) -> Iterator[None]:
     """Where a snapshot is not found and another label has one of that name, say so."""
     try:
         yield
     except SnapshotNotFound as error:
-        more = "" if "add --label" in error.message else _elsewhere(memory, text)
+        more = "" if _ELSEWHERE in error.message else _elsewhere(memory, text)
         raise SnapshotNotFound(f"{error.message}{more}", hint=error.hint) from error
 
 
@@ -140,4 +160,44 @@ def _elsewhere(memory: ColonyMemory, text: str) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ColonyMemoryWarning)  # they are of labels that nobody asked for
         labels = sorted({info.label for info in memory.list_snapshots() if info.snapshot_id.startswith(text)})
-    return f"; there is one under {', '.join(map(repr, labels))}: add --label" if labels else ""
+    return f"{_ELSEWHERE}{', '.join(map(repr, labels))}: give that label" if labels else ""
+
+
+def parse_moment(text: str) -> datetime:
+    """Read ``2026-11-01T12:00``, with a blank for the T or with seconds, or a day alone, which is the end of it.
+
+    It is local time, unless ``Z`` or a zone such as ``+02:00`` follows.
+
+    Raises:
+        ValueError: It is of no such form, or there is no such time.
+    """
+    if not _FORM.fullmatch(text):
+        raise ValueError(f"{text!r} is no time: write 2026-11-01T12:00, with Z at its end for UTC, or 2026-11-01")
+    # What Python 3.10 reads of it.
+    plain = _ZONE.sub(r"\1:\2", text[:_DAY] + text[_DAY:].upper().replace("Z", "+00:00"))
+    plain = _FRACTION.sub(lambda found: "." + found[1].ljust(6, "0"), plain)
+    try:
+        moment = datetime.fromisoformat(plain)
+        if len(text) == _DAY:
+            moment += timedelta(days=1, microseconds=-1)
+        return moment.astimezone()
+    except (ValueError, OverflowError, OSError) as error:
+        raise ValueError(f"{text!r} is no time: {error}") from error
+
+
+def newest_at(infos: Sequence[SnapshotInfo], moment: datetime, *, label: str) -> SnapshotInfo:
+    """The newest of these snapshots that was made at ``moment`` or before.
+
+    Raises:
+        SnapshotNotFound: There is none; the message gives the oldest that there is.
+    """
+    made = sorted(infos, key=lambda info: (made_at(info), info.snapshot_id))
+    before = [info for info in made if made_at(info) <= moment]
+    if before:
+        return before[-1]
+    if not made:
+        raise SnapshotNotFound(f"nothing is saved yet under label {label!r}")
+    raise SnapshotNotFound(
+        f"label {label!r} has no snapshot from {moment.isoformat(sep=' ', timespec='seconds')} or before; "
+        f"its oldest is {made[0].snapshot_id}, of {stamp(made_at(made[0]))}"
+    )

@@ -1,25 +1,27 @@
 """Whether a vault would give the memory back, and what stands in the way.
 
-:func:`read_newest` reads, and :func:`assess` judges by what was read: map and time in, verdict out.
+:func:`check_protection` does it all. Of its steps :func:`read_newest` reads, :func:`last_runs` looks how ``watch``
+fared, and :func:`assess` judges by what was read: map and time in, verdict out.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
-from datetime import timedelta
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Literal
 
-from colony_memory._format.names import id_order, read_filename
+from colony_memory._format.names import id_order, read_filename, require_label
+from colony_memory.app.save import BEFORE_RESTORE
 from colony_memory.exceptions import ColonyMemoryWarning, SnapshotNotFound
 from colony_memory.retention import created
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from datetime import datetime
+    from collections.abc import Iterator, Mapping, Sequence
 
     from colony_memory.client import ColonyMemory
     from colony_memory.reports import LabelMap, VaultMap
+    from colony_memory.schedule.last_run import LastRun
     from colony_memory.snapshot import SnapshotInfo
 
 #: ``protected``: the newest snapshot of each label was read in full, and nothing is wrong. ``saved``: the same, and not
@@ -83,6 +85,73 @@ class Protection:
 
     def __bool__(self) -> bool:
         return self.state == "protected"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a check of the protection has found; true where the memory is protected.
+
+    Attributes:
+        found: What is in the vault.
+        verdict: Whether that would give the memory back.
+        read: What reading each label's newest snapshots has shown; empty where nothing was read.
+        runs: How the last run of ``watch`` on this host ended, for each label that there was one of.
+    """
+
+    found: VaultMap
+    verdict: Protection
+    read: Mapping[str, Newest] = field(default_factory=dict)
+    runs: Mapping[str, LastRun] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.verdict)
+
+    @property
+    def damaged(self) -> bool:
+        """Whether a snapshot that was read is damaged."""
+        return any(each.damaged for each in self.read.values())
+
+
+def check_protection(
+    memory: ColonyMemory,
+    *,
+    url: str | None = None,
+    label: str | None = None,
+    quick: bool = False,
+    max_age: timedelta | None = None,
+    now: datetime | None = None,
+) -> Checked:
+    """Look into the vault, read the newest snapshot of each label in full, and judge.
+
+    Args:
+        memory: The client.
+        url: What names the vault, as ``watch`` was told it, so that its last runs count; None to leave them out.
+        label: Only this one, by default all.
+        quick: Read no snapshot. Damage does not show then, and the verdict is at best ``saved``.
+        max_age: How old the newest good backup may be.
+        now: The time, with a zone; by default that of the clock.
+
+    Raises:
+        ValueError: The label cannot be one.
+        VaultError: The vault could not be reached or refused.
+    """
+    wanted = None if label is None else require_label(label)
+    found = memory.inspect()
+    found = replace(found, labels=tuple(each for each in found.labels if wanted in (None, each.label)))
+    read = {} if quick else read_newest(memory, found)
+    asked = [wanted] if wanted else [each.label for each in found.labels]
+    runs = {} if url is None else last_runs(url, asked)
+    confirmed = {run.snapshot_id: run.when for run in runs.values() if run.ok and run.snapshot_id}
+    now = now or datetime.now(timezone.utc)
+    return Checked(found, assess(found, now=now, max_age=max_age, read=read, confirmed=confirmed), read, runs)
+
+
+def last_runs(url: str, labels: Sequence[str]) -> dict[str, LastRun]:
+    """How the last run of ``watch`` on this host ended, for each label that there was one of."""
+    from colony_memory.schedule.watch import read_last_run
+
+    runs = {label: read_last_run(url, label) for label in dict.fromkeys([*labels, "default"])}
+    return {label: run for label, run in runs.items() if run is not None}
 
 
 def read_newest(memory: ColonyMemory, found: VaultMap) -> dict[str, Newest]:
@@ -184,8 +253,6 @@ def _damaged(read: Mapping[str, Newest]) -> Iterator[Problem]:
 
 
 def _incomplete(infos: list[SnapshotInfo]) -> Iterator[Problem]:
-    from colony_memory.capture.before import BEFORE_RESTORE
-
     for info in infos:
         # What a restore has replaced is saved once, and nobody saves it again.
         if info.incomplete and not info.label.endswith(BEFORE_RESTORE):

@@ -1,0 +1,66 @@
+"""Pure: what of a snapshot is wanted: one file, or those that match."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from colony_memory.app.facts import left_out
+from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, split_documents
+from colony_memory.exceptions import ColonyMemoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from colony_memory.snapshot import SnapshotInfo
+
+__all__ = ["content_of", "narrow"]
+
+
+def content_of(info: SnapshotInfo, documents: Mapping[str, str], name: str) -> str | bytes:
+    """The content of one file of a snapshot, bytes where it is no text.
+
+    Raises:
+        ColonyMemoryError: There is no such file.
+        SnapshotCorrupt: The document that describes the folder is malformed.
+    """
+    files, metadata = split_documents(documents)
+    if name in files:
+        return files[name]
+    if name == METADATA_NAME and name in documents:
+        return documents[name]
+    if name in metadata.links:
+        raise ColonyMemoryError(f"{name!r} is a link, to {metadata.links[name]!r}")
+    near = (
+        get_close_matches(name, files, n=3) or [each for each in files if each.startswith(f"{name.rstrip('/')}/")][:3]
+    )
+    more = f"; there is {', '.join(map(repr, near))}" if near else ""
+    lacks = f"; the snapshot is incomplete, {left_out(info)}" if info.incomplete else ""
+    raise ColonyMemoryError(f"there is no {name!r} in snapshot {info.snapshot_id}{more}{lacks}")
+
+
+def narrow(documents: Mapping[str, str], globs: Sequence[str]) -> dict[str, str]:
+    """The documents of the files and directories whose name matches one of the globs.
+
+    Raises:
+        ValueError: None does.
+        SnapshotCorrupt: The document that describes the folder is malformed.
+    """
+
+    def wanted(name: str) -> bool:
+        return any(fnmatchcase(name, glob) for glob in globs)
+
+    _, metadata = split_documents(documents)
+    left = Metadata(
+        files={name: data for name, data in metadata.files.items() if wanted(name)},
+        empty_dirs=tuple(filter(wanted, metadata.empty_dirs)),
+        executable=frozenset(filter(wanted, metadata.executable)),
+        masked=tuple(filter(wanted, metadata.masked)),
+    )
+    kept = {name: text for name, text in documents.items() if name != METADATA_NAME and wanted(name)}
+    if left:
+        kept[METADATA_NAME] = dump_metadata(left)
+    if not kept:
+        raise ValueError(f"nothing in the snapshot matches {', '.join(map(repr, globs))}")
+    return kept

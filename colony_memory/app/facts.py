@@ -1,0 +1,46 @@
+"""Pure: what a summary of a snapshot tells beyond its fields."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from colony_memory._format.names import id_time
+from colony_memory.retention import created
+
+if TYPE_CHECKING:
+    from colony_memory.snapshot import SnapshotInfo
+
+_SECOND = timedelta(seconds=1)
+_REST = re.compile("and ([0-9]+) more")
+_NAMED = 3
+
+
+def made_at(info: SnapshotInfo) -> datetime:
+    """When a snapshot was made.
+
+    The id has the microseconds. It runs ahead of the clock for as long as ids from a clock that was wrong are
+    around; then it is ``created_at``, so that local files do not pass for older than they are.
+    """
+    written, exact = created(info), id_time(info.snapshot_id)
+    return exact if exact is not None and exact - written < _SECOND else written
+
+
+def stamp(moment: datetime) -> str:
+    """The minute, in UTC."""
+    return f"{moment.isoformat(sep=' ', timespec='minutes').removesuffix('+00:00')} UTC"
+
+
+def count_left_out(info: SnapshotInfo) -> int:
+    """How much a snapshot lacks; a catalogue tells of much by its number."""
+    rest = _REST.fullmatch(info.incomplete[-1]) if info.incomplete else None
+    return len(info.incomplete) - 1 + int(rest[1]) if rest else len(info.incomplete)
+
+
+def left_out(info: SnapshotInfo) -> str:
+    """What a snapshot lacks, in a few names: ``2 left out: a.sock: is a socket; b.md: Permission denied``."""
+    named = [each for each in info.incomplete[:_NAMED] if not _REST.fullmatch(each)]
+    total = count_left_out(info)
+    more = [f"and {total - len(named)} more"] if total > len(named) else []
+    return f"{total} left out: {'; '.join([*named, *more])}"

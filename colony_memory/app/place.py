@@ -1,0 +1,151 @@
+"""Which vault: the one that is named, the one of the environment, else a place on this host."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from colony_memory.client import AsyncColonyMemory
+from colony_memory.vaults import open_vault
+from colony_memory.vaults._directory import no_vault
+from colony_memory.vaults._open import is_path
+from colony_memory.vaults.local import LocalVault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from colony_memory.client import ColonyMemory
+    from colony_memory.vaults import VaultBackend
+
+__all__ = ["Place", "choose_place", "read_setting", "refuse_vault_inside", "require_synchronous"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A vault that was chosen.
+
+    Attributes:
+        url: What names it.
+        backend: The vault.
+        chosen: False where nobody chose, and it is the local one.
+    """
+
+    url: str
+    backend: VaultBackend
+    chosen: bool = True
+
+    @property
+    def title(self) -> str:
+        """The vault in a sentence."""
+        if _kind(self.url) == "colony:":
+            return "the hosted vault"
+        return f"the {'' if self.chosen else 'local '}vault {self.url}"
+
+    def exists(self) -> bool:
+        """Whether there is a vault at all; where this host does not see to that, there is one."""
+        return not isinstance(self.backend, LocalVault) or self.backend.exists()
+
+    def make(self) -> bool:
+        """Make the vault, if it is one that is to be made; tells whether there was none."""
+        missing = not self.exists()
+        open_vault(self.url, create=True)
+        return missing
+
+    def make_unchosen(self) -> bool:
+        """Make the vault that nobody chose where there is none yet; tells whether it did, which is to be said aloud.
+
+        One that somebody chose is never made on the way: it may be on a disk that is not mounted.
+        """
+        return not self.chosen and not self.exists() and self.make()
+
+    def require(self) -> None:
+        """Go on only where there is a vault.
+
+        Raises:
+            VaultMissing: There is none.
+        """
+        if isinstance(self.backend, LocalVault) and not self.backend.exists():
+            raise no_vault(self.backend.path)
+
+    def is_same_as(self, other: Place) -> bool:
+        """Whether both are one vault, however it was named."""
+        return self._identity() == other._identity()
+
+    def _identity(self) -> object:
+        path = getattr(self.backend, "path", None)
+        return self.url.rstrip("/") if path is None else path.resolve()
+
+
+def choose_place(url: str | None = None) -> Place:
+    """The vault of the URL, of ``COLONY_MEMORY_VAULT``, the hosted one where there is a key, else a local one.
+
+    Nothing is made, and nothing is asked of the vault: see :meth:`Place.require`.
+
+    Raises:
+        ValueError: The URL is of no known kind, or cannot be opened as things are; or a variable is empty.
+        ModuleNotFoundError: It is the local one, and the extra ``cli`` is missing, which knows where that is.
+    """
+    chosen, key = True, read_setting("COLONY_API_KEY")
+    if url is None:
+        url = read_setting("COLONY_MEMORY_VAULT") or ("colony:" if key else None)
+    if url is None:
+        from platformdirs import user_data_path
+
+        path = user_data_path("colony-memory") / "vault"
+        url, chosen = str(path) if is_path(str(path)) else path.as_uri(), False
+    elif _kind(url) == "memory:":
+        raise ValueError("a vault memory: would be gone when this process ends: give a directory")
+    elif _kind(url) == "colony:" and not key:
+        raise ValueError("the hosted vault needs a key: set COLONY_API_KEY")
+    return Place(url, open_vault(url), chosen)
+
+
+def read_setting(name: str) -> str | None:
+    """The value of an environment variable, None where it is not set.
+
+    Raises:
+        ValueError: It is empty, as one that nobody filled in: what would be done without it may be far from what was
+            meant.
+    """
+    value = os.environ.get(name)
+    if value is not None and not value.strip():
+        raise ValueError(f"{name} is empty: give it a value, or unset it")
+    return value
+
+
+def require_synchronous(memory: object) -> None:
+    """Take no client whose verbs are coroutines: what nobody awaits is not done, and would pass for done.
+
+    Raises:
+        ValueError: It is one.
+    """
+    if isinstance(memory, AsyncColonyMemory):
+        raise ValueError(  # noqa: TRY004 - as for a backend that is
+            "this client is asynchronous: give one that is not, and call this in a thread of its own"
+        )
+
+
+def refuse_vault_inside(memory: ColonyMemory, paths: Iterable[str | os.PathLike[str]]) -> None:
+    """Refuse to back up the vault itself: every snapshot would hold all the ones before.
+
+    Paths that lead nowhere are left to whoever reads them.
+
+    Raises:
+        ValueError: The vault of this memory is a directory in one of the paths.
+    """
+    backend = memory._session.vault.backend  # noqa: SLF001
+    if not isinstance(backend, LocalVault):
+        return
+    vault = backend.path.resolve()
+    for path in [os.fspath(each) for each in paths]:
+        if os.path.exists(path) and vault.is_relative_to(Path(path).resolve()):  # noqa: PTH110 - never raises
+            raise ValueError(
+                f"the vault {str(vault)!r} is inside {path!r}: each backup would hold all the ones before; "
+                "keep the vault elsewhere, or name what to back up"
+            )
+
+
+def _kind(url: str) -> str:
+    return url.lower().rstrip("/")

@@ -1,0 +1,206 @@
+"""Folders and files into a vault, in one step or in two: read, and then save what was read."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from colony_memory.app.place import refuse_vault_inside, require_synchronous
+from colony_memory.capture.folder import read_folder, read_paths
+from colony_memory.exceptions import ColonyMemoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from colony_memory.capture.folder import Capture, LeftOut, SecretsChoice
+    from colony_memory.client import ColonyMemory
+    from colony_memory.retention import Retention
+    from colony_memory.snapshot import SnapshotInfo
+
+__all__ = ["BEFORE_RESTORE", "Saved", "read_for", "save_capture", "save_folder", "save_paths", "save_present"]
+
+BEFORE_RESTORE = "-before-restore"
+"""What the label of a snapshot ends with that was made before something was restored over it."""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What was saved of folders and files; true where nothing had to be left out.
+
+    Attributes:
+        info: The snapshot, with ``reused`` where nothing had changed.
+        capture: What was read.
+    """
+
+    info: SnapshotInfo
+    capture: Capture
+
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """What is on disk and not in the snapshot although it should be, each with the reason."""
+        return self.capture.left_out
+
+    def __bool__(self) -> bool:
+        return not self.left_out
+
+
+def save_folder(
+    memory: ColonyMemory,
+    path: str | os.PathLike[str],
+    *,
+    label: str = "default",
+    prune_keep: int | None = None,
+    retention: Retention | None = None,
+    on_conflict: str = "raise",
+    note: str | None = None,
+    git: bool = False,
+    secrets: SecretsChoice = "warn",
+    on_progress: Callable[[int, int, str], None] | None = None,
+) -> Saved:
+    """Save every file under a directory as a new snapshot, byte for byte.
+
+    Where nothing has changed, nothing is written. What could not be read is in ``left_out`` of what is returned, and in
+    the snapshot's own record. In a coroutine: ``await asyncio.to_thread(save_folder, memory, path)``.
+
+    >>> import pathlib, tempfile
+    >>> from colony_memory import ColonyMemory, open_vault, save_folder
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> (folder / "MEMORY.md").write_text("two years of notes")
+    18
+    >>> saved = save_folder(ColonyMemory(backend=open_vault("memory:")), folder)
+    >>> bool(saved), saved.info.doc_names
+    (True, ['MEMORY.md'])
+
+    Args:
+        memory: Where to.
+        path: The directory. It must not hold the vault.
+        label: Stream to save to.
+        prune_keep: As for :meth:`ColonyMemory.backup`.
+        retention: As for :meth:`ColonyMemory.backup`.
+        on_conflict: As for :meth:`ColonyMemory.backup`.
+        note: As for :meth:`ColonyMemory.backup`.
+        git: As for :func:`colony_memory.capture.read_folder`: take git repositories along, each as a bundle.
+        secrets: As there: what to do about likely secrets, ``"stop"``, ``"warn"``, ``"mask"`` or ``"allow"``.
+        on_progress: As there: called with the number of files and of bytes read so far, and a name.
+
+    Raises:
+        ValueError: The directory is missing, not readable, empty or holds the vault; or an argument is bad.
+        ColonyMemoryError: Likely secrets stop it, or as for :meth:`ColonyMemory.backup`.
+    """
+    capture = read_for(memory, path, git=git, secrets=secrets, on_progress=on_progress)
+    return save_capture(
+        memory, capture, label=label, prune_keep=prune_keep, retention=retention, on_conflict=on_conflict, note=note
+    )
+
+
+def save_paths(
+    memory: ColonyMemory,
+    paths: Iterable[str | os.PathLike[str]],
+    *,
+    label: str = "default",
+    prune_keep: int | None = None,
+    retention: Retention | None = None,
+    on_conflict: str = "raise",
+    note: str | None = None,
+    git: bool = False,
+    secrets: SecretsChoice = "warn",
+    on_progress: Callable[[int, int, str], None] | None = None,
+) -> Saved:
+    """Save files and directories as one snapshot, under the names that :func:`colony_memory.capture.read_paths` gives.
+
+    Arguments and errors are those of :func:`save_folder`.
+    """
+    capture = read_for(memory, _listed(paths), git=git, secrets=secrets, on_progress=on_progress)
+    return save_capture(
+        memory, capture, label=label, prune_keep=prune_keep, retention=retention, on_conflict=on_conflict, note=note
+    )
+
+
+def read_for(
+    memory: ColonyMemory,
+    what: str | os.PathLike[str] | list[str | os.PathLike[str]],
+    *,
+    git: bool = False,
+    secrets: SecretsChoice = "warn",
+    on_progress: Callable[[int, int, str], None] | None = None,
+) -> Capture:
+    """Read what is to be saved in this memory: one directory, or a list of files and directories.
+
+    Raises:
+        ValueError: As :func:`save_folder`.
+        ColonyMemoryError: Likely secrets stop it.
+    """
+    require_synchronous(memory)
+    limit = memory._session.max_bytes  # noqa: SLF001
+    if isinstance(what, list):
+        if any(not os.fspath(each) for each in what):
+            raise ValueError("an empty path")
+        refuse_vault_inside(memory, what)
+        return read_paths(what, git=git, secrets=secrets, max_bytes=limit, on_progress=on_progress)
+    refuse_vault_inside(memory, [what])
+    return read_folder(what, git=git, secrets=secrets, max_bytes=limit, on_progress=on_progress)
+
+
+def save_capture(
+    memory: ColonyMemory,
+    capture: Capture,
+    *,
+    label: str = "default",
+    prune_keep: int | None = None,
+    retention: Retention | None = None,
+    on_conflict: str = "raise",
+    note: str | None = None,
+) -> Saved:
+    """Save what was read, with a record of what it lacks. Arguments and errors as :meth:`ColonyMemory.backup`."""
+    require_synchronous(memory)
+    info = memory.backup(
+        capture.documents,
+        label=label,
+        prune_keep=prune_keep,
+        retention=retention,
+        on_conflict=on_conflict,
+        note=note,
+        incomplete=[str(each) for each in capture.left_out],
+    )
+    return Saved(info, capture)
+
+
+def save_present(
+    memory: ColonyMemory, directory: str | os.PathLike[str], *, label: str, needed: Iterable[str] = ()
+) -> Saved | None:
+    """Save what a folder holds, under the label with ``-before-restore`` at its end.
+
+    It has a label of its own so that it never is the latest of the memory that it is not.
+
+    Args:
+        memory: Where to.
+        directory: The folder.
+        label: The label that is going to be restored.
+        needed: Names that must be in it, such as those that are going to be replaced.
+
+    Returns:
+        What was saved, or None where there is nothing to save: no folder, or an empty one.
+
+    Raises:
+        ValueError: The folder cannot be read or holds the vault, or the label is too long for that.
+        ColonyMemoryError: A needed file cannot be saved, or there are likely secrets in the folder; as for
+            :meth:`colony_memory.ColonyMemory.backup` otherwise.
+    """
+    folder = Path(directory)
+    if not folder.is_dir() or next(folder.iterdir(), None) is None:
+        return None
+    capture = read_for(memory, folder, secrets="stop")
+    reasons = {entry.name: entry.reason for entry in capture.left_out} | dict.fromkeys(capture.ignored, "is ignored")
+    lacking = [name for name in needed if name in reasons]
+    if lacking:
+        raise ColonyMemoryError(
+            f"the folder as it is was not saved: {lacking[0]!r} would be replaced, and is not in it "
+            f"({reasons[lacking[0]]}); nothing was written"
+        )
+    return save_capture(memory, capture, label=label + BEFORE_RESTORE)
+
+
+def _listed(paths: Iterable[str | os.PathLike[str]]) -> list[str | os.PathLike[str]]:
+    return [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)

@@ -1,0 +1,144 @@
+"""Which snapshot is meant."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from colony_memory import ColonyMemory, SnapshotInfo, SnapshotNotFound
+from colony_memory.app import pick
+from colony_memory.vaults.memory import MemoryVault
+
+NOON = datetime(2026, 11, 1, 12, 0, 0, 300_000, tzinfo=timezone.utc)
+
+
+def snapshot(snapshot_id, *, head="", created_at="2026-11-01T12:00:00Z"):
+    return SnapshotInfo(snapshot_id, "default", created_at, ["a.md"], 1, 10, "sha256:" + "0" * 64, head=head)
+
+
+IDS = [f"2026110{day}T120000000000Z-aaaaa{day}" for day in range(1, 8)]
+INFOS = [snapshot(each, head="head" if each == IDS[5] else "") for each in IDS]
+LATER = snapshot("handmade")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (IDS[2], IDS[2]),
+        (IDS[2][:8], IDS[2]),
+        ("hand", "handmade"),
+        ("latest", IDS[5]),
+        ("latest~0", IDS[5]),
+        ("latest~1", IDS[4]),
+        ("latest~5", IDS[0]),
+        ("latest~6", "handmade"),
+    ],
+)
+def test_what_a_text_names(text, found):
+    assert pick.resolve([*INFOS, LATER], text).snapshot_id == found
+
+
+def test_an_id_that_is_the_beginning_of_another_names_itself():
+    infos = [snapshot("a"), snapshot("ab")]
+    assert pick.resolve(infos, "a").snapshot_id == "a"
+
+
+def test_without_a_pointer_the_newest_is_the_latest():
+    infos = [snapshot(each) for each in IDS]
+    assert pick.resolve(infos, "latest").snapshot_id == IDS[-1]
+
+
+def test_what_names_several_is_refused_with_the_candidates():
+    with pytest.raises(ValueError, match=f"'2026' is the beginning of 7 ids: {', '.join(IDS[:5])} and 2 more"):
+        pick.resolve(INFOS, "2026")
+    with pytest.raises(ValueError, match=f"2 ids: {IDS[0]}, {IDS[1]}$"):
+        pick.resolve(INFOS[:2], "2026")
+
+
+@pytest.mark.parametrize("text", ["", "../x", "latest~", "latest~-1", "late st", "a" * 65, "é"])
+def test_what_is_no_name_is_refused(text):
+    with pytest.raises(ValueError, match="names no snapshot"):
+        pick.resolve(INFOS, text)
+    assert not pick.may_name_a_snapshot(text)
+
+
+@pytest.mark.parametrize(
+    ("infos", "text", "says"),
+    [
+        (INFOS, "2027", "no snapshot has an id that begins with '2027'"),
+        (INFOS, "latest~6", "latest~6 is further back than the oldest snapshot"),
+        ([], "latest", "nothing is saved yet"),
+    ],
+)
+def test_what_is_not_there_is_not_found(infos, text, says):
+    with pytest.raises(SnapshotNotFound, match=says):
+        pick.resolve(infos, text)
+
+
+def test_a_whole_id_needs_no_list():
+    assert pick.find_id(None, IDS[0], label="default") == IDS[0]
+
+
+@pytest.fixture
+def memory():
+    return ColonyMemory(backend=MemoryVault())
+
+
+def test_what_is_found_is_of_the_label(memory):
+    first, second = memory.backup({"a.md": "1"}), memory.backup({"a.md": "2"})
+    other = memory.backup({"a.md": "3"}, label="other")
+    assert pick.find(memory, "latest", label="default").snapshot_id == second.snapshot_id
+    assert pick.find(memory, "latest~1", label="default").snapshot_id == first.snapshot_id
+    assert pick.find_id(memory, other.snapshot_id[:-1], label="other") == other.snapshot_id
+    for text in (other.snapshot_id[:-1], other.snapshot_id):
+        with pytest.raises(SnapshotNotFound, match=r"label 'default'; there is one under 'other': give that label$"):
+            pick.find(memory, text, label="default")
+    # What every label has is no hint.
+    with pytest.raises(SnapshotNotFound, match=r"nothing is saved yet, under label 'none'$"):
+        pick.find(memory, "latest", label="none")
+    assert pick.latest_ids(memory, memory.list_snapshots()) == {second.snapshot_id, other.snapshot_id}
+    # As 0.1.1 leaves it, whose pointers have no head; what cannot be restored is no latest.
+    headless = [replace(each, head="") for each in memory.list_snapshots()]
+    assert pick.latest_ids(memory, headless) == {second.snapshot_id, other.snapshot_id}
+    assert pick.latest_ids(memory, [replace(other, label="gone", head="")]) == set()
+    memory.pin(snapshot_id=first.snapshot_id)
+    assert [pick.with_pin(memory, each).pinned for each in (first, second)] == [True, False]
+
+
+def test_of_a_time_the_newest_that_is_not_after_it(memory):
+    infos = []
+    for hours in range(3):
+        memory._session.now = lambda hours=hours: NOON + timedelta(hours=hours)
+        infos.append(memory.backup({"a.md": str(hours)}))
+    for moment in (infos[1].created_at, NOON + timedelta(hours=1, minutes=59), "2026-11-01T14:59:59+01:00"):
+        expected = infos[0] if moment == infos[1].created_at else infos[1]  # which is cut to the second
+        assert pick.find_at(memory, moment, label="default").snapshot_id == expected.snapshot_id
+    with pytest.raises(SnapshotNotFound, match=r"its oldest is .* of 2026-11-01 12:00 UTC"):
+        pick.find_at(memory, "2026-11-01T12:00:00Z", label="default")
+    with pytest.raises(ValueError, match="needs a time zone"):
+        pick.find_at(memory, NOON.replace(tzinfo=None), label="default")
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-11-01T12:00:00.3Z", NOON),
+        ("2026-11-01 12:00:00.300z", NOON),
+        ("2026-11-01T13:00:00.3+0100", NOON),
+    ],
+)
+def test_a_time_as_people_write_it(text, moment):
+    assert pick.parse_moment(text) == moment
+
+
+def test_a_day_is_the_end_of_it():
+    end = pick.parse_moment("2026-11-01")
+    assert (end.hour, end.minute, end.second, end.microsecond) == (23, 59, 59, 999_999)
+
+
+@pytest.mark.parametrize("text", ["", "noon", "2026-11", "2026-13-01", "2026-11-01T25:00", "9999-12-31T23:59-23:59x"])
+def test_what_is_no_time(text):
+    with pytest.raises(ValueError, match="is no time"):
+        pick.parse_moment(text)

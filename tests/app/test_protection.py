@@ -1,0 +1,204 @@
+"""Whether a vault would give the memory back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from snapshots import NOON, damage, label_map, save, snapshot, vault_map
+
+from colony_memory import ColonyMemory
+from colony_memory.app.protection import Newest, Problem, assess, check_protection, read_newest
+from colony_memory.schedule import watch
+from colony_memory.schedule.watch import LastRun
+from colony_memory.vaults.local import LocalVault
+
+EMPTY = {"snapshots": 0, "oldest": None, "newest": None, "next_bytes": 0, "latest": None, "dangling": True}
+ID = "20261101T130000300000Z-abcdef"
+OLD = "cmem.default.20261101T110000300000Z-abcdef.manifest.json"
+MANIFEST = f"cmem.default.{ID}.manifest.json"
+
+
+@pytest.fixture
+def vault(tmp_path):
+    return LocalVault(tmp_path / "vault", create=True)
+
+
+# --- the verdict
+
+
+@pytest.mark.parametrize(
+    ("found", "max_age", "state", "stale", "problems"),
+    [
+        (vault_map(label_map()), None, "protected", False, []),
+        (vault_map(label_map()), timedelta(hours=4), "protected", False, []),
+        (vault_map(label_map()), timedelta(hours=2), "not protected", True, []),
+        (vault_map(), None, "not protected", True, []),
+        (vault_map(), timedelta(hours=4), "not protected", True, []),
+        (vault_map(label_map(), complete=False), None, "at risk", False, [("wait", None, None)]),
+        (vault_map(label_map(dangling=True)), None, "at risk", False, [("backup", "default", None)]),
+        (vault_map(label_map(), available_bytes=299), None, "at risk", False, [("prune", "default", None)]),
+        (vault_map(label_map(), available_bytes=None), None, "protected", False, []),
+        (vault_map(label_map(orphans=("x",))), None, "protected", False, []),
+        (
+            vault_map(label_map(**EMPTY, orphans=("x",))),
+            None,
+            "not protected",
+            True,
+            [("backup", "default", None), ("backup", "default", None)],
+        ),
+        (
+            vault_map(label_map(broken={MANIFEST: "bad"})),
+            None,
+            "at risk",
+            False,
+            [("delete", "default", ID)],
+        ),
+        (
+            vault_map(label_map(broken={OLD: "x"}, untrusted=(OLD,))),
+            None,
+            "protected",
+            False,
+            [("judge", "default", OLD[13:42])],
+        ),
+        (
+            vault_map(label_map(broken={MANIFEST: "x"}, untrusted=(MANIFEST,))),
+            None,
+            "at risk",
+            False,
+            [("judge", "default", ID)],
+        ),
+        (
+            vault_map(label_map(**EMPTY, broken={"odd": "bad"})),
+            None,
+            "not protected",
+            True,
+            [("delete", "default", None)],
+        ),
+    ],
+)
+def test_the_verdict(found, max_age, state, stale, problems):
+    read = {each.label: Newest(each.newest) for each in found.labels if each.newest}
+    verdict = assess(found, now=NOON + timedelta(hours=3), max_age=max_age, read=read)
+    unread = assess(found, now=NOON + timedelta(hours=3), max_age=max_age)
+    assert (unread.state, bool(unread)) == ("saved" if state == "protected" else state, False)
+    assert (verdict.state, verdict.stale, bool(verdict)) == (state, stale, state == "protected")
+    assert [(each.mending, each.label, each.snapshot_id) for each in verdict.problems] == problems
+
+
+def test_the_newest_of_all_labels_counts_and_the_future_is_no_age():
+    late = snapshot(label="other", snapshot_id=ID, created_at="2026-11-01T13:00:00Z")
+    verdict = assess(vault_map(label_map(), label_map(label="other", newest=late)), now=NOON)
+    assert (verdict.newest, verdict.age) == (late, timedelta(0))
+
+
+def test_what_was_read_counts_and_not_what_is_listed():
+    older = snapshot(snapshot_id="20261101T110000300000Z-abcdef", created_at="2026-11-01T11:00:00Z")
+    found, now = vault_map(label_map()), NOON + timedelta(hours=1)
+    read = {"default": Newest(older, {snapshot().snapshot_id: "the part is damaged"})}
+    verdict = assess(found, now=now, read=read)
+    assert (verdict.state, verdict.newest) == ("at risk", older)
+    assert verdict.problems == (Problem("the part is damaged", "replace", "default", snapshot().snapshot_id),)
+    assert assess(found, now=now, read=read, max_age=timedelta(minutes=90)).stale
+    lost = assess(found, now=now, read={"default": Newest(None, {snapshot().snapshot_id: "no"})})
+    assert (lost.state, lost.newest, lost.stale) == ("not protected", None, True)
+    assert [each.mending for each in lost.problems] == ["backup"]
+    # All of the labels have to be read.
+    two = vault_map(label_map(), label_map(label="other", newest=snapshot(label="other")))
+    assert assess(two, now=now, read={"default": Newest(snapshot())}).state == "saved"
+
+
+def test_a_run_that_found_nothing_new_is_as_good_as_a_backup():
+    found, now = vault_map(label_map()), NOON + timedelta(days=3)
+    hour, day = timedelta(hours=1), timedelta(days=1)
+    assert assess(found, now=now, max_age=day).stale
+    seen = assess(found, now=now, max_age=day, confirmed={snapshot().snapshot_id: now - hour})
+    assert (seen.stale, seen.age) == (False, hour)
+    # A run of another snapshot, or of a time that is yet to come, tells nothing.
+    for confirmed in ({ID: now - hour}, {snapshot().snapshot_id: now + hour}):
+        assert assess(found, now=now, max_age=day, confirmed=confirmed).stale
+
+
+def test_an_incomplete_snapshot_is_a_risk():
+    def state(**changes):
+        info = snapshot(
+            incomplete=("MEMORY.md: Permission denied", *(f"{n}.sock: socket" for n in range(4))), **changes
+        )
+        found = vault_map(label_map(label=info.label, newest=info))
+        return assess(found, now=NOON + timedelta(hours=3), read={info.label: Newest(info)})
+
+    verdict = state()
+    (problem,) = verdict.problems
+    assert (verdict.state, problem.mending, problem.snapshot_id) == ("at risk", "backup", snapshot().snapshot_id)
+    assert "MEMORY.md: Permission denied; 0.sock: socket; 1.sock: socket; …" in problem.what
+    # What a restore has replaced is saved once.
+    assert state(label="default-before-restore").state == "protected"
+
+
+def test_reading_goes_back_to_the_newest_that_is_good(vault):
+    good = save(vault, {"a.md": "good" * 99})
+    bad = [save(vault, {"a.md": f"{n}" * 99}) for n in range(2)]
+    memory = ColonyMemory(backend=vault)
+    memory.restore()
+    base = memory._session.bases["default"]
+    for each in bad:
+        damage(vault, each)
+    found = memory.inspect()
+    newest = read_newest(memory, found)["default"]
+    assert newest.good.snapshot_id == good.snapshot_id
+    assert set(newest.damaged) == {each.snapshot_id for each in bad}
+    assert memory._session.bases["default"] == base
+    damage(vault, good)
+    assert read_newest(memory, found)["default"].good is None
+    for file in vault.path.glob("cmem.*manifest*"):
+        file.unlink()
+    assert "deleted in between" in read_newest(memory, found)["default"].damaged[bad[-1].snapshot_id]
+
+
+# --- all of it
+
+
+def test_all_labels_are_read_or_the_one(vault):
+    save(vault, {"a.md": "x"}, at=NOON)
+    damage(vault, save(vault, {"a.md": "y" * 300}, at=NOON, label="other"))
+    memory, now = ColonyMemory(backend=vault), NOON + timedelta(hours=1)
+    checked = check_protection(memory, now=now)
+    assert (bool(checked), checked.damaged, checked.verdict.state, checked.runs) == (False, True, "at risk", {})
+    assert set(checked.read) == {"default", "other"}
+    one = check_protection(memory, label="Default", now=now)
+    assert (bool(one), one.damaged, one.verdict.age) == (True, False, now - NOON.replace(microsecond=0))
+    assert [each.label for each in one.found.labels] == ["default"]
+    quick = check_protection(memory, label="other", quick=True)
+    assert (bool(quick), quick.read, quick.verdict.state) == (False, {}, "saved")
+    assert check_protection(memory, now=now, max_age=timedelta(minutes=30)).verdict.stale
+    assert check_protection(memory, label="none").verdict.newest is None
+    with pytest.raises(ValueError, match="label 'a/b'"):
+        check_protection(memory, label="a/b")
+
+
+def test_a_run_of_watch_on_this_host_counts(vault, monkeypatch):
+    info = save(vault, {"a.md": "x"}, at=NOON)
+    now = NOON + timedelta(days=3)
+    run = LastRun(now - timedelta(hours=1), True, "unchanged", info.snapshot_id, None, 1)
+    asked = []
+
+    def read_last_run(url, label):
+        asked.append((url, label))
+        return run if label == "default" else None
+
+    monkeypatch.setattr(watch, "read_last_run", read_last_run)
+    options = {"now": now, "max_age": timedelta(days=1)}
+    memory = ColonyMemory(backend=vault)
+    checked = check_protection(memory, url="the vault", **options)
+    assert (bool(checked), checked.runs) == (True, {"default": run})
+    assert asked == [("the vault", "default")]
+    # Without the vault's name nothing is known of one; nor does a run count that failed, or saved nothing.
+    assert not check_protection(memory, **options)
+    assert len(asked) == 1
+    for changes in ({"ok": False}, {"snapshot_id": None}):
+        run = replace(run, **changes)
+        assert not check_protection(memory, url="the vault", **options)
+    run = None
+    assert check_protection(memory, url="the vault", label="other").runs == {}
+    assert asked[-2:] == [("the vault", "other"), ("the vault", "default")]

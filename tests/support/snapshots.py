@@ -1,0 +1,66 @@
+"""Snapshots that are saved, whole and damaged; and summaries of some, of labels and of a vault, like those of any."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+from colony_memory import ColonyMemory, SnapshotInfo
+from colony_memory.reports import LabelMap, VaultMap
+
+NOON = datetime(2026, 11, 1, 12, 0, 0, 300_000, tzinfo=timezone.utc)
+
+
+def snapshot(**changes):
+    """A summary like that of any snapshot of noon, but for what is changed."""
+    fields = {
+        "snapshot_id": "20261101T120000300000Z-abcdef",
+        "label": "default",
+        "created_at": "2026-11-01T12:00:00Z",
+        "doc_names": ["a.md"],
+        "part_count": 1,
+        "byte_size": 10,
+        "plaintext_sha256": "sha256:" + "0" * 64,
+    }
+    return SnapshotInfo(**{**fields, **changes})
+
+
+def label_map(**changes):
+    fields = {
+        "label": "default",
+        "snapshots": 1,
+        "oldest": snapshot(),
+        "newest": snapshot(),
+        "plain_bytes": 10,
+        "stored_bytes": 300,
+        "latest": "20261101T120000300000Z-abcdef",
+        "dangling": False,
+        "next_bytes": 300,
+    }
+    return LabelMap(**{**fields, **changes})
+
+
+def vault_map(*labels, **changes):
+    fields = {
+        "labels": labels,
+        "files": 3,
+        "foreign_files": 0,
+        "complete": True,
+        "quota_bytes": 1000,
+        "used_bytes": 250,
+        "available_bytes": 750,
+        "operations_left": 59,
+    }
+    return VaultMap(**{**fields, **changes})
+
+
+def save(vault, documents, *, at=None, label="default", **options):
+    memory = ColonyMemory(backend=vault)
+    if at is not None:
+        memory._session.now = lambda: at
+    return memory.backup(documents, label=label, **options)
+
+
+def damage(vault, info):
+    """Spoil the content of a snapshot; its size stays."""
+    path = vault.path / f"cmem.{info.label}.{info.snapshot_id}.p0.json"
+    path.write_text(path.read_text().replace("H4sI", "AAAA"))
