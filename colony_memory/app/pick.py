@@ -139,8 +139,8 @@ def find_at(memory: ColonyMemory, moment: datetime | str, *, label: str) -> Snap
     """
     if isinstance(moment, str):
         moment = parse_moment(moment)
-    if moment.tzinfo is None:
-        raise ValueError("the time needs a time zone")
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
+        raise ValueError("a time is text, or a datetime with a time zone")
     return newest_at(memory.list_snapshots(label=label), moment, label=label)
 
 

@@ -135,8 +135,6 @@ def read_for(
     require_synchronous(memory)
     limit = memory._session.max_bytes  # noqa: SLF001
     if isinstance(what, list):
-        if any(not os.fspath(each) for each in what):
-            raise ValueError("an empty path")
         refuse_vault_inside(memory, what)
         return read_paths(what, git=git, secrets=secrets, max_bytes=limit, on_progress=on_progress)
     refuse_vault_inside(memory, [what])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory.capture._directory import Directory
 from colony_memory.capture._journal import DONE, MOVING
+from colony_memory.capture._sources import require_named
 from colony_memory.capture._state import held, list_records
 from colony_memory.capture._undo import KEPT, Undo
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
@@ -33,8 +34,10 @@ def recover(path: str | os.PathLike[str]) -> bool:
         Whether there was such a restore.
 
     Raises:
+        ValueError: The path is empty.
         ColonyMemoryError: A restore is under way, or something cannot be put back: the message says where it is.
     """
+    require_named(path)
     told: list[str] = []
     try:
         ended = [_end(record, journal, told) for record, journal in _related(Path(os.path.realpath(path)))]

@@ -61,7 +61,18 @@ def require_directory(path: str | os.PathLike[str]) -> Source:
     return source
 
 
+def require_named(path: str | os.PathLike[str]) -> None:
+    """Take no empty path: it is most likely a setting that nobody filled in, and would be the working directory.
+
+    Raises:
+        ValueError: It is one.
+    """
+    if not os.fspath(path):
+        raise ValueError("an empty path")
+
+
 def _look_at(path: str | os.PathLike[str]) -> Source:
+    require_named(path)
     try:
         status = Path(path).stat()
     except FileNotFoundError as error:

@@ -18,6 +18,7 @@ from colony_memory.capture._links import link_problem
 from colony_memory.capture._metadata import split_documents
 from colony_memory.capture._plan import Plan, make_plan
 from colony_memory.capture._recover import recover, unfinished
+from colony_memory.capture._sources import require_named
 from colony_memory.capture._state import problem_with_state
 from colony_memory.capture._swap import put_in_place
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, Hint
@@ -253,6 +254,7 @@ def _opened(target: Path) -> Iterator[Reach | None]:
 
 def _resolve(directory: str | os.PathLike[str]) -> Path:
     """Follow the link that the caller may have named, once, and make sure that a directory is or can be there."""
+    require_named(directory)
     try:
         target = Path(os.path.realpath(directory))
         if not os.path.lexists(target) or target.is_dir():

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from dataclasses import FrozenInstanceError
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from capture_faults import fail_at, is_told
@@ -17,11 +18,14 @@ from capture_trees import LONG_AGO, PNG, contents, files, linux, make, names, po
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colony_memory.capture import _filenames, _walk, folder
+from colony_memory.capture import _filenames, _walk, folder, recover
 from colony_memory.capture import _write as write
 from colony_memory.capture._metadata import METADATA_NAME
 from colony_memory.capture.folder import LeftOut, read_folder, read_paths, write_folder
 from colony_memory.exceptions import ColonyMemoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def test_utf8_files_are_text_to_the_last_byte(tmp_path: Path) -> None:
@@ -369,3 +373,24 @@ def test_the_example_folder_comes_back_byte_for_byte(tmp_path: Path) -> None:
     write_folder(capture.documents, tmp_path / "dst")
     assert files(tmp_path / "dst") == files(example)
     assert 180_000 < sum(path.stat().st_size for path in example.rglob("*") if path.is_file()) < 240_000
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        read_folder,
+        lambda path: read_paths([path]),
+        lambda path: read_paths(["there", path]),
+        lambda path: write_folder({"a.md": "a"}, path),
+        lambda path: write_folder({"a.md": "a"}, path, dry_run=True),
+        recover,
+    ],
+)
+def test_an_empty_path_is_not_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: Callable[[str], object]
+) -> None:
+    make(tmp_path, {"there/b.md": b"b"})
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="an empty path"):
+        act("")
+    assert not (tmp_path / "a.md").exists()
