@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from capture_trees import LONG_AGO, files, linux, make, metadata, names, posix, root_only, tree
+from forks import fork
 
 from colony_memory.capture import write_folder
 from colony_memory.capture._directory import Directory
@@ -287,7 +288,7 @@ def replace_as_another(dst: Path, state: Path) -> None:
 
 def as_user(user: int, act: Callable[[], None]) -> int:
     """Do something in a process of another user; return its exit code."""
-    child = os.fork()
+    child = fork()
     if child == 0:
         code = 1
         try:

@@ -10,6 +10,7 @@ import sys
 import threading
 
 import pytest
+from forks import fork
 
 from colony_memory._os.directory import Directory, UnfitFile
 from colony_memory._os.locks import locked, locked_in
@@ -101,11 +102,10 @@ def test_it_is_given_back_after_an_error(lock):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_child_forked_meanwhile_does_not_keep_it(lock):
     stay, go = os.pipe()
     with locked(lock):
-        child = os.fork()
+        child = fork()
         if child == 0:  # has the descriptor of the lock too
             os.close(go)
             os.read(stay, 1)

@@ -7,6 +7,8 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
+from forks import fork
+
 from colony_memory._os import disk
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ def cut_off(act: Callable[[], object], *, at: int, by: Callable[[], object] | No
         ``killed``, ``done`` where it had fewer changes to make, or the name of the exception that it ended with.
     """
     reading, writing = os.pipe()
-    child = os.fork()
+    child = fork()
     if child == 0:
         os.close(reading)
         ended = "done"

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from forks import fork
 
 from colony_memory._os.locks import locked
 from colony_memory.exceptions import QuotaExceeded, VaultDenied, VaultError, VaultUnavailable
@@ -649,11 +650,7 @@ def test_a_child_forked_meanwhile_does_not_keep_the_lock(vault):
 
 def _fork_and_wait(reader, writer):
     """A child that does nothing until the pipe is closed."""
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        pid = os.fork()
+    pid = fork()
     if pid == 0:
         os.close(writer)
         os.read(reader, 1)
