@@ -137,6 +137,7 @@ class ColonyMemory(_Facade):
         on_conflict: str = "raise",
         note: str | None = None,
         incomplete: Iterable[str] | None = None,
+        tags: Iterable[str] = (),
     ) -> SnapshotInfo:
         """Save ``{name: text}`` as a new snapshot, which ``restore`` then gives.
 
@@ -161,6 +162,9 @@ class ColonyMemory(_Facade):
             note: What to say of it, for people, in at most 1,000 characters.
             incomplete: What could not be saved and why, one line each. Such a snapshot never takes the place of the
                 newest complete one in a retention.
+            tags: What to file it under, for lists: at most 20, each of 1 to 64 letters, digits or any of ``._:/@+=-``.
+                Unchanged memory is saved anew where the latest snapshot lacks one of them, or has another note than
+                the one given here.
 
         Raises:
             ValueError: Bad documents or arguments; the message names the document.
@@ -181,6 +185,7 @@ class ColonyMemory(_Facade):
                 on_conflict=on_conflict,
                 note=note,
                 incomplete=incomplete,
+                tags=tags,
             )
         )
 
@@ -485,6 +490,7 @@ class AsyncColonyMemory(_Facade):
         on_conflict: str = "raise",
         note: str | None = None,
         incomplete: Iterable[str] | None = None,
+        tags: Iterable[str] = (),
     ) -> SnapshotInfo:
         """See :meth:`ColonyMemory.backup`."""
         return await self._run(
@@ -499,6 +505,7 @@ class AsyncColonyMemory(_Facade):
                 on_conflict=on_conflict,
                 note=note,
                 incomplete=incomplete,
+                tags=tags,
             )
         )
 

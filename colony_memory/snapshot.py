@@ -26,6 +26,7 @@ from colony_memory._format.names import (
     sanitize_label,
 )
 from colony_memory._format.payload import pack, sha256, unpack
+from colony_memory._format.tags import read_tags
 from colony_memory.exceptions import Hint, SnapshotCorrupt, UnsupportedFormat, bad_argument
 from colony_memory.signing import sign_manifest
 from colony_memory.trust import OPEN, previous_of
@@ -96,6 +97,7 @@ class SnapshotInfo:
         pinned: Kept by every retention until it is unpinned.
         incomplete: What its writer had to leave out and why, one line each; empty where it holds everything.
         merged: Names under which ``backup`` kept another writer's text beside this one's.
+        tags: What its writer filed it under, sorted.
     """
 
     snapshot_id: str
@@ -118,6 +120,7 @@ class SnapshotInfo:
     pinned: bool = False
     incomplete: tuple[str, ...] = ()
     merged: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -187,6 +190,7 @@ def build(
     stream: str | None = None,
     note: str | None = None,
     incomplete: Iterable[str] = (),
+    tags: Iterable[str] = (),
     max_bytes: int = MAX_BYTES,
 ) -> BuiltSnapshot:
     """Serialise documents into vault files.
@@ -201,6 +205,7 @@ def build(
         stream: Identity of the label's history, see :mod:`colony_memory._format.pointer`.
         note: What to say of it.
         incomplete: What had to be left out and why, one line each.
+        tags: What to file it under.
         max_bytes: Refuse more plain text than this, which could not be restored with the same setting.
 
     Raises:
@@ -242,6 +247,8 @@ def build(
     left_out = [printable(line) for line in incomplete]
     if left_out:
         raw["incomplete"] = left_out
+    if tags:
+        raw["tags"] = list(tags)
     if signer is not None:
         raw["signature"] = sign_manifest(raw, signer)
     manifest_file, text = manifest_filename(label, snapshot_id), json.dumps(raw)
@@ -434,4 +441,5 @@ def _info(raw: Mapping[str, Any], *, stored_bytes: int = 0) -> SnapshotInfo:
         parent_id=None if previous is None else previous[0],
         note=note if isinstance(note, str) else None,
         incomplete=_lines(left_out),
+        tags=read_tags(raw.get("tags")),
     )

@@ -23,6 +23,7 @@ from colony_memory._format.constants import FORMAT
 from colony_memory._format.formats import format_of
 from colony_memory._format.names import new_id, require_label
 from colony_memory._format.pointer import Entry, write_pointer
+from colony_memory._format.tags import check_tags
 from colony_memory.exceptions import (
     BackupUncertain,
     ColonyMemoryError,
@@ -63,6 +64,7 @@ async def backup(
     on_conflict: str,
     note: str | None = None,
     incomplete: Iterable[str] | None = None,
+    tags: Iterable[str] = (),
 ) -> SnapshotInfo:
     """See :meth:`colony_memory.ColonyMemory.backup`."""
     label = require_label(label)
@@ -70,7 +72,7 @@ async def backup(
     if on_conflict not in _CONFLICT:
         msg = f"on_conflict must be one of {', '.join(map(repr, _CONFLICT))}, not {on_conflict!r}"
         raise ValueError(msg)
-    facts = _check_facts(note, incomplete)
+    facts = _check_facts(note, incomplete, tags)
     policy, signer = policy_of(prune_keep, retention), signer or session.signer
     job = Job(session, label, dict(documents), signer, policy, on_conflict, facts)
     session.trust.check_signer(job.issuer)
@@ -103,7 +105,7 @@ async def backup(
     raise VaultError(msg, hint=Hint("backup", label=label))
 
 
-def _check_facts(note: str | None, incomplete: Iterable[str] | None) -> dict[str, Any]:
+def _check_facts(note: str | None, incomplete: Iterable[str] | None, tags: Iterable[str]) -> dict[str, Any]:
     if note is not None and not isinstance(note, str):
         raise ValueError(f"note must be a string, not {type(note).__name__}")
     if note is not None and len(note) > _NOTE_CHARS:
@@ -113,7 +115,7 @@ def _check_facts(note: str | None, incomplete: Iterable[str] | None) -> dict[str
     lines = tuple(incomplete or ())
     if not all(isinstance(line, str) for line in lines):
         raise ValueError("incomplete must be lines of text")
-    return {"note": note, "incomplete": lines}
+    return {"note": note, "incomplete": lines, "tags": check_tags(tags)}
 
 
 def _tell_doubt(job: Job, state: State) -> None:

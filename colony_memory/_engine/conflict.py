@@ -87,7 +87,9 @@ class Job:
         # As a catalogue has it; of a folder the documents tell the rest.
         if few_lines(info.incomplete) != few_lines(tuple(map(printable, self.facts["incomplete"]))):
             return False
-        if self.facts["note"] not in (None, info.note) or not info.plaintext_sha256:
+        if self.facts["note"] not in (None, info.note) or not set(self.facts["tags"]).issubset(info.tags):
+            return False
+        if not info.plaintext_sha256:
             return False  # without a digest in the clear it cannot be told
         if info.doc_names != [printable(name) for name in sorted(self.documents)]:
             return False

@@ -20,6 +20,7 @@ from colony_memory._format.head import write_head
 from colony_memory._format.json import canonical, load_object
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, require_id
 from colony_memory._format.payload import Packed, pack, unpack
+from colony_memory._format.tags import read_tags
 from colony_memory.exceptions import SnapshotCorrupt
 from colony_memory.signing import sign_manifest
 from colony_memory.snapshot import LATEST_FORMAT, SnapshotInfo
@@ -56,8 +57,8 @@ _ROW = (
     ("encrypted", bool),
     ("shrunk_at", (str, type(None))),
 )
-# What a row may have behind these, so that most rows stay short.
-_MORE = (("note", (str, type(None))), ("incomplete", list))
+# What a row may have behind these, so that most rows stay short. Newer writers may have more behind them.
+_MORE = (("note", (str, type(None))), ("incomplete", list), ("tags", list))
 
 
 @dataclass(frozen=True)
@@ -244,8 +245,9 @@ def _write_catalog(entries: Collection[Entry]) -> tuple[Packed, int]:
             names.append(docs)  # most snapshots have the names of the one before
         known = {"manifest_sha256": entry.manifest_sha256, "shrunk_at": entry.shrunk_at}
         row = [known[key] if key in known else getattr(entry.info, key) for key, _ in _ROW]
-        note, missing = entry.info.note, list(few_lines(entry.info.incomplete))
-        more = [note, missing] if missing else [note] if note is not None else []
+        more = [entry.info.note, list(few_lines(entry.info.incomplete)), list(entry.info.tags)]
+        while more and not more[-1] and more[-1] != "":
+            more.pop()  # what all read as nothing
         rows.append([len(names) - 1, *row, *more])
     plain = canonical({"format": _CATALOG_FORMAT, "names": names, "snapshots": rows})
     return pack([plain]), _count_values(plain)
@@ -296,7 +298,7 @@ def _fewest(values: dict[str, Any]) -> int:
 def _read_row(row: list[Any], names: list[list[str]], label: str) -> Entry:
     values: dict[str, Any] = {}
     columns = (*_ROW, *_MORE[: max(0, len(row) - 1 - len(_ROW))])
-    for (key, kind), value in zip(columns, row[1:], strict=True):
+    for (key, kind), value in zip(columns, row[1 : len(_ROW) + len(_MORE) + 1], strict=True):
         if not isinstance(value, kind) or (kind is int and (type(value) is not int or not 0 <= value < _MAX_COUNT)):
             msg = f"{key} is wrong"
             raise TypeError(msg)
@@ -305,10 +307,9 @@ def _read_row(row: list[Any], names: list[list[str]], label: str) -> Entry:
     place, missing = row[0], values.get("incomplete", [])
     if type(place) is not int or place < 0 or not _fewest(values) <= values["part_count"] <= _MAX_PARTS:
         raise ValueError("a count is wrong")
-    if missing:
-        if not all(isinstance(line, str) for line in missing):
-            raise TypeError("incomplete is wrong")
-        values["incomplete"] = tuple(missing)
+    if not all(isinstance(line, str) for line in missing):
+        raise TypeError("incomplete is wrong")
+    values["incomplete"], values["tags"] = tuple(missing), read_tags(values.get("tags"))
     digest, shrunk_at = values.pop("manifest_sha256"), values.pop("shrunk_at")
     # One list for all snapshots of the same names: a copy for each would grow with rows times names.
     return Entry(SnapshotInfo(label=label, doc_names=names[place], **values), digest, shrunk_at)

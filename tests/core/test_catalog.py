@@ -164,6 +164,27 @@ def test_what_was_noted_and_what_is_missing_come_back() -> None:
     assert few_lines(lines[:20]) == lines[:20]
 
 
+def test_tags_come_back_and_rows_without_them_stay_short() -> None:
+    entries = (entry(1, tags=("2.0", "release")), entry(2, note="x", tags=("a",)), entry(3, note="x"), entry(4))
+    text = write_pointer(pointer(*entries))
+    assert reread(text).entries == entries
+    rows = unpacked(json.loads(text)["catalog"])["snapshots"]
+    assert [row[14:] for row in rows] == [[None, [], ["2.0", "release"]], ["x", [], ["a"]], ["x"], []]
+
+
+def test_what_is_no_tag_is_passed_over_and_so_is_what_a_newer_writer_adds() -> None:
+    def rewritten(tags: object, *more: object) -> Pointer:
+        catalog = unpacked(raw(pointer(entry(1, tags=("a",))))["catalog"])
+        catalog["snapshots"][0][16:] = [tags, *more]
+        return reread(json.dumps({**PUBLISHED, "catalog": packed(catalog)}))
+
+    hostile = ["b", "b", 7, None, "\x1b[2J", "a b", "x" * 65, "", ["a"], "\ud800"]
+    assert rewritten(hostile).entries == (entry(1, tags=("b",)),)
+    assert rewritten([str(n) for n in range(10, 99)]).entries == (entry(1, tags=tuple(str(n) for n in range(10, 30))),)
+    assert rewritten(["a"], {"more": 1}, 7).entries == (entry(1, tags=("a",)),)
+    assert rewritten("a").entries is None
+
+
 def test_a_row_of_another_format_may_have_no_parts() -> None:
     bare = replace(entry(1), info=replace(entry(1).info, format="colony-memory/2", part_count=0))
     assert reread(write_pointer(pointer(bare))).entries == (bare,)
@@ -401,7 +422,7 @@ BROKEN = [
     packed({**GOOD, "snapshots": [[*ROW, 7]]}),
     packed({**GOOD, "snapshots": [[*ROW, None, None]]}),
     packed({**GOOD, "snapshots": [[*ROW, None, [7]]]}),
-    packed({**GOOD, "snapshots": [[*ROW, None, [], []]]}),
+    packed({**GOOD, "snapshots": [[*ROW, None, [], "a"]]}),
     packed({**GOOD, "names": [[""] * 600_000]}),
     packed(with_row(names=1)),
     packed(with_row(names=-1)),

@@ -215,6 +215,7 @@ def test_fields_of_a_snapshot_info() -> None:
         ("pinned", False),
         ("incomplete", ()),
         ("merged", ()),
+        ("tags", ()),
     ]
     assert colony_memory.SnapshotInfo.__dataclass_params__.frozen  # type: ignore[attr-defined]
 

@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-from colony_memory import ColonyMemory, ColonyMemoryWarning, Retention, SnapshotNotFound
+from colony_memory import ColonyMemory, ColonyMemoryWarning, Ed25519Signer, Retention, SnapshotNotFound
 from colony_memory.testing import FakeVault, FaultyVault
 
 
@@ -35,6 +35,57 @@ def test_the_same_text_with_another_note_or_more_of_it_is_saved(open_memory, vau
     assert not mem.backup({"m": "0"}, note="a milestone").reused
     assert mem.backup({"m": "0"}).reused
     assert mem.backup({"m": "0"}, note="a milestone").reused
+
+
+def test_tags_are_told_wherever_a_snapshot_is(open_memory, vault):
+    mem = open_memory(vault)
+    info = mem.backup({"m": "1"}, tags=["release", "2.0", "release"])
+    assert info.tags == ("2.0", "release")
+    new = open_memory(vault)
+    for found in (new.latest(), *new.list_snapshots()):
+        assert found.tags == info.tags
+    manifest = json.loads(vault.files[f"cmem.default.{info.snapshot_id}.manifest.json"])
+    assert manifest["tags"] == ["2.0", "release"]
+    assert new.verify()
+
+
+def test_unchanged_memory_is_saved_anew_for_a_tag_that_it_lacks(open_memory, vault):
+    mem = open_memory(vault)
+    mem.backup({"m": "0"}, tags=["a", "b"])
+    assert mem.backup({"m": "0"}).reused
+    assert mem.backup({"m": "0"}, tags=["b"]).reused
+    again = mem.backup({"m": "0"}, tags=["b", "c"])
+    assert (again.reused, again.tags) == (False, ("b", "c"))
+    assert mem.backup({"m": "0"}, tags=["c"]).tags == ("b", "c")
+
+
+def test_tags_are_signed_and_go_along_into_other_vaults(tmp_path):
+    pytest.importorskip("cryptography")
+    signer = Ed25519Signer.generate()
+    vault, other = FakeVault(), FakeVault()
+    mem = ColonyMemory(backend=vault, signer=signer)
+    info = mem.backup({"m": "0"}, tags=["release"])
+    mem.copy_to(ColonyMemory(backend=other, signer=signer))
+    assert [each.tags for each in ColonyMemory(backend=other, signer=signer).list_snapshots()] == [("release",)]
+    third = ColonyMemory(backend=FakeVault(), signer=signer)
+    assert third.import_snapshot(mem.export_snapshot()).tags == ("release",)
+    name = f"cmem.default.{info.snapshot_id}.manifest.json"
+    vault.files[name] = vault.files[name].replace('"release"', '"foreign"')
+    assert not ColonyMemory(backend=vault, signer=signer).verify()
+
+
+def test_tags_of_a_forged_manifest_are_read_or_passed_over(open_memory, vault):
+    mem = open_memory(vault)
+    info = mem.backup({"m": "0"}, tags=["a"])
+    name = f"cmem.default.{info.snapshot_id}.manifest.json"
+    del vault.files["cmem.default.latest.json"]
+    manifest = json.loads(vault.files[name])
+    for tags in ("a", 7, {"a": 1}, None, ["\x1b[2J", "a\nb", "../x"], [["a"]]):
+        vault.files[name] = json.dumps({**manifest, "tags": tags})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ColonyMemoryWarning)
+            assert [each.tags for each in open_memory(vault).list_snapshots()] == [()]
+            assert open_memory(vault).restore() == {"m": "0"}
 
 
 def test_an_incomplete_snapshot_never_pushes_out_the_newest_complete_one(open_memory, vault):

@@ -157,12 +157,19 @@ def test_unusable_options_are_refused(open_memory, vault):
         {"note": 3},
         {"incomplete": "one line"},
         {"incomplete": [3]},
+        {"tags": "release"},
+        {"tags": None},
+        {"tags": [3]},
+        {"tags": [""]},
+        {"tags": ["two words"]},
+        {"tags": ["x" * 65]},
+        {"tags": [str(n) for n in range(21)]},
         {"prune_keep": -1},
         {"prune_keep": True},
         {"retention": 3},
         {"prune_keep": 1, "retention": Retention(keep_last=1)},
     ):
-        with pytest.raises(ValueError, match=r"must|not both"):
+        with pytest.raises(ValueError, match=r"must|not both|at most"):
             mem.backup(DOCS, **options)
     with pytest.raises(ValueError, match="count"):
         mem.prune(label="default", keep=-1)
