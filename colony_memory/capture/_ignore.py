@@ -1,16 +1,20 @@
-"""Which files ``.cmemignore`` files exclude, by the rules of gitignore (https://git-scm.com/docs/gitignore).
+"""Which files are excluded, by the rules of gitignore (https://git-scm.com/docs/gitignore).
 
-A rule holds for the directory of its file and all below; of several that match, the last one of the innermost file
-decides; what is in an excluded directory cannot be brought back. What git would pass over as a rule that matches
-nothing is refused: it was to keep something out.
+A rule in a ``.cmemignore`` holds for the directory of its file and all below; of several that match, the last one of
+the innermost file decides; what is in an excluded directory cannot be brought back. The caller's own rules come before
+all of these. What git would pass over as a rule that matches nothing is refused: it was to keep something out.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from colony_memory.capture._wildmatch import Wildcard, read_pattern
 from colony_memory.exceptions import ColonyMemoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 IGNORE_NAME = ".cmemignore"
 LARGEST = 1 << 16  # bytes of a file of rules: each name is held against each rule
@@ -39,6 +43,53 @@ class _Rule:
         if self.for_directories and not is_directory:
             return False
         return self.pattern.matches(path if self.anchored else path[path.rfind(b"/") + 1 :])
+
+
+@dataclass(frozen=True)
+class Excluded:
+    """What the caller wants to leave out: rules for names as they are among all that is saved."""
+
+    _rules: tuple[_Rule, ...] = ()
+
+    def judge(self, name: str, *, is_directory: bool) -> bool | None:
+        """Whether the rules exclude (true) or bring back (false) what has this name, None where they do not say.
+
+        Directories above it are not looked at.
+        """
+        if not self._rules:
+            return None
+        path = _bytes(name)
+        return next((rule.excludes for rule in self._rules if rule.matches(path, is_directory=is_directory)), None)
+
+    def covers(self, name: str, *, is_directory: bool) -> bool:
+        """Whether they exclude what has this name, or a directory that it is in."""
+        places = [place for place, char in enumerate(name) if char == "/"]
+        return any(self.judge(name[:place], is_directory=True) for place in places) or bool(
+            self.judge(name, is_directory=is_directory)
+        )
+
+
+def read_excluded(patterns: Iterable[str]) -> Excluded:
+    """The rules that a caller gives, one a text; the last that matches decides.
+
+    Raises:
+        ValueError: One is no rule of gitignore, or could exclude nothing.
+    """
+    if isinstance(patterns, str):
+        raise ValueError("what to exclude must be several patterns, not one text")  # noqa: TRY004 - one type
+    rules = []
+    for pattern in patterns:
+        if not isinstance(pattern, str):
+            raise ValueError(f"a pattern of what to exclude must be a text, not {pattern!r}")  # noqa: TRY004 - one type
+        try:
+            # There are no comments among arguments, as for git.
+            rule = _parse(_bytes(f"\\{pattern}" if pattern.startswith("#") else pattern))
+        except ValueError as error:
+            raise ValueError(f"{pattern!r} is not a rule of gitignore: {error}") from error
+        if rule is None:
+            raise ValueError(f"{pattern!r} excludes nothing")
+        rules.append(rule)
+    return Excluded(tuple(reversed(rules)))
 
 
 @dataclass

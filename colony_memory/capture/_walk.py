@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from colony_memory._format.names import is_cortex_file
 from colony_memory.capture._contents import NotSaved, holds_database, read_contents, reason_of
 from colony_memory.capture._filenames import STAGING_PREFIX, name_problem
-from colony_memory.capture._ignore import IGNORE_NAME, LARGEST, IgnoreRules
+from colony_memory.capture._ignore import IGNORE_NAME, LARGEST, Excluded, IgnoreRules
 from colony_memory.capture._links import link_problem
 from colony_memory.capture._open import is_link, open_place
 from colony_memory.capture._patience import TookTooLong
@@ -98,6 +98,7 @@ class Tree:
         links: With what they say.
         left_out: What is not going to be read.
         ignored: What rules exclude.
+        excluded: Rules of the caller, which come before those that are found.
     """
 
     files: list[Entry] = field(default_factory=list)
@@ -106,6 +107,7 @@ class Tree:
     links: dict[str, str] = field(default_factory=dict)
     left_out: list[LeftOut] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
+    excluded: Excluded = field(default_factory=Excluded)
 
 
 @dataclass(frozen=True)
@@ -213,7 +215,7 @@ class _Walk:
             del entries[own]
             name, is_directory = below + own, stat.S_ISDIR(status.st_mode) and not is_link(status)
             shown = f"{name}/" if is_directory else name
-            if own != IGNORE_NAME and self.rules.exclude(name, is_directory=is_directory):
+            if self._exclude(own, name, is_directory=is_directory):
                 self.tree.ignored.append(self.prefix + shown)
                 if own in listing.open_databases:  # what is beside it holds the same
                     for part in [own + suffix for suffix in COMPANIONS]:
@@ -231,6 +233,12 @@ class _Walk:
             else:
                 self.tree.files.append(Entry(self.root, inside, own, self.prefix + name, status.st_size))
         return deeper
+
+    def _exclude(self, own: str, name: str, *, is_directory: bool) -> bool:
+        asked = self.tree.excluded.judge(self.prefix + name, is_directory=is_directory)
+        if asked is not None:
+            return asked
+        return own != IGNORE_NAME and self.rules.exclude(name, is_directory=is_directory)
 
     def _judge_links(self) -> None:
         for name, target in self.links.items():

@@ -18,6 +18,7 @@ from colony_memory._format.constants import MAX_BYTES
 from colony_memory.capture import _held
 from colony_memory.capture._contents import reason_of
 from colony_memory.capture._filenames import name_problem, parents_of
+from colony_memory.capture._ignore import read_excluded
 from colony_memory.capture._metadata import METADATA_NAME, Metadata, encode_file, metadata_pieces
 from colony_memory.capture._open import decode_name
 from colony_memory.capture._patience import patience
@@ -51,7 +52,8 @@ class Capture:
     Attributes:
         documents: Name to text; write_folder() turns it into the same files again.
         left_out: What is on disk and not in ``documents`` although it should be, by name. Empty if all was saved.
-        ignored: Names that ``.cmemignore`` files exclude, sorted; a directory ends with a slash, for all that is in it.
+        ignored: Names that ``exclude`` or ``.cmemignore`` files exclude, sorted; a directory ends with a slash, for all
+            that is in it.
         notes: What else is good to know, by name, such as a git repository that was not asked for.
         secrets: Likely secrets, by name and line; with ``secrets="mask"`` they are masked in ``documents``.
     """
@@ -67,6 +69,7 @@ def read_folder(
     path: str | os.PathLike[str],
     *,
     git: bool = False,
+    exclude: Iterable[str] = (),
     secrets: SecretsChoice = "warn",
     max_bytes: int = MAX_BYTES,
     attributes: bool = False,
@@ -83,6 +86,9 @@ def read_folder(
         path: The directory.
         git: Take git repositories along, each as a bundle ``.git.bundle`` beside its ``.git``. Without it they are left
             out, which is noted; the files checked out are saved in any case.
+        exclude: What to leave out beside what ``.cmemignore`` files exclude: rules of gitignore, as in a file at the
+            top of all that is saved. They come before those of the files, which can neither bring back what these
+            exclude nor exclude what ``!`` brings back here. Nothing comes back out of an excluded directory.
         secrets: What to do about likely secrets: ``"stop"`` raises, ``"warn"`` gives a ColonyMemoryWarning, ``"mask"``
             replaces them, ``"allow"`` does not look for any.
         max_bytes: Bytes that a snapshot may hold. Where there are more, the largest files are left out.
@@ -92,13 +98,14 @@ def read_folder(
             times a second and at the end. What it raises ends the reading.
 
     Raises:
-        ValueError: ``path`` is missing, not a directory or not readable, nothing in it can be saved, or ``secrets`` is
-            none of the four.
+        ValueError: ``path`` is missing, not a directory or not readable, nothing in it can be saved, ``secrets`` is
+            none of the four, or a rule of ``exclude`` cannot be read.
         ColonyMemoryError: There are likely secrets that must stop the reading or that cannot be masked, or the rules
             of a ``.cmemignore`` cannot be kept.
     """
     _require_choice(secrets)
-    found = _read([require_directory(path)], git=git, max_bytes=max_bytes, on_progress=on_progress)
+    tree = Tree(excluded=read_excluded(exclude))
+    found = _read([require_directory(path)], tree, git=git, max_bytes=max_bytes, on_progress=on_progress)
     return _capture(found, secrets=secrets, attributes=attributes)
 
 
@@ -106,6 +113,7 @@ def read_paths(
     paths: Iterable[str | os.PathLike[str]],
     *,
     git: bool = False,
+    exclude: Iterable[str] = (),
     secrets: SecretsChoice = "warn",
     max_bytes: int = MAX_BYTES,
     attributes: bool = False,
@@ -120,6 +128,7 @@ def read_paths(
     Args:
         paths: Files and directories.
         git: As for read_folder().
+        exclude: As for read_folder(), by the names under which files are saved.
         secrets: As for read_folder().
         max_bytes: As for read_folder().
         attributes: As for read_folder().
@@ -133,12 +142,14 @@ def read_paths(
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
     _require_choice(secrets)
-    found = _read(find_sources(paths), git=git, max_bytes=max_bytes, on_progress=on_progress)
+    tree = Tree(excluded=read_excluded(exclude))
+    found = _read(find_sources(paths), tree, git=git, max_bytes=max_bytes, on_progress=on_progress)
     return _capture(found, secrets=secrets, attributes=attributes)
 
 
 def _read(
     sources: list[Source],
+    tree: Tree,
     *,
     git: bool,
     max_bytes: int,
@@ -146,7 +157,6 @@ def _read(
 ) -> Found:
     for source in sources:
         recover(source.path)  # else a half of one memory and a half of another would be saved
-    tree = Tree()
     found = Found(tree, max_bytes, on_progress)
     with patience() as patient:
         # A database goes before the files beside it that are a part of it.
@@ -161,7 +171,7 @@ def _read(
     found.finish()
     tree.left_out.sort(key=lambda entry: entry.name)
     if not found.contents:
-        _refuse_nothing(sources, tree.left_out)
+        _refuse_nothing(sources, tree)
     return found
 
 
@@ -182,6 +192,9 @@ def _require_choice(secrets: str) -> None:
 
 
 def _find(source: Source, tree: Tree, patient: Patience) -> None:
+    if source.prefix and tree.excluded.covers(source.prefix, is_directory=source.is_directory):
+        tree.ignored.append(f"{source.prefix}{'/' if source.is_directory else ''}")
+        return
     problem = name_problem(source.prefix) if source.prefix else None
     if problem:
         tree.left_out.append(LeftOut(f"{source.prefix}{'/' if source.is_directory else ''}", f"{problem}; rename it"))
@@ -198,9 +211,11 @@ def _find(source: Source, tree: Tree, patient: Patience) -> None:
             tree.files.append(Entry(file.parent, (), decode_name(file.name), source.prefix, size))
 
 
-def _refuse_nothing(sources: list[Source], left_out: list[LeftOut]) -> None:
+def _refuse_nothing(sources: list[Source], tree: Tree) -> None:
     where = ", ".join(repr(str(source.path)) for source in sources) or "no path was given"
-    why = f": {left_out[0].name!r} was left out ({left_out[0].reason})" if left_out else ""
+    why = f": {tree.left_out[0].name!r} was left out ({tree.left_out[0].reason})" if tree.left_out else ""
+    if not why and tree.ignored:
+        why = f": {tree.ignored[0]!r} is excluded" + (", and more" if len(tree.ignored) > 1 else "")
     raise ValueError(f"{where}: nothing to back up{why}")
 
 

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from capture_trees import make, posix
+
+from colony_memory.capture import read_folder, read_paths
+from colony_memory.capture._metadata import split_documents
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILES = {
+    "MEMORY.md": b"m",
+    "a.log": b"x",
+    "#draft#": b"x",
+    "cache/x": b"x",
+    "notes/a.log": b"x",
+    "notes/build/plan.md": b"x",
+    "notes/cache": b"a file",
+    "build/out": b"x",
+}
+
+
+def saved(path: Path, *exclude: str) -> set[str]:
+    capture = read_folder(path, exclude=exclude)
+    assert capture.left_out == ()
+    return set(split_documents(capture.documents)[0])
+
+
+@pytest.mark.parametrize(
+    ("exclude", "gone"),
+    [
+        ((), set()),
+        (["*.log"], {"a.log", "notes/a.log"}),
+        (["/*.log"], {"a.log"}),
+        (["cache/"], {"cache/x"}),
+        (["cache"], {"cache/x", "notes/cache"}),
+        (["/build"], {"build/out"}),
+        (["notes/**"], {"notes/a.log", "notes/build/plan.md", "notes/cache"}),
+        (["*.log", "!notes/a.log"], {"a.log"}),
+        (["!notes/a.log", "*.log"], {"a.log", "notes/a.log"}),
+        (["build", "!notes/build/plan.md"], {"build/out", "notes/build/plan.md"}),
+        (["#draft#"], {"#draft#"}),
+        (["#*"], {"#draft#"}),
+        (["\\#draft#"], {"#draft#"}),
+        (["[[:lower:]].log"], {"a.log", "notes/a.log"}),
+    ],
+    ids=str,
+)
+def test_rules_are_those_of_a_file_at_the_top(tmp_path: Path, exclude: list[str], gone: set[str]) -> None:
+    src = make(tmp_path / "src", FILES)
+    assert saved(src, *exclude) == set(FILES) - gone
+
+
+@pytest.mark.skipif(not shutil.which("git") or sys.platform == "win32", reason="needs git")
+@pytest.mark.parametrize(
+    "exclude",
+    [["*.log"], ["#*"], ["!a.log", "*.log"], ["*.log", "!a.log"], ["cache/", "/notes/b*"], ["**/cache"], ["no*es"]],
+    ids=str,
+)
+def test_they_mean_what_git_means_by_them(tmp_path: Path, exclude: list[str]) -> None:
+    src = make(tmp_path / "src", FILES)
+    subprocess.run(["git", "init", "-q", src], check=True)
+    args = [word for each in exclude for word in ("-x", each)]
+    told = subprocess.run(["git", "-C", src, "ls-files", "-oz", *args], check=True, capture_output=True).stdout
+    shutil.rmtree(src / ".git")
+    assert saved(src, *exclude) == {name.decode() for name in told.split(b"\0") if name}
+
+
+def test_a_file_in_the_folder_cannot_bring_back_what_the_caller_excludes(tmp_path: Path) -> None:
+    src = make(
+        tmp_path / "src",
+        {
+            ".cmemignore": b"!*\n!/keys/\n!/keys/private.pem\n!secret.md\n*.tmp\n",
+            "notes/.cmemignore": b"!secret.md\n!*.pem\n",
+            "notes/secret.md": b"x",
+            "keys/private.pem": b"x",
+            "keys/.cmemignore": b"[this is no rule, and is not read\n",
+            "MEMORY.md": b"m",
+            "a.tmp": b"x",
+            "b.tmp": b"x",
+        },
+    )
+    capture = read_folder(src, exclude=["keys/", "secret.md", "!b.tmp"])
+    assert set(capture.documents) == {".cmemignore", "notes/.cmemignore", "MEMORY.md", "b.tmp"}
+    assert capture.ignored == ("a.tmp", "keys/", "notes/secret.md")
+    # The file itself goes where it is told to, and its rules hold.
+    assert saved(src, "keys/", ".cmemignore", "secret.md") == {"MEMORY.md"}
+
+
+def test_of_several_paths_the_names_that_are_saved_count(tmp_path: Path) -> None:
+    one, two = make(tmp_path / "a/notes", FILES), make(tmp_path / "b/notes", FILES)
+    single = make(tmp_path, {"plan.md": b"x"}) / "plan.md"
+
+    def names(*exclude: str) -> set[str]:
+        return set(split_documents(read_paths([one, two, single], exclude=exclude).documents)[0])
+
+    everything = names()
+    assert "a/notes/notes/a.log" in everything
+    assert names("/a/notes/*.log") == everything - {"a/notes/a.log"}
+    assert names("a") == names("/a/notes") == names("/a/") == {each for each in everything if each[0] != "a"}
+    assert names("plan.md") == everything - {"notes/build/plan.md", "plan.md"} - {
+        each for each in everything if each.endswith("/plan.md")
+    }
+    assert read_paths([one, two, single], exclude=["/a/", "/plan.md"]).ignored == ("a/notes/", "plan.md")
+
+
+def test_where_all_is_excluded_that_is_said(tmp_path: Path) -> None:
+    src = make(tmp_path / "src", {"a.md": b"x", "b.md": b"x"})
+    with pytest.raises(ValueError, match=r"nothing to back up: 'a.md' is excluded, and more$"):
+        read_folder(src, exclude=["*"])
+    with pytest.raises(ValueError, match=r"nothing to back up: 'a.md' is excluded$"):
+        read_paths([src / "a.md"], exclude=["a.*"])
+
+
+@posix
+def test_what_is_excluded_is_not_left_out(tmp_path: Path) -> None:
+    src = make(tmp_path / "src", FILES)
+    os.mkfifo(src / "pipe")
+    (src / "out").symlink_to("/etc/passwd")
+    assert len(read_folder(src).left_out) == 2
+    assert saved(src, "pipe", "/out") == set(FILES)
+
+
+def test_a_database_goes_with_what_is_beside_it(tmp_path: Path) -> None:
+    src = make(tmp_path / "src", {"MEMORY.md": b"m"})
+    with closing(sqlite3.connect(src / "facts.db", isolation_level=None)) as database:
+        for statement in ("PRAGMA journal_mode=WAL", "CREATE TABLE t(x)", "INSERT INTO t VALUES (1)"):
+            database.execute(statement).fetchall()
+        capture = read_folder(src, exclude=["facts.db"])
+    assert set(capture.documents) == {"MEMORY.md"}
+    assert set(capture.ignored) == {"facts.db", "facts.db-shm", "facts.db-wal"}
+
+
+NO_RULES: list[Any] = [
+    ["[abc"],
+    ["a\\"],
+    ["[[:x:]]"],
+    ["[z-a]"],
+    [""],
+    ["/"],
+    ["!"],
+    [" "],
+    ["a\0"],
+    ["a" * 5000],
+    "*.log",
+    [7],
+    [b"x"],
+]
+
+
+@pytest.mark.parametrize("exclude", NO_RULES, ids=range(len(NO_RULES)))
+def test_what_is_no_rule_is_refused(tmp_path: Path, exclude: list[str]) -> None:
+    src = make(tmp_path / "src", {"a.md": b"x"})
+    with pytest.raises(ValueError, match=r"is not a rule of gitignore|excludes nothing|must be"):
+        read_folder(src, exclude=exclude)
+    with pytest.raises(ValueError, match=r"is not a rule of gitignore|excludes nothing|must be"):
+        read_paths([src], exclude=exclude)
+
+
+def test_a_pattern_takes_no_longer_for_being_hostile(tmp_path: Path) -> None:
+    src = make(tmp_path / "src", {f"{'a' * 200}{number}": b"x" for number in range(50)})
+    assert len(saved(src, "*a" * 100 + "b", "**/" * 100 + "*a*a*a*a*b")) == 50
