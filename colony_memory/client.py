@@ -137,7 +137,7 @@ class ColonyMemory(_Facade):
         on_conflict: str = "raise",
         note: str | None = None,
         incomplete: Iterable[str] | None = None,
-        tags: Iterable[str] = (),
+        tags: str | Iterable[str] = (),
     ) -> SnapshotInfo:
         """Save ``{name: text}`` as a new snapshot, which ``restore`` then gives.
 
@@ -150,8 +150,8 @@ class ColonyMemory(_Facade):
             signer: Signs this one, in place of the client's.
             prune_keep: Keep only so many snapshots of this label, the new one included.
             retention: The same, by rules. Either is lenient in one way: for 30 days it keeps a snapshot that one of
-                less than half its size followed, so that an agent that started empty by mistake loses nothing.
-                Older snapshots go first only if the new one does not fit otherwise.
+                less than half its bytes or documents followed, so that an agent that started empty by mistake loses
+                nothing. Older snapshots go first only if the new one does not fit otherwise.
             skip_unchanged: Where the memory is the same as in the latest snapshot, under the same signer, write
                 nothing and return that one with ``reused`` set.
             on_conflict: What to do where another client has saved since this one last restored or saved, or saves in
@@ -490,7 +490,7 @@ class AsyncColonyMemory(_Facade):
         on_conflict: str = "raise",
         note: str | None = None,
         incomplete: Iterable[str] | None = None,
-        tags: Iterable[str] = (),
+        tags: str | Iterable[str] = (),
     ) -> SnapshotInfo:
         """See :meth:`ColonyMemory.backup`."""
         return await self._run(

@@ -12,6 +12,7 @@
     ├── ConflictDetected                 another writer; .theirs .snapshot_id
     ├── BackupUncertain                  may have been applied; .snapshot_id
     ├── PruneIncomplete                  .deleted .failed
+    ├── SecretsFound                     in what was to be saved; .findings
     └── VaultError                       .status .code .retry_after
         ├── VaultUnavailable             network, timeout, 5xx, torn reply
         │   └── VaultMissing             no vault was ever made there
@@ -28,6 +29,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from colony_memory.capture.secrets import SecretFinding
+
+
+_SHOWN_FINDINGS = 10
 
 
 @dataclass(frozen=True)
@@ -198,6 +204,30 @@ class PruneIncomplete(ColonyMemoryError):
         super().__init__(message, hint=hint)
         self.deleted = deleted
         self.failed = tuple(failed)
+
+
+class SecretsFound(ColonyMemoryError):
+    """There are likely secrets in what was to be saved, and nothing was.
+
+    Attributes:
+        findings: Where, without the secrets.
+    """
+
+    def __init__(self, message: str, *, findings: Sequence[SecretFinding], hint: Hint | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.findings = tuple(findings)
+
+    @property
+    def summary(self) -> str:
+        """What happened, without the list of the findings."""
+        return super().message
+
+    @property
+    def message(self) -> str:
+        """What happened, with the first of the findings."""
+        more = len(self.findings) - _SHOWN_FINDINGS
+        shown = ", ".join(map(str, self.findings[:_SHOWN_FINDINGS])) + (f" and {more} more" if more > 0 else "")
+        return f"{self.summary}: {shown}" if shown else self.summary
 
 
 class VaultError(ColonyMemoryError):

@@ -83,9 +83,9 @@ class PrunePlan:
         reasons: For each id why it stays: ``last``, ``hourly`` … ``yearly``, ``within``, ``newest``, ``latest`` (the
             pointer names it), ``future`` (its time has not come), ``in-flight`` (the pointer does not know of it and
             it is less than an hour old: a backup that may not be done yet), ``pinned``, ``before-shrink`` (a snapshot
-            of less than half its size followed). Those in the future and in flight are set apart: not counted, not
-            removed. A snapshot in ``remove`` with ``before-shrink`` is one that a backup would keep and a prune that is
-            asked for does not.
+            of less than half its bytes or documents followed). Those in the future and in flight are set apart: not
+            counted, not removed. A snapshot in ``remove`` with ``before-shrink`` is one that a backup would keep and a
+            prune that is asked for does not.
         unread: Vault files of snapshots that cannot be read or trusted, neither counted nor removed.
         orphans: Vault files that belong to no snapshot and are old enough to be swept.
     """
@@ -197,14 +197,21 @@ def _distinct(ordered: Sequence[SnapshotInfo]) -> list[SnapshotInfo]:
     return out
 
 
+def is_much_smaller(info: SnapshotInfo, than: SnapshotInfo) -> bool:
+    """Whether a snapshot holds less than half of the bytes or of the documents of another, as far as both tell."""
+    documents, others = len(info.doc_names), len(than.doc_names)
+    bytes_told = info.byte_size or not info.encrypted
+    return (bytes_told and info.byte_size * 2 < than.byte_size) or 0 < documents * 2 < others
+
+
 def before_shrink(
     infos: Iterable[SnapshotInfo], *, now: datetime, noted: Mapping[str, datetime] | None = None
 ) -> dict[str, datetime]:
     """The snapshots to keep because a much smaller one followed, with the time when it did.
 
     An agent that started empty by mistake saves a small memory again and again. Of the snapshots that were followed by
-    one of less than half their size within :data:`SHRINK_GRACE`, the newest is kept. A small memory that goes up and
-    down must not take the place of the large one: going back from there, each that is at least twice as large as
+    a much smaller one within :data:`SHRINK_GRACE`, the newest is kept. A small memory that goes up and down must not
+    take the place of the large one: going back from there, each that holds at least twice the bytes or documents of
     those kept so far stays too, which is never many.
 
     Args:
@@ -212,17 +219,19 @@ def before_shrink(
         now: The time, with a zone.
         noted: Earlier findings by id, since the follower itself may be gone by now.
     """
-    ordered, found = newest_first(infos), {}
+    ordered = newest_first(infos)
+    found: dict[str, tuple[datetime, SnapshotInfo]] = {}
     for follower, info in pairwise(ordered):
         since = (noted or {}).get(info.snapshot_id)
-        if since is None and follower.byte_size * 2 < info.byte_size:
+        if since is None and is_much_smaller(follower, info):
             # A follower from before what it follows is from a clock that was reset.
             since = created(follower) if created(follower) >= created(info) else now
         if since is not None and now - since < SHRINK_GRACE:
-            found[info.snapshot_id] = (since, info.byte_size)
+            found[info.snapshot_id] = (since, info)
     kept: dict[str, datetime] = {}
-    size = 0
-    for snapshot_id, (since, byte_size) in found.items():
-        if not kept or byte_size >= 2 * size:
-            kept[snapshot_id], size = since, byte_size
+    size = documents = 0
+    for snapshot_id, (since, info) in found.items():
+        if not kept or info.byte_size >= 2 * size or len(info.doc_names) >= 2 * documents:
+            kept[snapshot_id] = since
+            size, documents = max(size, info.byte_size), max(documents, len(info.doc_names))
     return kept

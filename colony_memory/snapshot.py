@@ -98,6 +98,8 @@ class SnapshotInfo:
         incomplete: What its writer had to leave out and why, one line each; empty where it holds everything.
         merged: Names under which ``backup`` kept another writer's text beside this one's.
         tags: What its writer filed it under, sorted.
+        shrunk_from: Id of the latest before it, where ``backup`` found this to hold less than half of its bytes or
+            documents.
     """
 
     snapshot_id: str
@@ -121,6 +123,7 @@ class SnapshotInfo:
     incomplete: tuple[str, ...] = ()
     merged: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    shrunk_from: str | None = None
 
 
 @dataclass(frozen=True)

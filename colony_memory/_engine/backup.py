@@ -34,6 +34,7 @@ from colony_memory.exceptions import (
     VaultError,
     message_of,
 )
+from colony_memory.retention import is_much_smaller
 from colony_memory.snapshot import BuiltSnapshot, SnapshotInfo, check_documents
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ async def backup(
     on_conflict: str,
     note: str | None = None,
     incomplete: Iterable[str] | None = None,
-    tags: Iterable[str] = (),
+    tags: str | Iterable[str] = (),
 ) -> SnapshotInfo:
     """See :meth:`colony_memory.ColonyMemory.backup`."""
     label = require_label(label)
@@ -105,7 +106,7 @@ async def backup(
     raise VaultError(msg, hint=Hint("backup", label=label))
 
 
-def _check_facts(note: str | None, incomplete: Iterable[str] | None, tags: Iterable[str]) -> dict[str, Any]:
+def _check_facts(note: str | None, incomplete: Iterable[str] | None, tags: str | Iterable[str]) -> dict[str, Any]:
     if note is not None and not isinstance(note, str):
         raise ValueError(f"note must be a string, not {type(note).__name__}")
     if note is not None and len(note) > _NOTE_CHARS:
@@ -199,6 +200,9 @@ async def _save(job: Job, state: State) -> SnapshotInfo | None:
     job.done(info)
     if job.planned is not None:
         await _retire(job, done)
+    before = done.state.decision.entry(done.state.decision.follow)
+    if before is not None and is_much_smaller(info, before.info):
+        info = replace(info, shrunk_from=before.snapshot_id)
     return info
 
 

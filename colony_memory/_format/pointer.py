@@ -68,7 +68,7 @@ class Entry:
     Attributes:
         info: The summary.
         manifest_sha256: Digest of the manifest file.
-        shrunk_at: When the first snapshot of less than half its size followed, ``YYYY-MM-DDThh:mm:ssZ``.
+        shrunk_at: When the first snapshot of less than half its bytes or documents followed, ``YYYY-MM-DDThh:mm:ssZ``.
     """
 
     info: SnapshotInfo

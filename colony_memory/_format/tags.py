@@ -10,7 +10,7 @@ MAX_TAGS = 20
 _TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+=-]{0,63}")
 
 
-def check_tags(tags: Iterable[str]) -> tuple[str, ...]:
+def check_tags(tags: str | Iterable[str]) -> tuple[str, ...]:
     """The tags that a snapshot is to have, sorted, each once.
 
     >>> check_tags(["release", "2.0", "release"])
@@ -19,11 +19,11 @@ def check_tags(tags: Iterable[str]) -> tuple[str, ...]:
     Raises:
         ValueError: One is none, or there are too many.
     """
-    if isinstance(tags, str) or not isinstance(tags, Iterable):
-        msg = f"tags must be a list of texts, not {tags!r}"
+    if not isinstance(tags, Iterable):
+        msg = f"tags must be texts, not {tags!r}"
         raise ValueError(msg)  # noqa: TRY004 - one type for bad arguments
     found = set()
-    for tag in tags:
+    for tag in [tags] if isinstance(tags, str) else tags:
         if not is_tag(tag):
             msg = (
                 f"{tag!r} is no tag: it must have 1 to 64 letters, digits or any of ._:/@+=- of ASCII, and begin with "

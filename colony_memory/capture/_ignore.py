@@ -69,16 +69,14 @@ class Excluded:
         )
 
 
-def read_excluded(patterns: Iterable[str]) -> Excluded:
+def read_excluded(patterns: str | Iterable[str]) -> Excluded:
     """The rules that a caller gives, one a text; the last that matches decides.
 
     Raises:
         ValueError: One is no rule of gitignore, or could exclude nothing.
     """
-    if isinstance(patterns, str):
-        raise ValueError("what to exclude must be several patterns, not one text")  # noqa: TRY004 - one type
     rules = []
-    for pattern in patterns:
+    for pattern in [patterns] if isinstance(patterns, str) else patterns:
         if not isinstance(pattern, str):
             raise ValueError(f"a pattern of what to exclude must be a text, not {pattern!r}")  # noqa: TRY004 - one type
         try:

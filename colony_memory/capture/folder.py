@@ -27,8 +27,8 @@ from colony_memory.capture._recover import recover
 from colony_memory.capture._sources import find_sources, require_directory
 from colony_memory.capture._walk import VAULT, Entry, LeftOut, Note, Tree, walk
 from colony_memory.capture._write import Written, write_folder
-from colony_memory.capture.secrets import find_in_contents, list_findings, mask_contents
-from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, Hint
+from colony_memory.capture.secrets import find_in_contents, is_allowed, mask_contents, read_allowed
+from colony_memory.exceptions import ColonyMemoryWarning, Hint, SecretsFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -43,6 +43,7 @@ __all__ = ["Capture", "LeftOut", "Note", "Written", "read_folder", "read_paths",
 
 _BITS = 0o777  # what makes a program run as somebody else is not for a backup to bring back
 _CHOICES = ("stop", "warn", "mask", "allow")
+_TOLD = 10
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Capture:
             that is in it.
         notes: What else is good to know, by name, such as a git repository that was not asked for.
         secrets: Likely secrets, by name and line; with ``secrets="mask"`` they are masked in ``documents``.
+        allowed: Those that were allowed by name, and are saved as they are.
     """
 
     documents: dict[str, str]
@@ -63,14 +65,16 @@ class Capture:
     ignored: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
     secrets: tuple[SecretFinding, ...] = ()
+    allowed: tuple[SecretFinding, ...] = ()
 
 
 def read_folder(
     path: str | os.PathLike[str],
     *,
     git: bool = False,
-    exclude: Iterable[str] = (),
+    exclude: str | Iterable[str] = (),
     secrets: SecretsChoice = "warn",
+    allow_secrets: str | Iterable[str] = (),
     max_bytes: int = MAX_BYTES,
     attributes: bool = False,
     on_progress: Callable[[int, int, str], None] | None = None,
@@ -91,6 +95,8 @@ def read_folder(
             exclude nor exclude what ``!`` brings back here. Nothing comes back out of an excluded directory.
         secrets: What to do about likely secrets: ``"stop"`` raises, ``"warn"`` gives a ColonyMemoryWarning, ``"mask"``
             replaces them, ``"allow"`` does not look for any.
+        allow_secrets: Findings to save as they are, by their ``id``; without what stands behind its last colon, all of
+            that kind in that file, whatever they become.
         max_bytes: Bytes that a snapshot may hold. Where there are more, the largest files are left out.
         attributes: Record permission bits and times of change too. Documents then differ where nothing but a time
             does; differ_in_times_only() tells.
@@ -99,22 +105,24 @@ def read_folder(
 
     Raises:
         ValueError: ``path`` is missing, not a directory or not readable, nothing in it can be saved, ``secrets`` is
-            none of the four, or a rule of ``exclude`` cannot be read.
-        ColonyMemoryError: There are likely secrets that must stop the reading or that cannot be masked, or the rules
-            of a ``.cmemignore`` cannot be kept.
+            none of the four, or ``exclude`` or ``allow_secrets`` cannot be read.
+        SecretsFound: There are likely secrets that must stop the reading or that cannot be masked.
+        ColonyMemoryError: The rules of a ``.cmemignore`` cannot be kept.
     """
     _require_choice(secrets)
+    allowed = read_allowed(allow_secrets)
     tree = Tree(excluded=read_excluded(exclude))
     found = _read([require_directory(path)], tree, git=git, max_bytes=max_bytes, on_progress=on_progress)
-    return _capture(found, secrets=secrets, attributes=attributes)
+    return _capture(found, secrets=secrets, allowed=allowed, attributes=attributes)
 
 
 def read_paths(
     paths: Iterable[str | os.PathLike[str]],
     *,
     git: bool = False,
-    exclude: Iterable[str] = (),
+    exclude: str | Iterable[str] = (),
     secrets: SecretsChoice = "warn",
+    allow_secrets: str | Iterable[str] = (),
     max_bytes: int = MAX_BYTES,
     attributes: bool = False,
     on_progress: Callable[[int, int, str], None] | None = None,
@@ -130,6 +138,7 @@ def read_paths(
         git: As for read_folder().
         exclude: As for read_folder(), by the names under which files are saved.
         secrets: As for read_folder().
+        allow_secrets: As for read_folder().
         max_bytes: As for read_folder().
         attributes: As for read_folder().
         on_progress: As for read_folder().
@@ -137,14 +146,16 @@ def read_paths(
     Raises:
         ValueError: A path is missing or not readable, two cannot be told apart, or nothing can be saved; as for
             read_folder() otherwise.
+        SecretsFound: As for read_folder().
         ColonyMemoryError: As for read_folder().
     """
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
     _require_choice(secrets)
+    allowed = read_allowed(allow_secrets)
     tree = Tree(excluded=read_excluded(exclude))
     found = _read(find_sources(paths), tree, git=git, max_bytes=max_bytes, on_progress=on_progress)
-    return _capture(found, secrets=secrets, attributes=attributes)
+    return _capture(found, secrets=secrets, allowed=allowed, attributes=attributes)
 
 
 def _read(
@@ -175,14 +186,16 @@ def _read(
     return found
 
 
-def _capture(found: Found, *, secrets: SecretsChoice, attributes: bool) -> Capture:
-    findings = () if secrets == "allow" else _judge_secrets(found, secrets)
+def _capture(found: Found, *, secrets: SecretsChoice, allowed: frozenset[str], attributes: bool) -> Capture:
+    findings = () if secrets == "allow" else _judge_secrets(found, secrets, allowed)
+    acted_on = tuple(finding for finding in findings if not is_allowed(finding, allowed))
     return Capture(
-        documents=_documents(found, findings if secrets == "mask" else (), attributes=attributes),
+        documents=_documents(found, acted_on if secrets == "mask" else (), attributes=attributes),
         left_out=tuple(found.tree.left_out),
         ignored=tuple(sorted(found.tree.ignored)),
         notes=tuple(sorted(found.notes, key=lambda note: note.name)),
-        secrets=findings,
+        secrets=acted_on,
+        allowed=tuple(finding for finding in findings if is_allowed(finding, allowed)),
     )
 
 
@@ -219,24 +232,29 @@ def _refuse_nothing(sources: list[Source], tree: Tree) -> None:
     raise ValueError(f"{where}: nothing to back up{why}")
 
 
-def _judge_secrets(found: Found, choice: str) -> tuple[SecretFinding, ...]:
+def _judge_secrets(found: Found, choice: str, allowed: frozenset[str]) -> tuple[SecretFinding, ...]:
+    """What is found, that which is allowed included."""
     if choice == "mask":
-        return mask_contents(found.contents)
+        return mask_contents(found.contents, allowed)
     findings = find_in_contents(found.contents)
-    if findings and choice == "stop":
-        raise ColonyMemoryError(
-            f"likely secrets, so that nothing was saved: {list_findings(findings)}; "
-            "take them out, exclude the files in a .cmemignore, or have them masked or allowed",
+    likely = [finding for finding in findings if not is_allowed(finding, allowed)]
+    if likely and choice == "stop":
+        raise SecretsFound(
+            f"{len(likely)} likely secret{'s' if len(likely) > 1 else ''}, so that nothing was saved; take out what is "
+            "one, exclude its file, or have it masked or allowed",
+            findings=likely,
             hint=Hint("read_folder", "secrets", "mask"),
         )
-    if findings:
-        warnings.warn(
-            ColonyMemoryWarning(
-                f"likely secrets are saved: {list_findings(findings)}", hint=Hint("read_folder", "secrets", "mask")
-            ),
-            stacklevel=4,
-        )
+    for finding in likely[:_TOLD]:
+        _warn(f"a likely secret is saved: {finding}; have secrets masked, or allow this one", finding.id)
+    if len(likely) > _TOLD:
+        _warn(f"and {len(likely) - _TOLD} more likely secrets are saved")
     return findings
+
+
+def _warn(what: str, allow: str | None = None) -> None:
+    hint = Hint("read_folder", "secrets", "mask") if allow is None else Hint("read_folder", "allow_secrets", allow)
+    warnings.warn(ColonyMemoryWarning(what, hint=hint), stacklevel=5)
 
 
 def _documents(found: Found, masked: tuple[SecretFinding, ...], *, attributes: bool) -> dict[str, str]:

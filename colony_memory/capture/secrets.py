@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from colony_memory.capture._metadata import METADATA_NAME, dump_metadata, load_metadata, split_documents
 from colony_memory.capture._secret_kinds import KINDS
-from colony_memory.exceptions import ColonyMemoryError, Hint
+from colony_memory.exceptions import Hint, SecretsFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 __all__ = ["SecretFinding", "find_secrets", "mask_secrets", "masked_names"]
 
-_SHOWN = 10
+_RAW = "raw private key"
+_DIGITS = 6
+_ID = re.compile(r"(?s).+?:(?P<kind>[a-z0-9-]+)(?::[0-9a-f]{6})?")
+
+
+def _slug(kind: str) -> str:
+    return kind.lower().replace(" ", "-")
+
+
+_SLUGS = frozenset(map(_slug, (*(kind.name for kind in KINDS), _RAW)))
 # A key of this package may be kept as its bare bytes, of which nothing can be told but where they are.
 _SEED_SIZE = 32
 _SEED_NAME = re.compile(r"(?i)(key|seed)[^/]*$")
@@ -29,11 +39,14 @@ class SecretFinding:
         name: Name of the file.
         line: Number of the line that it begins in, from 1; None in a file that is not text.
         kind: What it looks like, such as ``GitHub token``.
+        id: Names it for as long as it stands in that file, wherever there, such as ``notes.md:github-token:0a1b2c``. Of
+            the secret, which nobody can guess, it tells 24 bits of a digest.
     """
 
     name: str
     line: int | None
     kind: str
+    id: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"{self.name}{'' if self.line is None else f':{self.line}'}: {self.kind}"
@@ -55,21 +68,26 @@ def find_secrets(documents: Mapping[str, str]) -> tuple[SecretFinding, ...]:
     return find_in_contents(contents)
 
 
-def mask_secrets(documents: Mapping[str, str]) -> tuple[dict[str, str], tuple[SecretFinding, ...]]:
+def mask_secrets(
+    documents: Mapping[str, str], *, allow: str | Iterable[str] = ()
+) -> tuple[dict[str, str], tuple[SecretFinding, ...]]:
     """Replace each likely secret by ``[masked: …]``; see find_secrets() for what is found.
 
     Args:
         documents: Name to text, as read_folder() gives them.
+        allow: Findings to leave as they are, as ``allow_secrets`` of read_folder().
 
     Returns:
-        The documents, of which masked_names() tells those that were changed, and what was found.
+        The documents, of which masked_names() tells those that were changed, and what was found and masked.
 
     Raises:
-        ColonyMemoryError: A file that is not text holds one, where it cannot be replaced.
+        ValueError: What is allowed is no id of a finding.
+        SecretsFound: A file that is not text holds one, where it cannot be replaced.
         SnapshotCorrupt: The document that describes the folder is malformed.
     """
+    allowed = read_allowed(allow)
     contents, metadata = split_documents(documents)
-    findings = mask_contents(contents)
+    findings = tuple(each for each in mask_contents(contents, allowed) if not is_allowed(each, allowed))
     if not findings:
         return dict(documents), ()
     names = {finding.name for finding in findings}
@@ -92,22 +110,46 @@ def find_in_contents(contents: Mapping[str, str | bytes]) -> tuple[SecretFinding
     return tuple(finding for name in sorted(contents) for finding, _ in _search(name, contents[name]))
 
 
-def mask_contents(contents: dict[str, str | bytes]) -> tuple[SecretFinding, ...]:
-    """Mask the likely secrets in files, in place.
+def read_allowed(ids: str | Iterable[str]) -> frozenset[str]:
+    """What may be saved: each the ``id`` of a finding, or the same without its last part.
 
     Raises:
-        ColonyMemoryError: A file that is not text holds one. Nothing was changed.
+        ValueError: One is neither.
+    """
+    allowed = [ids] if isinstance(ids, str) else list(ids)
+    for each in allowed:
+        match = _ID.fullmatch(each) if isinstance(each, str) else None
+        if match is None or match["kind"] not in _SLUGS:
+            raise ValueError(
+                f"{each!r} names no finding: give FILE:KIND or FILE:KIND:DIGEST as it is told, such as "
+                "notes.md:github-token"
+            )
+    return frozenset(allowed)
+
+
+def is_allowed(finding: SecretFinding, allowed: frozenset[str]) -> bool:
+    """Whether it is among what :func:`read_allowed` gave."""
+    return finding.id in allowed or finding.id.rpartition(":")[0] in allowed
+
+
+def mask_contents(contents: dict[str, str | bytes], allowed: frozenset[str] = frozenset()) -> tuple[SecretFinding, ...]:
+    """Mask the likely secrets in files, in place, and give all that were found; those that are allowed stay.
+
+    Raises:
+        SecretsFound: A file that is not text holds one. Nothing was changed.
     """
     found = {name: list(_search(name, content)) for name, content in sorted(contents.items())}
     findings = tuple(finding for each in found.values() for finding, _ in each)
-    elsewhere = [finding for finding in findings if finding.line is None]
+    elsewhere = [finding for finding in findings if finding.line is None and not is_allowed(finding, allowed)]
     if elsewhere:
-        raise ColonyMemoryError(
-            f"secrets can be masked in text only, and these are elsewhere: {list_findings(elsewhere)}; "
-            "exclude the files in a .cmemignore, or allow secrets",
+        raise SecretsFound(
+            "secrets can be masked in text only, so that nothing was saved; exclude the files where there are others, "
+            "or allow these",
+            findings=elsewhere,
             hint=Hint("read_folder", "secrets", "warn"),
         )
-    for name, each in found.items():
+    for name, all_of_it in found.items():
+        each = [(finding, hidden) for finding, hidden in all_of_it if not is_allowed(finding, allowed)]
         content = contents[name]
         if each and isinstance(content, str):
             contents[name] = "".join(_masked(content, each))
@@ -123,17 +165,11 @@ def _masked(text: str, found: list[tuple[SecretFinding, tuple[int, int]]]) -> It
     yield text[end:]
 
 
-def list_findings(findings: tuple[SecretFinding, ...] | list[SecretFinding]) -> str:
-    """The first findings in a line."""
-    shown = ", ".join(map(str, findings[:_SHOWN]))
-    return f"{shown} and {len(findings) - _SHOWN} more" if len(findings) > _SHOWN else shown
-
-
 def _search(name: str, content: str | bytes) -> Iterator[tuple[SecretFinding, tuple[int, int]]]:
     """What is found in one file, in order, each with the place of what must not be seen; no two overlap."""
     if isinstance(content, bytes):
         if len(content) == _SEED_SIZE and _SEED_NAME.search(name):
-            yield SecretFinding(name, None, "raw private key"), (0, _SEED_SIZE)
+            yield _finding(name, None, _RAW, content.hex()), (0, _SEED_SIZE)
         text = _decode(content)
     else:
         text = content
@@ -144,7 +180,15 @@ def _search(name: str, content: str | bytes) -> Iterator[tuple[SecretFinding, tu
             continue
         line += text.count("\n", counted, start)
         counted, end = start, -minus_end
-        yield SecretFinding(name, None if isinstance(content, bytes) else line, kind_name), hidden
+        own_line = None if isinstance(content, bytes) else line
+        yield _finding(name, own_line, kind_name, text[slice(*hidden)]), hidden
+
+
+def _finding(name: str, line: int | None, kind: str, secret: str) -> SecretFinding:
+    # The name keeps equal secrets in two files from showing as equal, and the ends of a key's lines may change.
+    told = f"{name}\0{kind}\0{''.join(secret.split())}".encode("utf-8", "surrogatepass")
+    digest = hashlib.sha256(told).hexdigest()[:_DIGITS]
+    return SecretFinding(name, line, kind, f"{name}:{_slug(kind)}:{digest}")
 
 
 def _decode(data: bytes) -> str:

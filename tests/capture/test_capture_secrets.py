@@ -3,18 +3,20 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import pickle
 import random
+import re
 import string
 import time
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from capture_trees import make, metadata, posix
 
-from colony_memory.capture import SecretFinding, find_secrets, mask_secrets, masked_names, read_folder, secrets
+from colony_memory.capture import SecretFinding, find_secrets, mask_secrets, masked_names, read_folder, read_paths
 from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, split_documents
-from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, SecretsFound
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -197,8 +199,11 @@ def test_files_that_are_not_text_are_searched(encoding: str) -> None:
     (finding,) = find_secrets(documents)
     assert finding == SecretFinding("a.txt", None, "GitHub token")
     assert str(finding) == "a.txt: GitHub token"
-    with pytest.raises(ColonyMemoryError, match=r"in text only.*: a\.txt: GitHub token; exclude"):
+    with pytest.raises(ColonyMemoryError, match=r"in text only.*exclude.*: a\.txt: GitHub token; try") as caught:
         mask_secrets(documents)
+    assert isinstance(caught.value, SecretsFound)
+    assert caught.value.findings == (finding,)
+    assert mask_secrets(documents, allow=finding.id) == (documents, ())
 
 
 @pytest.mark.parametrize(
@@ -216,8 +221,9 @@ def test_what_this_package_writes_as_a_key_is_found(tmp_path: Path) -> None:
     signer = Ed25519Signer.generate()
     signer.save(tmp_path / "agent.pem")
     signer.save(tmp_path / "agent.key", encoding="raw")
-    with pytest.warns(ColonyMemoryWarning, match=r"agent\.key.*agent\.pem:1"):
+    with pytest.warns(ColonyMemoryWarning) as warned:
         assert len(read_folder(tmp_path).secrets) == 2
+    assert [str(each.message).split(": ")[1] for each in warned] == ["agent.key", "agent.pem:1"]
 
 
 def test_masking_keeps_the_rest() -> None:
@@ -240,10 +246,10 @@ def test_the_choices(tmp_path: Path) -> None:
     token = f"ghp_{drawn(36)}"
     src = make(tmp_path / "src", {"a.md": f"x\n{token}\n".encode(), "b.md": b"b"})
     finding = (SecretFinding("a.md", 2, "GitHub token"),)
-    with pytest.raises(ColonyMemoryError, match=r"nothing was saved: a\.md:2: GitHub token; take them out") as caught:
+    with pytest.raises(ColonyMemoryError, match=r"^1 likely secret, .*: a\.md:2: GitHub token; try .*mask") as caught:
         read_folder(src, secrets="stop")
     assert token not in str(caught.value)
-    with pytest.warns(ColonyMemoryWarning, match=r"saved: a\.md:2: GitHub token; try read_folder") as warned:
+    with pytest.warns(ColonyMemoryWarning, match=r"saved: a\.md:2: GitHub token; .*; try read_folder") as warned:
         capture = read_folder(src)
     assert warned[0].filename == __file__
     assert capture.secrets == finding
@@ -268,11 +274,81 @@ def test_a_masked_file_keeps_its_bit(tmp_path: Path) -> None:
     assert (kept.executable, kept.masked) == (frozenset({"run.sh"}), ("run.sh",))
 
 
-def test_the_first_ten_are_listed() -> None:
-    findings = find_secrets({f"{n:02}": f"ghp_{drawn(36)}" for n in range(12)})
-    listed = secrets.list_findings(findings)
-    assert listed.endswith("09:1: GitHub token and 2 more")
-    assert secrets.list_findings(findings[:10]).endswith("09:1: GitHub token")
+def test_the_first_ten_are_told(tmp_path: Path) -> None:
+    src = make(tmp_path, {f"{n:02}": f"ghp_{drawn(36)}".encode() for n in range(12)})
+    with pytest.raises(SecretsFound) as caught:
+        read_folder(src, secrets="stop")
+    assert caught.value.message.endswith("09:1: GitHub token and 2 more")
+    assert caught.value.message.startswith(f"{caught.value.summary}: 00:1: GitHub token, ")
+    assert len(caught.value.findings) == 12
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), again.findings) == (str(caught.value), caught.value.findings)
+    with pytest.warns(ColonyMemoryWarning) as warned:
+        read_folder(src)
+    assert len(warned) == 11
+    assert "and 2 more likely secrets are saved" in str(warned[-1].message)
+    ten = [finding.id for finding in caught.value.findings[:10]]
+    with pytest.raises(SecretsFound, match=r"^2 likely secrets, .*: 10:1: GitHub token, 11:1: GitHub token; try"):
+        read_folder(src, secrets="stop", allow_secrets=ten)
+
+
+def test_one_finding_is_allowed_by_name(tmp_path: Path) -> None:
+    one, other = f"ghp_{drawn(36)}", f"ghp_{drawn(36)}"
+    src = make(tmp_path / "src", {"a b.md": f"x\n{one}\n".encode(), "c.md": one.encode()})
+    first, second = find_secrets(read_folder(src, secrets="allow").documents)
+    assert re.fullmatch(r"a b\.md:github-token:[0-9a-f]{6}", first.id)
+    # Equal secrets in two files do not show as equal.
+    assert first.id[-6:] != second.id[-6:]
+    with pytest.raises(SecretsFound, match=r"^1 likely secret.*: c\.md:1: GitHub token; try"):
+        read_folder(src, secrets="stop", allow_secrets=first.id)
+    capture = read_paths([src], secrets="stop", allow_secrets=[first.id, second.id, "gone.md:npm-token:0a1b2c"])
+    assert (capture.secrets, capture.allowed) == ((), (first, second))
+    assert one in capture.documents["a b.md"]
+    # It stays allowed where it moves within its file, and another secret there is found.
+    (src / "a b.md").write_text(f"edited\n\nkey={one}\n{other}\n{one}\n")
+    with pytest.raises(SecretsFound) as caught:
+        read_folder(src, secrets="stop", allow_secrets=[first.id, second.id])
+    assert [str(each) for each in caught.value.findings] == ["a b.md:4: GitHub token"]
+    masked = read_folder(src, secrets="mask", allow_secrets=first.id)
+    assert masked.documents["a b.md"] == f"edited\n\nkey={one}\nghp_[masked: GitHub token]\n{one}\n"
+    assert [str(each) for each in masked.secrets] == ["a b.md:4: GitHub token", "c.md:1: GitHub token"]
+    assert [each.line for each in masked.allowed] == [3, 5]
+    # Without the last part it is for all of the kind in the file.
+    both = read_folder(src, secrets="stop", allow_secrets=["a b.md:github-token", "c.md:github-token"])
+    assert len(both.allowed) == 4
+    for name in ("b.md:github-token", "a b.md:npm-token", "a b.md:github-token:000000"):
+        with pytest.raises(SecretsFound):
+            read_folder(src, secrets="stop", allow_secrets=[name, second.id])
+    documents = read_folder(src, secrets="allow").documents
+    assert mask_secrets(documents, allow=["a b.md:github-token", "c.md:github-token"]) == (documents, ())
+
+
+NO_IDS: list[Any] = [
+    "",
+    "a.md",
+    "a.md:",
+    ":github-token",
+    "a.md:GitHub token",
+    "a.md:github-token:0a1b2",
+    7,
+    None,
+    ["x"],
+    b"x",
+]
+
+
+@pytest.mark.parametrize("name", NO_IDS, ids=range(len(NO_IDS)))
+def test_what_names_no_finding_is_refused(tmp_path: Path, name: Any) -> None:
+    src = make(tmp_path / "src", {"a.md": b"x"})
+    with pytest.raises(ValueError, match="names no finding: give FILE:KIND or FILE:KIND:DIGEST"):
+        read_folder(src, allow_secrets=[name])
+
+
+def test_each_kind_has_a_name_that_is_taken(tmp_path: Path) -> None:
+    for kind, secret in SECRETS:
+        (finding,) = find_secrets({"a\n\x1b.md": f"x\n{secret}\n"})
+        assert mask_secrets({"a\n\x1b.md": secret}, allow=finding.id) == ({"a\n\x1b.md": secret}, ()), kind
+        assert secret[-12:] not in finding.id
 
 
 def scan_time(text: str) -> float:

@@ -32,6 +32,7 @@ PUBLIC = [
     "RateLimited",
     "Retention",
     "RollbackDetected",
+    "SecretsFound",
     "Signer",
     "SnapshotCorrupt",
     "SnapshotDiff",
@@ -216,6 +217,7 @@ def test_fields_of_a_snapshot_info() -> None:
         ("incomplete", ()),
         ("merged", ()),
         ("tags", ()),
+        ("shrunk_from", None),
     ]
     assert colony_memory.SnapshotInfo.__dataclass_params__.frozen  # type: ignore[attr-defined]
 

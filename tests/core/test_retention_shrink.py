@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -88,6 +89,24 @@ def test_nothing_follows_the_newest() -> None:
     assert before_shrink([only], now=NOW) == {}
     assert before_shrink([only], now=NOW, noted={only.snapshot_id: NOW}) == {}
     assert before_shrink([], now=NOW) == {}
+
+
+def test_fewer_than_half_of_the_documents_are_a_shrink_too() -> None:
+    def of(days: int, documents: int, size: int = 1000, **more: Any) -> SnapshotInfo:
+        return replace(at(NOW - days * DAY, size=size), doc_names=[f"{n}.md" for n in range(documents)], **more)
+
+    many, few = of(3, 40), of(2, 19)
+    assert before_shrink([many, few], now=NOW) == {many.snapshot_id: created(few)}
+    assert before_shrink([many, of(2, 20)], now=NOW) == {}
+    # Many small documents are not what a few large ones take the place of, and the other way round.
+    large, small = of(5, 2, 90_000), of(4, 2, 100)
+    found = before_shrink([large, small, many, few], now=NOW)
+    assert set(found) == {large.snapshot_id, many.snapshot_id}
+    # What is encrypted tells neither.
+    hidden = of(2, 0, 0, encrypted=True)
+    assert before_shrink([many, hidden], now=NOW) == {}
+    assert before_shrink([hidden, replace(hidden, snapshot_id="a")], now=NOW) == {}
+    assert before_shrink([many, replace(hidden, byte_size=400)], now=NOW) == {many.snapshot_id: created(hidden)}
 
 
 def test_an_explicit_prune_shows_what_a_backup_would_keep_and_removes_it() -> None:

@@ -56,7 +56,7 @@ def test_unchanged_memory_is_saved_anew_for_a_tag_that_it_lacks(open_memory, vau
     assert mem.backup({"m": "0"}, tags=["b"]).reused
     again = mem.backup({"m": "0"}, tags=["b", "c"])
     assert (again.reused, again.tags) == (False, ("b", "c"))
-    assert mem.backup({"m": "0"}, tags=["c"]).tags == ("b", "c")
+    assert mem.backup({"m": "0"}, tags="c").tags == ("b", "c")
 
 
 def test_tags_are_signed_and_go_along_into_other_vaults(tmp_path):
@@ -86,6 +86,24 @@ def test_tags_of_a_forged_manifest_are_read_or_passed_over(open_memory, vault):
             warnings.simplefilter("ignore", ColonyMemoryWarning)
             assert [each.tags for each in open_memory(vault).list_snapshots()] == [()]
             assert open_memory(vault).restore() == {"m": "0"}
+
+
+def test_a_backup_that_holds_less_than_half_of_the_one_before_says_so(open_memory, vault):
+    mem = open_memory(vault)
+    big = {f"{n}.md": "x" * 50 for n in range(10)}
+    first = mem.backup(big)
+    assert first.shrunk_from is None
+    assert mem.backup(big).shrunk_from is None
+    small = mem.backup({"a": "x"})
+    assert small.shrunk_from == first.snapshot_id
+    assert [each.shrunk_from for each in mem.list_snapshots()] == [None, None]
+    assert mem.backup({"a": "y"}).shrunk_from is None
+    mem.backup(big)
+    # Half of it is not less than half, and of the documents less than half are told though the bytes are the same.
+    assert mem.backup({name: big[name] for name in list(big)[:5]}).shrunk_from is None
+    before = mem.backup(big)
+    assert mem.backup({"all.md": "x" * 600}, prune_keep=1).shrunk_from == before.snapshot_id
+    assert before.snapshot_id in ids_of(vault)
 
 
 def test_an_incomplete_snapshot_never_pushes_out_the_newest_complete_one(open_memory, vault):

@@ -157,7 +157,7 @@ def test_unusable_options_are_refused(open_memory, vault):
         {"note": 3},
         {"incomplete": "one line"},
         {"incomplete": [3]},
-        {"tags": "release"},
+        {"tags": "two words"},
         {"tags": None},
         {"tags": [3]},
         {"tags": [""]},

@@ -131,7 +131,6 @@ def _facts(capture: Capture) -> dict[str, Any]:
 
 
 def _tell(capture: Capture, output: Output, *, masked: bool) -> None:
-    from colony_memory.capture.secrets import list_findings
     from colony_memory.cli.text import count
 
     for note in capture.notes:
@@ -139,6 +138,6 @@ def _tell(capture: Capture, output: Output, *, masked: bool) -> None:
     if capture.ignored:
         output.note(f"{count(len(capture.ignored), 'name')} excluded by .cmemignore")
     if masked and capture.secrets:
-        output.note(f"{count(len(capture.secrets), 'likely secret')} masked: {list_findings(capture.secrets)}")
+        output.note(f"{count(len(capture.secrets), 'likely secret')} masked: {', '.join(map(str, capture.secrets))}")
     for each in capture.left_out:
         output.warn(f"left out: {each.name}: {each.reason}")
