@@ -6,7 +6,7 @@ pointer is overwritten, so wherever this stops, what is listed restores and the 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine import files as order
@@ -38,7 +38,7 @@ from colony_memory.retention import is_much_smaller
 from colony_memory.snapshot import BuiltSnapshot, SnapshotInfo, check_documents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from colony_memory._engine.judge import Decision
     from colony_memory._engine.session import Session
@@ -68,14 +68,18 @@ async def backup(
     tags: str | Iterable[str] = (),
 ) -> SnapshotInfo:
     """See :meth:`colony_memory.ColonyMemory.backup`."""
-    label = require_label(label)
+    asked = check_arguments(
+        label=label,
+        prune_keep=prune_keep,
+        retention=retention,
+        on_conflict=on_conflict,
+        note=note,
+        incomplete=incomplete,
+        tags=tags,
+    )
     check_documents(documents)
-    if on_conflict not in _CONFLICT:
-        msg = f"on_conflict must be one of {', '.join(map(repr, _CONFLICT))}, not {on_conflict!r}"
-        raise ValueError(msg)
-    facts = _check_facts(note, incomplete, tags)
-    policy, signer = policy_of(prune_keep, retention), signer or session.signer
-    job = Job(session, label, dict(documents), signer, policy, on_conflict, facts)
+    label, policy, signer = asked.label, asked.policy, signer or session.signer
+    job = Job(session, label, dict(documents), signer, policy, on_conflict, asked.facts)
     session.trust.check_signer(job.issuer)
     if on_conflict == "merge":
         from colony_memory._engine.merge import require_merge3
@@ -106,7 +110,40 @@ async def backup(
     raise VaultError(msg, hint=Hint("backup", label=label))
 
 
-def _check_facts(note: str | None, incomplete: Iterable[str] | None, tags: str | Iterable[str]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Arguments:
+    """What a backup was asked for beside its documents, checked.
+
+    Attributes:
+        label: The label, as files spell it.
+        policy: What to keep, None to remove nothing.
+        facts: What the manifest says beside the documents.
+    """
+
+    label: str
+    policy: Retention | None
+    facts: Mapping[str, Any]
+
+
+def check_arguments(
+    *,
+    label: str = "default",
+    prune_keep: int | None = None,
+    retention: Retention | None = None,
+    on_conflict: str = "raise",
+    note: str | None = None,
+    incomplete: Iterable[str] | None = None,
+    tags: str | Iterable[str] = (),
+) -> Arguments:
+    """Check the arguments of a backup before anything is read or written for it.
+
+    Raises:
+        ValueError: One is wrong.
+    """
+    label = require_label(label)
+    if on_conflict not in _CONFLICT:
+        msg = f"on_conflict must be one of {', '.join(map(repr, _CONFLICT))}, not {on_conflict!r}"
+        raise ValueError(msg)
     if note is not None and not isinstance(note, str):
         raise ValueError(f"note must be a string, not {type(note).__name__}")
     if note is not None and len(note) > _NOTE_CHARS:
@@ -116,7 +153,8 @@ def _check_facts(note: str | None, incomplete: Iterable[str] | None, tags: str |
     lines = tuple(incomplete or ())
     if not all(isinstance(line, str) for line in lines):
         raise ValueError("incomplete must be lines of text")
-    return {"note": note, "incomplete": lines, "tags": check_tags(tags)}
+    facts = {"note": note, "incomplete": lines, "tags": check_tags(tags)}
+    return Arguments(label, policy_of(prune_keep, retention), facts)
 
 
 def _tell_doubt(job: Job, state: State) -> None:
@@ -124,15 +162,22 @@ def _tell_doubt(job: Job, state: State) -> None:
 
     Memory that is not saved is lost; a rollback that goes unnoticed for one backup more is not.
     """
-    decision = state.decision
-    why = state.blind or (message_of(decision.doubt) if decision.doubt else None)
-    if why is None and job.policy is not None and not state.listed.complete:
-        why = f"the vault's list of label {job.label!r} is cut"
+    why = doubt(job, state)
     if why is not None:
         warn(f"{why}. The backup is made{', and nothing is removed' if job.policy else ''}")
         job.policy = None
-    elif decision.proven:
-        tell(decision)  # the new pointer hides it
+    elif state.decision.proven:
+        tell(state.decision)  # the new pointer hides it
+
+
+def doubt(job: Job, state: State) -> str | None:
+    """What speaks against removing anything from a label, None where nothing does."""
+    if state.blind is not None:
+        return state.blind
+    if state.decision.doubt is not None:
+        return message_of(state.decision.doubt)
+    cut = job.policy is not None and not state.listed.complete
+    return f"the vault's list of label {job.label!r} is cut" if cut else None
 
 
 def _tell_unsigned(job: Job, decision: Decision) -> None:
@@ -177,7 +222,7 @@ async def _save(job: Job, state: State) -> SnapshotInfo | None:
     """Write the snapshot and publish it; None where it has to be made anew."""
     session, label = job.session, job.label
     stream = state.decision.stream or session.stream(label)
-    built = await session.vault.compute(_build, job, state, stream)
+    built = await session.vault.compute(build, job, state, stream)
     what = f"snapshot of label {label!r}"
     room.check_files(built.files, what)
     state = await _make_room(job, state, built, what)
@@ -206,7 +251,8 @@ async def _save(job: Job, state: State) -> SnapshotInfo | None:
     return info
 
 
-def _build(job: Job, state: State, stream: str) -> BuiltSnapshot:
+def build(job: Job, state: State, stream: str) -> BuiltSnapshot:
+    """The snapshot as files."""
     session, decision = job.session, state.decision
     seen = {each for each in (session.newest.get(job.label), decision.follow) if each}
     # Anyone can put an id of any time into a vault, and ours must not follow it.
@@ -240,12 +286,8 @@ def _build(job: Job, state: State, stream: str) -> BuiltSnapshot:
 async def _make_room(job: Job, state: State, built: BuiltSnapshot, what: str) -> State:
     """Refuse before the first write what cannot fit; with a retention, let what it removes anyway go first."""
     session = job.session
-    await _plan(job, state, built)
-    moved = state.decision.pointer.follow(
-        built.info.snapshot_id, updated_at=session.stamp(), entries=_rows(job, state, built), stream="0" * 16
-    )
-    grows = len(write_pointer(moved)) + (_SIGNATURE_CHARS if job.signer else 0) - len(state.text or "")
-    need = built.info.stored_bytes + max(0, grows)
+    await plan_retention(job, state, built)
+    need = needed_bytes(job, state, built)
     if job.policy is None:
         await room.require(session, need, what, label=job.label)
         return state
@@ -267,14 +309,23 @@ async def _make_room(job: Job, state: State, built: BuiltSnapshot, what: str) ->
         touch=lambda now: touch(session, now),
     )
     if made is not state:
-        await _plan(job, made, built)
+        await plan_retention(job, made, built)
         kept = len(job.planned.plan.keep) if job.planned is not None else asked
         if asked > kept:
             room.tell_fewer(job.label, kept, asked)
     return made
 
 
-async def _plan(job: Job, state: State, built: BuiltSnapshot) -> None:
+def needed_bytes(job: Job, state: State, built: BuiltSnapshot) -> int:
+    """Bytes that a snapshot takes, with what the pointer grows by."""
+    moved = state.decision.pointer.follow(
+        built.info.snapshot_id, updated_at=job.session.stamp(), entries=_rows(job, state, built), stream="0" * 16
+    )
+    grows = len(write_pointer(moved)) + (_SIGNATURE_CHARS if job.signer else 0) - len(state.text or "")
+    return built.info.stored_bytes + max(0, grows)
+
+
+async def plan_retention(job: Job, state: State, built: BuiltSnapshot) -> None:
     """What the retention keeps and removes, where there is one and nothing speaks against the label."""
     job.planned = None
     if job.policy is not None and state.decision.doubt is None:
@@ -319,7 +370,7 @@ async def _publish(job: Job, state: State, built: BuiltSnapshot, stream: str) ->
             if decision.doubt is None and decision.pointer.stream not in (None, stream):
                 given_up = True
                 return None
-            await _plan(job, now, built)
+            await plan_retention(job, now, built)
         follow = None if decision.doubt else decision.follow
         if follow is not None and (job.stays or not may_move(now, mine)):
             # The pointer never moves to an older snapshot.

@@ -48,10 +48,11 @@ async def require(session: Session, need: int, what: str, *, label: str | None =
     """Raise a QuotaExceeded unless so many bytes are free."""
     free = await available(session)
     if free is not None and need > free:
-        raise _full(need, free, what, label)
+        raise full(need, free, what, label)
 
 
-def _full(need: int, free: int, what: str, label: str | None) -> QuotaExceeded:
+def full(need: int, free: int, what: str, label: str | None) -> QuotaExceeded:
+    """The error of what does not fit."""
     msg = f"{what} does not fit: it takes about {need} bytes, and {free} are free in the vault"
     return QuotaExceeded(msg, needed=need, available=free, hint=Hint("prune", label=label))
 
@@ -111,12 +112,12 @@ async def make(
             victims.append(each)
             missing -= state.listed.size(state.listed.owned(each)) or 0
         if missing > 0:
-            raise _full(need, free + freed, what, label)
+            raise full(need, free + freed, what, label)
         state = await withdraw(state, victims)
         await remove(session, state.listed, victims)
     free = await available(session)
     if free is not None and need > free:
-        raise _full(need, free, what, label)
+        raise full(need, free, what, label)
     if freed or victims:
         state = await look(session, label, everything=True, lenient=True)
     return state

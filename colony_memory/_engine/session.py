@@ -122,6 +122,14 @@ class Session:
         other.witness, other.good = None, {}
         return other
 
+    def unnoticed(self) -> Session:
+        """The same client for a look that leaves no trace, neither in it nor with the witness, whom it asks."""
+        other = copy.copy(self)
+        other.heads, other.bases = dict(self.heads), dict(self.bases)
+        other.newest, other.good = dict(self.newest), dict(self.good)
+        other.witness = None if self.witness is None else _ReadWitness(self.witness)
+        return other
+
     def proved(self, label: str, snapshot_id: str) -> None:
         """Remember that every byte of a snapshot was read or written just now."""
         self.good[manifest_filename(label, snapshot_id)] = self.now()
@@ -209,6 +217,20 @@ class Session:
             await self.vault.compute(self.witness.record, label, head)
         except Exception as error:  # noqa: BLE001 - what it did is done, and any witness may fail in its own way
             warn(f"label {label!r} is at {head}, and the witness could not record it: {message_of(error)}")
+
+
+@dataclass(frozen=True)
+class _ReadWitness:
+    """A witness that is asked and not told."""
+
+    witness: Witness
+
+    def read(self, label: str) -> str | None:
+        """As the witness has it."""
+        return self.witness.read(label)
+
+    def record(self, label: str, head: str) -> None:
+        """Nothing: what is seen without a trace is not remembered."""
 
 
 def _require_head(head: object) -> str:

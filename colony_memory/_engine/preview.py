@@ -1,0 +1,132 @@
+"""What a backup would do, found out without a trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from colony_memory._engine import room
+from colony_memory._engine.backup import build, check_arguments, doubt, needed_bytes, plan_retention
+from colony_memory._engine.conflict import Job
+from colony_memory._engine.restore import restore
+from colony_memory._engine.state import look
+from colony_memory.exceptions import (
+    QuotaExceeded,
+    SnapshotCorrupt,
+    SnapshotNotFound,
+    UntrustedSnapshot,
+    message_of,
+)
+from colony_memory.snapshot import check_documents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from colony_memory._engine.session import Session
+    from colony_memory._engine.state import State
+    from colony_memory.retention import Retention
+    from colony_memory.snapshot import BuiltSnapshot, SnapshotInfo
+
+
+@dataclass(frozen=True)
+class Latest:
+    """The latest snapshot of a label.
+
+    Attributes:
+        info: It, None where nothing is saved yet, or nothing can be restored.
+        documents: Its documents.
+        problem: Why it cannot be read, None where it can, or there is none.
+    """
+
+    info: SnapshotInfo | None = None
+    documents: dict[str, str] | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a backup would do; true where it would do it.
+
+    Attributes:
+        info: The snapshot as it would be; its id is made up.
+        unchanged: The latest holds the same, so that nothing would be written.
+        needed_bytes: Bytes that it would take in the vault.
+        available_bytes: Bytes that are free there, None where the vault does not tell.
+        problem: Why it would not fit, None where it would.
+        removed: Ids of the snapshots that the retention would give up then.
+    """
+
+    info: SnapshotInfo
+    unchanged: bool
+    needed_bytes: int
+    available_bytes: int | None
+    problem: str | None = None
+    removed: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.problem is None
+
+
+async def read_latest(session: Session, *, label: str) -> Latest:
+    """The latest snapshot, with its documents; what the client's memory is based on stays what it was."""
+    try:
+        restored = await restore(session.unnoticed(), label=label)
+    except SnapshotNotFound:
+        return Latest()
+    except (SnapshotCorrupt, UntrustedSnapshot) as error:
+        return Latest(problem=message_of(error))
+    return Latest(restored.info, restored.documents)
+
+
+async def plan_backup(
+    session: Session,
+    documents: dict[str, str],
+    *,
+    label: str,
+    prune_keep: int | None,
+    retention: Retention | None,
+    note: str | None,
+    incomplete: Iterable[str] | None,
+    tags: str | Iterable[str],
+) -> Plan:
+    """Do all of a backup but the writing. Arguments and errors are those of a backup, but for a want of room."""
+    session = session.unnoticed()
+    asked = check_arguments(
+        label=label, prune_keep=prune_keep, retention=retention, note=note, incomplete=incomplete, tags=tags
+    )
+    check_documents(documents)
+    job = Job(session, asked.label, dict(documents), session.signer, asked.policy, "raise", asked.facts)
+    session.trust.check_signer(job.issuer)
+    state = await look(session, asked.label, everything=True, lenient=True)
+    if doubt(job, state) is not None:
+        job.policy = None
+    built = await session.vault.compute(build, job, state, session.stream(asked.label))
+    entry = state.decision.entry(state.decision.follow)
+    unchanged = state.decision.doubt is None and entry is not None and await job.holds(entry.info)
+    await plan_retention(job, state, built)
+    needed, free = needed_bytes(job, state, built), await room.available(session)
+    return Plan(
+        info=built.info,
+        unchanged=unchanged,
+        needed_bytes=0 if unchanged else needed,
+        available_bytes=free,
+        problem=None if unchanged else await _problem(job, state, built, needed, free),
+        removed=() if unchanged or job.planned is None else job.planned.removed,
+    )
+
+
+async def _problem(job: Job, state: State, built: BuiltSnapshot, needed: int, free: int | None) -> str | None:
+    what = f"a snapshot of label {job.label!r}"
+    try:
+        room.check_files(built.files, what)
+    except QuotaExceeded as error:
+        return message_of(error)
+    if free is None or needed <= free:
+        return None
+    freed = 0
+    if job.planned is not None:  # what a retention lets go where it has to
+        may_go = await job.planned.may_go(job.session, state)
+        freed = sum(state.listed.size(state.listed.owned(each)) or 0 for each in may_go)
+        leftovers = state.listed.old_orphans(now=job.session.now())
+        freed += state.listed.size(name for names in leftovers.values() for name in names) or 0
+    return None if needed <= free + freed else message_of(room.full(needed, free + freed, what, job.label))
