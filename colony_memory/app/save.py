@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colony_memory._engine.backup import check_arguments
 from colony_memory.app.place import refuse_vault_inside, require_synchronous
 from colony_memory.capture.folder import read_folder, read_paths
 from colony_memory.exceptions import ColonyMemoryError
@@ -19,7 +21,16 @@ if TYPE_CHECKING:
     from colony_memory.retention import Retention
     from colony_memory.snapshot import SnapshotInfo
 
-__all__ = ["BEFORE_RESTORE", "Saved", "read_for", "save_capture", "save_folder", "save_paths", "save_present"]
+__all__ = [
+    "BEFORE_RESTORE",
+    "Saved",
+    "check_arguments",
+    "read_for",
+    "save_capture",
+    "save_folder",
+    "save_paths",
+    "save_present",
+]
 
 BEFORE_RESTORE = "-before-restore"
 """What the label of a snapshot ends with that was made before something was restored over it."""
@@ -55,8 +66,11 @@ def save_folder(
     retention: Retention | None = None,
     on_conflict: str = "raise",
     note: str | None = None,
+    tags: str | Iterable[str] = (),
     git: bool = False,
+    exclude: str | Iterable[str] = (),
     secrets: SecretsChoice = "warn",
+    allow_secrets: str | Iterable[str] = (),
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> Saved:
     """Save every file under a directory as a new snapshot, byte for byte.
@@ -81,17 +95,38 @@ def save_folder(
         retention: As for :meth:`ColonyMemory.backup`.
         on_conflict: As for :meth:`ColonyMemory.backup`.
         note: As for :meth:`ColonyMemory.backup`.
+        tags: As for :meth:`ColonyMemory.backup`.
         git: As for :func:`colony_memory.capture.read_folder`: take git repositories along, each as a bundle.
+        exclude: As there: what to leave out, by the rules of gitignore.
         secrets: As there: what to do about likely secrets, ``"stop"``, ``"warn"``, ``"mask"`` or ``"allow"``.
+        allow_secrets: As there: findings that may be saved, by their ``id``.
         on_progress: As there: called with the number of files and of bytes read so far, and a name.
 
     Raises:
         ValueError: The directory is missing, not readable, empty or holds the vault; or an argument is bad.
         ColonyMemoryError: Likely secrets stop it, or as for :meth:`ColonyMemory.backup`.
     """
-    capture = read_for(memory, path, git=git, secrets=secrets, on_progress=on_progress)
+    check_arguments(
+        label=label, prune_keep=prune_keep, retention=retention, on_conflict=on_conflict, note=note, tags=tags
+    )
+    capture = read_for(
+        memory,
+        path,
+        git=git,
+        exclude=exclude,
+        secrets=secrets,
+        allow_secrets=allow_secrets,
+        on_progress=on_progress,
+    )
     return save_capture(
-        memory, capture, label=label, prune_keep=prune_keep, retention=retention, on_conflict=on_conflict, note=note
+        memory,
+        capture,
+        label=label,
+        prune_keep=prune_keep,
+        retention=retention,
+        on_conflict=on_conflict,
+        note=note,
+        tags=tags,
     )
 
 
@@ -104,17 +139,38 @@ def save_paths(
     retention: Retention | None = None,
     on_conflict: str = "raise",
     note: str | None = None,
+    tags: str | Iterable[str] = (),
     git: bool = False,
+    exclude: str | Iterable[str] = (),
     secrets: SecretsChoice = "warn",
+    allow_secrets: str | Iterable[str] = (),
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> Saved:
     """Save files and directories as one snapshot, under the names that :func:`colony_memory.capture.read_paths` gives.
 
     Arguments and errors are those of :func:`save_folder`.
     """
-    capture = read_for(memory, _listed(paths), git=git, secrets=secrets, on_progress=on_progress)
+    check_arguments(
+        label=label, prune_keep=prune_keep, retention=retention, on_conflict=on_conflict, note=note, tags=tags
+    )
+    capture = read_for(
+        memory,
+        _listed(paths),
+        git=git,
+        exclude=exclude,
+        secrets=secrets,
+        allow_secrets=allow_secrets,
+        on_progress=on_progress,
+    )
     return save_capture(
-        memory, capture, label=label, prune_keep=prune_keep, retention=retention, on_conflict=on_conflict, note=note
+        memory,
+        capture,
+        label=label,
+        prune_keep=prune_keep,
+        retention=retention,
+        on_conflict=on_conflict,
+        note=note,
+        tags=tags,
     )
 
 
@@ -123,22 +179,31 @@ def read_for(
     what: str | os.PathLike[str] | list[str | os.PathLike[str]],
     *,
     git: bool = False,
+    exclude: str | Iterable[str] = (),
     secrets: SecretsChoice = "warn",
+    allow_secrets: str | Iterable[str] = (),
+    dry_run: bool = False,
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> Capture:
     """Read what is to be saved in this memory: one directory, or a list of files and directories.
 
     Raises:
         ValueError: As :func:`save_folder`.
-        ColonyMemoryError: Likely secrets stop it.
+        SecretsFound: Likely secrets stop it.
     """
     require_synchronous(memory)
-    limit = memory._session.max_bytes  # noqa: SLF001
-    if isinstance(what, list):
-        refuse_vault_inside(memory, what)
-        return read_paths(what, git=git, secrets=secrets, max_bytes=limit, on_progress=on_progress)
-    refuse_vault_inside(memory, [what])
-    return read_folder(what, git=git, secrets=secrets, max_bytes=limit, on_progress=on_progress)
+    refuse_vault_inside(memory, what if isinstance(what, list) else [what])
+    read = partial(
+        read_paths if isinstance(what, list) else read_folder,
+        git=git,
+        exclude=exclude,
+        secrets=secrets,
+        allow_secrets=allow_secrets,
+        max_bytes=memory._session.max_bytes,  # noqa: SLF001
+        dry_run=dry_run,
+        on_progress=on_progress,
+    )
+    return read(what)
 
 
 def save_capture(
@@ -150,6 +215,7 @@ def save_capture(
     retention: Retention | None = None,
     on_conflict: str = "raise",
     note: str | None = None,
+    tags: str | Iterable[str] = (),
 ) -> Saved:
     """Save what was read, with a record of what it lacks. Arguments and errors as :meth:`ColonyMemory.backup`."""
     require_synchronous(memory)
@@ -161,6 +227,7 @@ def save_capture(
         on_conflict=on_conflict,
         note=note,
         incomplete=[str(each) for each in capture.left_out],
+        tags=tags,
     )
     return Saved(info, capture)
 

@@ -12,6 +12,7 @@ import os
 import stat
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from colony_memory._format.constants import MAX_BYTES
@@ -23,7 +24,7 @@ from colony_memory.capture._metadata import METADATA_NAME, Metadata, encode_file
 from colony_memory.capture._open import decode_name
 from colony_memory.capture._patience import patience
 from colony_memory.capture._reading import Found
-from colony_memory.capture._recover import recover
+from colony_memory.capture._recover import recover, unfinished
 from colony_memory.capture._sources import find_sources, require_directory
 from colony_memory.capture._walk import VAULT, Entry, LeftOut, Note, Tree, walk
 from colony_memory.capture._write import Written, write_folder
@@ -77,6 +78,7 @@ def read_folder(
     allow_secrets: str | Iterable[str] = (),
     max_bytes: int = MAX_BYTES,
     attributes: bool = False,
+    dry_run: bool = False,
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> Capture:
     """Read every file under a directory.
@@ -100,6 +102,8 @@ def read_folder(
         max_bytes: Bytes that a snapshot may hold. Where there are more, the largest files are left out.
         attributes: Record permission bits and times of change too. Documents then differ where nothing but a time
             does; differ_in_times_only() tells.
+        dry_run: Change nothing on disk: where a restore was cut off, that is told in a ColonyMemoryWarning, and what it
+            has left is read as it is.
         on_progress: Called with the number of files and of bytes read so far and the name of the last file, some ten
             times a second and at the end. What it raises ends the reading.
 
@@ -112,7 +116,9 @@ def read_folder(
     _require_choice(secrets)
     allowed = read_allowed(allow_secrets)
     tree = Tree(excluded=read_excluded(exclude))
-    found = _read([require_directory(path)], tree, git=git, max_bytes=max_bytes, on_progress=on_progress)
+    found = _read(
+        [require_directory(path)], tree, git=git, max_bytes=max_bytes, dry_run=dry_run, on_progress=on_progress
+    )
     return _capture(found, secrets=secrets, allowed=allowed, attributes=attributes)
 
 
@@ -125,6 +131,7 @@ def read_paths(
     allow_secrets: str | Iterable[str] = (),
     max_bytes: int = MAX_BYTES,
     attributes: bool = False,
+    dry_run: bool = False,
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> Capture:
     """Read files and directories into one set of documents.
@@ -141,6 +148,7 @@ def read_paths(
         allow_secrets: As for read_folder().
         max_bytes: As for read_folder().
         attributes: As for read_folder().
+        dry_run: As for read_folder().
         on_progress: As for read_folder().
 
     Raises:
@@ -154,7 +162,7 @@ def read_paths(
     _require_choice(secrets)
     allowed = read_allowed(allow_secrets)
     tree = Tree(excluded=read_excluded(exclude))
-    found = _read(find_sources(paths), tree, git=git, max_bytes=max_bytes, on_progress=on_progress)
+    found = _read(find_sources(paths), tree, git=git, max_bytes=max_bytes, dry_run=dry_run, on_progress=on_progress)
     return _capture(found, secrets=secrets, allowed=allowed, attributes=attributes)
 
 
@@ -164,10 +172,14 @@ def _read(
     *,
     git: bool,
     max_bytes: int,
+    dry_run: bool,
     on_progress: Callable[[int, int, str], None] | None,
 ) -> Found:
     for source in sources:
-        recover(source.path)  # else a half of one memory and a half of another would be saved
+        if dry_run:
+            _tell_unfinished(source.path)
+        else:
+            recover(source.path)  # else a half of one memory and a half of another would be saved
     found = Found(tree, max_bytes, on_progress)
     with patience() as patient:
         # A database goes before the files beside it that are a part of it.
@@ -184,6 +196,17 @@ def _read(
     if not found.contents:
         _refuse_nothing(sources, tree)
     return found
+
+
+def _tell_unfinished(path: Path) -> None:
+    folder = unfinished(Path(os.path.realpath(path)))
+    if folder is not None:
+        warnings.warn(
+            f"a restore into {folder!r} is under way or was cut off: this is the folder as it is now, and its next "
+            "backup or restore puts back first what was there before",
+            ColonyMemoryWarning,
+            stacklevel=4,
+        )
 
 
 def _capture(found: Found, *, secrets: SecretsChoice, allowed: frozenset[str], attributes: bool) -> Capture:

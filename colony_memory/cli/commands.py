@@ -107,6 +107,7 @@ OPTIONS: dict[tuple[str, str], tuple[str, str]] = {
     ("delete_snapshot", "snapshot_id"): ("", "ID"),
     ("prune", "keep"): ("--keep", "N"),
     ("read_folder", "secrets"): ("--secrets", "mask"),
+    ("read_folder", "allow_secrets"): ("--allow-secret", "NAME"),
     ("write_folder", "force"): ("--force", ""),
 }
 

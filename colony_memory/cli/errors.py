@@ -9,11 +9,12 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from colony_memory.cli.commands import PROGRAM, Asked, worded
-from colony_memory.cli.text import shown
+from colony_memory.cli.text import FEW, shown
 from colony_memory.exceptions import (
     BackupUncertain,
     ColonyMemoryError,
     Hint,
+    SecretsFound,
     SnapshotCorrupt,
     SnapshotNotFound,
     UntrustedSnapshot,
@@ -72,6 +73,8 @@ def exit_code(error: BaseException) -> int:
 def report_failure(error: BaseException, asked: Asked | None = None) -> int:
     """Write the line, or for a program the object, and return the code."""
     asked, code = asked or Asked(), exit_code(error)
+    if isinstance(error, SecretsFound):
+        _list_findings(error, asked)
     text, hint = _describe(error), _advice(error, asked)
     if not asked.as_json:
         say(text if text == _MISSING else f"error: {_sentence(text, hint)}")
@@ -80,7 +83,18 @@ def report_failure(error: BaseException, asked: Asked | None = None) -> int:
     return code
 
 
+def _list_findings(error: SecretsFound, asked: Asked) -> None:
+    """Each of the first on a line of its own, with the command that saves it as it is."""
+    for finding in error.findings[:FEW]:
+        hint = worded(Hint("read_folder", "allow_secrets", finding.id), asked)
+        warn(f"likely secret: {finding}", as_json=asked.as_json, hint=hint)
+    if len(error.findings) > FEW:
+        warn(f"and {len(error.findings) - FEW} more likely secrets", as_json=asked.as_json)
+
+
 def _describe(error: BaseException) -> str:
+    if isinstance(error, SecretsFound):
+        return error.summary  # the list was given
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in _EXTRA:
         return _MISSING
     if isinstance(error, KeyboardInterrupt):

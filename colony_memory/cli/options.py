@@ -85,6 +85,16 @@ AcceptPointerOption = Annotated[
     typer.Option("--accept-legacy-pointer", help="Accept a pointer without a signature, as version 0.1.1 writes it."),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Needed where there is no terminal.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", "-n", help="Show what would be done.")]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Tell every name, however many there are.")]
+ExcludeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--exclude",
+        metavar="GLOB",
+        help="Leave out what this matches, as a line of a .cmemignore would, and before all of those. Repeatable.",
+    ),
+]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print only warnings, errors, and tables that were asked for.")
 ]

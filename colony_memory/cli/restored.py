@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from colony_memory.app.facts import left_out, made_at, stamp
-from colony_memory.cli.text import age, count
+from colony_memory.cli.text import age, count, few
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -22,16 +22,21 @@ _SHOWN = 10
 
 
 def restore_lines(
-    info: SnapshotInfo | None, written: Written, *, directory: str, dry_run: bool, now: datetime
+    info: SnapshotInfo | None, written: Written, *, directory: str, dry_run: bool, verbose: bool, now: datetime
 ) -> list[str]:
-    """Each file that a restore wrote, or would write, what stops it, and the sum of it."""
+    """The files that a restore wrote, or would write, what stops it, and the sum of it.
+
+    Of each kind the first are named, or all where they are asked for; so they are of what one decides by: what would be
+    removed, and what is newer here or in use.
+    """
     verb = _PLANNED if dry_run else _DONE
-    lines = [f"{verb['create']} {name}" for name in written.created]
-    lines += [f"{verb['create']} {name}/" for name in written.directories]
-    lines += [f"{verb['replace']} {name}" for name in written.replaced]
-    lines += [f"{verb['remove']} {name}" for name in written.removed]
-    lines += [f"{verb['mode']} {name}" for name in written.permissions]
-    lines += [f"{_LEFT} {name} (the snapshot has its secrets masked)" for name in written.left]
+    created = [*written.created, *(f"{name}/" for name in written.directories)]
+    lines = few([f"{verb['create']} {name}" for name in created], verbose=verbose)
+    lines += few([f"{verb['replace']} {name}" for name in written.replaced], verbose=verbose)
+    lines += few([f"{verb['remove']} {name}" for name in written.removed], verbose=verbose or dry_run)
+    lines += few([f"{verb['mode']} {name}" for name in written.permissions], verbose=verbose)
+    masked = [f"{_LEFT} {name} (the snapshot has its secrets masked)" for name in written.left]
+    lines += few(masked, verbose=verbose)
     lines += [f"{_NEWER} {name}" for name in written.conflicts]
     lines += [f"{_IN_USE} {name}" for name in written.in_use]
     named = f"snapshot {info.snapshot_id} of label {info.label}" if info else "a snapshot that the vault does not list"

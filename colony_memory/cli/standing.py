@@ -11,13 +11,15 @@ from colony_memory.app.facts import made_at, stamp
 from colony_memory.cli.commands import command
 from colony_memory.cli.durations import show_duration
 from colony_memory.cli.grid import styled
+from colony_memory.cli.summary import change_lines, changes, unsaved_document
 from colony_memory.cli.tables import label_table
-from colony_memory.cli.text import age, count, shown, signer, size
+from colony_memory.cli.text import age, count, few, shown, signer, size
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from colony_memory.app.preview import Unsaved
     from colony_memory.app.protection import Checked, Problem, Protection
     from colony_memory.reports import VaultMap
     from colony_memory.schedule.watch import LastRun
@@ -29,6 +31,7 @@ _RUN = timedelta(minutes=1)
 
 def status_lines(
     checked: Checked,
+    unsaved: Sequence[str] = (),
     *,
     url: str,
     now: datetime,
@@ -36,7 +39,8 @@ def status_lines(
 ) -> list[str]:
     """The answer first, then the vault, its labels, and what is wrong with the command that mends it.
 
-    ``given`` is what the options of this run came to, which the commands repeat.
+    ``given`` is what the options of this run came to, which the commands repeat, and ``unsaved`` what folders hold that
+    is not saved.
     """
     found, verdict = checked.found, checked.verdict
     lines = [
@@ -50,6 +54,7 @@ def status_lines(
         lines.append(f"left   {found.operations_left} uploads and deletes this hour")
     lines += [f"watch  {_watch(label, run, now)}" for label, run in checked.runs.items()]
     lines += ["", label_table(found, now=now)]
+    lines += ["", *unsaved] if unsaved else []
     for problem in verdict.problems:
         of = f"label {problem.label}: " if problem.label else ""
         lines += ["", f"problem  {shown(of + problem.what)}", f"mend it  {mending(problem, given)}"]
@@ -58,8 +63,27 @@ def status_lines(
     return lines
 
 
+def unsaved_lines(found: Unsaved, *, label: str, verbose: bool) -> list[str]:
+    """What in folders is not saved yet: how much, and the names where they are few or all are asked for."""
+    of = f"label {shown(label)}"
+    left_out = found.capture.left_out
+    if found.problem is not None:
+        lines = [f"unsaved  it cannot be told, as the latest of {of} cannot be read: {shown(found.problem)}"]
+    elif found.latest is None:
+        lines = [f"unsaved  all of it: nothing is saved under {of}"]
+    else:
+        what = changes(found.changes) if found else "nothing"
+        lines = [f"unsaved  {what}, since the latest of {of}, {found.latest.snapshot_id}"]
+        lines += change_lines(found.changes, verbose=verbose)
+    if left_out:
+        lines.append(f"{count(len(left_out), 'name')} cannot be saved:")
+        lines += few([shown(f"{each.name}: {each.reason}") for each in left_out], verbose=verbose)
+    return lines
+
+
 def status_document(
     checked: Checked,
+    unsaved: Unsaved | None = None,
     *,
     url: str,
     max_age: timedelta | None,
@@ -84,6 +108,9 @@ def status_document(
             }
             for each in verdict.problems
         ],
+        "unsaved": None
+        if unsaved is None
+        else {**unsaved_document(unsaved), "left_out": [asdict(each) for each in unsaved.capture.left_out]},
         "watch": {
             label: {
                 "when": run.when.isoformat(),

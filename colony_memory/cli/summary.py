@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from colony_memory.app.facts import count_left_out, made_at, stamp
 from colony_memory.capture._metadata import METADATA_NAME
 from colony_memory.cli.grid import styled
 from colony_memory.cli.tables import check_table
-from colony_memory.cli.text import age, count, shown, size, stored
+from colony_memory.cli.text import age, count, few, shown, size, stored
 from colony_memory.retention import newest_first
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from colony_memory.app.preview import Preview, Unsaved
     from colony_memory.reports import SnapshotDiff, VerifyReport
     from colony_memory.retention import PrunePlan
     from colony_memory.snapshot import SnapshotInfo
@@ -54,6 +56,7 @@ def snapshot_lines(info: SnapshotInfo, *, now: datetime) -> list[str]:
         ("format", info.format + (", encrypted" if info.encrypted else "")),
         *([("after", info.parent_id)] if info.parent_id else []),
         *([("pinned", "kept until it is unpinned")] if info.pinned else []),
+        *([("tags", ", ".join(info.tags))] if info.tags else []),
         *([("note", info.note)] if info.note else []),
         *([("incomplete", f"{count_left_out(info)} left out")] if info.incomplete else []),
     ]
@@ -69,16 +72,85 @@ def _document(name: str) -> str:
     return f"{name}  (what text cannot hold: other bytes, empty folders)" if name == METADATA_NAME else name
 
 
-def diff_lines(found: SnapshotDiff, *, a: str, b: str) -> list[str]:
-    """What is compared, each name that differs with a sign before it, and the sum."""
+def diff_lines(found: SnapshotDiff, *, a: str, b: str, verbose: bool) -> list[str]:
+    """What is compared, what differs, and the sum."""
+    total = f"{changes(found)}, {found.unchanged} the same"
+    return [shown(f"from {a}"), shown(f"to   {b}"), *change_lines(found, verbose=verbose), total]
+
+
+def change_lines(found: SnapshotDiff, *, verbose: bool) -> list[str]:
+    """Each name that differs with a sign before it, where they are few or all are asked for."""
     lines = [(name, styled(f"+ {shown(name)}", "green")) for name in found.added]
     lines += [(name, styled(f"- {shown(name)}", "red")) for name in found.removed]
     lines += [(name, f"~ {shown(name)}  +{each.added} -{each.removed} lines") for name, each in found.changed.items()]
-    total = (
-        f"{len(found.added)} added, {len(found.removed)} removed, {len(found.changed)} changed, "
-        f"{found.unchanged} the same"
+    return few([line for _, line in sorted(lines)], verbose=verbose)
+
+
+def changes(found: SnapshotDiff) -> str:
+    """How much differs: ``1 added, 2 removed, 0 changed``."""
+    return f"{len(found.added)} added, {len(found.removed)} removed, {len(found.changed)} changed"
+
+
+def preview_lines(found: Preview, *, keep: int | None, verbose: bool, now: datetime) -> list[str]:
+    """What a backup would save, how that differs from the latest, and whether it fits."""
+    plan, unsaved, left_out = found.plan, found.unsaved, found.capture.left_out
+    info, latest = plan.info, unsaved.latest
+    more = f", {len(left_out)} left out" if left_out else ""
+    what = f"{count(len(info.doc_names), 'document')}{more}, {size(info.byte_size)}"
+    since = "nothing is saved yet under it"
+    if unsaved.problem is not None:
+        since = f"the latest cannot be compared: {unsaved.problem}"
+    elif latest is not None:
+        since = f"since {latest.snapshot_id} ({age(made_at(latest), now)}): {changes(unsaved.changes)}"
+    if plan.unchanged:
+        lines = [f"would write nothing to label {info.label}: unchanged {since.partition(':')[0]}", what]
+    else:
+        lines = [f"would save {what} to label {info.label}", since]
+        if latest is not None and unsaved.problem is None:
+            lines += change_lines(unsaved.changes, verbose=verbose)
+        free = "" if plan.available_bytes is None else f", and {size(plan.available_bytes)} are free"
+        lines.append(plan.problem or f"fits: takes about {size(plan.needed_bytes)}{free}")
+        if keep is not None:
+            lines.append(f"would then delete {count(len(plan.removed), 'older snapshot')}")
+    return [*lines, "nothing written"]
+
+
+def preview_document(found: Preview) -> dict[str, Any]:
+    """The same for programs."""
+    plan, unsaved = found.plan, found.unsaved
+    info = plan.info
+    return {
+        "label": info.label,
+        "doc_names": info.doc_names,
+        "byte_size": info.byte_size,
+        "stored_bytes": info.stored_bytes,
+        "unchanged": plan.unchanged,
+        "needed_bytes": plan.needed_bytes,
+        "available_bytes": plan.available_bytes,
+        "fits": plan.problem is None,
+        "problem": plan.problem,
+        "delete": list(plan.removed),
+        **unsaved_document(unsaved),
+    }
+
+
+def unsaved_document(found: Unsaved) -> dict[str, Any]:
+    """How folders differ from the latest snapshot, for programs."""
+    return {
+        "latest": None if found.latest is None else found.latest.snapshot_id,
+        "not_compared": found.problem,
+        "added": list(found.changes.added),
+        "removed": list(found.changes.removed),
+        "changed": {name: asdict(each) for name, each in found.changes.changed.items()},
+    }
+
+
+def shrunk_line(info: SnapshotInfo) -> str:
+    """That the memory has become much smaller, which it should not unless somebody meant it to."""
+    return (
+        f"this backup holds less than half of the one before: {count(len(info.doc_names), 'document')}, "
+        f"{size(info.byte_size)} now. If that was not meant, get the one before back"
     )
-    return [shown(f"from {a}"), shown(f"to   {b}"), *(line for _, line in sorted(lines)), total]
 
 
 def plan_lines(plan: PrunePlan, *, label: str, now: datetime) -> list[str]:

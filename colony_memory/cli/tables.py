@@ -76,6 +76,7 @@ def _remarks(info: SnapshotInfo) -> list[str]:
     found = ["pinned"] if info.pinned else []
     if info.incomplete:
         found.append(f"{count_left_out(info)} left out")
+    found += [f"#{tag}" for tag in info.tags]
     return [*found, shown(info.note)] if info.note else found
 
 

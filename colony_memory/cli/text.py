@@ -6,7 +6,12 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from colony_memory.snapshot import SnapshotInfo
+
+#: So many names are told unasked.
+FEW = 10
 
 _KEY_CHARS = 10
 _UNITS = ("kB", "MB", "GB", "TB")
@@ -34,6 +39,13 @@ def size(count: int) -> str:
 def stored(info: SnapshotInfo) -> str:
     """Bytes that a snapshot takes in the vault, where that is known."""
     return size(info.stored_bytes) if info.stored_bytes else "-"
+
+
+def few(lines: Sequence[str], *, verbose: bool) -> list[str]:
+    """The lines where they are few or all are asked for; else the first, and how many more there are."""
+    if verbose or len(lines) <= FEW:
+        return list(lines)
+    return [*lines[:FEW], f"and {len(lines) - FEW} more; --verbose tells all"]
 
 
 def count(number: int, thing: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import shutil
 import sqlite3
 import subprocess
@@ -16,6 +18,7 @@ pytest.importorskip("typer")
 import cli_runs
 from cli_runs import tree
 
+from colony_memory import ColonyMemory
 from colony_memory.cli import progress
 from colony_memory.cli.output import Output
 
@@ -31,25 +34,146 @@ TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 
 def test_secrets_stop_a_backup_until_they_are_allowed(folder, vault, cli, refused):
     (folder / "keys.md").write_text(f"x\n{TOKEN}\n")
-    line = refused(1, "backup", folder)
-    assert "nothing was saved: keys.md:2: GitHub token; " in line
+    code, out, err = cli("backup", folder)
+    assert (code, out) == (1, "")
+    found, line = err.splitlines()
+    assert found.startswith("likely secret: keys.md:2: GitHub token; try: colony-memory backup ")
+    assert line.startswith("error: 1 likely secret, so that nothing was saved; ")
     assert line.endswith(" --secrets mask")
-    assert TOKEN not in line
+    assert TOKEN not in err
     assert set(tree(vault.path)) == {".cmem-vault.json", ".lock"}
     code, _, err = cli("backup", folder, "--secrets", "warn")
     assert code == 0
-    assert err.startswith("warning: likely secrets are saved: keys.md:2: GitHub token; try: colony-memory backup ")
+    assert err.startswith("warning: a likely secret is saved: keys.md:2: GitHub token; have secrets masked, or allow ")
     assert cli("backup", folder, "--secrets", "allow")[::2] == (0, "")
     assert "secrets must be one of" in refused(2, "backup", folder, "--secrets", "no")
+
+
+def test_one_secret_is_allowed_as_it_is_suggested(folder, vault, cli, refused):
+    (folder / "my keys.md").write_text(f"x\n{TOKEN}\n{TOKEN[:-3]}abc\n")
+    first = cli("backup", folder)[2].splitlines()
+    assert [line[:42] for line in first[:2]] == [f"likely secret: my keys.md:{n}: GitHub token" + ";" for n in (2, 3)]
+    second = cli(*shlex.split(first[0].partition("; try: ")[2])[1:])[2].splitlines()
+    assert second[0].startswith("likely secret: my keys.md:3: GitHub token; try: ")
+    code, out, err = cli(*shlex.split(second[0].partition("; try: ")[2])[1:])
+    assert (code, out[:6], err) == (0, "saved ", "2 likely secrets saved, as allowed\n")
+    assert cli("backup", folder, "--allow-secret", "my keys.md:github-token")[::2] == (0, err)
+    answer = json.loads(cli("backup", folder, "--allow-secret", "my keys.md:github-token", "--json")[1])
+    assert ([each["line"] for each in answer["allowed"]], answer["secrets"]) == ([2, 3], [])
+    for bad in ("", "my keys.md", "my keys.md:no-kind", "my keys.md:github-token:xyz"):
+        assert "names no finding: give FILE:KIND" in refused(2, "backup", folder, "--allow-secret", bad)
+
+
+def test_many_secrets_are_ten_lines_and_a_count(folder, vault, cli):
+    for number in range(12):
+        (folder / f"{number:02}.md").write_text(TOKEN)
+    err = cli("backup", folder)[2].splitlines()
+    assert len(err) == 12
+    assert err[10] == "and 2 more likely secrets"
+    objects = [json.loads(line) for line in cli("backup", folder, "--json")[2].splitlines()]
+    assert objects[0]["hint"].startswith("colony-memory backup ")
+    assert objects[-1]["kind"] == "SecretsFound"
+    err = cli("backup", folder, "--secrets", "mask")[2].splitlines()
+    assert (len(err), err[-1]) == (11, "and 2 more; --verbose tells all")
+    assert len(cli("backup", folder, "--secrets", "mask", "--verbose")[2].splitlines()) == 12
+
+
+def test_what_is_named_on_the_command_line_is_excluded(folder, vault, cli, refused):
+    (folder / ".cmemignore").write_text("!secret.md\n*.log\n")
+    for name in ("secret.md", "a.log", "b.log"):
+        (folder / name).write_text("x")
+    code, _, err = cli("backup", folder, "--exclude", "secret.md", "--exclude", "!b.log")
+    assert (code, err) == (0, "2 names excluded: a.log, secret.md\n")
+    (info,) = ColonyMemory(backend=vault).list_snapshots()
+    assert {"secret.md", "a.log"}.isdisjoint(info.doc_names)
+    assert "b.log" in info.doc_names
+    before = tree(vault.path)
+    for bad in ("", "/", "!", "[abc", "a\\", "[[:x:]]", "x" * 5000):
+        line = refused(2, "backup", folder, "--exclude", bad)
+        assert "is not a rule of gitignore" in line or "excludes nothing" in line
+    assert "nothing to back up" in refused(2, "backup", folder, "--exclude", "*")
+    assert tree(vault.path) == before
+
+
+def test_what_is_printed_stays_short(folder, vault, cli):
+    for number in range(30):
+        (folder / f"{number:02}.log").write_text("x")
+        os.mkfifo(folder / f"{number:02}.pipe")
+    code, _, err = cli("backup", folder, "--exclude", "*.log")
+    lines = err.splitlines()
+    assert (code, lines[0], lines[-1]) == (
+        1,
+        "30 names excluded; --verbose names them",
+        "and 20 more; --verbose tells all",
+    )
+    assert len(lines) == 12
+    assert len(cli("backup", folder, "--exclude", "*.log", "--verbose")[2].splitlines()) == 31
+    answer = json.loads(cli("backup", folder, "--exclude", "*.log", "--json")[1])
+    assert (len(answer["ignored"]), len(answer["left_out"])) == (30, 30)
+
+
+def test_a_memory_that_shrank_is_told_with_the_way_back(folder, vault, cli, tmp_path):
+    for number in range(9):
+        (folder / f"{number}.md").write_text("x" * 100)
+    cli("backup", folder)
+    before = tree(folder)
+    for number in range(9):
+        (folder / f"{number}.md").unlink()
+    code, out, err = cli("backup", folder, "--quiet")
+    assert (code, out) == (0, "")
+    assert err.startswith("warning: this backup holds less than half of the one before: 2 documents, ")
+    words = shlex.split(err.partition("; try: ")[2].replace(" DIR", f" {tmp_path / 'back'}"))
+    assert cli(*words[1:])[0] == 0
+    assert tree(tmp_path / "back") == before
+    assert cli("backup", folder, "--quiet") == (0, "", "")
+    (folder / "more.md").write_text("x" * 5000)
+    cli("backup", folder)
+    (folder / "more.md").unlink()
+    answer = json.loads(cli("backup", folder, "--json")[1])
+    assert answer["snapshot"]["shrunk_from"] == answer["snapshot"]["parent_id"]
+
+
+def test_names_off_the_disk_cannot_command_a_terminal(folder, vault, cli):
+    evil = "a\x1b[2J\nb"
+    (folder / f"{evil}.log").write_text("x")
+    (folder / f"{evil}.md").write_text(TOKEN)
+    os.mkfifo(folder / f"{evil}.pipe")
+    for options in ([], ["-n"], ["--secrets", "mask"], ["--secrets", "warn", "-n"], ["--secrets", "allow"]):
+        _, out, err = cli("backup", folder, "--exclude", "*.log", "--verbose", *options)
+        assert "\x1b" not in out + err
+        assert all(line.startswith(KNOWN) for line in (out + err).splitlines()), out + err
+
+
+KNOWN = (
+    "1 name excluded: ",
+    "3 documents",
+    "4 documents",
+    "+ ",
+    "error: ",
+    "fits: ",
+    "latest is ",
+    "left out: ",
+    "likely secret: ",
+    "masked: ",
+    "nothing ",
+    "saved ",
+    "since ",
+    "warning: ",
+    "would ",
+)
 
 
 def test_masked_secrets_are_told(folder, vault, cli, tmp_path):
     (folder / "keys.md").write_text(f"x\n{TOKEN}\n")
     code, _, err = cli("backup", folder, "--secrets=mask")
-    assert (code, err) == (0, "1 likely secret masked: keys.md:2: GitHub token\n")
+    assert (code, err) == (0, "masked: keys.md:2: GitHub token\n")
     answer = json.loads(cli("backup", folder, "--secrets=mask", "--json")[1])
     assert answer["masked"] == ["keys.md"]
-    assert answer["secrets"] == [{"name": "keys.md", "line": 2, "kind": "GitHub token"}]
+    (found,) = answer["secrets"]
+    assert (found.pop("id")[:21], found) == (
+        "keys.md:github-token:",
+        {"name": "keys.md", "line": 2, "kind": "GitHub token"},
+    )
     assert cli("restore", tmp_path / "dst")[0] == 0
     assert (tmp_path / "dst/keys.md").read_text() == "x\nghp_[masked: GitHub token]\n"
 
@@ -58,7 +182,7 @@ def test_what_is_excluded_is_counted(folder, vault, cli):
     (folder / ".cmemignore").write_text("*.log\nlogs/\n")
     (folder / "a.log").write_text("x")
     code, out, err = cli("backup", folder)
-    assert (code, err) == (0, "2 names excluded by .cmemignore\n")
+    assert (code, err) == (0, "2 names excluded: a.log, logs/\n")
     assert out.startswith("saved ")
     assert cli("backup", folder, "--quiet") == (0, "", "")
     assert json.loads(cli("backup", folder, "--json")[1])["ignored"] == ["a.log", "logs/"]

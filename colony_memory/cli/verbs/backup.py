@@ -4,25 +4,27 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from colony_memory.cli.options import CommonOptions, LabelOption
+from colony_memory.cli.options import CommonOptions, DryRunOption, ExcludeOption, LabelOption, VerboseOption
 
 if TYPE_CHECKING:
+    from colony_memory.app.preview import Preview
     from colony_memory.app.save import Saved
     from colony_memory.capture import Capture
     from colony_memory.capture.folder import SecretsChoice
     from colony_memory.cli.memory import Opened
-    from colony_memory.cli.output import Output
+    from colony_memory.snapshot import SnapshotInfo
 
 EXAMPLES = (
     "colony-memory backup ~/agent/memory",
+    "colony-memory backup --dry-run --exclude '*.log' ~/agent/memory",
     "colony-memory backup --label research --keep 10 MEMORY.md notes/",
     "colony-memory backup --git --secrets mask ~/agent/workspace",
-    "colony-memory backup --note 'before the move' ~/agent/memory",
+    "colony-memory backup --note 'before the move' --tag move ~/agent/memory",
 )
 
 
@@ -30,6 +32,8 @@ def run(
     paths: Annotated[list[str], typer.Argument(metavar="PATH", hidden=True)],
     *,
     label: LabelOption = "default",
+    dry_run: DryRunOption = False,
+    exclude: ExcludeOption = None,
     keep: Annotated[
         int | None,
         typer.Option("--keep", metavar="N", min=1, help="Then keep only the newest N snapshots of the label."),
@@ -42,6 +46,15 @@ def run(
             help="What to do about likely secrets: save nothing, warn, replace them, or not look for any.",
         ),
     ] = "stop",
+    allow_secret: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-secret",
+            metavar="NAME",
+            help="Save this one, named as it was told: FILE:KIND:DIGEST, or FILE:KIND for all of a kind in a file. "
+            "Repeatable.",
+        ),
+    ] = None,
     git: Annotated[
         bool, typer.Option("--git", help="Take git repositories along, each as a bundle beside its files.")
     ] = False,
@@ -57,87 +70,172 @@ def run(
     note: Annotated[
         str | None, typer.Option("--note", metavar="TEXT", help="What to say of it; 'list' and 'show' do.")
     ] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", metavar="NAME", help="File it under this, for 'list'. Repeatable.")
+    ] = None,
+    verbose: VerboseOption = False,
     common: CommonOptions,
 ) -> int:
     """Save folders and files as a new snapshot.
 
     Each PATH is a folder or a file. One folder's files are saved under their path inside it; of several PATHs, each
     under its own name, such as notes/a.md. Every file is saved byte for byte; links are not followed, and what a
-    .cmemignore excludes is not saved. Where nothing has changed, nothing is written. What cannot be read is left out
-    and named, and the exit code is then 1.
+    .cmemignore or --exclude excludes is not saved. Where nothing has changed, nothing is written, unless it lacks the
+    note or a tag that is given. What cannot be read is left out and named, and the exit code is then 1.
     """
-    from colony_memory.capture import masked_names
     from colony_memory.cli.errors import FAILED
     from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.summary import backup_lines, diverged_line
+    from colony_memory.cli.summary import backup_lines, diverged_line, preview_lines
     from colony_memory.cli.text import now_utc
     from colony_memory.exceptions import ColonyMemoryWarning
 
+    asked: dict[str, Any] = {
+        "label": label,
+        "exclude": exclude,
+        "keep": keep,
+        "secrets": secrets,
+        "allow_secret": allow_secret,
+        "git": git,
+        "on_conflict": on_conflict,
+        "note": note,
+        "tag": tag,
+    }
     with open_memory(common, making=True) as opened:
-        saved = save(
-            opened, paths, label=label, keep=keep, secrets=secrets, git=git, on_conflict=on_conflict, note=note
-        )
-        info, capture = saved.info, saved.capture
+        if dry_run:
+            found = preview(opened, paths, **asked)
+            if common.as_json:
+                opened.output.answer_json(_document(None, found.capture, found))
+            opened.output.report(*preview_lines(found, keep=keep, verbose=verbose, now=now_utc()))
+            _tell(found.capture, opened, masked=secrets == "mask", verbose=verbose)
+            return 0 if found else FAILED
+        saved = save(opened, paths, **asked)
+        info = saved.info
         if common.as_json:
-            masked = masked_names(capture.documents)
-            opened.output.answer_json({"snapshot": asdict(info), **_facts(capture), "masked": list(masked)})
-        opened.output.report(*backup_lines(info, left_out=len(capture.left_out), now=now_utc()))
+            opened.output.answer_json(_document(info, saved.capture))
+        opened.output.report(*backup_lines(info, left_out=len(saved.left_out), now=now_utc()))
         if info.diverged_from:
             # Not as a line of the answer: it is told under --quiet too.
             warnings.warn(ColonyMemoryWarning(diverged_line(info, joined=on_conflict == "merge")), stacklevel=1)
-        _tell(capture, opened.output, masked=secrets == "mask")
+        _tell(saved.capture, opened, masked=secrets == "mask", verbose=verbose)
     return 0 if saved else FAILED
 
 
-def save(
-    opened: Opened,
-    paths: list[str],
-    *,
-    label: str,
-    keep: int | None,
-    secrets: str,
-    git: bool,
-    on_conflict: str,
-    note: str | None,
-) -> Saved:
-    """Make one backup by the options of this verb; a terminal shows what is under way, and nothing else is said.
+def save(opened: Opened, paths: list[str], *, keep: int | None, on_conflict: str, **options: Any) -> Saved:
+    """Make one backup by the options of this verb; a terminal shows what is under way, and only what is wrong is said.
 
     Raises:
         ValueError: An option or a path cannot be used.
         ColonyMemoryError: As :func:`colony_memory.save_folder`.
     """
-    from colony_memory.app.save import read_for, save_capture
+    from colony_memory.app.save import save_capture
     from colony_memory.cli.memory import make_unchosen
-    from colony_memory.cli.progress import show_reading
+    from colony_memory.cli.summary import shrunk_line
+    from colony_memory.exceptions import ColonyMemoryWarning, Hint
+
+    given = _checked(on_conflict=on_conflict, keep=keep, **options)
+    capture = _read(opened, paths, **options)
+    make_unchosen(opened.place)
+    with opened.working("Saving to"):
+        saved = save_capture(opened.memory, capture, on_conflict=on_conflict, **given)
+    before = saved.info.shrunk_from
+    if before is not None:
+        hint = Hint("restore", "snapshot_id", before, label=saved.info.label)
+        warnings.warn(ColonyMemoryWarning(shrunk_line(saved.info), hint=hint), stacklevel=1)
+    return saved
+
+
+def preview(opened: Opened, paths: list[str], *, keep: int | None, on_conflict: str, **options: Any) -> Preview:
+    """Find out what :func:`save` would do.
+
+    Raises:
+        ValueError: An option or a path cannot be used.
+        ColonyMemoryError: As :func:`colony_memory.app.preview.preview_capture`.
+    """
+    from colony_memory.app.preview import preview_capture
+    from colony_memory.client import ColonyMemory
+    from colony_memory.vaults import open_vault
+
+    given = _checked(on_conflict=on_conflict, keep=keep, **options)
+    capture = _read(opened, paths, dry_run=True, **options)
+    if opened.place.exists():
+        with opened.working():
+            return preview_capture(opened.memory, capture, **given)
+    # The vault that nobody chose is made by the first backup: until then an empty one stands for it.
+    found = preview_capture(ColonyMemory(backend=open_vault("memory:")), capture, **given)
+    opened.output.note(f"the first backup makes {opened.place.title}")
+    return replace(found, plan=replace(found.plan, available_bytes=None))
+
+
+def _checked(
+    *, label: str, keep: int | None, on_conflict: str, note: str | None, tag: list[str] | None, **_: Any
+) -> dict[str, Any]:
+    """What the backup itself is given, looked at before anything is read or made for it."""
+    from colony_memory.app.save import check_arguments
 
     if note == "":
         raise ValueError("an empty note: leave --note out")
+    check_arguments(label=label, prune_keep=keep, on_conflict=on_conflict, note=note, tags=tag or ())
+    return {"label": label, "prune_keep": keep, "note": note, "tags": tag or ()}
+
+
+def _read(
+    opened: Opened,
+    paths: list[str],
+    *,
+    git: bool,
+    exclude: list[str] | None,
+    secrets: str,
+    allow_secret: list[str] | None,
+    dry_run: bool = False,
+    **_: Any,
+) -> Capture:
+    from colony_memory.app.save import read_for
+    from colony_memory.cli.progress import show_reading
+
     with show_reading(opened.output) as on_progress:
-        # What the choice may be is for the library to say.
-        choice = cast("SecretsChoice", secrets)
-        capture = read_for(opened.memory, list(paths), git=git, secrets=choice, on_progress=on_progress)
-    make_unchosen(opened.place)
-    with opened.working("Saving to"):
-        return save_capture(opened.memory, capture, label=label, prune_keep=keep, on_conflict=on_conflict, note=note)
+        return read_for(
+            opened.memory,
+            list(paths),
+            git=git,
+            exclude=exclude or (),
+            secrets=cast("SecretsChoice", secrets),  # what it may be is for the library to say
+            allow_secrets=allow_secret or (),
+            dry_run=dry_run,
+            on_progress=on_progress,
+        )
 
 
-def _facts(capture: Capture) -> dict[str, Any]:
+def _document(info: SnapshotInfo | None, capture: Capture, found: Preview | None = None) -> dict[str, Any]:
+    from colony_memory.capture import masked_names
+    from colony_memory.cli.summary import preview_document
+
     return {
+        "snapshot": None if info is None else asdict(info),
+        "dry_run": found is not None,
+        "would": None if found is None else preview_document(found),
         "left_out": [asdict(each) for each in capture.left_out],
         "ignored": list(capture.ignored),
         "notes": [asdict(each) for each in capture.notes],
         "secrets": [asdict(each) for each in capture.secrets],
+        "allowed": [asdict(each) for each in capture.allowed],
+        "masked": list(masked_names(capture.documents)),
     }
 
 
-def _tell(capture: Capture, output: Output, *, masked: bool) -> None:
-    from colony_memory.cli.text import count
+def _tell(capture: Capture, opened: Opened, *, masked: bool, verbose: bool) -> None:
+    from colony_memory.cli.text import FEW, count, few
 
-    for note in capture.notes:
-        output.note(f"{note.name}: {note.text}")
+    output = opened.output
+    for line in few([f"{note.name}: {note.text}" for note in capture.notes], verbose=verbose):
+        output.note(line)
     if capture.ignored:
-        output.note(f"{count(len(capture.ignored), 'name')} excluded by .cmemignore")
-    if masked and capture.secrets:
-        output.note(f"{count(len(capture.secrets), 'likely secret')} masked: {', '.join(map(str, capture.secrets))}")
-    for each in capture.left_out:
-        output.warn(f"left out: {each.name}: {each.reason}")
+        told = verbose or len(capture.ignored) <= FEW
+        names = f": {', '.join(capture.ignored)}" if told else "; --verbose names them"
+        output.note(f"{count(len(capture.ignored), 'name')} excluded{names}")
+    if masked:
+        for line in few([f"masked: {each}" for each in capture.secrets], verbose=verbose):
+            output.note(line)
+    if capture.allowed:
+        output.note(f"{count(len(capture.allowed), 'likely secret')} saved, as allowed")
+    for line in few([f"left out: {each.name}: {each.reason}" for each in capture.left_out], verbose=verbose):
+        output.warn(line)

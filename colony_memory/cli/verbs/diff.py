@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from colony_memory.cli.options import CommonOptions, LabelOption
+from colony_memory.cli.options import CommonOptions, LabelOption, VerboseOption
 
 EXAMPLES = ("colony-memory diff latest~1 latest", "colony-memory diff latest ~/agent/memory")
 
@@ -19,6 +19,7 @@ def run(
     *,
     label: LabelOption = "default",
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 1 if anything differs.")] = False,
+    verbose: VerboseOption = False,
     common: CommonOptions,
 ) -> int:
     """Show what changed from one snapshot to another, or to a folder.
@@ -30,15 +31,17 @@ def run(
     from colony_memory.cli.errors import FAILED
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.summary import diff_lines
+    from colony_memory.cli.text import few
 
     with open_memory(common) as opened:
         with opened.working():
             before, after = (read_side(opened.memory, side, label=label) for side in (a, b))
             found = opened.memory.diff(before.documents, after.documents)
-        for each in (*before.left_out, *after.left_out):
-            opened.output.warn(f"left out: {each.name}: {each.reason}")
+        left_out = [f"left out: {each.name}: {each.reason}" for each in (*before.left_out, *after.left_out)]
+        for line in few(left_out, verbose=verbose):
+            opened.output.warn(line)
         if common.as_json:
             opened.output.answer_json({"a": before.name, "b": after.name, "differs": bool(found), **asdict(found)})
         else:
-            opened.output.answer("\n".join(diff_lines(found, a=before.title, b=after.title)))
+            opened.output.answer("\n".join(diff_lines(found, a=before.title, b=after.title, verbose=verbose)))
     return FAILED if exit_code and found else 0

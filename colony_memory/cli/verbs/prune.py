@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from colony_memory.cli.options import CommonOptions, LabelOption, RetentionOptions, YesOption
+from colony_memory.cli.options import CommonOptions, DryRunOption, LabelOption, RetentionOptions, YesOption
 
 EXAMPLES = (
     "colony-memory prune --keep 10 --dry-run",
@@ -22,7 +22,7 @@ def run(
     leftovers: Annotated[
         bool, typer.Option("--leftovers", help="Delete no snapshot, only what interrupted backups have left.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Show what would be done.")] = False,
+    dry_run: DryRunOption = False,
     yes: YesOption = False,
     common: CommonOptions,
 ) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colony_memory.cli.options import CommonOptions, LabelOption
+from colony_memory.cli.options import CommonOptions, DryRunOption, LabelOption, VerboseOption
 
 if TYPE_CHECKING:
     from colony_memory.capture import Written
@@ -55,7 +55,8 @@ def run(
     snapshot_first: Annotated[
         bool, typer.Option("--snapshot-first", help="First save what DIR holds, under the label LABEL-before-restore.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Show what would be done.")] = False,
+    dry_run: DryRunOption = False,
+    verbose: VerboseOption = False,
     fallback: Annotated[
         bool, typer.Option("--fallback", help="Where the snapshot is damaged, take the newest intact one.")
     ] = False,
@@ -121,7 +122,9 @@ def run(
             opened.output.report(f"saved what was here as {before.info.snapshot_id} of label {before.info.label}")
             for each in before.left_out:
                 opened.output.warn(f"left out of it: {each.name}: {each.reason}")
-        opened.output.report(*restore_lines(info, written, directory=directory, dry_run=dry_run, now=now_utc()))
+        opened.output.report(
+            *restore_lines(info, written, directory=directory, dry_run=dry_run, verbose=verbose, now=now_utc())
+        )
         _tell(info, written, opened.output)
     if not restored:
         raise Failure(conflict_line(written), code=FAILED)

@@ -27,9 +27,10 @@ EXAMPLES = (
 
 
 def _with_options_of_backup(run: Callable[..., int]) -> Callable[..., int]:
-    """Give a verb the arguments of ``backup`` in the place of its ``**options``."""
+    """Give a verb the arguments of ``backup`` in the place of its ``**options``, but those of a single run."""
     own, theirs = (inspect.signature(each, eval_str=True).parameters for each in (run, backup.run))
     merged = {**{name: each for name, each in own.items() if each.kind is not each.VAR_KEYWORD}, **theirs}
+    merged = {name: each for name, each in merged.items() if name not in ("dry_run", "verbose")}
     # Positional ones first, as a signature must have them; and what all verbs have comes last.
     ordered = sorted(merged.values(), key=lambda each: (each.kind, each.name == "common"))
     run.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]

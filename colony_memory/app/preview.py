@@ -1,0 +1,156 @@
+"""What a backup of folders and files would do, and what of them is not saved yet; nothing is changed by either."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from colony_memory import _engine
+from colony_memory._format.names import require_label
+from colony_memory.app.place import require_synchronous
+from colony_memory.app.save import read_for
+from colony_memory.capture._metadata import split_documents
+from colony_memory.capture._view import view_files
+from colony_memory.capture.git import BUNDLE_NAME
+from colony_memory.capture.secrets import mask_contents, masked_names
+from colony_memory.exceptions import SnapshotCorrupt, message_of
+from colony_memory.reports import compare
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from colony_memory._engine.preview import Latest, Plan
+    from colony_memory.capture.folder import Capture
+    from colony_memory.client import ColonyMemory
+    from colony_memory.reports import SnapshotDiff
+    from colony_memory.retention import Retention
+    from colony_memory.snapshot import SnapshotInfo
+
+__all__ = ["Preview", "Unsaved", "find_unsaved", "preview_capture"]
+
+
+@dataclass(frozen=True)
+class Unsaved:
+    """How what was read differs from the latest snapshot; true where anything is not saved.
+
+    Attributes:
+        latest: The latest snapshot, None where nothing can be restored.
+        changes: From that to what was read, file by file; where there is no such snapshot, all of it is added.
+        problem: Why the latest cannot be read, None where it can, or there is none.
+        capture: What was read.
+    """
+
+    latest: SnapshotInfo | None
+    changes: SnapshotDiff
+    problem: str | None
+    capture: Capture
+
+    def __bool__(self) -> bool:
+        return bool(self.changes)
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a backup would do; true where it would leave nothing out, and fits.
+
+    Attributes:
+        plan: The snapshot as it would be, whether it fits, and what a retention would give up.
+        unsaved: What it would save that the latest does not have.
+    """
+
+    plan: Plan
+    unsaved: Unsaved
+
+    @property
+    def capture(self) -> Capture:
+        """What was read."""
+        return self.unsaved.capture
+
+    def __bool__(self) -> bool:
+        return bool(self.plan) and not self.capture.left_out
+
+
+def preview_capture(
+    memory: ColonyMemory,
+    capture: Capture,
+    *,
+    label: str = "default",
+    prune_keep: int | None = None,
+    retention: Retention | None = None,
+    note: str | None = None,
+    tags: str | Iterable[str] = (),
+) -> Preview:
+    """Find out what saving this would do.
+
+    Arguments and errors are those of :meth:`ColonyMemory.backup`, but for a want of room.
+    """
+    latest = _read_latest(memory, label)
+    plan = memory._run(  # noqa: SLF001
+        _engine.preview.plan_backup(
+            memory._session,  # noqa: SLF001
+            capture.documents,
+            label=label,
+            prune_keep=prune_keep,
+            retention=retention,
+            note=note,
+            incomplete=[str(each) for each in capture.left_out],
+            tags=tags,
+        )
+    )
+    return Preview(plan, _compare(latest, capture))
+
+
+def find_unsaved(
+    memory: ColonyMemory,
+    paths: Iterable[str | os.PathLike[str]],
+    *,
+    label: str = "default",
+    exclude: str | Iterable[str] = (),
+) -> Unsaved:
+    """Compare files and directories, as a backup would read them, with the latest snapshot of a label.
+
+    Git repositories are read where the snapshot has their bundles, and a file whose secrets were masked counts as saved
+    where it is the same once they are.
+
+    Args:
+        memory: Where the snapshot is.
+        paths: As for :func:`colony_memory.save_paths`, the same as were saved.
+        label: Stream of the snapshot.
+        exclude: What to leave out, as it was left out of the backup.
+
+    Raises:
+        ValueError: A path cannot be read or holds the vault, nothing is in it, or an argument is bad.
+        VaultError: The vault could not be reached or refused.
+    """
+    latest = _read_latest(memory, label)
+    saved = split_documents(latest.documents or {})[0]
+    git = any(name.rpartition("/")[2] == BUNDLE_NAME for name in saved)
+    listed: list[str | os.PathLike[str]] = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    capture = read_for(memory, listed, git=git, exclude=exclude, secrets="allow", dry_run=True)
+    return _compare(latest, capture)
+
+
+def _read_latest(memory: ColonyMemory, label: str) -> Latest:
+    require_synchronous(memory)
+    latest = memory._run(_engine.preview.read_latest(memory._session, label=require_label(label)))  # noqa: SLF001
+    try:
+        split_documents(latest.documents or {})
+    except SnapshotCorrupt as error:
+        return replace(latest, documents=None, problem=message_of(error))
+    return latest
+
+
+def _compare(latest: Latest, capture: Capture) -> Unsaved:
+    after = view_files(capture.documents)
+    if latest.documents is None:
+        return Unsaved(latest.info, compare({}, after), latest.problem, capture)
+    before = view_files(latest.documents)
+    for name in masked_names(latest.documents):
+        # What was masked when it was saved is compared as it would be saved again.
+        content = after.get(name)
+        if content is not None and content != before.get(name):
+            contents: dict[str, str | bytes] = {name: content}
+            mask_contents(contents)
+            after[name] = str(contents[name])
+    return Unsaved(latest.info, compare(before, after), None, capture)

@@ -1,0 +1,187 @@
+"""``backup --dry-run`` tells all of what a backup would do, and changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+pytest.importorskip("typer")
+
+import cli_runs
+from cli_runs import NOON, POSIX, process, save
+from cut_off import cut_off
+
+from colony_memory import ColonyMemory
+from colony_memory.capture import write_folder
+from colony_memory.capture._recover import unfinished
+from colony_memory.testing import FakeVault, VaultServer
+
+environment, folder, vault, cli, refused = (
+    cli_runs.environment,
+    cli_runs.folder,
+    cli_runs.vault,
+    cli_runs.cli,
+    cli_runs.refused,
+)
+
+
+def everything(path):
+    """Each entry with what shows whether it was touched."""
+    found = {}
+    for entry in sorted(path.rglob("*")):
+        status = entry.lstat()
+        found[str(entry)] = status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
+    return found
+
+
+def test_a_first_one_makes_neither_vault_nor_state(folder, cli, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    before = everything(tmp_path)
+    code, out, err = cli("backup", "--dry-run", folder)
+    assert code == 0
+    first, second, third, last = out.splitlines()
+    assert (first, second) == ("would save 2 documents, 188 B to label default", "nothing is saved yet under it")
+    assert third.startswith("fits: takes about 1.")
+    assert last == "nothing written"
+    assert err == f"the first backup makes the local vault {tmp_path}/data/colony-memory/vault\n"
+    answer = json.loads(cli("backup", "-n", folder, "--json")[1])
+    assert (answer["snapshot"], answer["dry_run"], answer["would"]["latest"]) == (None, True, None)
+    assert everything(tmp_path) == before
+
+
+def test_it_tells_what_changed_and_changes_nothing(folder, vault, cli, tmp_path):
+    pytest.importorskip("cryptography")
+    witness, key = tmp_path / "witness.json", tmp_path / "key.pem"
+    cli("keygen", key)
+    trusted = ["--witness", witness, "--key-file", key]
+    with closing(sqlite3.connect(folder / "memory.db", isolation_level=None)) as database:
+        for statement in ("PRAGMA journal_mode=WAL", "CREATE TABLE t(x)", "INSERT INTO t VALUES (1)"):
+            database.execute(statement).fetchall()
+        assert cli("backup", folder, *trusted)[0] == 0
+        # A witness that fell behind would be told by whoever reads.
+        heads = witness.read_text()
+        (folder / "other.md").write_text("more")
+        assert cli("backup", folder, *trusted)[0] == 0
+        witness.write_text(heads)
+        (folder / "MEMORY.md").write_text("three years\n")
+        (folder / "other.md").unlink()
+        (folder / "new\x1b[2J.md").write_text("x")
+        before = everything(tmp_path)
+        code, out, err = cli("backup", "-n", folder, "--keep", "1", *trusted)
+        assert everything(tmp_path) == before
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[1].endswith(": 1 added, 1 removed, 1 changed")
+    assert lines[2:5] == ["~ MEMORY.md  +1 -1 lines", "+ new\\x1b[2J.md", "- other.md"]
+    assert lines[5].startswith("fits: takes about ")
+    assert lines[6:] == ["would then delete 2 older snapshots", "nothing written"]
+    assert len(ColonyMemory(backend=vault).list_snapshots()) == 2
+
+
+def test_unchanged_memory_would_write_nothing(folder, vault, cli):
+    cli("backup", folder, "--tag", "a")
+    code, out, _ = cli("backup", "-n", folder)
+    assert (code, out.splitlines()[0][:60]) == (
+        0,
+        "would write nothing to label default: unchanged since " + out[54:60],
+    )
+    assert cli("backup", "-n", folder, "--tag", "a")[1].startswith("would write nothing ")
+    assert cli("backup", "-n", folder, "--tag", "b")[1].startswith("would save ")
+    assert cli("backup", "-n", folder, "--note", "x")[1].startswith("would save ")
+    assert json.loads(cli("backup", "-n", folder, "--json")[1])["would"]["unchanged"] is True
+
+
+@POSIX
+def test_what_would_be_left_out_or_ignored_is_told_with_the_exit_code_of_the_backup(folder, vault, cli):
+    os.mkfifo(folder / "pipe")
+    (folder / "a.log").write_text("x")
+    code, out, err = cli("backup", "-n", folder, "--exclude", "*.log")
+    assert (code, out.splitlines()[0]) == (1, "would save 2 documents, 1 left out, 227 B to label default")
+    assert err == "1 name excluded: a.log\nleft out: pipe: named pipe\n"
+
+
+def test_what_would_stop_the_backup_stops_it_too(folder, vault, cli, refused):
+    (folder / "keys.md").write_text("ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5")
+    code, out, err = cli("backup", "-n", folder)
+    assert (code, out) == (1, "")
+    assert err.startswith("likely secret: keys.md:1: GitHub token; try: ")
+    assert "there is no vault" in refused(5, "backup", "-n", folder, "--vault", "nowhere")
+    assert "no such file" in refused(2, "backup", "-n", "gone")
+
+
+def test_what_does_not_fit_is_told(folder, cli, monkeypatch):
+    small = FakeVault(quota_bytes=10_000)
+    memory = ColonyMemory(backend=small)
+    for number in range(3):
+        memory.backup({"a.md": f"{number}" + os.urandom(1_500).hex()})
+    monkeypatch.setenv("COLONY_API_KEY", "col_test")
+    (folder / "large.md").write_bytes(os.urandom(1_500).hex().encode())
+    with VaultServer(small) as server:
+        monkeypatch.setenv("COLONY_BASE_URL", server.url)
+        files = dict(small.files)
+        code, out, _ = cli("backup", "-n", folder)
+        assert code == 1
+        assert "a snapshot of label 'default' does not fit: it takes about " in out
+        # A retention lets older ones go.
+        assert cli("backup", "-n", folder, "--keep", "1")[0] == 0
+        (folder / "large.md").write_bytes(os.urandom(9_000).hex().encode())
+        answer = json.loads(cli("backup", "-n", folder, "--keep", "1", "--json")[1])
+        assert (answer["would"]["fits"], answer["would"]["available_bytes"] < 3_000) == (False, True)
+        assert small.files == files
+
+
+def test_a_latest_that_cannot_be_read_is_told(folder, vault, cli):
+    info = save(vault, {"a.md": "x"}, at=NOON)
+    cli_runs.damage(vault, info)
+    code, out, _ = cli("backup", "-n", folder)
+    assert code == 0
+    assert "the latest cannot be compared: " in out
+
+
+@POSIX
+def test_a_restore_that_was_cut_off_stays_as_it_is(folder, vault, cli, tmp_path):
+    documents = {f"{number}.md": "new" for number in range(3)}
+    write_folder(documents, folder)
+    assert "cut off" not in cli("backup", "-n", folder)[2]
+    changed = dict.fromkeys(documents, "newer")
+    for at in range(1, 100):
+        assert cut_off(lambda: write_folder(changed, folder, force=True), at=at) == "killed"
+        if unfinished(folder.resolve()):
+            break
+    before = everything(tmp_path)
+    _, out, err = cli("backup", "-n", folder)
+    assert "is under way or was cut off: this is the folder as it is now" in err
+    assert out.endswith("nothing written\n")
+    assert everything(tmp_path) == before
+    assert unfinished(folder.resolve())
+    cli("backup", folder)
+    assert not unfinished(folder.resolve())
+
+
+def test_bad_values_are_refused_before_anything_is_read_or_made(folder, refused, tmp_path):
+    for options in (
+        ["--tag", ""],
+        ["--tag", "two words"],
+        ["--tag", "a\x1b[2J"],
+        ["--tag", "x" * 65],
+        [word for number in range(21) for word in ("--tag", str(number))],
+        ["--note", "x" * 1001],
+        ["--note", ""],
+        ["--label", "no such label!"],
+        ["--on-conflict", "ask"],
+        ["--exclude", "[a"],
+        ["--allow-secret", "x"],
+        ["--secrets", "no"],
+    ):
+        for more in ([], ["-n"]):
+            refused(2, "backup", folder, *more, *options)
+    assert not (tmp_path / "data").exists()
+
+
+def test_it_is_no_option_of_watch(folder, vault):
+    done = process("watch", "--dry-run", folder)
+    assert (done.returncode, done.stdout) == (2, "")

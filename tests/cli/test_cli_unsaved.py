@@ -1,0 +1,175 @@
+"""``status PATH`` tells what is not saved yet, ``list --tag`` what is filed where, and long lists are cut."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+pytest.importorskip("typer")
+
+import cli_runs
+from cli_runs import NOON, POSIX, damage, save, tree
+
+from colony_memory import ColonyMemory
+
+environment, folder, vault, cli, refused = (
+    cli_runs.environment,
+    cli_runs.folder,
+    cli_runs.vault,
+    cli_runs.cli,
+    cli_runs.refused,
+)
+TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
+
+
+def unsaved(cli, *args):
+    """The lines about what is not saved."""
+    code, out, _ = cli("status", *args)
+    assert code == 0
+    return out.partition("\n\nunsaved  ")[2].splitlines()
+
+
+def test_what_is_not_saved_yet_is_told_beside_the_verdict(folder, vault, cli):
+    assert unsaved(cli, folder) == ["all of it: nothing is saved under label default"]
+    cli("backup", folder)
+    first = json.loads(cli("list", "--json")[1])["snapshots"][0]["snapshot_id"]
+    assert unsaved(cli, folder) == [f"nothing, since the latest of label default, {first}"]
+    (folder / "MEMORY.md").write_text("three years\n")
+    (folder / "notes/new.md").write_text("x")
+    shutil.rmtree(folder / "logs")
+    before = tree(vault.path), tree(folder)
+    assert unsaved(cli, folder) == [
+        f"1 added, 1 removed, 1 changed, since the latest of label default, {first}",
+        "~ MEMORY.md  +1 -1 lines",
+        "- logs/",
+        "+ notes/new.md",
+    ]
+    assert (tree(vault.path), tree(folder)) == before
+    code, out, _ = cli("status", folder, "--json")
+    assert code == 0
+    assert json.loads(out)["unsaved"] == {
+        "latest": first,
+        "not_compared": None,
+        "added": ["notes/new.md"],
+        "removed": ["logs/"],
+        "changed": {"MEMORY.md": {"added": 1, "removed": 1}},
+        "left_out": [],
+    }
+    assert json.loads(cli("status", "--json")[1])["unsaved"] is None
+    # What is unsaved is no failure: the age of the backup is.
+    assert cli("status", folder, "--max-age", "1h", "--quiet") == (0, "", "")
+
+
+def test_a_backup_of_the_same_paths_is_what_it_is_held_against(folder, vault, cli):
+    (folder / "a.log").write_text("x")
+    cli("backup", folder / "notes", folder / "MEMORY.md", folder / "a.log", "--label", "parts", "--exclude", "*.log")
+    paths = [folder / "notes", folder / "MEMORY.md", folder / "a.log", "--label", "parts"]
+    assert unsaved(cli, *paths)[1:] == ["+ a.log"]
+    assert unsaved(cli, *paths, "--exclude", "*.log")[0].startswith("nothing, since ")
+
+
+def test_masked_secrets_and_repositories_are_compared_as_they_were_saved(folder, vault, cli):
+    (folder / "keys.md").write_text(f"x\n{TOKEN}\n")
+    (folder / "open.md").write_text(f"{TOKEN}\n")
+    cli("backup", folder, "--secrets", "mask", "--allow-secret", "open.md:github-token")
+    assert unsaved(cli, folder)[0].startswith("nothing, since ")
+    (folder / "keys.md").write_text(f"y\n{TOKEN}\n")
+    assert unsaved(cli, folder)[1:] == ["~ keys.md  +1 -1 lines"]
+    if not shutil.which("git"):
+        return
+    subprocess.run(["git", "init", "-q", folder], check=True)
+    commit = ["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q"]
+    subprocess.run([*commit, "--allow-empty", "-m", "first"], check=True)
+    cli("backup", folder, "--secrets", "allow", "--git")
+    assert unsaved(cli, folder)[0].startswith("nothing, since ")
+    subprocess.run([*commit, "--allow-empty", "-m", "second"], check=True)
+    assert unsaved(cli, folder)[1].startswith("~ .git.bundle ")
+
+
+@POSIX
+def test_what_cannot_be_saved_is_told_too(folder, vault, cli):
+    cli("backup", folder)
+    os.mkfifo(folder / "pi\x1b[2Jpe")
+    assert unsaved(cli, folder)[1:] == ["1 name cannot be saved:", "pi\\x1b[2Jpe: named pipe"]
+
+
+def test_where_the_latest_is_damaged_the_verdict_stands(folder, vault, cli):
+    damage(vault, save(vault, {"a.md": "x"}, at=NOON))
+    assert unsaved(cli, folder)[0].startswith("it cannot be told, as the latest of label default cannot be read: ")
+    code, _, err = cli("status", folder, "--max-age", "300d")
+    assert code in (3, 4)
+    assert err.startswith("error: ")
+
+
+def test_bad_paths_are_refused(folder, vault, refused, tmp_path):
+    before = tree(tmp_path)
+    assert "no such file" in refused(2, "status", "gone")
+    assert "an empty path" in refused(2, "status", "")
+    assert "is inside" in refused(2, "status", tmp_path)
+    assert "--exclude is for the PATHs" in refused(2, "status", "--exclude", "*.log")
+    assert "is not a rule of gitignore" in refused(2, "status", folder, "--exclude", "[a")
+    assert tree(tmp_path) == before
+
+
+def test_snapshots_are_listed_by_tag(folder, vault, cli, refused):
+    for number, tags in enumerate([["release", "2.0"], ["release"], []]):
+        (folder / "MEMORY.md").write_text(f"{number}\n")
+        cli("backup", folder, *(word for tag in tags for word in ("--tag", tag)))
+
+    def listed(*args):
+        return [each["tags"] for each in json.loads(cli("list", "--json", *args)[1])["snapshots"]]
+
+    assert listed() == [[], ["release"], ["2.0", "release"]]
+    assert listed("--tag", "release") == [["release"], ["2.0", "release"]]
+    assert listed("--tag", "release", "--tag", "2.0") == [["2.0", "release"]]
+    assert listed("--tag", "other") == []
+    table = cli("list", "--tag", "2.0")[1].splitlines()
+    assert table[1].endswith("  #2.0, #release")
+    assert not table[1].startswith("*")
+    assert "tags       2.0, release" in cli("show", "latest~2")[1].splitlines()
+    for bad in ("", "two words", "a\x1b", "-x", "#a", "x" * 65):
+        assert "is no tag" in refused(2, "list", f"--tag={bad}")
+
+
+def test_a_forged_tag_cannot_command_a_terminal(vault, cli):
+    info = save(vault, {"a.md": "x"}, at=NOON, tags=["good"])
+    path = vault.path / f"cmem.default.{info.snapshot_id}.manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "tags": ["\x1b[2J", "a\nb", "fine"]}))
+    (vault.path / "cmem.default.latest.json").unlink()
+    for verb in (["list"], ["show", "latest"], ["list", "--tag", "fine"]):
+        out = cli(*verb)[1]
+        assert "\x1b" not in out
+        assert "fine" in out
+
+
+def test_five_thousand_files_are_not_five_thousand_lines(vault, cli, tmp_path):
+    info = save(vault, {f"{number:04}.md": "x\n" for number in range(50)}, at=NOON)
+    code, out, _ = cli("restore", "--dry-run", tmp_path / "out")
+    lines = out.splitlines()
+    assert (code, len(lines), lines[10]) == (0, 14, "and 40 more; --verbose tells all")
+    assert len(cli("restore", "--dry-run", "-v", tmp_path / "out")[1].splitlines()) == 53
+    assert len(cli("restore", tmp_path / "out")[1].splitlines()) == 14
+    for number in range(40):
+        (tmp_path / "out" / f"{number:04}.md").unlink()
+    (tmp_path / "out/0044.md").write_text("y\n")
+    lines = cli("diff", "latest", "./out")[1].splitlines()
+    assert (len(lines), lines[-2:]) == (
+        14,
+        ["and 31 more; --verbose tells all", "0 added, 40 removed, 1 changed, 9 the same"],
+    )
+    assert len(cli("diff", "latest", "./out", "--verbose")[1].splitlines()) == 44
+    assert len(json.loads(cli("diff", "latest", "./out", "--json")[1])["removed"]) == 40
+    assert len(unsaved(cli, tmp_path / "out")) == 12
+    assert len(unsaved(cli, tmp_path / "out", "-v")) == 42
+    # What one decides by is told in full.
+    extra = tmp_path / "extra"
+    extra.mkdir()
+    for number in range(30):
+        (extra / f"x{number}.md").write_text("x")
+    plan = cli("restore", "--dry-run", "--force", "--delete", extra)[1].splitlines()
+    assert len([line for line in plan if line.startswith("would remove ")]) == 30
+    assert ColonyMemory(backend=vault).latest().snapshot_id == info.snapshot_id
