@@ -170,7 +170,7 @@ def test_what_would_be_replaced_must_be_in_it(memory, folder):
     before = save_present(memory, folder, label="default", needed=["MEMORY.md"])
     assert [each.name for each in before.left_out] == ["link"]
     (folder / "keys.md").write_text(TOKEN)
-    with pytest.raises(ColonyMemoryError, match="likely secrets"):
+    with pytest.raises(ColonyMemoryError, match="likely secret"):
         save_present(memory, folder, label="default")
 
 
