@@ -128,7 +128,7 @@ def find_unsaved(
     git = any(name.rpartition("/")[2] == BUNDLE_NAME for name in saved)
     listed: list[str | os.PathLike[str]] = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     capture = read_for(memory, listed, git=git, exclude=exclude, secrets="allow", dry_run=True)
-    return _compare(latest, capture)
+    return _compare(latest, capture, masking=True)
 
 
 def _read_latest(memory: ColonyMemory, label: str) -> Latest:
@@ -141,12 +141,12 @@ def _read_latest(memory: ColonyMemory, label: str) -> Latest:
     return latest
 
 
-def _compare(latest: Latest, capture: Capture) -> Unsaved:
+def _compare(latest: Latest, capture: Capture, *, masking: bool = False) -> Unsaved:
     after = view_files(capture.documents)
     if latest.documents is None:
         return Unsaved(latest.info, compare({}, after), latest.problem, capture)
     before = view_files(latest.documents)
-    for name in masked_names(latest.documents):
+    for name in masked_names(latest.documents) if masking else ():
         # What was masked when it was saved is compared as it would be saved again.
         content = after.get(name)
         if content is not None and content != before.get(name):
