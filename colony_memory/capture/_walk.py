@@ -205,22 +205,23 @@ class _Walk:
         below = "".join(f"{name}/" for name in inside)
         for own, reason in listing.left_out.items():
             self._leave(below + own, reason)
-        entries, deeper = dict(listing.entries), []
+        entries, done, deeper = listing.entries, set[str](), []
         strays = [name for name, status in entries.items() if _is_of_vault(name, status)]
         if strays:
             self._leave(f"{below}cmem.*.json", VAULT)
             entries = {name: status for name, status in entries.items() if name not in strays}
-        while entries:
-            own, status = next(iter(entries.items()))
-            del entries[own]
+        for own, status in entries.items():
+            if own in done:
+                continue
+            done.add(own)
             name, is_directory = below + own, stat.S_ISDIR(status.st_mode) and not is_link(status)
             shown = f"{name}/" if is_directory else name
             if self._exclude(own, name, is_directory=is_directory):
                 self.tree.ignored.append(self.prefix + shown)
                 if own in listing.open_databases:  # what is beside it holds the same
                     for part in [own + suffix for suffix in COMPANIONS]:
-                        if part in entries and stat.S_ISREG(entries[part].st_mode):
-                            del entries[part]
+                        if part in entries and part not in done and stat.S_ISREG(entries[part].st_mode):
+                            done.add(part)
                             self.tree.ignored.append(f"{self.prefix}{below}{part}")
             elif own == GIT_NAME and listing.repository:
                 self.tree.repositories.append(Entry(self.root, inside, own, self.prefix + name))

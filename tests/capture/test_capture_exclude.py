@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -169,3 +170,19 @@ def test_what_is_no_rule_is_refused(tmp_path: Path, exclude: list[str]) -> None:
 def test_a_pattern_takes_no_longer_for_being_hostile(tmp_path: Path) -> None:
     src = make(tmp_path / "src", {f"{'a' * 200}{number}": b"x" for number in range(50)})
     assert len(saved(src, "*a" * 100 + "b", "**/" * 100 + "*a*a*a*a*b")) == 50
+
+
+def test_a_directory_of_many_names_takes_no_longer_for_each(tmp_path: Path) -> None:
+    def seconds(count: int) -> float:
+        src = tmp_path / str(count)
+        src.mkdir()
+        for number in range(count):
+            (src / f"{number}.log").touch()
+        (src / "MEMORY.md").write_text("m")
+        start = time.thread_time()
+        capture = read_folder(src, exclude=["*.log"])
+        assert len(capture.ignored) == count
+        return time.thread_time() - start
+
+    # Sixty times the names take sixty times the time, and not thousands of times.
+    assert seconds(60_000) < 150 * seconds(1_000) + 0.05
