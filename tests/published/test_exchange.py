@@ -137,7 +137,7 @@ def test_what_ours_adds_does_not_disturb_theirs(
     theirs = peer.call("backup", {}, documents={"a": "1"}, label="home", signer_seed=seed).files
     ours, vault = our_client({}, seed)
     first = ours.backup({"a": "1"}, label="home")
-    second = ours.backup({"a": "2"}, label="home")
+    second = ours.backup({"a": "2"}, label="home", note="before the move", incomplete=["b: a pipe"], tags=["release"])
 
     def fields(files: dict[str, str], suffix: str) -> dict[str, type]:
         [content] = [text for name, text in files.items() if name.endswith(suffix)]
