@@ -160,6 +160,7 @@ KNOWN = (
     "since ",
     "warning: ",
     "would ",
+    "~ ",
 )
 
 

@@ -132,9 +132,9 @@ def test_a_vault_that_makes_itself_is_told_of_once_quiet_or_not(cli, folder, tmp
     assert "made" not in cli(*verb, *options, folder)[2]
 
 
-def test_a_backup_of_nothing_makes_no_vault(refused, folder, tmp_path):
+def test_a_backup_of_nothing_makes_no_vault(cli, refused, folder, tmp_path):
     (folder / "keys.md").write_text(f"ghp_{'aB3dE5gH7jK9' * 3}\n")
-    refused(1, "backup", folder)
+    assert cli("backup", folder)[:2] == (1, "")
     refused(2, "backup", "nowhere")
     assert not (tmp_path / "data").exists()
 

@@ -210,6 +210,7 @@ def test_for_programs(cli, vault, noon):
     assert (code, err) == (0, "")
     assert set(answer) == {
         *("vault", "state", "newest", "age_seconds", "max_age_seconds", "stale", "problems", "watch"),
+        "unsaved",
         *("labels", "files", "foreign_files", "complete", "quota_bytes", "used_bytes", "available_bytes"),
         "operations_left",
     }
