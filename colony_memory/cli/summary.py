@@ -104,15 +104,13 @@ def preview_lines(found: Preview, *, keep: int | None, verbose: bool, now: datet
         since = f"since {latest.snapshot_id} ({age(made_at(latest), now)}): {changes(unsaved.changes)}"
     if plan.unchanged:
         lines = [f"would write nothing to label {info.label}: unchanged {since.partition(':')[0]}", what]
-    else:
-        lines = [f"would save {what} to label {info.label}", since]
-        if latest is not None and unsaved.problem is None:
-            lines += change_lines(unsaved.changes, verbose=verbose)
-        free = "" if plan.available_bytes is None else f", and {size(plan.available_bytes)} are free"
-        lines.append(plan.problem or f"fits: takes about {size(plan.needed_bytes)}{free}")
-        if keep is not None:
-            lines.append(f"would then delete {count(len(plan.removed), 'older snapshot')}")
-    return [*lines, "nothing written"]
+        return [*map(shown, lines), "nothing written"]
+    differ = change_lines(unsaved.changes, verbose=verbose) if latest is not None and unsaved.problem is None else []
+    free = "" if plan.available_bytes is None else f", and {size(plan.available_bytes)} are free"
+    fits = plan.problem or f"fits: takes about {size(plan.needed_bytes)}{free}"
+    gone = [] if keep is None else [f"would then delete {count(len(plan.removed), 'older snapshot')}"]
+    first = [shown(f"would save {what} to label {info.label}"), shown(since)]
+    return [*first, *differ, shown(fits), *gone, "nothing written"]
 
 
 def preview_document(found: Preview) -> dict[str, Any]:

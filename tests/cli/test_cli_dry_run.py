@@ -18,6 +18,7 @@ from cut_off import cut_off
 from colony_memory import ColonyMemory
 from colony_memory.capture import write_folder
 from colony_memory.capture._recover import unfinished
+from colony_memory.cli import grid
 from colony_memory.testing import FakeVault, VaultServer
 
 environment, folder, vault, cli, refused = (
@@ -80,6 +81,18 @@ def test_it_tells_what_changed_and_changes_nothing(folder, vault, cli, tmp_path)
     assert lines[5].startswith("fits: takes about ")
     assert lines[6:] == ["would then delete 2 older snapshots", "nothing written"]
     assert len(ColonyMemory(backend=vault).list_snapshots()) == 2
+
+
+def test_colours_stay_colours_on_a_terminal(folder, vault, cli, monkeypatch):
+    pytest.importorskip("rich")
+    cli("backup", folder)
+    (folder / "new\x1b[2J.md").write_text("x")
+    monkeypatch.setattr(grid, "is_terminal", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for verb in (["backup", "-n", folder], ["status", folder], ["diff", "latest", folder]):
+        out = cli(*verb)[1]
+        assert "\x1b[32m+ new\\x1b[2J.md\x1b[0m\n" in out
 
 
 def test_unchanged_memory_would_write_nothing(folder, vault, cli):

@@ -105,7 +105,8 @@ def run(
             found = preview(opened, paths, **asked)
             if common.as_json:
                 opened.output.answer_json(_document(None, found.capture, found))
-            opened.output.report(*preview_lines(found, keep=keep, verbose=verbose, now=now_utc()))
+            else:
+                opened.output.answer("\n".join(preview_lines(found, keep=keep, verbose=verbose, now=now_utc())))
             _tell(found.capture, opened, masked=secrets == "mask", verbose=verbose)
             return 0 if found else FAILED
         saved = save(opened, paths, **asked)
