@@ -58,6 +58,9 @@ def saving() -> None:
     mem.backup(DOCUMENTS, label="x", prune_keep=3, skip_unchanged=False, on_conflict="continue")
     mem.backup(DOCUMENTS, retention=Retention(keep_last=3, keep_within=timedelta(days=7)))
     mem.backup(DOCUMENTS, signer=Ed25519Signer.generate())
+    mem.backup(DOCUMENTS, tags="release")
+    mem.backup(DOCUMENTS, tags=("release", "2.0")).tags[0].upper()
+    mem.backup(DOCUMENTS, tags=[3])  # type: ignore[list-item]
     mem.backup({"a": 1})  # type: ignore[dict-item]
     mem.backup(DOCUMENTS, prune_keep="3")  # type: ignore[arg-type]
     info.label = "other"  # type: ignore[misc]
