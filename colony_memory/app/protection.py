@@ -259,7 +259,7 @@ def _incomplete(infos: list[SnapshotInfo]) -> Iterator[Problem]:
             named = "; ".join(info.incomplete[:_NAMED]) + ("; …" if len(info.incomplete) > _NAMED else "")
             yield Problem(
                 f"snapshot {info.snapshot_id} is incomplete: {named}: make readable what belongs to the memory, and "
-                "name the rest in .cmemignore",
+                "exclude the rest",
                 "backup",
                 info.label,
                 info.snapshot_id,
