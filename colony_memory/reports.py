@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from colony_memory._lines import Steps
     from colony_memory.snapshot import SnapshotInfo
 
 #: ``ok`` was checked and holds; ``bad`` was checked and does not; ``missing`` is not there; ``unchecked`` could not be
@@ -111,10 +112,17 @@ class VerifyReport:
 
 @dataclass(frozen=True)
 class DocumentChange:
-    """Lines added to and removed from one document."""
+    """Lines added to and removed from one document.
+
+    Attributes:
+        added: Lines that only the later text has.
+        removed: Lines that only the earlier one has.
+        exact: False where it would have taken too long to find every line that stayed: both are then too high.
+    """
 
     added: int
     removed: int
+    exact: bool = True
 
 
 @dataclass(frozen=True)
@@ -203,48 +211,35 @@ class VaultMap:
         return self.complete and all(self.labels)
 
 
-# Lines on both sides up to which their order is looked at.
-_COMPARE_LINES = 1500
-
-
 def compare(before: Mapping[str, str], after: Mapping[str, str]) -> SnapshotDiff:
     """What changed from one memory to another.
 
-    Lines end at a line feed. Where very much of a large document changed, lines are counted without regard to their
-    order, which takes no time.
+    Lines end at a line feed. Where very much of a large document changed, not every line that stayed is found: it then
+    counts as removed and added, and ``exact`` is false.
     """
+    from colony_memory._lines import Steps
+
     both = [name for name in sorted(before) if name in after]
-    changed = {name: _count_lines(before[name], after[name]) for name in both if before[name] != after[name]}
+    # The smallest first, so that no document takes the steps of those that need few.
+    differ = [name for name in both if before[name] != after[name]]
+    steps = Steps()
+    counts = {
+        name: count_lines(before[name], after[name], steps)
+        for name in sorted(differ, key=lambda name: len(before[name]) + len(after[name]))
+    }
     return SnapshotDiff(
         added=tuple(name for name in sorted(after) if name not in before),
         removed=tuple(name for name in sorted(before) if name not in after),
-        changed=changed,
-        unchanged=len(both) - len(changed),
+        changed={name: counts[name] for name in differ},
+        unchanged=len(both) - len(differ),
     )
 
 
-def _count_lines(before: str, after: str) -> DocumentChange:
-    old, new = _lines(before), _lines(after)
-    start = 0
-    while start < min(len(old), len(new)) and old[start] == new[start]:
-        start += 1
-    end = 0
-    while end < min(len(old), len(new)) - start and old[-1 - end] == new[-1 - end]:
-        end += 1
-    old, new = old[start : len(old) - end], new[start : len(new) - end]
-    same = 0
-    if len(old) * len(new) > _COMPARE_LINES**2:
-        from collections import Counter
+def count_lines(before: str, after: str, steps: Steps) -> DocumentChange:
+    """Lines added and removed from one text to the other."""
+    from colony_memory._lines import common_lines, split_lines
 
-        same = (Counter(old) & Counter(new)).total()
-    elif old and new:
-        import difflib
-
-        matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-        same = sum(block.size for block in matcher.get_matching_blocks())
-    return DocumentChange(added=len(new) - same, removed=len(old) - same)
-
-
-def _lines(text: str) -> list[str]:
-    *whole, last = text.split("\n")
-    return [line + "\n" for line in whole] + ([last] if last else [])
+    old, new = split_lines(before), split_lines(after)
+    blocks, exact = common_lines(old, new, steps)
+    same = sum(block.size for block in blocks)
+    return DocumentChange(len(new) - same, len(old) - same, exact)

@@ -13,18 +13,17 @@ import re
 import unicodedata
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from difflib import Match, SequenceMatcher
+from difflib import SequenceMatcher
 from itertools import count
 from typing import TYPE_CHECKING
 
 from colony_memory._format.names import require_id
+from colony_memory._lines import Steps, bounded, split_lines
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
-# A line ends where git has it end, so that no lone CR, form feed or U+2028 of a text counts.
-_LINE = re.compile("[^\n]*\n|[^\n]+")
 # Lines of the three texts together, which bounds memory: one object and one place in an index for each.
 _MAX_LINES = 300_000
 # Pairs of lines to look at in one merge, some seconds: comparing takes time that grows with the cube of the lines where
@@ -124,26 +123,11 @@ def _join(
     base: Mapping[str, str], ours: Mapping[str, str], theirs: Mapping[str, str], *, names: Collection[str]
 ) -> dict[str, str]:
     """Merge the documents of these names by line, but for those with a conflict and those that are too large."""
-    steps = _MAX_STEPS
-
-    class Bounded(SequenceMatcher[str]):
-        """Finds no more matches when the steps are used up; those that it has found are as right as ever."""
-
-        a: Sequence[str]
-        b2j: dict[str, list[int]]
-
-        def find_longest_match(
-            self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
-        ) -> Match:
-            nonlocal steps
-            end = len(self.a) if ahi is None else ahi
-            steps -= sum(1 + len(self.b2j.get(self.a[at], ())) for at in range(alo, end))
-            return Match(alo, blo, 0) if steps < 0 else super().find_longest_match(alo, ahi, blo, bhi)
-
+    matcher = bounded(Steps(_MAX_STEPS), SequenceMatcher)
     joined = {}
     # The smallest first, so that no document takes the steps of those that need few.
     for name in sorted(names, key=lambda name: (len(ours[name]) + len(theirs[name]), name)):
-        text = _join_lines(base[name], ours[name], theirs[name], matcher=Bounded)
+        text = _join_lines(base[name], ours[name], theirs[name], matcher=matcher)
         if text is not None:
             joined[name] = text
     return joined
@@ -157,7 +141,7 @@ def _join_lines(base: str, ours: str, theirs: str, *, matcher: type[SequenceMatc
         return None
     # Equal lines become one object, which is compared in no time however long it is.
     known: dict[str, str] = {}
-    was, mine, other = ([known.setdefault(line, line) for line in _LINE.findall(text)] for text in (base, ours, theirs))
+    was, mine, other = ([known.setdefault(line, line) for line in split_lines(text)] for text in (base, ours, theirs))
     out: list[str] = []
     for group in Merge3(was, mine, other, sequence_matcher=matcher).merge_groups():  # type: ignore[arg-type]
         if group[0] == "conflict":

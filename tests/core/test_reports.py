@@ -185,8 +185,13 @@ def test_a_log_that_repeats_itself_is_compared_in_time() -> None:
     assert added == removed
 
 
-def test_lines_of_what_changed_very_much_are_counted_without_their_order() -> None:
+def test_lines_that_changed_places_are_counted_however_many_they_are() -> None:
     lines = [f"{number}\n" for number in range(4000)]
-    assert change("".join(lines), "".join(reversed(lines))) == (0, 0)
-    assert change("".join(lines), "".join([*reversed(lines), "more\n"])) == (1, 0)
-    assert change("".join(lines[:20]), "".join(reversed(lines[:20]))) == (19, 19)
+    assert change("".join(lines), "".join(reversed(lines))) == (3999, 3999)
+    assert change("".join(lines), "".join([*reversed(lines), "more\n"])) == (4000, 3999)
+
+
+def test_what_would_take_too_long_to_count_is_said_to_be_more_than_it_is() -> None:
+    few, many = "a\nb\n", "y\n" + "x\n" * 200_000
+    found = compare({"few": few, "many": many}, {"few": few + "c\n", "many": "x\n" * 200_001 + "z\n"}).changed
+    assert found == {"few": DocumentChange(1, 0), "many": DocumentChange(200_002, 200_001, exact=False)}

@@ -388,7 +388,7 @@ def test_the_worst_lines_take_no_more_steps_than_the_bound(monkeypatch: pytest.M
             looked += sum(len(self.b2j.get(self.a[at], ())) for at in range(where[0], where[1]))
             return super().find_longest_match(*where)
 
-    monkeypatch.setattr(merging, "SequenceMatcher", {str: Counting})
+    monkeypatch.setattr(merging, "SequenceMatcher", Counting)
     monkeypatch.setattr(merging, "_MAX_STEPS", 30_000)
     texts = ["".join(f"{line}\n" for line in random.Random(seed).choices(range(60), k=190)) for seed in range(60)]
     sides = [{str(n): text for n, text in enumerate(texts[at : at + 20])} for at in (0, 20, 40)]

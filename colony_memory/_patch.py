@@ -1,0 +1,153 @@
+"""Pure: what changed in a file as a unified diff, in the form that git writes and that git and patch apply."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from colony_memory._lines import Steps, common_lines, split_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+PLAIN, EXECUTABLE, LINK = "100644", "100755", "120000"
+
+# Lines that stay and are shown around those that do not.
+_CONTEXT = 3
+# git takes what has a NUL there for no text.
+_LOOKED_AT = 8000
+_ESCAPES = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+}
+_NOWHERE = "/dev/null"
+
+
+class File(NamedTuple):
+    """One file.
+
+    Attributes:
+        content: Its text, bytes where it is none.
+        mode: What git calls its kind: :data:`PLAIN`, :data:`EXECUTABLE`, or :data:`LINK`, whose content is what it
+            points to.
+    """
+
+    content: str | bytes
+    mode: str = PLAIN
+
+    @property
+    def text(self) -> str | None:
+        """The text, None where it is none."""
+        if isinstance(self.content, bytes) or "\0" in self.content[:_LOOKED_AT]:
+            return None
+        return self.content
+
+
+def patch(before: Mapping[str, File], after: Mapping[str, File]) -> str:
+    """What changed from one set of files to the other, in the order of their names."""
+    steps = Steps()
+    return "".join(file_patch(name, before.get(name), after.get(name), steps) for name in sorted({*before, *after}))
+
+
+def file_patch(name: str, before: File | None, after: File | None, steps: Steps | None = None) -> str:
+    """What changed in one file; empty where nothing did.
+
+    What is no text is said to differ, in a line that whatever applies patches passes over.
+    """
+    if before == after:
+        return ""
+    if before and after and (before.mode == LINK) != (after.mode == LINK):
+        # To git, a file that becomes a link goes, and the link comes.
+        return file_patch(name, before, None) + file_patch(name, None, after)
+    old, new = (_quoted(f"{side}/{name}") for side in "ab")
+    from_, to = _NOWHERE if before is None else old, _NOWHERE if after is None else new
+    head = [f"diff --git {old} {new}\n", *_modes(before, after)]
+    texts = ["" if file is None else file.text for file in (before, after)]
+    if None in texts:
+        differ = before is None or after is None or before.content != after.content
+        line = [f"Binary files {from_} and {to} differ\n"] if differ else []
+        # Without its head: git would not apply the rest, for it cannot apply this.
+        return "".join(line or head)
+    was, is_ = (split_lines(text or "") for text in texts)
+    hunks, exact = _hunks(was, is_, steps)
+    if not exact:
+        head.insert(0, f"Very much differs in {new}: lines may be shown as replaced that stayed\n")
+    if hunks:
+        head += [f"--- {_ended(from_, name)}\n", f"+++ {_ended(to, name)}\n"]
+    return "".join((*head, *hunks))
+
+
+def _modes(before: File | None, after: File | None) -> Iterator[str]:
+    if before is None and after is not None:
+        yield f"new file mode {after.mode}\n"
+    elif after is None and before is not None:
+        yield f"deleted file mode {before.mode}\n"
+    elif before is not None and after is not None and before.mode != after.mode:
+        yield f"old mode {before.mode}\n"
+        yield f"new mode {after.mode}\n"
+
+
+def _hunks(old: Sequence[str], new: Sequence[str], steps: Steps | None) -> tuple[list[str], bool]:
+    """The changed places with what is around them, and whether every line that stayed was found."""
+    common = common_lines(old, new, steps)
+    changes, at, to = list[tuple[int, int, int, int]](), 0, 0
+    for block in (*common.blocks, None):
+        end, stop = (block.old, block.new) if block else (len(old), len(new))
+        if end > at or stop > to:
+            changes.append((at, end, to, stop))
+        at, to = (block.old + block.size, block.new + block.size) if block else (end, stop)
+    out, begin = list[str](), 0
+    for number, change in enumerate(changes, 1):
+        # Changes whose surroundings touch are one hunk.
+        if number == len(changes) or changes[number][0] - change[1] > 2 * _CONTEXT:
+            out += _hunk(old, new, changes[begin:number])
+            begin = number
+    return out, common.exact
+
+
+def _hunk(old: Sequence[str], new: Sequence[str], changes: Sequence[tuple[int, int, int, int]]) -> Iterator[str]:
+    first, last = changes[0], changes[-1]
+    lead, rest = min(_CONTEXT, first[0]), min(_CONTEXT, len(old) - last[1])
+    start, end, here, there = first[0] - lead, last[1] + rest, first[2] - lead, last[3] + rest
+    yield f"@@ -{_range(start, end)} +{_range(here, there)} @@\n"
+    for was, until, to, stop in changes:
+        yield from (_line(" ", line) for line in old[start:was])
+        yield from (_line("-", line) for line in old[was:until])
+        yield from (_line("+", line) for line in new[to:stop])
+        start = until
+    yield from (_line(" ", line) for line in old[start:end])
+
+
+def _range(start: int, end: int) -> str:
+    """Lines as a hunk counts them: from 1, a single one by its number alone, none by the one before."""
+    size = end - start
+    return f"{start + 1}" if size == 1 else f"{start + 1 if size else start},{size}"
+
+
+def _line(sign: str, line: str) -> str:
+    return f"{sign}{line}" if line.endswith("\n") else f"{sign}{line}\n\\ No newline at end of file\n"
+
+
+def _quoted(name: str) -> str:
+    """The name as git writes it: in C's quotes where it would not stay one on its line."""
+    escaped = "".join(map(_escaped, name))
+    return name if escaped == name else f'"{escaped}"'
+
+
+def _escaped(char: str) -> str:
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if char.isprintable() or char == " ":
+        return char
+    return "".join(f"\\{byte:03o}" for byte in char.encode("utf-8", "surrogatepass"))
+
+
+def _ended(quoted: str, name: str) -> str:
+    """A name in the lines before the hunks: where it has blanks, a tab says where it ends."""
+    return f"{quoted}\t" if " " in name and quoted != _NOWHERE and not quoted.startswith('"') else quoted
