@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from colony_memory.app.restore import restore_folder
     from colony_memory.app.save import save_folder, save_paths
     from colony_memory.attestation import to_attestation
-    from colony_memory.reports import Event, SnapshotDiff, VaultMap, VerifyReport
+    from colony_memory.reports import Change, Event, SearchReport, SnapshotDiff, VaultMap, VerifyReport
     from colony_memory.retention import PrunePlan, Retention
     from colony_memory.signing import Ed25519Signer, Signer
     from colony_memory.snapshot import SnapshotInfo
@@ -51,6 +51,7 @@ __all__ = [
     "AsyncColonyMemory",
     "AsyncVaultBackend",
     "BackupUncertain",
+    "Change",
     "ColonyMemory",
     "ColonyMemoryError",
     "ColonyMemoryWarning",
@@ -65,6 +66,7 @@ __all__ = [
     "RateLimited",
     "Retention",
     "RollbackDetected",
+    "SearchReport",
     "SecretsFound",
     "Signer",
     "SnapshotCorrupt",
@@ -91,11 +93,13 @@ __all__ = [
 
 # Loaded when they are first asked for: an agent that boots to restore does not wait for them.
 _LATE = {
+    "Change": "reports",
     "Ed25519Signer": "signing",
     "Event": "reports",
     "FileWitness": "witness",
     "PrunePlan": "retention",
     "Retention": "retention",
+    "SearchReport": "reports",
     "Signer": "signing",
     "SnapshotDiff": "reports",
     "SnapshotInfo": "snapshot",

@@ -13,11 +13,12 @@ from colony_memory.vaults import AsyncVaultBackend, VaultBackend
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 
+    from colony_memory._engine.history import History, View
     from colony_memory._engine.restore import Restored
     from colony_memory._engine.session import Session
     from colony_memory._engine.transfer import CopyReport
     from colony_memory.export import Export
-    from colony_memory.reports import Event, SnapshotDiff, VaultMap, VerifyReport
+    from colony_memory.reports import Change, Event, SearchReport, SnapshotDiff, VaultMap, VerifyReport
     from colony_memory.retention import PrunePlan, Retention
     from colony_memory.schedule.async_autobackup import AsyncAutobackup
     from colony_memory.schedule.autobackup import Autobackup
@@ -380,6 +381,59 @@ class ColonyMemory(_Facade):
         """What changed from ``a`` to ``b``: each an id, or documents; ``b`` is by default the latest snapshot."""
         return self._run(_engine.verify.diff(self._session, a, b, label=label))
 
+    def history(self, name: str, *, label: str = "default", patch: bool = False) -> tuple[Change, ...]:
+        """What became of one document, from snapshot to snapshot, newest first; empty where none has it.
+
+        Reads every snapshot of the label once, two files for most. Those that cannot be read or are not trusted are
+        passed over with a :class:`ColonyMemoryWarning` that names them: what changed there shows in the one after it.
+
+        Args:
+            name: The document.
+            label: Stream to look at.
+            patch: Give each difference too, as git and patch take it.
+
+        Raises:
+            SnapshotNotFound: Nothing is saved under this label.
+            SnapshotCorrupt: No snapshot of it can be read.
+            UntrustedSnapshot: This client does not trust it; ``RollbackDetected``: it was set back.
+            VaultError: The vault could not be reached, refused, or cut its list.
+        """
+        return self._history(name, label=label, patch=patch).changes
+
+    def _history(self, name: str, *, label: str, patch: bool, view: View | None = None) -> History:
+        """What :meth:`history` gives and what was passed over, of what the documents stand for."""
+        return self._run(_engine.history.history(self._session, name, label=label, patch=patch, view=view))
+
+    def search(
+        self, pattern: str, *, label: str = "default", fixed: bool = False, ignore_case: bool = False
+    ) -> SearchReport:
+        """Every line of every snapshot that has something in it, with the first and the last snapshot that it is in.
+
+        Reads every snapshot of the label once, as :meth:`history` does.
+
+        Args:
+            pattern: A regular expression of :mod:`re`, looked for in each line on its own.
+            label: Stream to search.
+            fixed: Take the pattern as a text.
+            ignore_case: Take upper and lower case for the same.
+
+        Raises:
+            ValueError: The pattern is empty, has a line feed in it, or is no regular expression.
+            SnapshotNotFound: Nothing is saved under this label.
+            SnapshotCorrupt: No snapshot of it can be read.
+            UntrustedSnapshot: This client does not trust it; ``RollbackDetected``: it was set back.
+            VaultError: The vault could not be reached, refused, or cut its list.
+        """
+        return self._search(pattern, label=label, fixed=fixed, ignore_case=ignore_case)
+
+    def _search(
+        self, pattern: str, *, label: str, fixed: bool, ignore_case: bool, view: View | None = None
+    ) -> SearchReport:
+        """What :meth:`search` gives, of what the documents stand for."""
+        return self._run(
+            _engine.history.search(self._session, pattern, label=label, fixed=fixed, ignore_case=ignore_case, view=view)
+        )
+
     def inspect(self) -> VaultMap:
         """Everything in the vault: labels, snapshots, sizes, leftovers, quota, and what the next backup costs."""
         return self._run(_engine.verify.inspect(self._session))
@@ -596,6 +650,19 @@ class AsyncColonyMemory(_Facade):
     ) -> SnapshotDiff:
         """See :meth:`ColonyMemory.diff`."""
         return await self._run(_engine.verify.diff(self._session, a, b, label=label))
+
+    async def history(self, name: str, *, label: str = "default", patch: bool = False) -> tuple[Change, ...]:
+        """See :meth:`ColonyMemory.history`."""
+        found = await self._run(_engine.history.history(self._session, name, label=label, patch=patch))
+        return found.changes
+
+    async def search(
+        self, pattern: str, *, label: str = "default", fixed: bool = False, ignore_case: bool = False
+    ) -> SearchReport:
+        """See :meth:`ColonyMemory.search`."""
+        return await self._run(
+            _engine.history.search(self._session, pattern, label=label, fixed=fixed, ignore_case=ignore_case)
+        )
 
     async def inspect(self) -> VaultMap:
         """See :meth:`ColonyMemory.inspect`."""

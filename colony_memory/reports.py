@@ -146,6 +146,78 @@ class SnapshotDiff:
 
 
 @dataclass(frozen=True)
+class Change:
+    """What became of one document from one snapshot to the next that could be read.
+
+    Attributes:
+        kind: ``added`` where it is there first, ``changed``, ``removed``, or ``returned`` where it had been removed.
+        snapshot: The snapshot that shows it.
+        before: The snapshot before that one; None for the oldest, which may not be where the document began.
+        lines: Lines added and removed, None where it is no text.
+        size: Bytes of the document from then on, 0 where it was removed.
+        patch: The difference as git and patch take it, where it was asked for. None too where the patches of newer
+            changes have used up what memory there is for them.
+    """
+
+    kind: Literal["added", "changed", "removed", "returned"]
+    snapshot: SnapshotInfo
+    before: SnapshotInfo | None
+    lines: DocumentChange | None
+    size: int
+    patch: str | None = None
+
+
+@dataclass(frozen=True)
+class Match:
+    """A line of a document that has what was looked for, and the snapshots that have that line.
+
+    Attributes:
+        name: The document.
+        line: The line without its end, cut to about 300 characters around what was found. None where the document is no
+            text, which is taken as a whole.
+        span: Where in ``line`` it was found; empty where the document is no text.
+        number: Which line of the document it is in ``last``, from 1; 0 where the document is no text.
+        first: The oldest snapshot that has it.
+        last: The newest.
+        gone: The one after that, which does not have it any more; None where no newer one could be read.
+        snapshots: How many have it.
+        in_latest: It is in the latest snapshot, which ``restore`` gives; None where that one could not be read.
+    """
+
+    name: str
+    line: str | None
+    span: tuple[int, int]
+    number: int
+    first: SnapshotInfo
+    last: SnapshotInfo
+    gone: SnapshotInfo | None
+    snapshots: int
+    in_latest: bool | None
+
+
+@dataclass(frozen=True)
+class SearchReport:
+    """What a search of all snapshots of a label found; true where it found anything.
+
+    Attributes:
+        label: The label.
+        matches: The lines, by document, and within it those that were there last first.
+        searched: How many snapshots were looked at.
+        passed_over: Why each snapshot that could not be read, or is not trusted, was not, by id.
+        complete: False where there are more lines than a report holds; the newest are there.
+    """
+
+    label: str
+    matches: tuple[Match, ...]
+    searched: int
+    passed_over: Mapping[str, str] = field(default_factory=dict)
+    complete: bool = True
+
+    def __bool__(self) -> bool:
+        return bool(self.matches)
+
+
+@dataclass(frozen=True)
 class LabelMap:
     """One label's share of a vault.
 

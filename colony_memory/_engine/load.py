@@ -19,9 +19,10 @@ from colony_memory.exceptions import (
 from colony_memory.snapshot import Manifest, read_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from colony_memory._engine.session import Session
+    from colony_memory._engine.store import StoredFile
     from colony_memory._format.pointer import Entry
 
 # Parts to ask for before the manifest is there: what a vault of 10 MB holds at most.
@@ -51,6 +52,7 @@ async def load(
     entry: Entry | None = None,
     proven: bool = False,
     keep_files: bool = False,
+    given: dict[str, StoredFile | None] | None = None,
 ) -> Loaded:
     """Read one snapshot and check every byte. Its signature is judged before its parts are unpacked.
 
@@ -62,6 +64,7 @@ async def load(
         entry: What the pointer lists of it: its parts are asked for together with the manifest, which then decides.
         proven: A trusted issuer signed that pointer, so it has to be this very manifest.
         keep_files: Give the files too.
+        given: Files that were read already, by name; they are used up.
 
     Raises:
         SnapshotNotFound: It is not there.
@@ -71,7 +74,7 @@ async def load(
     file = manifest_filename(label, snapshot_id)
     parts = min(entry.info.part_count, _AHEAD) if entry else 0
     ahead = [part_filename(label, snapshot_id, seq) for seq in range(parts)]
-    read = await session.vault.get_many([file, *ahead], session.tell)
+    read = await _read(session, [file, *ahead], given)
     stored = read[file]
     if stored is None:
         raise _not_found(label, snapshot_id)
@@ -83,7 +86,7 @@ async def load(
             "replaced; restore an older one by its id"
         )
         raise UntrustedSnapshot(msg)
-    read |= await session.vault.get_many([name for name in manifest.part_files if name not in read], session.tell)
+    read |= await _read(session, [name for name in manifest.part_files if name not in read], given)
     texts = {name: part.content if (part := read[name]) else None for name in manifest.part_files}
     if None in texts.values() and await session.vault.get(file) is None:
         msg = f"snapshot {snapshot_id!r} for label {label!r} was deleted while it was read"
@@ -98,6 +101,14 @@ async def load(
     if verify:
         session.proved(label, snapshot_id)
     return Loaded(manifest, documents, files)
+
+
+async def _read(
+    session: Session, names: Iterable[str], given: dict[str, StoredFile | None] | None
+) -> dict[str, StoredFile | None]:
+    names, there = list(names), given or {}
+    read = {name: there.pop(name) for name in names if name in there}
+    return read | await session.vault.get_many([name for name in names if name not in read], session.tell)
 
 
 async def restores(session: Session, label: str, snapshot_id: str) -> str | None:

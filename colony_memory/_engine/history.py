@@ -1,0 +1,206 @@
+"""history and search: what became of a document, and of a line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from colony_memory._engine.walk import look_at_all, walk
+from colony_memory._format.names import id_order
+from colony_memory._lines import Steps
+from colony_memory._matching import Found, Pattern
+from colony_memory._patch import File, file_patch
+from colony_memory.reports import Change, Match, SearchReport, count_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from colony_memory._engine.session import Session
+    from colony_memory.snapshot import SnapshotInfo
+
+#: What documents stand for: a memory that is of files has some that no text holds.
+View: TypeAlias = "Callable[[Mapping[str, str]], Mapping[str, File]]"
+
+# A document, and one line of it or what stands for that.
+_Key: TypeAlias = "tuple[str, str | bytes]"
+
+# Characters of all patches of one history together.
+_PATCHES = 32 * 2**20
+#: Lines that a search gives at most.
+MOST_LINES = 10_000
+# What stands for a document that is no text.
+_WHOLE = b""
+
+
+def _plain(documents: Mapping[str, str]) -> Mapping[str, File]:
+    return {name: File(text) for name, text in documents.items()}
+
+
+@dataclass(frozen=True)
+class History:
+    """What became of one document.
+
+    Attributes:
+        changes: Its changes, newest first.
+        passed_over: Why each snapshot that was not read was not, by id.
+        read: How many were.
+    """
+
+    changes: tuple[Change, ...]
+    passed_over: Mapping[str, str]
+    read: int
+
+
+async def history(session: Session, name: str, *, label: str, patch: bool, view: View | None = None) -> History:
+    """See :meth:`colony_memory.ColonyMemory.history`; ``view`` says what the documents stand for."""
+    if not isinstance(name, str):
+        msg = f"a document's name must be a string, not {type(name).__name__}"
+        raise ValueError(msg)  # noqa: TRY004 - one type for every bad argument
+    fold = _Changes(name, patch=patch)
+    files = view or _plain
+
+    def take(documents: Mapping[str, str]) -> File | None:
+        return files(documents).get(name)
+
+    state = await look_at_all(session, label, "telling a document's history")
+    walked = await walk(session, state, take, fold.see, _weight)
+    return History(fold.finish(), walked.passed_over, walked.read)
+
+
+def _weight(file: File | None) -> int:
+    return 0 if file is None else len(file.content)
+
+
+class _Changes:
+    """The changes of one document, by snapshots from the newest to the oldest."""
+
+    def __init__(self, name: str, *, patch: bool) -> None:
+        self._name, self._patch, self._room = name, patch, _PATCHES
+        self._counted, self._shown = Steps(), Steps()
+        self._newer: tuple[SnapshotInfo, File | None] | None = None
+        self._changes: list[Change] = []
+
+    def see(self, info: SnapshotInfo, file: File | None) -> None:
+        """Compare a snapshot with the one after it."""
+        if self._newer is not None and self._newer[1] != file:
+            self._add(file, info)
+        self._newer = info, file
+
+    def _add(self, before: File | None, info: SnapshotInfo | None) -> None:
+        if self._newer is None:  # pragma: no cover - there is one, or nothing is compared
+            return
+        snapshot, after = self._newer
+        texts = ["" if file is None else file.text for file in (before, after)]
+        lines = None if texts[0] is None or texts[1] is None else count_lines(texts[0], texts[1], self._counted)
+        patch = None
+        if self._patch and self._room > 0:
+            patch = file_patch(self._name, before, after, self._shown)
+            self._room -= len(patch)
+            patch = patch if self._room >= 0 else None
+        kind = "removed" if after is None else "added" if before is None else "changed"
+        self._changes.append(Change(kind, snapshot, info, lines, _size(after), patch))  # type: ignore[arg-type]
+
+    def finish(self) -> tuple[Change, ...]:
+        """All of them, the newest first."""
+        if self._newer is not None and self._newer[1] is not None:
+            self._add(None, None)
+        been, out = False, []
+        for change in reversed(self._changes):
+            back = been and change.kind == "added"
+            out.append(replace(change, kind="returned") if back else change)
+            been = True
+        return tuple(reversed(out))
+
+
+def _size(file: File | None) -> int:
+    if file is None:
+        return 0
+    return len(file.content if isinstance(file.content, bytes) else file.content.encode("utf-8", "surrogatepass"))
+
+
+async def search(
+    session: Session, pattern: str, *, label: str, fixed: bool, ignore_case: bool, view: View | None = None
+) -> SearchReport:
+    """See :meth:`colony_memory.ColonyMemory.search`; ``view`` says what the documents stand for."""
+    wanted = Pattern(pattern, fixed=fixed, ignore_case=ignore_case)
+    state = await look_at_all(session, label, "searching every snapshot")
+    fold = _Matches(wanted, view or _plain, latest=state.decision.follow)
+    walked = await walk(session, state, fold.take, fold.see, len)
+    matches = fold.finish(unread=state.decision.follow in walked.passed_over)
+    return SearchReport(state.label, matches, walked.read, walked.passed_over, fold.complete)
+
+
+@dataclass
+class _Line:
+    """A line that was found, as it is in the newest snapshot that has it."""
+
+    name: str
+    found: Found
+    last: SnapshotInfo
+    gone: SnapshotInfo | None
+    first: SnapshotInfo
+    snapshots: int = 0
+    in_latest: bool = False
+
+
+class _Matches:
+    """The lines that were found, by snapshots from the newest to the oldest."""
+
+    def __init__(self, pattern: Pattern, view: View, *, latest: str | None) -> None:
+        self._pattern, self._view, self._latest = pattern, view, latest
+        self._lines: dict[_Key, _Line] = {}
+        self._newer: SnapshotInfo | None = None
+        self.complete = True
+
+    def take(self, documents: Mapping[str, str]) -> dict[_Key, Found]:
+        """The lines of one snapshot that have it: those that are known, and new ones for as long as there is room."""
+        out: dict[_Key, Found] = {}
+        room = MOST_LINES - len(self._lines)
+        for name, file in self._view(documents).items():
+            for found in self._find(file):
+                key = (name, found.key)
+                if key in out:
+                    continue
+                if key not in self._lines:
+                    if not room:
+                        self.complete = False
+                        continue
+                    room -= 1
+                out[key] = found
+        return out
+
+    def _find(self, file: File) -> Iterator[Found]:
+        text, content = file.text, file.content
+        if text is not None:
+            yield from self._pattern.find_lines(text)
+            return
+        text = content if isinstance(content, str) else content.decode("utf-8", "surrogateescape")
+        if any(self._pattern.find_lines(text)):
+            yield Found(0, _WHOLE, None, (0, 0))
+
+    def see(self, info: SnapshotInfo, found: Mapping[_Key, Found]) -> None:
+        """Note which lines a snapshot has."""
+        for key, line in found.items():
+            known = self._lines.setdefault(key, _Line(key[0], line, info, self._newer, info))
+            known.first = info
+            known.snapshots += 1
+            known.in_latest |= info.snapshot_id == self._latest
+        self._newer = info
+
+    def finish(self, *, unread: bool) -> tuple[Match, ...]:
+        """All of them; ``unread`` says that the latest was not."""
+        newest = sorted(self._lines.values(), key=lambda each: id_order(each.last.snapshot_id), reverse=True)
+        return tuple(
+            Match(
+                each.name,
+                each.found.line,
+                each.found.span,
+                each.found.number,
+                each.first,
+                each.last,
+                each.gone,
+                each.snapshots,
+                None if unread else each.in_latest,
+            )
+            for each in sorted(newest, key=lambda each: each.name)
+        )

@@ -1,0 +1,164 @@
+"""Pure: where a line has what is looked for, in time that no text can draw out."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import TYPE_CHECKING, NamedTuple
+
+from colony_memory._format.json import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Characters of a line that a report gives at most.
+MAX_SHOWN = 300
+# Characters before what was found, in a line that is cut.
+_LEAD = 60
+# Most expressions take time that grows with the square of a line that someone chose for it. A longer line than this is
+# looked at in pieces that overlap by half.
+_PIECE = 2048
+_MORE = 8 * _PIECE
+# What stands for one character or none, and what stands for any number of any.
+_ONE = r"\\[^a-zA-Z0-9\n]|\\[bBdDsSwWt]|\[\^?[^\[\]\\^\n]+\]|[^\\\[\](){}*+?|^$\n]"
+_GAP = r"\.[*+]\??"
+_ROW = re.compile(rf"\^?(?:{_GAP}|{_ONE})+\$?")
+_GAPS = re.compile(rf"({_GAP})|{_ONE}")
+_ELLIPSIS = "\u2026"
+
+
+class Found(NamedTuple):
+    """A line that has what is looked for.
+
+    Attributes:
+        number: Which line it is, from 1.
+        key: The line, or what stands for it where it is long.
+        line: The line, or as much of it as is told.
+        span: Where in that it is.
+    """
+
+    number: int
+    key: str | bytes
+    line: str | None
+    span: tuple[int, int]
+
+
+class Pattern:
+    """What is looked for."""
+
+    def __init__(self, pattern: str, *, fixed: bool = False, ignore_case: bool = False) -> None:
+        """Take a regular expression of :mod:`re`, or with ``fixed`` a text.
+
+        Raises:
+            ValueError: It is empty, has a line feed in it, or is no regular expression.
+        """
+        if not isinstance(pattern, str):
+            msg = f"a pattern must be a string, not {type(pattern).__name__}"
+            raise ValueError(msg)  # noqa: TRY004 - one type for every bad argument
+        if not pattern:
+            raise ValueError("an empty pattern is in every line: say what to look for")
+        if "\n" in pattern:
+            raise ValueError("a pattern is looked for in one line, and there is a line feed in it")
+        self._text = pattern if fixed and not ignore_case else None
+        flags = re.IGNORECASE if ignore_case else 0
+        self._regex = _compiled(re.escape(pattern) if fixed else pattern, flags)
+        self._row = () if fixed else tuple(_compiled(each, flags) for each in _row(pattern))
+
+    def find(self, line: str) -> tuple[int, int] | None:
+        """Where it is first in a line without its end, None where it is not.
+
+        In a line of more than 2,048 characters, expressions that repeat something else than ``.`` are found where they
+        span no more than 1,024.
+        """
+        if self._text is not None:
+            at = line.find(self._text)
+            return None if at < 0 else (at, at + len(self._text))
+        if self._row:
+            return self._find_row(line)
+        if len(line) <= _PIECE:
+            found = self._regex.search(line)
+            return found.span() if found else None
+        return self._find_in_pieces(line)
+
+    def _find_row(self, line: str) -> tuple[int, int] | None:
+        start, end = -1, 0
+        for each in self._row:
+            # The first that ends first: whatever comes after it has the most room.
+            found = each.search(line, end)
+            if found is None:
+                return None
+            start, end = found.start() if start < 0 else start, found.end()
+        return start, end
+
+    def _find_in_pieces(self, line: str) -> tuple[int, int] | None:
+        half, at = _PIECE // 2, 0
+        while True:
+            end = min(at + _PIECE, len(line))
+            found = self._regex.search(line, at, end)
+            # What begins in the second half is seen in the next piece, with what comes after it.
+            if found and (found.start() < at + half or end == len(line)):
+                if found.end() == end < len(line):
+                    found = self._regex.match(line, found.start(), min(found.start() + _MORE, len(line)))
+                if found:
+                    return found.span()
+            if end == len(line):
+                return None
+            at += half
+
+    def find_lines(self, text: str) -> Iterator[Found]:
+        """Every line of a text that has it."""
+        if self._text is not None and self._text not in text:
+            return
+        lines = text.split("\n")
+        if not lines[-1]:
+            lines.pop()  # the end of the last line begins none
+        for number, line in enumerate(lines, 1):
+            span = self.find(line)
+            if span is not None:
+                yield Found(number, _key(line), *_excerpt(line, *span))
+
+
+def _row(pattern: str) -> list[str]:
+    """What has to come one after the other, where the expression says no more: ``a.*b`` is in a line that has an ``a``
+    and after it a ``b``, and finding that out takes one look. Empty where it says more.
+    """
+    if not _ROW.fullmatch(pattern):
+        return []
+    parts, at = [""], 0
+    for each in _GAPS.finditer(pattern):
+        gap = each[1]
+        parts[-1] += pattern[at : each.start()] + ("" if gap and gap[1] == "*" else "." if gap else each[0])
+        at = each.end()
+        if gap:
+            parts.append("")
+    parts[-1] += pattern[at:]
+    return [part for part in parts if part]
+
+
+def _compiled(pattern: str, flags: int) -> re.Pattern[str]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what another version of Python may take it for
+            return re.compile(pattern, flags)
+    except (re.error, RecursionError, OverflowError) as error:
+        msg = f"{shown(pattern)} is no regular expression: {error}"
+        raise ValueError(msg) from error
+
+
+def _key(line: str) -> str | bytes:
+    if len(line) <= MAX_SHOWN:
+        return line
+    from hashlib import sha256
+
+    return sha256(line.encode("utf-8", "surrogatepass")).digest()
+
+
+def _excerpt(line: str, start: int, end: int) -> tuple[str, tuple[int, int]]:
+    """As much of a line as is told, and where in it what was found is."""
+    if len(line) <= MAX_SHOWN:
+        return line, (start, end)
+    begin = max(0, min(start - _LEAD, len(line) - MAX_SHOWN))
+    stop = begin + MAX_SHOWN
+    before, after = _ELLIPSIS if begin else "", _ELLIPSIS if stop < len(line) else ""
+    shift = len(before) - begin
+    return f"{before}{line[begin:stop]}{after}", (start + shift, min(end, stop) + shift)
