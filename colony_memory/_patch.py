@@ -65,7 +65,7 @@ def file_patch(name: str, before: File | None, after: File | None, steps: Steps 
     if before and after and (before.mode == LINK) != (after.mode == LINK):
         # To git, a file that becomes a link goes, and the link comes.
         return file_patch(name, before, None) + file_patch(name, None, after)
-    old, new = (_quoted(f"{side}/{name}") for side in "ab")
+    old, new = (quoted(f"{side}/{name}") for side in "ab")
     from_, to = _NOWHERE if before is None else old, _NOWHERE if after is None else new
     head = [f"diff --git {old} {new}\n", *_modes(before, after)]
     texts = ["" if file is None else file.text for file in (before, after)]
@@ -134,8 +134,8 @@ def _line(sign: str, line: str) -> str:
     return f"{sign}{line}" if line.endswith("\n") else f"{sign}{line}\n\\ No newline at end of file\n"
 
 
-def _quoted(name: str) -> str:
-    """The name as git writes it: in C's quotes where it would not stay one on its line."""
+def quoted(name: str) -> str:
+    """A name as git writes it: in C's quotes where it would not stay one on its line."""
     escaped = "".join(map(_escaped, name))
     return name if escaped == name else f'"{escaped}"'
 
@@ -148,6 +148,6 @@ def _escaped(char: str) -> str:
     return "".join(f"\\{byte:03o}" for byte in char.encode("utf-8", "surrogatepass"))
 
 
-def _ended(quoted: str, name: str) -> str:
+def _ended(as_quoted: str, name: str) -> str:
     """A name in the lines before the hunks: where it has blanks, a tab says where it ends."""
-    return f"{quoted}\t" if " " in name and quoted != _NOWHERE and not quoted.startswith('"') else quoted
+    return f"{as_quoted}\t" if " " in name and as_quoted != _NOWHERE and not as_quoted.startswith('"') else as_quoted

@@ -201,7 +201,7 @@ class SearchReport:
 
     Attributes:
         label: The label.
-        matches: The lines, by document, and within it those that were there last first.
+        matches: The lines: by document, within it those that were there last first, and of those the oldest first.
         searched: How many snapshots were looked at.
         passed_over: Why each snapshot that could not be read, or is not trusted, was not, by id.
         complete: False where there are more lines than a report holds; the newest are there.

@@ -189,7 +189,9 @@ class _Matches:
 
     def finish(self, *, unread: bool) -> tuple[Match, ...]:
         """All of them; ``unread`` says that the latest was not."""
-        newest = sorted(self._lines.values(), key=lambda each: id_order(each.last.snapshot_id), reverse=True)
+        found = sorted(self._lines.values(), key=lambda each: (id_order(each.first.snapshot_id), each.found.number))
+        found.sort(key=lambda each: id_order(each.last.snapshot_id), reverse=True)
+        found.sort(key=lambda each: each.name)
         return tuple(
             Match(
                 each.name,
@@ -202,5 +204,5 @@ class _Matches:
                 each.snapshots,
                 None if unread else each.in_latest,
             )
-            for each in sorted(newest, key=lambda each: each.name)
+            for each in found
         )

@@ -11,11 +11,11 @@ from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metada
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from colony_memory.snapshot import SnapshotInfo
 
-__all__ = ["content_of", "narrow"]
+__all__ = ["content_of", "narrow", "near"]
 
 
 def content_of(info: SnapshotInfo, documents: Mapping[str, str], name: str) -> str | bytes:
@@ -32,12 +32,14 @@ def content_of(info: SnapshotInfo, documents: Mapping[str, str], name: str) -> s
         return documents[name]
     if name in metadata.links:
         raise ColonyMemoryError(f"{name!r} is a link, to {metadata.links[name]!r}")
-    near = (
-        get_close_matches(name, files, n=3) or [each for each in files if each.startswith(f"{name.rstrip('/')}/")][:3]
-    )
-    more = f"; there is {', '.join(map(repr, near))}" if near else ""
     lacks = f"; the snapshot is incomplete, {left_out(info)}" if info.incomplete else ""
-    raise ColonyMemoryError(f"there is no {name!r} in snapshot {info.snapshot_id}{more}{lacks}")
+    raise ColonyMemoryError(f"there is no {name!r} in snapshot {info.snapshot_id}{near(name, files)}{lacks}")
+
+
+def near(name: str, names: Collection[str]) -> str:
+    """Where a name is not among these, what is like it, to be said after that; empty where nothing is."""
+    found = get_close_matches(name, names, n=3) or [each for each in names if each.startswith(f"{name.rstrip('/')}/")]
+    return f"; there is {', '.join(map(repr, found[:3]))}" if found else ""
 
 
 def narrow(documents: Mapping[str, str], globs: Sequence[str]) -> dict[str, str]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colony_memory._patch import patch, quoted
 from colony_memory.app.pick import find_id, may_name_a_snapshot, naming_the_label
 from colony_memory.capture import read_folder
-from colony_memory.capture._view import view_files
+from colony_memory.capture._view import empty_folders, git_files, view_files
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from colony_memory.capture import LeftOut
     from colony_memory.client import ColonyMemory
 
@@ -25,12 +28,14 @@ class Side:
         title: The same in a sentence.
         documents: Each file with its content.
         left_out: What of a folder could not be read.
+        saved: The documents of a snapshot of it.
     """
 
     name: str
     title: str
     documents: dict[str, str]
     left_out: tuple[LeftOut, ...] = ()
+    saved: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_side(memory: ColonyMemory, text: str, *, label: str) -> Side:
@@ -46,8 +51,18 @@ def read_side(memory: ColonyMemory, text: str, *, label: str) -> Side:
         not text[0].isdigit() and not text.startswith("latest") and Path(text).is_dir()
     ):
         capture = read_folder(Path(os.path.expanduser(text)), secrets="allow")  # noqa: PTH111 - Path's raises RuntimeError
-        return Side(text, f"the folder {text}", view_files(capture.documents), capture.left_out)
+        return Side(text, f"the folder {text}", view_files(capture.documents), capture.left_out, capture.documents)
     snapshot_id = find_id(memory, text, label=label)
     with naming_the_label(memory, text):
         documents = memory.restore(label=label, snapshot_id=snapshot_id)
-    return Side(snapshot_id, f"snapshot {snapshot_id}", view_files(documents))
+    return Side(snapshot_id, f"snapshot {snapshot_id}", view_files(documents), saved=documents)
+
+
+def patch_of(before: Side, after: Side) -> str:
+    """What differs, as git and patch take it; what they cannot make is told in lines that they pass over."""
+    folders = [empty_folders(side.saved) for side in (before, after)]
+    only = [
+        (name, side) for side, here, there in zip("ab", folders, folders[::-1], strict=True) for name in here - there
+    ]
+    lines = [f"Only in {side}: {quoted(f'{name}/')}\n" for name, side in sorted(only)]
+    return patch(git_files(before.saved), git_files(after.saved)) + "".join(lines)

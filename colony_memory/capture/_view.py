@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from colony_memory._patch import EXECUTABLE, LINK, PLAIN, File
 from colony_memory.capture._metadata import split_documents
 
 if TYPE_CHECKING:
@@ -26,6 +27,27 @@ def view_files(documents: Mapping[str, str]) -> dict[str, str]:
     view.update(dict.fromkeys((f"{name} (executable)" for name in metadata.executable), ""))
     view.update({f"{name} (link)": target for name, target in metadata.links.items()})
     return view
+
+
+def git_files(documents: Mapping[str, str], *, modes: bool = True) -> dict[str, File]:
+    """Each file and link as git has it. Empty directories are none to it, and without ``modes`` no file is executable.
+
+    Raises:
+        SnapshotCorrupt: The document that describes the folder is malformed.
+    """
+    files, metadata = split_documents(documents)
+    executable = metadata.executable if modes else frozenset()
+    found = {name: File(data, EXECUTABLE if name in executable else PLAIN) for name, data in files.items()}
+    return found | {name: File(target, LINK) for name, target in metadata.links.items()}
+
+
+def empty_folders(documents: Mapping[str, str]) -> frozenset[str]:
+    """The directories that nothing is in.
+
+    Raises:
+        SnapshotCorrupt: The document that describes the folder is malformed.
+    """
+    return frozenset(split_documents(documents)[1].empty_dirs)
 
 
 def differ_in_times_only(one: Mapping[str, str], other: Mapping[str, str]) -> bool:

@@ -27,6 +27,8 @@ VERBS = {
     "list": "Show the snapshots in the vault, newest first.",
     "show": "Show one snapshot: when, how large, signed by whom, and the names in it.",
     "cat": "Print one file of a snapshot, byte for byte.",
+    "log": "Show what became of one file, from snapshot to snapshot.",
+    "grep": "Find lines in all snapshots, and when each came and went.",
     "verify": "Read every byte that is saved and say what holds.",
     "diff": "Show what changed from one snapshot to another, or to a folder.",
     "prune": "Delete old snapshots by rules, and the leftovers of interrupted backups.",

@@ -84,6 +84,10 @@ AcceptPointerOption = Annotated[
     bool,
     typer.Option("--accept-legacy-pointer", help="Accept a pointer without a signature, as version 0.1.1 writes it."),
 ]
+PatchOption = Annotated[
+    bool,
+    typer.Option("--patch", "-p", help="Print what differs, line by line, as 'git apply' and 'patch -p1' take it."),
+]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Needed where there is no terminal.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", "-n", help="Show what would be done.")]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Tell every name, however many there are.")]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory.cli.errors import FAILED, Failure, say, warn, write, write_bytes
 from colony_memory.cli.progress import Progress
-from colony_memory.cli.text import shown
+from colony_memory.cli.text import shown, shown_with_tabs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,11 +56,25 @@ class Output:
         if sys.stdout is not None and sys.stdout.isatty():
             if isinstance(content, bytes):
                 raise Failure(f"{name!r} is not text: write it into a file, with '> FILE'", code=FAILED)
-            self.answer("\n".join("\t".join(map(shown, line.split("\t"))) for line in content.splitlines()))
+            self.answer("\n".join(map(shown_with_tabs, content.splitlines())))
             return
         data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
         with _failures_named():
             write_bytes(sys.stdout, data)
+
+    def answer_patch(self, text: str) -> None:
+        """Write differences to stdout byte for byte, so that they apply; to a terminal in colour and spelled out.
+
+        Raises:
+            Failure: It could not be written.
+        """
+        if sys.stdout is not None and sys.stdout.isatty():
+            from colony_memory.cli.patches import patch_lines
+
+            self.answer("\n".join(patch_lines(text)))
+            return
+        with _failures_named():
+            write_bytes(sys.stdout, text.encode("utf-8", "surrogatepass"))
 
     def answer_json(self, document: object) -> None:
         """Write the one JSON document; in ASCII, so that every name passes."""

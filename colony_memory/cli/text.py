@@ -26,6 +26,11 @@ def shown(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
+def shown_with_tabs(line: str) -> str:
+    """The same for a line of a text, where a tab is a tab."""
+    return "\t".join(map(shown, line.split("\t")))
+
+
 def size(count: int) -> str:
     """Bytes with three digits at most, in powers of 1000 as the vault's quota is."""
     if count < 1000:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from colony_memory import ColonyMemory, SnapshotNotFound
-from colony_memory.app.sides import read_side
+from colony_memory.app.sides import patch_of, read_side
 from colony_memory.vaults.memory import MemoryVault
 
 
@@ -36,3 +36,14 @@ def test_a_snapshot_before_a_folder_of_such_a_name(memory, tmp_path):
         read_side(memory, "nothing", label="default")
     with pytest.raises(SnapshotNotFound, match="there is one under 'default': give that label"):
         read_side(memory, info.snapshot_id, label="other")
+
+
+def test_what_differs_as_a_patch(memory, tmp_path):
+    (tmp_path / "notes" / "empty").mkdir(parents=True)
+    (tmp_path / "notes" / "a.md").write_text("b\n")
+    memory.backup({"a.md": "a\n"})
+    before, after = (read_side(memory, name, label="default") for name in ("latest", "./notes"))
+    changed = "diff --git a/a.md b/a.md\n--- a/a.md\n+++ b/a.md\n@@ -1 +1 @@\n-a\n+b\n"
+    assert patch_of(before, after) == f"{changed}Only in b: empty/\n"
+    assert patch_of(after, before).endswith("Only in a: empty/\n")
+    assert patch_of(after, after) == ""

@@ -42,7 +42,7 @@ def furnished(server, tmp_path, monkeypatch):
     now = datetime.now(timezone.utc) + timedelta(seconds=5)
     for label in ("default", "research"):
         for at in (NOON - timedelta(days=40), NOON - timedelta(hours=1), NOON + timedelta(days=1), now):
-            save(server.vault, {"notes/a.md": f"{label} {at}"}, at=at, label=label)
+            save(server.vault, {"notes/a.md": f"{label} {at}\ntwo years.\n"}, at=at, label=label)
     save_export(export_snapshot(ColonyMemory(backend=server.vault), label="research"), tmp_path / "research.json")
     for vault in ("stick", "other", "home/second-vault"):
         LocalVault(tmp_path / vault, create=True)

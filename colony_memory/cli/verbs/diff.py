@@ -8,9 +8,12 @@ from typing import Annotated
 
 import typer
 
-from colony_memory.cli.options import CommonOptions, LabelOption, VerboseOption
+from colony_memory.cli.options import CommonOptions, LabelOption, PatchOption, VerboseOption
 
-EXAMPLES = ("colony-memory diff latest~1 latest", "colony-memory diff latest ~/agent/memory")
+EXAMPLES = (
+    "colony-memory diff latest~1 latest",
+    "colony-memory diff -p latest ~/agent/memory",
+)
 
 
 def run(
@@ -18,6 +21,7 @@ def run(
     b: Annotated[str, typer.Argument(metavar="B", hidden=True)] = "latest",
     *,
     label: LabelOption = "default",
+    patch: PatchOption = False,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 1 if anything differs.")] = False,
     verbose: VerboseOption = False,
     common: CommonOptions,
@@ -27,7 +31,7 @@ def run(
     A and B are ids as 'show' takes them, or folders; ./latest is the folder of that name. B is by default the latest
     snapshot.
     """
-    from colony_memory.app.sides import read_side
+    from colony_memory.app.sides import patch_of, read_side
     from colony_memory.cli.errors import FAILED
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.summary import diff_lines
@@ -37,11 +41,15 @@ def run(
         with opened.working():
             before, after = (read_side(opened.memory, side, label=label) for side in (a, b))
             found = opened.memory.diff(before.documents, after.documents)
+            text = patch_of(before, after) if patch else None
         left_out = [f"left out: {each.name}: {each.reason}" for each in (*before.left_out, *after.left_out)]
         for line in few(left_out, verbose=verbose):
             opened.output.warn(line)
         if common.as_json:
-            opened.output.answer_json({"a": before.name, "b": after.name, "differs": bool(found), **asdict(found)})
+            sides = {"a": before.name, "b": after.name, "differs": bool(found)}
+            opened.output.answer_json({**sides, **asdict(found), "patch": text})
+        elif text is not None:
+            opened.output.answer_patch(text)
         else:
             opened.output.answer("\n".join(diff_lines(found, a=before.title, b=after.title, verbose=verbose)))
     return FAILED if exit_code and found else 0

@@ -1,0 +1,107 @@
+"""What became of a file, and of what was in one, over all snapshots."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from colony_memory._patch import File
+from colony_memory.app.content import near
+from colony_memory.app.place import require_synchronous
+from colony_memory.capture._metadata import METADATA_NAME, split_documents
+from colony_memory.capture._view import git_files
+from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, SnapshotNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from colony_memory.client import ColonyMemory
+    from colony_memory.reports import Change, SearchReport
+
+__all__ = ["FileHistory", "file_history", "search_files"]
+
+
+@dataclass(frozen=True)
+class FileHistory:
+    """What became of one file.
+
+    Attributes:
+        name: The file.
+        changes: Its changes, newest first.
+        read: How many snapshots were looked at.
+        passed_over: Why each snapshot that could not be read, or is not trusted, was not, by id.
+    """
+
+    name: str
+    changes: tuple[Change, ...]
+    read: int
+    passed_over: Mapping[str, str] = field(default_factory=dict)
+
+
+def file_history(memory: ColonyMemory, name: str, *, label: str = "default", patch: bool = False) -> FileHistory:
+    """What became of one file of a folder, text or not, from snapshot to snapshot; of a link, of what it says.
+
+    Reads every snapshot of the label once, as :meth:`ColonyMemory.history` does.
+
+    Args:
+        memory: Where it is saved.
+        name: The file, under the name that it has in a snapshot.
+        label: Stream to look at.
+        patch: Give each difference too, as git and patch take it.
+
+    Raises:
+        ColonyMemoryError: No snapshot has it; ``SnapshotCorrupt`` where some could not be read, and one of those may.
+            And as for :meth:`ColonyMemory.history`.
+    """
+    require_synchronous(memory)
+    names: list[str] = []
+
+    def view(documents: Mapping[str, str]) -> dict[str, File]:
+        files = git_files(documents, modes=False)
+        if not names:
+            names.extend(files)  # of the newest
+        if METADATA_NAME in documents:
+            files[METADATA_NAME] = File(documents[METADATA_NAME])
+        return files
+
+    with _nothing_saved(label):
+        found = memory._history(name, label=label, patch=patch, view=view)  # noqa: SLF001
+    if found.changes:
+        return FileHistory(name, found.changes, found.read, found.passed_over)
+    more = near(name, names)
+    if found.passed_over:
+        raise SnapshotCorrupt(
+            f"there is no {name!r} in the {found.read} snapshots of label {label!r} that can be read, and "
+            f"{len(found.passed_over)} cannot be{more}"
+        )
+    raise ColonyMemoryError(f"there is no {name!r} in any of the {found.read} snapshots of label {label!r}{more}")
+
+
+def search_files(
+    memory: ColonyMemory,
+    pattern: str,
+    *,
+    label: str = "default",
+    fixed: bool = False,
+    ignore_case: bool = False,
+) -> SearchReport:
+    """Every line of every file that has something in it; what is no text is looked at as a whole.
+
+    Arguments and errors are those of :meth:`ColonyMemory.search`.
+    """
+    require_synchronous(memory)
+    with _nothing_saved(label):
+        return memory._search(pattern, label=label, fixed=fixed, ignore_case=ignore_case, view=_contents)  # noqa: SLF001
+
+
+def _contents(documents: Mapping[str, str]) -> dict[str, File]:
+    return {name: File(content) for name, content in split_documents(documents)[0].items()}
+
+
+@contextmanager
+def _nothing_saved(label: str) -> Iterator[None]:
+    try:
+        yield
+    except SnapshotNotFound as error:
+        raise SnapshotNotFound(f"nothing is saved yet under label {label!r}") from error

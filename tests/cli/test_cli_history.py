@@ -1,0 +1,295 @@
+"""``log``, ``grep`` and ``diff -p``."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import subprocess
+import sys
+from datetime import timedelta
+
+import pytest
+
+pytest.importorskip("typer")
+
+import cli_runs
+from cli_runs import NOON, POSIX, damage, process, save
+
+from colony_memory import SnapshotInfo
+from colony_memory.app.past import FileHistory
+from colony_memory.cli import patches
+from colony_memory.cli.output import Output
+from colony_memory.reports import Change, DocumentChange
+
+environment, folder, vault, cli, refused, server = (
+    cli_runs.environment,
+    cli_runs.folder,
+    cli_runs.vault,
+    cli_runs.cli,
+    cli_runs.refused,
+    cli_runs.server,
+)
+STATES = ({"a.md": "one\nfriday\n"}, {"a.md": "one\ntwo\nfriday\n"}, {"b.md": "x"}, {"a.md": "one\r\n", "b.md": "x"})
+EVIL = "evil\x1b[31m\nfile\u202e.md"
+
+
+@pytest.fixture
+def ids(vault):
+    return [save(vault, each, at=NOON + timedelta(days=day)).snapshot_id for day, each in enumerate(STATES)]
+
+
+def test_what_became_of_a_file(cli, vault, ids):
+    code, out, err = cli("log", "a.md")
+    assert (code, err) == (0, "")
+    assert [line.split() for line in out.splitlines()] == [
+        ["id", "created", "change", "lines", "size"],
+        [ids[3], "2026-11-04", "12:00", "UTC", "returned", "+1", "-0", "5", "B"],
+        [ids[2], "2026-11-03", "12:00", "UTC", "removed", "+0", "-3", "-"],
+        [ids[1], "2026-11-02", "12:00", "UTC", "changed", "+1", "-0", "15", "B"],
+        [ids[0], "2026-11-01", "12:00", "UTC", "in", "the", "oldest", "+2", "-0", "11", "B"],
+        ["4", "changes", "in", "4", "snapshots;", "still", "there"],
+    ]
+    save(vault, {"b.md": "y"}, at=NOON + timedelta(days=9))
+    assert cli("log", "a.md")[1].endswith(f"5 changes in 5 snapshots; last seen in {ids[3]}\n")
+
+
+def test_what_a_backup_had_to_leave_out_was_not_removed(cli, vault, ids):
+    save(vault, {"b.md": "z"}, at=NOON + timedelta(days=9), incomplete=["a.md: Permission denied"])
+    assert cli("log", "a.md")[1].splitlines()[1].split()[4:6] == ["left", "out"]
+
+
+def test_what_became_of_a_file_line_by_line(cli, vault, ids):
+    code, out, _ = cli("log", "-p", "a.md")
+    assert code == 0
+    assert f"snapshot {ids[1]} (2026-11-02 12:00 UTC): changed, +1 -0\ndiff --git a/a.md b/a.md\n" in out
+    assert "@@ -1,2 +1,3 @@\n one\n+two\n friday\n" in out
+    assert process("log", "--patch", "a.md").stdout.count("diff --git") == 4
+
+
+def test_the_history_for_programs(cli, vault, ids):
+    found = json.loads(cli("log", "a.md", "--json")[1])
+    assert list(found) == ["name", "changes", "read", "passed_over"]
+    assert [each["kind"] for each in found["changes"]] == ["returned", "removed", "changed", "added"]
+    assert found["changes"][0]["lines"] == {"added": 1, "removed": 0, "exact": True}
+    assert found["changes"][0]["patch"] is None
+    assert "+one\r\n" in json.loads(cli("log", "a.md", "-p", "--json")[1])["changes"][0]["patch"]
+
+
+def test_when_a_line_came_and_went(cli, vault, ids):
+    save(vault, {"a.md": "one\nfriday\nfriday night\n"}, label="other")
+    code, out, err = cli("grep", "fri.ay|tw[o]|x")
+    assert (code, err) == (0, "")
+    moments = [f"{each}  2026-11-0{day} 12:00 UTC" for day, each in enumerate(ids, 1)]
+    assert out.splitlines() == [
+        "a.md",
+        f"  first  {moments[0]}",
+        f"  last   {moments[1]}",
+        f"  gone   {moments[2]}",
+        "    3: friday",
+        "a.md",
+        f"  first  {moments[1]}",
+        f"  last   {moments[1]}",
+        f"  gone   {moments[2]}",
+        "    2: two",
+        "b.md",
+        f"  first  {moments[2]}",
+        f"  last   {moments[3]} (latest)",
+        "    1: x",
+        "3 lines in 4 snapshots",
+    ]
+    assert cli("grep", "night")[0] == 1
+    assert cli("grep", "NIGHT", "-i", "--label", "other")[0] == 0
+
+
+def test_what_is_not_found(cli, vault, ids):
+    assert cli("grep", "zzz") == (1, "", "nothing found in 4 snapshots\n")
+    assert cli("grep", "zzz", "--quiet") == (1, "", "")
+    code, out, err = cli("grep", "fri.*y", "-F", "--json")
+    assert (code, err) == (1, "")
+    assert json.loads(out)["matches"] == []
+    # What cannot be read may have it.
+    damage(vault, SnapshotInfo(ids[1], "default", "", [], 1, 1, ""))
+    code, out, err = cli("grep", "zzz")
+    assert (code, out) == (4, "")
+    assert err.startswith(f"warning: snapshot {ids[1]} of label 'default' is passed over: ")
+    assert f"try: colony-memory verify {ids[1]}" in err
+    assert cli("grep", "friday")[0] == 0
+
+
+def test_lines_for_programs(cli, vault, ids):
+    found = json.loads(cli("grep", "two", "--json")[1])
+    assert list(found) == ["pattern", "label", "matches", "searched", "passed_over", "complete"]
+    (match,) = found["matches"]
+    assert (match["line"], match["number"], match["span"], match["in_latest"]) == ("two", 2, [0, 3], False)
+    assert [match[each]["snapshot_id"] for each in ("first", "last", "gone")] == [ids[1], ids[1], ids[2]]
+
+
+def test_more_lines_than_are_told(cli, vault, ids, monkeypatch):
+    from colony_memory._engine import history
+
+    monkeypatch.setattr(history, "MOST_LINES", 1)
+    code, out, err = cli("grep", ".")
+    assert code == 0
+    assert out.endswith("1 line in 4 snapshots\n")
+    assert "only the newest line is told" in err
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments", "says"),
+    [
+        (2, ["log"], "Missing argument 'NAME'"),
+        (2, ["log", ""], "an empty name"),
+        (2, ["log", "a.md", "b.md"], "unexpected extra argument"),
+        (2, ["log", "a.md", "--label", "no/label"], "label 'no/label' cannot be used"),
+        (
+            1,
+            ["log", "A.md"],
+            "there is no 'A.md' in any of the 4 snapshots of label 'default'; there is 'b.md', 'a.md'",
+        ),
+        (1, ["log", EVIL], "there is no 'evil\\x1b[31m\\nfile\\u202e.md' in any"),
+        (3, ["log", "a.md", "--label", "none"], "nothing is saved yet under label 'none'"),
+        (2, ["grep"], "Missing argument 'PATTERN'"),
+        (2, ["grep", ""], "an empty pattern"),
+        (2, ["grep", "["], "'[' is no regular expression: unterminated character set at position 0"),
+        (2, ["grep", "a{99999999999}"], "is no regular expression"),
+        (2, ["grep", "a\nb"], "there is a line feed in it"),
+        (2, ["grep", "-x"], "No such option"),
+        (3, ["grep", "a", "--label", "none"], "nothing is saved yet under label 'none'"),
+        (3, ["diff", "-p", "latest~9"], "further back than the oldest"),
+        (2, ["diff", "-p", "./none"], "none"),
+        (5, ["log", "a.md", "--vault", "./none"], "there is no vault"),
+        (5, ["grep", "a", "--vault", "./none"], "there is no vault"),
+    ],
+)
+def test_bad_input(refused, vault, ids, code, arguments, says):
+    before = sorted(vault.path.iterdir())
+    assert says in refused(code, *arguments)
+    assert sorted(vault.path.iterdir()) == before
+
+
+def test_a_dash_begins_a_pattern_after_two(cli, vault):
+    save(vault, {"a.md": "-x\n"})
+    assert cli("grep", "--", "-x")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "arguments", [["log", "a.md"], ["log", "-p", "a.md"], ["grep", "one"], ["diff", "-p", "latest~1"]]
+)
+def test_an_outage_is_no_answer(server, refused, arguments):
+    for number in range(3):
+        save(server.vault, {"a.md": f"one\n{number}\n"}, at=NOON + timedelta(days=number))
+    server.close()
+    assert refused(5, *arguments, "--label", "default")
+
+
+# --- differences
+
+
+@POSIX
+@pytest.mark.parametrize("program", [["git", "apply"], ["patch", "-p1", "-s"]], ids=["git", "patch"])
+def test_differences_apply(cli, vault, folder, tmp_path, program):
+    if shutil.which(program[0]) is None:
+        pytest.skip(f"no {program[0]}")
+    assert cli("backup", folder)[0] == 0
+    assert cli("restore", tmp_path / "again")[0] == 0
+    (folder / "MEMORY.md").write_bytes(b"two years\r\nand a day, \xe2\x82\xac")
+    (folder / "notes" / EVIL).write_text("said\nmuch\n")
+    (folder / "notes" / "caf\u00e9.md").write_bytes(b"caf\xe9!\n")
+    done = process("diff", "-p", "latest", folder)
+    assert "Binary files a/notes/caf\u00e9.md and b/notes/caf\u00e9.md differ\n" in done.stdout
+    text = subprocess.run(
+        [sys.executable, "-m", "colony_memory", "diff", "-p", "latest", folder],
+        capture_output=True,
+        check=True,
+        timeout=60,
+    ).stdout
+    subprocess.run(program, cwd=tmp_path / "again", input=text, check=True, timeout=60)
+    for name in ("MEMORY.md", f"notes/{EVIL}"):
+        assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
+
+
+def test_differences_and_the_exit_code(cli, vault, ids):
+    assert cli("diff", "-p", "latest", "latest", "--exit-code") == (0, "", "")
+    code, out, _ = cli("diff", "-p", "latest~1", "--exit-code")
+    assert code == 1
+    assert out.startswith("diff --git a/a.md b/a.md\nnew file mode 100644\n--- /dev/null\n+++ b/a.md\n")
+    found = json.loads(cli("diff", "-p", "latest~1", "--json")[1])
+    assert (found["added"], found["patch"]) == (["a.md"], out)
+    assert json.loads(cli("diff", "latest~1", "--json")[1])["patch"] is None
+
+
+# --- on a terminal
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def on_screen(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdout", screen)
+    return screen
+
+
+def test_a_terminal_gets_colours_and_no_commands(monkeypatch):
+    screen = on_screen(monkeypatch)
+    text = 'diff --git "a/x" "b/x"\n--- "a/x"\n+++ "b/x"\n@@ -1,2 +1 @@\n--- gone\x1b[2J\n+\tnew\u202e\n'
+    Output().answer_patch(text)
+    lines = screen.getvalue().splitlines()
+    assert "\x1b[1m--- " in lines[1]
+    assert lines[3].startswith("\x1b[36m@@")
+    assert lines[4] == "\x1b[31m--- gone\\x1b[2J\x1b[0m"
+    assert lines[5] == "\x1b[32m+\tnew\\u202e\x1b[0m"
+
+
+def test_without_colours_the_same_is_told(monkeypatch):
+    screen = on_screen(monkeypatch)
+    monkeypatch.setenv("NO_COLOR", "1")
+    Output().answer_patch("diff --git a/x b/x\n-a\n+b\n c\n")
+    assert [line.replace("\x1b[1m", "").replace("\x1b[0m", "") for line in screen.getvalue().splitlines()] == [
+        "diff --git a/x b/x",
+        "-a",
+        "+b",
+        " c",
+    ]
+
+
+def test_a_narrow_terminal_gets_each_row_on_a_line(monkeypatch):
+    on_screen(monkeypatch)
+    monkeypatch.setenv("COLUMNS", "60")
+    info = cli_runs.snapshot()
+    change = Change("changed", info, info, DocumentChange(10, 2), 99)
+    for line in patches.history_lines(FileHistory("a.md", (change,), 2), now=NOON):
+        assert len(line.replace("\x1b[1m", "").replace("\x1b[0m", "")) <= 60
+
+
+def test_names_and_lines_command_no_terminal(cli, vault):
+    save(vault, {EVIL: "red\x1b[31m text\n"})
+    for out in (cli("grep", "red")[1], cli("log", EVIL)[1]):
+        assert "\x1b" not in out
+    assert cli("grep", "red")[1].splitlines()[0] == "evil\\x1b[31m\\nfile\\u202e.md"
+    assert cli("log", "-p", EVIL)[1].count("\x1b") == 1  # the text itself, byte for byte
+
+
+def test_what_is_special_is_said():
+    info = cli_runs.snapshot()
+    most = Change("changed", info, info, DocumentChange(9, 9, exact=False), 5)
+    assert patches.line_counts(most) == "+9 -9 at most"
+    assert patches.line_counts(Change("changed", info, info, None, 5)) == "not text"
+    assert patches.history_patches(FileHistory("a", (most,), 2), now=NOON).endswith("at most\nToo much to show.\n")
+
+
+def test_what_is_no_text_and_a_latest_that_cannot_be_read(cli, vault, folder):
+    assert cli("backup", folder)[0] == 0
+    (folder / "MEMORY.md").write_text("new")
+    assert cli("backup", folder)[0] == 0
+    info = max(vault.path.glob("cmem.*.manifest.json")).name.split(".")[2]
+    damage(vault, SnapshotInfo(info, "default", "", [], 1, 1, ""))
+    code, out, _ = cli("grep", "caf")
+    assert code == 0
+    assert "    not text, and found in it\n" in out
+    assert "(latest not read)" in out
