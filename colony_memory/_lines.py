@@ -113,6 +113,9 @@ def common_lines(old: Sequence[str], new: Sequence[str], steps: Steps | None = N
             exact = False
             continue
         anchors = [(alo + at, blo + to) for at, to in _anchors(old[alo:ahi], new[blo:bhi])]
+        # Of those that follow upon each other the first is enough: its gap begins with the others.
+        pairs = zip([(-2, -2), *anchors], anchors, strict=False)
+        anchors = [each for before, each in pairs if each != (before[0] + 1, before[1] + 1)]
         if anchors:
             # Each gap begins with the anchor before it.
             starts, ends = [(alo, blo), *anchors], [*anchors, (ahi, bhi)]
