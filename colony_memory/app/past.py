@@ -72,10 +72,11 @@ def file_history(memory: ColonyMemory, name: str, *, label: str = "default", pat
     more = near(name, names)
     if found.passed_over:
         raise SnapshotCorrupt(
-            f"there is no {name!r} in the {found.read} snapshots of label {label!r} that can be read, and "
-            f"{len(found.passed_over)} cannot be{more}"
+            f"there is no {name!r} in what can be read of label {label!r}, and {len(found.passed_over)} of "
+            f"{len(found.passed_over) + found.read} snapshots cannot be{more}"
         )
-    raise ColonyMemoryError(f"there is no {name!r} in any of the {found.read} snapshots of label {label!r}{more}")
+    where = "the one snapshot" if found.read == 1 else f"any of the {found.read} snapshots"
+    raise ColonyMemoryError(f"there is no {name!r} in {where} of label {label!r}{more}")
 
 
 def search_files(

@@ -63,7 +63,7 @@ def test_texts_pictures_and_links_have_a_history(memory, folder):
 def test_a_name_that_none_has_is_said_with_what_is_near(memory, folder):
     save_folder(memory, folder)
     with pytest.raises(
-        ColonyMemoryError, match=r"no 'note/a.md' in any of the 1 snapshots of label 'default'; there is 'notes/a.md'$"
+        ColonyMemoryError, match=r"no 'note/a.md' in the one snapshot of label 'default'; there is 'notes/a.md'$"
     ):
         file_history(memory, "note/a.md")
     with pytest.raises(ColonyMemoryError, match=r"there is 'notes/a.md'"):
@@ -82,7 +82,7 @@ def test_what_cannot_be_read_may_have_it(memory, folder):
     with (
         pytest.warns(ColonyMemoryWarning, match=info.snapshot_id),
         pytest.raises(
-            SnapshotCorrupt, match="no 'zzz' in the 1 snapshots of label 'default' that can be read, and 1 cannot be"
+            SnapshotCorrupt, match="no 'zzz' in what can be read of label 'default', and 1 of 2 snapshots cannot be"
         ),
     ):
         file_history(memory, "zzz")

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory import (
     AsyncColonyMemory,
+    Change,
     ColonyMemory,
     Ed25519Signer,
     PrunePlan,
     Retention,
+    SearchReport,
     SnapshotDiff,
     SnapshotInfo,
     VaultMap,
@@ -77,6 +79,9 @@ def looking() -> None:
     assert_type(mem.verify(), VerifyReport)
     assert_type(mem.diff("a"), SnapshotDiff)
     assert_type(mem.diff(DOCUMENTS, "b", label="x"), SnapshotDiff)
+    assert_type(mem.history("a.md", label="x", patch=True), tuple[Change, ...])
+    assert_type(mem.search("tea", fixed=True, ignore_case=True), SearchReport)
+    mem.search(b"tea")  # type: ignore[arg-type]
     assert_type(mem.inspect(), VaultMap)
     assert_type(mem.status(), dict[str, Any])
     assert_type(mem.to_progenly_export(DOCUMENTS), dict[str, Any])
@@ -112,6 +117,8 @@ async def awaiting() -> None:
         assert_type(await async_mem.plan_prune(label="x"), PrunePlan)
         assert_type(await async_mem.verify(), VerifyReport)
         assert_type(await async_mem.diff("a", DOCUMENTS), SnapshotDiff)
+        assert_type(await async_mem.history("a.md"), tuple[Change, ...])
+        assert_type(await async_mem.search("tea"), SearchReport)
         assert_type(await async_mem.inspect(), VaultMap)
         assert_type(await async_mem.status(), dict[str, Any])
         async with async_mem.autobackup(collect_later, every=900, prune_keep=5) as auto:

@@ -23,7 +23,7 @@ from colony_memory import (
     VaultMap,
     VerifyReport,
 )
-from colony_memory.reports import DocumentChange, LabelMap, SnapshotCheck
+from colony_memory.reports import Change, DocumentChange, LabelMap, Match, SearchReport, SnapshotCheck
 from colony_memory.retention import plan
 from colony_memory.snapshot import BuiltSnapshot, Manifest, build, info_from_manifest, parse, read_manifest
 
@@ -58,11 +58,19 @@ def waiting() -> float:
         return error.retry_after or 60
 
 
-def reports(report: VerifyReport, diff: SnapshotDiff, vault: VaultMap) -> None:
+def reports(
+    report: VerifyReport, diff: SnapshotDiff, vault: VaultMap, changes: tuple[Change, ...], found: SearchReport
+) -> None:
     if report:
         assert_type(report.snapshots, tuple[SnapshotCheck, ...])
     if diff:
         assert_type(diff.changed, Mapping[str, DocumentChange])
+    for change in changes:
+        assert_type(change.lines, DocumentChange | None)
+        assert_type(change.before, SnapshotInfo | None)
+    if found:
+        assert_type(found.matches, tuple[Match, ...])
+        assert_type(found.matches[0].in_latest, bool | None)
     if vault:
         assert_type(vault.labels, tuple[LabelMap, ...])
         assert_type(vault.labels[0].newest, SnapshotInfo | None)
