@@ -91,6 +91,7 @@ def test_a_long_line_is_looked_at_in_pieces_that_overlap() -> None:
     long = "x" * 4 * piece
     # The end of a piece is no end of the line, and its beginning is no beginning.
     assert Pattern("(x)$").find(f"{long}y") is None
+    assert Pattern("(x)+$").find(f"{long}y") is None
     assert Pattern("(x)$").find(long) == (4 * piece - 1, 4 * piece)
     assert Pattern("^(y)").find(f"{long}y") is None
     assert Pattern(r"(x)\b").find(f"{long}y") is None

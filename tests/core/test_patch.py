@@ -180,6 +180,13 @@ def test_what_is_common_is_common(before: str, after: str, left: int) -> None:
         assert sum(block.size for block in found.blocks) == len(old)
 
 
+def test_what_follows_upon_each_other_is_one_block() -> None:
+    blocks = common_lines([*"bbgcdfbba"], [*"chbehdccbac"]).blocks
+    ends = {(block.old + block.size, block.new + block.size) for block in blocks}
+    assert not ends & {(block.old, block.new) for block in blocks}
+    assert blocks[-1].size == 2
+
+
 def test_no_document_takes_the_steps_of_all() -> None:
     steps = Steps(40_000)
     hostile = ["a\n", *["x\n"] * 5000], [*["x\n"] * 5001, "b\n"]
