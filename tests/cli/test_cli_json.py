@@ -17,7 +17,7 @@ from documentation_pages import ROOT, read
 
 from colony_memory import SnapshotInfo
 from colony_memory.cli import app
-from colony_memory.reports import VaultMap, VerifyReport
+from colony_memory.reports import Change, Match, SearchReport, VaultMap, VerifyReport
 
 environment, folder, vault, server, cli = (
     cli_runs.environment,
@@ -34,6 +34,8 @@ ARGUMENTS = {
     "list": [],
     "show": ["latest"],
     "cat": ["MEMORY.md"],
+    "log": ["MEMORY.md"],
+    "grep": ["two"],
     "verify": [],
     "diff": ["latest"],
     "prune": ["--keep", "1", "--yes"],
@@ -54,6 +56,7 @@ def documented():
     table = page[page.index("|---|---|") :].partition("\n\n")[0]
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", table, re.MULTILINE))
     told = {verb: set(re.findall(r"`(\w+)`", text.partition(": for each")[0])) for verb, text in rows.items()}
+    told["grep"] = told["grep"] - {"SearchReport"} | {each.name for each in fields(SearchReport)}
     told["status"] = told["status"] - {"VaultMap"} | {each.name for each in fields(VaultMap)}
     return told
 
@@ -82,6 +85,10 @@ def test_the_fields_are_those_that_are_told(cli, vault, folder, tmp_path, verb):
     assert set(answer) == TOLD[verb]
     for info in [answer.get("snapshot"), answer.get("newest"), *answer.get("snapshots", []), *answer.get("copied", [])]:
         assert info is None or set(info) == INFO
+    if verb == "log":
+        assert {each for change in answer["changes"] for each in change} == {each.name for each in fields(Change)}
+    if verb == "grep":
+        assert set(answer["matches"][0]) == {each.name for each in fields(Match)}
     if verb == "verify":
         assert set(answer["labels"][0]) == {"ok", *(each.name for each in fields(VerifyReport))}
 
