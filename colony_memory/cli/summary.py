@@ -82,7 +82,10 @@ def change_lines(found: SnapshotDiff, *, verbose: bool) -> list[str]:
     """Each name that differs with a sign before it, where they are few or all are asked for."""
     lines = [(name, styled(f"+ {shown(name)}", "green")) for name in found.added]
     lines += [(name, styled(f"- {shown(name)}", "red")) for name in found.removed]
-    lines += [(name, f"~ {shown(name)}  +{each.added} -{each.removed} lines") for name, each in found.changed.items()]
+    lines += [
+        (name, f"~ {shown(name)}  +{each.added} -{each.removed} lines{'' if each.exact else ' at most'}")
+        for name, each in found.changed.items()
+    ]
     return few([line for _, line in sorted(lines)], verbose=verbose)
 
 

@@ -209,6 +209,12 @@ def test_differences_apply(cli, vault, folder, tmp_path, program):
         assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
 
 
+def test_counts_that_are_too_high_are_said_to_be(cli, vault):
+    save(vault, {"a.md": "y\n" + "x\n" * 9000})
+    save(vault, {"a.md": "x\n" * 9001 + "z\n"})
+    assert "~ a.md  +9002 -9001 lines at most\n" in cli("diff", "latest~1")[1]
+
+
 def test_differences_and_the_exit_code(cli, vault, ids):
     assert cli("diff", "-p", "latest", "latest", "--exit-code") == (0, "", "")
     code, out, _ = cli("diff", "-p", "latest~1", "--exit-code")

@@ -140,7 +140,8 @@ def test_diff_shows_each_name(cli, three):
         "differs": True,
         "added": ["2.md"],
         "removed": ["1.md"],
-        "changed": {"a.md": {"added": 1, "removed": 1}},
+        "changed": {"a.md": {"added": 1, "removed": 1, "exact": True}},
+        "patch": None,
         "unchanged": 0,
     }
     assert cli("diff", "latest~1", "--exit-code")[0] == 1

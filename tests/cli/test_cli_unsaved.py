@@ -56,7 +56,7 @@ def test_what_is_not_saved_yet_is_told_beside_the_verdict(folder, vault, cli):
         "not_compared": None,
         "added": ["notes/new.md"],
         "removed": ["logs/"],
-        "changed": {"MEMORY.md": {"added": 1, "removed": 1}},
+        "changed": {"MEMORY.md": {"added": 1, "removed": 1, "exact": True}},
         "left_out": [],
     }
     assert json.loads(cli("status", "--json")[1])["unsaved"] is None
