@@ -14,7 +14,7 @@ from colony_memory.exceptions import ColonyMemoryWarning
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from colony_memory.capture._directory import Directory
+    from colony_memory._os.directory import Directory
 
 # What NFS with root_squash, SMB, FAT and FUSE answer, and a container without the capability.
 _REFUSED = {errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
@@ -71,7 +71,7 @@ class Attribution:
 
     def give_link(self, directory: Directory, at: str, attributes: Attributes, name: str) -> None:
         """Give a symbolic link, of which only owner and time can be set, its attributes."""
-        if directory.descriptor == -1:
+        if directory.descriptor is None:
             return
         path, where = directory.address(at)
         if attributes.owner is not None:

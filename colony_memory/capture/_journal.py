@@ -123,6 +123,10 @@ class Journal:
             return replace(self, phase=phase, made=(), steps=(), dropped=(), modes=())
         return replace(self, phase=phase)
 
+    def names(self) -> list[str]:
+        """Of all that comes to be in the folder or goes."""
+        return [*(step.name for step in self.steps), *self.made, *(name for name, _ in self.dropped)]
+
     def is_of(self, status: os.stat_result, identity: Identity | None) -> bool:
         """Whether a directory is the one of that identity."""
         if identity is None or status.st_ino != identity.inode:

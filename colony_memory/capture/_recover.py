@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colony_memory.capture._directory import Directory
+from colony_memory._os.directory import Directory
+from colony_memory._os.held import settling
 from colony_memory.capture._journal import DONE, MOVING
 from colony_memory.capture._sources import require_named
 from colony_memory.capture._state import held, list_records
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+@settling()
 def recover(path: str | os.PathLike[str]) -> bool:
     """End what a restore into ``path``, or into a folder above or below, left unfinished when it was killed.
 

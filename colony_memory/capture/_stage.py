@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from colony_memory._os import disk
+from colony_memory._os.reach import Reach
 from colony_memory.capture._attributes import Attributes, Attribution, is_root
-from colony_memory.capture._directory import Directory, Reach
 from colony_memory.capture._filenames import parents_of
 from colony_memory.capture._journal import Version
 from colony_memory.exceptions import ColonyMemoryWarning
@@ -20,13 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from colony_memory._os.directory import Directory
+
     Progress = Callable[[int, int, str], None]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _BITS = 0o777
-# From here on one call that makes the whole file system last costs less than one for each file. It also waits for
-# what others are writing, which a restore of a few files should not.
-_MANY = 64
 
 
 @dataclass(frozen=True)
@@ -144,7 +143,7 @@ class Stage:
         self._job = job
         self.owner = owner if is_root() else None
         self._attribution = attribution
-        self._each = len(job.files) < _MANY or not disk.syncs_file_systems()
+        self._each = not disk.syncs_together(len(job.files))
         self._done = 0
 
     def write_flat(self, new: Directory, numbers: Mapping[str, int]) -> dict[str, Version]:
@@ -170,7 +169,7 @@ class Stage:
 
     def finish_directory(self, directory: Directory, name: str) -> None:
         """Give a directory that was made its attributes, when all is in it, and make its names last."""
-        if directory.descriptor != -1:
+        if directory.descriptor is not None:
             given = self._job.attributes.get(name, Attributes())
             self._attribution.give(directory.descriptor, Attributes(self.owner, given.mode, given.changed), f"{name}/")
             if self._each:
@@ -183,7 +182,7 @@ class Stage:
     def settle(self, *directories: Directory) -> None:
         """Make what was written last; with few files, these directories and not the whole file system."""
         for directory in directories:
-            if directory.descriptor == -1:
+            if directory.descriptor is None:
                 continue
             if not self._each:
                 disk.sync_file_system(directory.descriptor)
@@ -205,7 +204,7 @@ class Stage:
                 ColonyMemoryWarning,
                 stacklevel=2,
             )
-        descriptor = directory.create(at, 0o700 if file.executable else 0o600)
+        descriptor = directory.make_file(at, 0o700 if file.executable else 0o600)
         try:
             data = memoryview(encode_text(file.content))
             while data:

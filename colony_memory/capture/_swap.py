@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._os import disk
+from colony_memory._os.directory import Directory
 from colony_memory.capture._attributes import Attributes, Attribution
-from colony_memory.capture._directory import Directory
 from colony_memory.capture._filenames import STAGING_PREFIX
 from colony_memory.capture._journal import Identity, Journal, boot_id
 from colony_memory.capture._moves import Moves, Stranded, take
@@ -146,7 +146,7 @@ def _move_whole(job: Job, top: Path, attribution: Attribution) -> None:
         with blaming(f"directory {str(top)!r}"):
             for directory in chain[:0:-1]:
                 mode = None if there is None else stat.S_IMODE(there.st_mode)
-                if directory.descriptor != -1:
+                if directory.descriptor is not None:
                     attribution.give(directory.descriptor, Attributes(stage.owner, mode), f"{top.name}/")
             stage.settle(*reversed(chain))
             _confirm(job)
@@ -154,7 +154,7 @@ def _move_whole(job: Job, top: Path, attribution: Attribution) -> None:
                 place.remove_directory(top.name)
             staging.move(_WHOLE, place, top.name)
         try:
-            if place.descriptor != -1:
+            if place.descriptor is not None:
                 disk.sync_names(place.descriptor)
         except OSError as error:
             logger.warning("%s is restored, but may not survive a power cut right now: %s", top, error)

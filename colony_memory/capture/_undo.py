@@ -14,8 +14,8 @@ import stat
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from colony_memory._os import disk
-from colony_memory.capture._directory import Directory, Reach, is_link
+from colony_memory._os.kinds import UnfitFile, is_directory, is_link
+from colony_memory._os.reach import Reach
 from colony_memory.capture._filenames import parents_of
 from colony_memory.capture._journal import Version
 
@@ -23,12 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from colony_memory._os.directory import Directory
     from colony_memory.capture._journal import Journal, ModeChange, Step
 
 logger = logging.getLogger(__name__)
 
-# With fewer names, directories are synced one by one: what others write to the file system is not waited for.
-_MANY = 64
 NEW, KEPT = "new", "kept"
 
 
@@ -46,7 +45,7 @@ class Undo:
             with Reach(self.folder) as reach:
                 return (
                     all(_version(reach.look(step.name)) == step.new for step in self.journal.steps)
-                    and all(_is_directory(reach.look(name)) for name in self.journal.made)
+                    and all(is_directory(reach.look(name)) for name in self.journal.made)
                     and not any(reach.look(name) for name, _ in self.journal.dropped)
                     and all(_has_mode(reach.look(change.name), change) for change in self.journal.modes)
                     and not self.changed_originals()
@@ -96,7 +95,7 @@ class Undo:
         there = directory.look(last)
         if step.old is None:
             if there is not None and Version.of(there) == step.new:
-                directory.remove(last)
+                directory.clear(last)
             return
         if original is None or (there is not None and there.st_ino == step.old.inode):
             return
@@ -107,18 +106,8 @@ class Undo:
         self.kept.move(str(number), directory, last)
 
     def _sync(self, reach: Reach) -> None:
-        if self.folder.descriptor == -1:
-            return
-        journal = self.journal
-        names = [*(step.name for step in journal.steps), *journal.made, *(name for name, _ in journal.dropped)]
         try:
-            if disk.syncs_file_systems() and len(names) >= _MANY:
-                disk.sync_file_system(self.folder.descriptor)
-                return
-            for name in sorted({name.rpartition("/")[0] for name in names}):
-                # Of those that were made, most are gone again.
-                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                    disk.sync_names(reach.directory(name).descriptor)
+            reach.sync(self.journal.names())
         except OSError as error:
             logger.warning("%s is as it was, but may not survive a power cut right now: %s", self.folder.path, error)
 
@@ -126,15 +115,9 @@ class Undo:
 def set_mode(reach: Reach, change: ModeChange, mode: int) -> None:
     """Set the permissions of a file, if it still is the one that was meant."""
     directory, last = reach.parent(change.name)
-    try:
-        descriptor = directory.open_file(last)
-    except FileNotFoundError:
-        return
-    try:
-        if os.fstat(descriptor).st_ino == change.inode:
+    with contextlib.suppress(FileNotFoundError, UnfitFile), directory.file(last) as (descriptor, there):
+        if there.st_ino == change.inode:
             os.fchmod(descriptor, mode)
-    finally:
-        os.close(descriptor)
 
 
 def stamp(moment: datetime) -> str:
@@ -159,10 +142,6 @@ def _version(status: os.stat_result | None) -> Version | None:
     return None if status is None else Version.of(status)
 
 
-def _is_directory(status: os.stat_result | None) -> bool:
-    return status is not None and stat.S_ISDIR(status.st_mode) and not is_link(status)
-
-
 def _has_mode(status: os.stat_result | None, change: ModeChange) -> bool:
     return status is not None and (status.st_ino, stat.S_IMODE(status.st_mode)) == (change.inode, change.new)
 
@@ -182,8 +161,9 @@ def _make_again(reach: Reach, name: str, mode: int) -> None:
         directory.make(last)
     except FileExistsError:
         return
-    if directory.descriptor != -1:
-        os.fchmod(reach.directory(name).descriptor, mode)
+    made = reach.directory(name).descriptor
+    if made is not None:
+        os.fchmod(made, mode)
 
 
 def _remove_made(reach: Reach, name: str) -> None:

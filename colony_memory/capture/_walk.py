@@ -7,22 +7,24 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from colony_memory._format.names import is_cortex_file
-from colony_memory.capture._contents import NotSaved, holds_database, read_contents, reason_of
+from colony_memory._os import kinds
+from colony_memory._os.kinds import UnfitFile, is_file, is_link
+from colony_memory._os.reach import open_below
+from colony_memory.capture._companions import companions_of, holds_database
+from colony_memory.capture._contents import VANISHED, NotSaved, read_contents, reason_of
 from colony_memory.capture._filenames import STAGING_PREFIX, name_problem
 from colony_memory.capture._ignore import IGNORE_NAME, LARGEST, Excluded, IgnoreRules
 from colony_memory.capture._links import link_problem
-from colony_memory.capture._open import is_link, open_place
 from colony_memory.capture._patience import TookTooLong
 from colony_memory.capture._steady import TooLarge
 from colony_memory.capture.git import GIT_NAME, is_repository
-from colony_memory.capture.sqlite import COMPANIONS
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
     import os
     from pathlib import Path
 
-    from colony_memory.capture._open import Place
+    from colony_memory._os.directory import Directory
     from colony_memory.capture._patience import Deadline, Patience
 
 SECONDS = 60.0
@@ -97,6 +99,7 @@ class Tree:
         directories: All but those where a walk began for all names, with what the system says of them.
         links: With what they say.
         left_out: What is not going to be read.
+        closed: Of that, the directories that cannot be looked into.
         ignored: What rules exclude.
         excluded: Rules of the caller, which come before those that are found.
     """
@@ -106,6 +109,7 @@ class Tree:
     directories: dict[str, os.stat_result] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
     left_out: list[LeftOut] = field(default_factory=list)
+    closed: list[LeftOut] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
     excluded: Excluded = field(default_factory=Excluded)
 
@@ -159,6 +163,7 @@ class _Walk:
                 if not inside:
                     raise ValueError(f"{str(self.root)!r} cannot be read: {reason_of(error)}") from error
                 self._leave(f"{directory}/", reason_of(error))
+                self.tree.closed.append(self.tree.left_out[-1])
                 continue
             if _is_vault(listing.entries):
                 self._leave(f"{directory}/" if inside else "./", VAULT)
@@ -171,7 +176,7 @@ class _Walk:
         self._judge_links()
 
     def _look(self, inside: tuple[str, ...], deadline: Deadline) -> _Listing:
-        with open_place(self.root, inside) as place:
+        with open_below(self.root, inside) as place:
             for _ in range(_LOOKS):
                 entries, vanished = _look_at(place, deadline)
                 # What has got another name meanwhile is found when the directory is read anew.
@@ -179,9 +184,9 @@ class _Walk:
                     break
             rules = self._read_rules(place, inside, deadline) if IGNORE_NAME in entries else None
             links = {name: place.read_link(name) for name, status in entries.items() if stat.S_ISLNK(status.st_mode)}
-            open_ones = {name for name in entries if any(name + suffix in entries for suffix in COMPANIONS)}
+            open_ones = {name for name in entries if any(part in entries for part in companions_of(name))}
             return _Listing(
-                place.own_status(),
+                place.status(),
                 entries,
                 links,
                 vanished,
@@ -190,13 +195,11 @@ class _Walk:
                 frozenset(name for name in open_ones if holds_database(place, name)),
             )
 
-    def _read_rules(self, place: Place, inside: tuple[str, ...], deadline: Deadline) -> bytes | bytearray:
+    def _read_rules(self, place: Directory, inside: tuple[str, ...], deadline: Deadline) -> bytes | bytearray:
         try:
-            if not stat.S_ISREG(place.status(IGNORE_NAME).st_mode):
-                raise NotSaved("not a plain file")
             return read_contents(place, IGNORE_NAME, limit=LARGEST, deadline=deadline).data
         except (NotSaved, TooLarge, OSError) as error:
-            reason = reason_of(error) if isinstance(error, OSError) else str(error)
+            reason = error.strerror if isinstance(error, UnfitFile) else reason_of(error)
             where = self.root.joinpath(*inside, IGNORE_NAME)
             raise ColonyMemoryError(f"{str(where)!r}: {reason}, so that its rules could not be kept") from error
 
@@ -214,13 +217,13 @@ class _Walk:
             if own in done:
                 continue
             done.add(own)
-            name, is_directory = below + own, stat.S_ISDIR(status.st_mode) and not is_link(status)
+            name, is_directory = below + own, kinds.is_directory(status)
             shown = f"{name}/" if is_directory else name
             if self._exclude(own, name, is_directory=is_directory):
                 self.tree.ignored.append(self.prefix + shown)
                 if own in listing.open_databases:  # what is beside it holds the same
-                    for part in [own + suffix for suffix in COMPANIONS]:
-                        if part in entries and part not in done and stat.S_ISREG(entries[part].st_mode):
+                    for part in companions_of(own):
+                        if part in entries and part not in done and is_file(entries[part]):
                             done.add(part)
                             self.tree.ignored.append(f"{self.prefix}{below}{part}")
             elif own == GIT_NAME and listing.repository:
@@ -263,14 +266,19 @@ def _is_vault(entries: dict[str, os.stat_result]) -> bool:
     return bool(own) and all(name in own or (name.startswith(".") and name != IGNORE_NAME) for name in entries)
 
 
-def _look_at(place: Place, deadline: Deadline) -> tuple[dict[str, os.stat_result], dict[str, str]]:
+def _look_at(place: Directory, deadline: Deadline) -> tuple[dict[str, os.stat_result], dict[str, str]]:
     found, lost = {}, {}
     for name in place.names():
         deadline.check()
         try:
-            found[name] = place.status(name)
+            status = place.look(name)
         except OSError as error:
             lost[name] = reason_of(error)
+            continue
+        if status is None:
+            lost[name] = VANISHED
+        else:
+            found[name] = status
     return found, lost
 
 

@@ -10,8 +10,12 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colony_memory._os.directory import Directory
+from colony_memory._os.held import settling
+from colony_memory._os.kinds import is_link
+from colony_memory._os.reach import Reach
 from colony_memory.capture._attributes import tell_lost
-from colony_memory.capture._directory import Directory, Reach, is_link
+from colony_memory.capture._companions import holds_text
 from colony_memory.capture._dotgit import fold
 from colony_memory.capture._filenames import check_names
 from colony_memory.capture._links import link_problem
@@ -65,6 +69,7 @@ class Written:
     in_use: tuple[str, ...] = ()
 
 
+@settling()
 def write_folder(
     documents: Mapping[str, str],
     directory: str | os.PathLike[str],
@@ -151,7 +156,7 @@ def _written(plan: Plan, conflicts: list[str], in_use: list[str]) -> Written:
         permissions=tuple(plan.modes),
         removed=tuple(
             sorted(
-                [*dropped, *(name for name, there in removed.items() if name not in logs or _was_written(name, there))]
+                [*dropped, *(name for name, there in removed.items() if name not in logs or holds_text(name, there))]
             )
         ),
         left=tuple(plan.left),
@@ -159,10 +164,6 @@ def _written(plan: Plan, conflicts: list[str], in_use: list[str]) -> Written:
         conflicts=tuple(conflicts),
         in_use=tuple(in_use),
     )
-
-
-def _was_written(name: str, log: os.stat_result) -> bool:
-    return log.st_size > 0 and not name.endswith("-shm")
 
 
 def _in_ns(moment: datetime) -> int:

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from colony_memory._format.constants import MAX_BYTES
-from colony_memory.capture import _held
+from colony_memory._os.held import settling
+from colony_memory._os.names import decode_name
 from colony_memory.capture._contents import reason_of
 from colony_memory.capture._filenames import name_problem, parents_of
 from colony_memory.capture._ignore import read_excluded
 from colony_memory.capture._metadata import METADATA_NAME, Metadata, encode_file, metadata_pieces
-from colony_memory.capture._open import decode_name
 from colony_memory.capture._patience import patience
 from colony_memory.capture._reading import Found
 from colony_memory.capture._recover import recover, unfinished
@@ -166,6 +166,7 @@ def read_paths(
     return _capture(found, secrets=secrets, allowed=allowed, attributes=attributes)
 
 
+@settling()
 def _read(
     sources: list[Source],
     tree: Tree,
@@ -186,7 +187,6 @@ def _read(
         for source in sorted(sources, key=lambda source: str(source.path)):
             _find(source, tree, patient)
         found.read(patient)
-    _held.settle()
     if git:
         found.take_repositories()
     else:

@@ -18,8 +18,8 @@ import pytest
 from capture_trees import LONG_AGO, files, linux, make, metadata, names, posix, root_only, tree
 from forks import fork
 
+from colony_memory._os.directory import Directory
 from colony_memory.capture import write_folder
-from colony_memory.capture._directory import Directory
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 if TYPE_CHECKING:
