@@ -8,13 +8,12 @@ import stat
 from typing import TYPE_CHECKING
 
 from colony_memory._os.kinds import PERMISSIONS, is_file, is_link
-from colony_memory._os.names import local_name
 from colony_memory.capture._companions import companions_of, holds_database, holds_text, is_database
 from colony_memory.capture._stage import NewFile, encode_text, widened
 from colony_memory.capture._state import place_of_state
 from colony_memory.capture._steady import read_start
 from colony_memory.capture._surplus import find_surplus
-from colony_memory.capture.sqlite import DatabaseDamaged, DatabaseLocked, copy_database
+from colony_memory.capture.sqlite import holds_same
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
@@ -126,7 +125,7 @@ class Comparison:
         mode = self._metadata.modes.get(name)
         if mode is None:
             mode = widened(there, executable=name in self._metadata.executable and not there.st_mode & stat.S_IXUSR)
-        if mode != stat.S_IMODE(there.st_mode) & PERMISSIONS:
+        if mode != there.st_mode & PERMISSIONS:
             self._plan.modes[name] = (there, mode | stat.S_IMODE(there.st_mode) & 0o7000)
 
     def _logs_of(self, name: str) -> dict[str, os.stat_result]:
@@ -142,13 +141,8 @@ class Comparison:
         logged = any(holds_text(each, log) for each, log in drops.items())
         if not logged and self._has(name, data, there):
             return True
-        if not is_database(data):
-            return False
         # The database and its log together may be what the snapshot has.
-        try:
-            return copy_database(self._plan.target / local_name(name)) == data
-        except (DatabaseDamaged, DatabaseLocked, OSError):
-            return False
+        return is_database(data) and holds_same(*self._reach.parent(name), data)
 
     def _look(self, name: str, *, may_be_link: bool = False) -> os.stat_result | None:
         """Return what stands where ``name`` goes, or None, having made sure that no link is on the way."""

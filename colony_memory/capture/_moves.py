@@ -124,8 +124,8 @@ class Moves:
                     directory, last = reach.parent(name)
                     directory.remove_directory(last)
             for change in journal.modes:
-                with blaming(f"document {change.name!r}"):
-                    stage.try_mode(change.name, lambda change=change: set_mode(reach, change, change.new))  # type: ignore[misc]
+                with blaming(f"document {change.name!r}"), stage.attribution.attempt("permissions", change.name):
+                    set_mode(reach, change, change.new)
             for name in reversed(journal.made):
                 with blaming(f"document {name + '/'!r}"):
                     stage.finish_directory(reach.directory(name), name)

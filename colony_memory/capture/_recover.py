@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from colony_memory._os.directory import Directory
 from colony_memory._os.held import settling
 from colony_memory.capture._journal import DONE, MOVING
+from colony_memory.capture._listed import quoted
 from colony_memory.capture._sources import require_named
 from colony_memory.capture._state import held, list_records
 from colony_memory.capture._undo import KEPT, Undo
@@ -157,7 +158,7 @@ def _settle(record: Record, journal: Journal, folder: Directory) -> str:
         done = undo.is_done()
         stranded = [] if done else undo.roll_back()
     if stranded:
-        names = ", ".join(map(repr, stranded[:10]))
+        names = quoted(stranded)
         raise ColonyMemoryError(
             f"a restore into {journal.folder!r} was cut off, and {names} could not be put back; "
             f"the originals are in {_kept(journal)!r}"

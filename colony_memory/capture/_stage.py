@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from colony_memory._os import disk
+from colony_memory._os.kinds import PERMISSIONS
 from colony_memory._os.reach import Reach
 from colony_memory.capture._attributes import Attributes, Attribution, is_root
 from colony_memory.capture._filenames import parents_of
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int, str], None]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_BITS = 0o777
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def encode_text(content: str | bytes) -> bytes:
 
 def widened(status: os.stat_result, *, executable: bool) -> int:
     """The permissions of a file, executable for whoever may read it where that is asked for."""
-    mode = status.st_mode & _BITS
+    mode = status.st_mode & PERMISSIONS
     return mode | 0o100 | (mode & 0o444) >> 2 if executable else mode
 
 
@@ -142,7 +142,7 @@ class Stage:
     def __init__(self, job: Job, *, owner: tuple[int, int] | None, attribution: Attribution) -> None:
         self._job = job
         self.owner = owner if is_root() else None
-        self._attribution = attribution
+        self.attribution = attribution
         self._each = not disk.syncs_together(len(job.files))
         self._done = 0
 
@@ -171,13 +171,9 @@ class Stage:
         """Give a directory that was made its attributes, when all is in it, and make its names last."""
         if directory.descriptor is not None:
             given = self._job.attributes.get(name, Attributes())
-            self._attribution.give(directory.descriptor, Attributes(self.owner, given.mode, given.changed), f"{name}/")
+            self.attribution.give(directory.descriptor, Attributes(self.owner, given.mode, given.changed), f"{name}/")
             if self._each:
                 disk.sync_names(directory.descriptor)
-
-    def try_mode(self, name: str, act: Callable[[], None]) -> None:
-        """Set the permissions of a file that stays; where the file system refuses, that is told in the end."""
-        self._attribution.attempt("permissions", name, act)
 
     def settle(self, *directories: Directory) -> None:
         """Make what was written last; with few files, these directories and not the whole file system."""
@@ -209,7 +205,7 @@ class Stage:
             data = memoryview(encode_text(file.content))
             while data:
                 data = data[os.write(descriptor, data) :]
-            status = self._attribution.give(descriptor, file.attributes(self.owner), name)
+            status = self.attribution.give(descriptor, file.attributes(self.owner), name)
             if self._each:
                 os.fsync(descriptor)
         finally:
@@ -218,7 +214,7 @@ class Stage:
 
     def _write_link(self, directory: Directory, at: str, name: str, file: NewFile) -> os.stat_result:
         directory.make_link(at, str(file.content))
-        self._attribution.give_link(directory, at, file.attributes(self.owner), name)
+        self.attribution.give_link(directory, at, file.attributes(self.owner), name)
         status = directory.look(at)
         if status is None:
             raise FileNotFoundError(str(directory.path / at))

@@ -28,6 +28,7 @@ from colony_memory._os.directory import Directory
 from colony_memory.capture._attributes import Attributes, Attribution
 from colony_memory.capture._filenames import STAGING_PREFIX
 from colony_memory.capture._journal import Identity, Journal, boot_id
+from colony_memory.capture._listed import quoted
 from colony_memory.capture._moves import Moves, Stranded, take
 from colony_memory.capture._recover import clear, discard, unfinished
 from colony_memory.capture._stage import Failed, Job, Stage, blaming
@@ -66,7 +67,7 @@ def put_in_place(job: Job) -> None:
             f"nothing was changed in {str(job.target)!r}"
         ) from failure.error
     except Stranded as stranded:
-        names = ", ".join(map(repr, stranded.names))
+        names = quoted(stranded.names)
         raise ColonyMemoryError(
             f"restoring into {str(job.target)!r} failed, and so did putting back {names}; "
             f"the originals are in {str(stranded.kept)!r}, and the next restore or backup tries again"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import logging
 import os
 import stat
@@ -15,13 +16,13 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from colony_memory._os.kinds import UnfitFile, is_directory, is_link
+from colony_memory._os.names import encode_name
 from colony_memory._os.reach import Reach
-from colony_memory.capture._filenames import parents_of
+from colony_memory.capture._filenames import LONGEST_COMPONENT, parents_of
 from colony_memory.capture._journal import Version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from colony_memory._os.directory import Directory
     from colony_memory.capture._journal import Journal, ModeChange, Step
@@ -120,24 +121,6 @@ def set_mode(reach: Reach, change: ModeChange, mode: int) -> None:
             os.fchmod(descriptor, mode)
 
 
-def stamp(moment: datetime) -> str:
-    """A time as part of a name, in UTC."""
-    return moment.astimezone(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
-
-
-def free_name(name: str, *, stamp: str, taken: Callable[[str], bool]) -> str:
-    """A name beside ``name``: ``notes.md.local-20261128T031500Z``, with a number where that is taken."""
-    number = 1
-    while True:
-        ending = f".local-{stamp}" + (f"-{number}" if number > 1 else "")
-        base = name
-        while len(f"{base}{ending}".encode("utf-8", "surrogateescape")) > 255:
-            base = base[:-1]
-        if not taken(base + ending):
-            return base + ending
-        number += 1
-
-
 def _version(status: os.stat_result | None) -> Version | None:
     return None if status is None else Version.of(status)
 
@@ -189,9 +172,18 @@ def _look(reach: Reach, name: str) -> os.stat_result | None:
 
 def _set_aside(directory: Directory, name: str) -> None:
     """Give what others wrote a name of its own, next to where it was."""
-    other = free_name(
-        name, stamp=stamp(datetime.now(timezone.utc)), taken=lambda each: directory.look(each) is not None
-    )
-    path: Path = directory.path / name
-    logger.warning("%s was changed since a restore was cut off: it is kept as %s", path, other)
+    other = _free_name(directory, name, f".local-{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}")
+    logger.warning("%s was changed since a restore was cut off: it is kept as %s", directory.path / name, other)
     directory.move(name, directory, other)
+
+
+def _free_name(directory: Directory, name: str, ending: str) -> str:
+    """A name beside ``name``: ``notes.md.local-20261128T031500Z``, with a number where that is taken."""
+    for number in itertools.count(1):
+        end = ending if number == 1 else f"{ending}-{number}"
+        start = name
+        while len(encode_name(start + end)) > LONGEST_COMPONENT:
+            start = start[:-1]
+        if directory.look(start + end) is None:
+            return start + end
+    raise AssertionError

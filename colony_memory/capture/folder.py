@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 from colony_memory._format.constants import MAX_BYTES
 from colony_memory._os.held import settling
+from colony_memory._os.kinds import PERMISSIONS
 from colony_memory._os.names import decode_name
 from colony_memory.capture._contents import reason_of
 from colony_memory.capture._filenames import name_problem, parents_of
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Capture", "LeftOut", "Note", "Written", "read_folder", "read_paths", "write_folder"]
 
-_BITS = 0o777  # what makes a program run as somebody else is not for a backup to bring back
 _CHOICES = ("stop", "warn", "mask", "allow")
 _TOLD = 10
 
@@ -287,7 +287,7 @@ def _documents(found: Found, masked: tuple[SecretFinding, ...], *, attributes: b
         executable=frozenset(_executable(found)),
         links=found.tree.links,
         left_out={entry.name: entry.reason for entry in found.tree.left_out if entry.reason != VAULT},
-        modes={name: stat.S_IMODE(status.st_mode) & _BITS for name, status in told.items()},
+        modes={name: status.st_mode & PERMISSIONS for name, status in told.items()},
         times={name: status.st_mtime_ns for name, status in told.items()},
         masked=tuple(sorted({finding.name for finding in masked})),
     )

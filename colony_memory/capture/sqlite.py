@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import tempfile
 import time
 from contextlib import ExitStack, closing, nullcontext
@@ -20,8 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._os.kinds import identity_of, is_file
-from colony_memory._os.names import decode_name
-from colony_memory._os.reach import open_below
 from colony_memory.capture._companions import INDEX, JOURNAL, LOG, has_file
 from colony_memory.capture._locks import Locked, shared_lock
 from colony_memory.capture._patience import Deadline, TookTooLong
@@ -35,6 +32,7 @@ if TYPE_CHECKING:
 
 _WAIT = 5.0  # seconds for another program's lock to go, or for the files to hold still
 _PATIENCE = 60.0  # seconds to read one besides, where nobody else says how long that may take
+_ROOM, _TIMES = 1 << 26, 4  # bytes of a database and its log, where nobody else says how many there may be
 _PAUSE = 0.002  # short: a busy writer lets go of its lock for moments only
 _HEADER_SIZE = 100
 _SMALLEST_PAGE, _LARGEST_PAGE = 512, 65536
@@ -129,19 +127,14 @@ def read_database(place: Directory, name: str, *, limit: int, deadline: Deadline
         raise NotMerged(f"what is beside it cannot be merged: {error.strerror or error}") from error
 
 
-def copy_database(path: Path) -> bytes:
-    """The same of a path, however large.
-
-    Raises:
-        DatabaseLocked: It cannot be told what all committed transactions give.
-        DatabaseDamaged: As for read_database(), and OSError too.
-    """
+def holds_same(place: Directory, name: str, data: bytes) -> bool:
+    """Whether all committed transactions of a database give this file; what cannot be told in time is another."""
+    # With its log it may be larger than what comes of both, but whoever made it must not say how much is read.
+    limit, deadline = _ROOM + _TIMES * len(data), Deadline(_WAIT + _PATIENCE)
     try:
-        with open_below(path.parent) as place:
-            name, deadline = decode_name(path.name), Deadline(_WAIT + _PATIENCE)
-            return bytes(read_database(place, name, limit=sys.maxsize, deadline=deadline).data)
-    except (NotMerged, TookTooLong) as error:
-        raise DatabaseLocked(str(error)) from error
+        return read_database(place, name, limit=limit, deadline=deadline).data == data
+    except (DatabaseLocked, DatabaseDamaged, NotMerged, TooLarge, TookTooLong, OSError):
+        return False
 
 
 def _check_header(data: bytearray) -> None:

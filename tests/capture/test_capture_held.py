@@ -10,10 +10,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from capture_trees import make, posix
+from capture_trees import make, metadata, posix
 
 from colony_memory._os import held as _held
-from colony_memory.capture import _locks, read_folder
+from colony_memory.capture import _locks, read_folder, write_folder
 
 if sys.platform != "win32":
     import fcntl
@@ -48,6 +48,19 @@ def test_the_lock_on_any_file_stays(tmp_path: Path, mode: int) -> None:
             assert not another_gets(TAKE, path)
     finally:
         os.close(descriptor)
+    assert another_gets(TAKE, path)
+
+
+def test_the_lock_stays_on_what_a_restore_compares_or_gives_permissions(tmp_path: Path) -> None:
+    path = make(tmp_path, {"a.lock": b"pid 7\n"}) / "a.lock"
+    with path.open("r+b") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        for mode in ("640", "600"):
+            written = write_folder({"a.lock": "pid 7\n", **metadata(modes={"a.lock": mode})}, tmp_path)
+            assert (written.unchanged, written.permissions) == (("a.lock",), ("a.lock",))
+            assert not another_gets(TAKE, path)
+        assert write_folder({"a.lock": "pid 8\n"}, tmp_path, dry_run=True).replaced == ("a.lock",)
+        assert not another_gets(TAKE, path)
     assert another_gets(TAKE, path)
 
 

@@ -136,9 +136,9 @@ def test_the_lock_of_those_that_begin_is_not_waited_for_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dst = make(tmp_path / "dst", {"a.md": b"old"})
-    real = _state.locked
+    real = _state.locked_in
     with _state.alone():
-        monkeypatch.setattr(_state, "locked", lambda path, **_: real(path, patience=0))
+        monkeypatch.setattr(_state, "locked_in", lambda directory, name: real(directory, name, patience=0))
         with pytest.raises(ColonyMemoryError, match="another restore is about to begin"):
             write_folder({"a.md": "new"}, dst)
     assert files(dst) == {"a.md": b"old"}

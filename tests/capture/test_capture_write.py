@@ -289,6 +289,16 @@ def test_a_target_that_cannot_be_looked_at_is_named(tmp_path: Path, monkeypatch:
         write_folder({"b.md": "new"}, dst)
 
 
+def test_a_database_of_a_promised_size_costs_no_memory(tmp_path: Path) -> None:
+    saved = make(tmp_path / "src", {})
+    with closing(sqlite3.connect(saved / "memory.db")) as database:
+        database.execute("CREATE TABLE t(x)")
+    documents = read_folder(saved).documents
+    dst = make(tmp_path / "dst", {"memory.db": (saved / "memory.db").read_bytes(), "memory.db-wal": b"x"})
+    os.truncate(dst / "memory.db", 1 << 40)
+    assert write_folder(documents, dst, dry_run=True).replaced == ("memory.db",)
+
+
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
     """A folder with a database whose last rows are in its log alone, as a program that was killed leaves it."""
