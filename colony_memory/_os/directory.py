@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._os.disk import give, sync_names
 from colony_memory._os.held import held
-from colony_memory._os.kinds import UnfitFile, identity_of, is_directory, is_link, name_kind
+from colony_memory._os.kinds import Identity, UnfitFile, is_directory, is_link, name_kind
 from colony_memory._os.names import decode_name, encode_name, local_name
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class Directory:
         at, where = self.address(name)
         seen = os.stat(at, follow_symlinks=False, **where)
         self._refuse(name, seen)
-        with held(identity_of(seen), lambda: self.open_file(name)) as descriptor:
+        with held(Identity.of(seen), lambda: self.open_file(name)) as descriptor:
             yield descriptor, os.fstat(descriptor)
 
     def open_file(self, name: str, *, write: bool = False, follow: bool = False) -> int:

@@ -14,12 +14,11 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from colony_memory._os.kinds import identity_of, is_file
+from colony_memory._os.kinds import Identity, is_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from colony_memory._os.kinds import Identity
 
 _LISTINGS = ("/proc/self/fd", "/dev/fd")  # the second knows three descriptors only on some systems
 _TRIED_WITHOUT_LISTING = 1024
@@ -88,7 +87,7 @@ def _take(expected: Identity, opener: Callable[[], int]) -> tuple[Identity, int]
             one.users += 1
             return expected, one.descriptors[0]
     descriptor = opener()
-    identity = identity_of(os.fstat(descriptor))
+    identity = Identity.of(os.fstat(descriptor))
     with _guard:
         one = _held.setdefault(identity, _Held())
         one.descriptors.append(descriptor)
@@ -136,4 +135,4 @@ def _identity(descriptor: int) -> Identity | None:
         status = os.fstat(descriptor)
     except OSError:
         return None
-    return identity_of(status) if is_file(status) else None
+    return Identity.of(status) if is_file(status) else None

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import stat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import os
-
-Identity = tuple[int, int]
-"""Device and inode: what a file is, whatever its name."""
 
 PERMISSIONS = 0o777
 """The bits of a mode that a snapshot keeps: not those that make a program run as somebody else."""
@@ -21,6 +18,18 @@ _KINDS = (
     (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISSOCK, "a socket"),
 )
+
+
+class Identity(NamedTuple):
+    """What a file or directory is to its file system, whatever its name."""
+
+    device: int
+    inode: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Identity:
+        """The identity that a status is of."""
+        return cls(status.st_dev, status.st_ino)
 
 
 class UnfitFile(OSError):
@@ -40,11 +49,6 @@ def is_link(status: os.stat_result) -> bool:
 def is_directory(status: os.stat_result | None) -> bool:
     """Whether it is a directory, and not a link to one."""
     return status is not None and stat.S_ISDIR(status.st_mode) and not is_link(status)
-
-
-def identity_of(status: os.stat_result) -> Identity:
-    """The identity that a status is of."""
-    return status.st_dev, status.st_ino
 
 
 def name_kind(mode: int) -> str | None:

@@ -54,12 +54,17 @@ def name_problem(name: str) -> str | None:
     return None
 
 
+def is_staging(component: str) -> bool:
+    """Whether a component of a path is for a restore's own use, in any spelling of case."""
+    return component.casefold().startswith(STAGING_PREFIX)
+
+
 def _local_problem(name: str, *, room: int) -> str | None:
     """Say why this system cannot hold ``name``, or return None. ``room`` is how many bytes it may have."""
     if name.count("/") > _DEEPEST:
         return f"has more than {_DEEPEST} directories above it"
     for component in name.split("/"):
-        if component.casefold().startswith(STAGING_PREFIX):
+        if is_staging(component):
             return f"has the path component {component!r}, which is for a restore's own use"
         try:
             encoded = os.fsencode(component)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colony_memory._format.json import load_object
+from colony_memory._os.kinds import Identity
 from colony_memory.capture._filenames import STAGING_PREFIX, name_problem
 
 if TYPE_CHECKING:
@@ -73,18 +74,6 @@ class ModeChange(NamedTuple):
     inode: int
     old: int
     new: int
-
-
-class Identity(NamedTuple):
-    """A directory as its file system knows it."""
-
-    device: int
-    inode: int
-
-    @classmethod
-    def of(cls, status: os.stat_result) -> Identity:
-        """The identity that a status is of."""
-        return cls(status.st_dev, status.st_ino)
 
 
 @dataclass(frozen=True)

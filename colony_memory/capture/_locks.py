@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._os.held import is_open_elsewhere
-from colony_memory._os.kinds import identity_of, is_file
+from colony_memory._os.kinds import Identity, is_file
 from colony_memory.capture._companions import INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from colony_memory._os.directory import Directory
-    from colony_memory._os.kinds import Identity
 
 if sys.platform != "win32":
     import fcntl
@@ -78,7 +77,7 @@ def is_in_use(directory: Directory, name: str, there: os.stat_result) -> bool:
     What tells are SQLite's locks (a connection to a database in WAL mode keeps one for as long as it is there), and on
     Linux the open files of all processes that this user may look at.
     """
-    identity = identity_of(there)
+    identity = Identity.of(there)
     if is_open_elsewhere(identity) or _is_written_elsewhere(identity):
         return True
     # The index first: in WAL mode, nothing else is locked by whoever only waits.
@@ -101,7 +100,7 @@ def _open_for_writing() -> Iterator[Identity]:
             try:
                 # The link's own permissions tell how the file was opened.
                 if link.stat(follow_symlinks=False).st_mode & stat.S_IWUSR and is_file(status := link.stat()):
-                    yield identity_of(status)
+                    yield Identity.of(status)
             except OSError:
                 continue
 
@@ -121,7 +120,7 @@ def _is_locked(directory: Directory, name: str, where: tuple[int, int]) -> bool:
 def _may_lock(descriptor: int) -> bool:
     if sys.platform == "win32":
         return False
-    return _OF_OPEN_FILES or not is_open_elsewhere(identity_of(os.fstat(descriptor)))
+    return _OF_OPEN_FILES or not is_open_elsewhere(Identity.of(os.fstat(descriptor)))
 
 
 # struct flock of 64-bit systems: Linux has type, whence, start, length, process; macOS and the BSDs have start, length,

@@ -74,9 +74,8 @@ def problem_with_state(files: Iterable[str], directories: Iterable[str], target:
         directories: Names of directories.
         target: Real path of the folder.
     """
-    try:
-        kept = Path(os.path.realpath(state_directory()))
-    except OSError:
+    kept = _real_state()
+    if kept is None:
         return None
     if target != kept and target not in kept.parents:
         inside = kept in target.parents
@@ -92,11 +91,15 @@ def problem_with_state(files: Iterable[str], directories: Iterable[str], target:
 
 def place_of_state(target: Path) -> tuple[str, ...]:
     """The name in a folder under which this state is kept, if it is kept in there."""
+    kept = _real_state()
+    return (kept.relative_to(target).as_posix(),) if kept is not None and target in kept.parents else ()
+
+
+def _real_state() -> Path | None:
     try:
-        kept = Path(os.path.realpath(state_directory()))
-    except OSError:
-        return ()
-    return (kept.relative_to(target).as_posix(),) if target in kept.parents else ()
+        return Path(os.path.realpath(state_directory()))
+    except OSError:  # the user has no home, and so no state
+        return None
 
 
 def _folded(component: str) -> str:

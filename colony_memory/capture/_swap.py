@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING
 
 from colony_memory._os import disk
 from colony_memory._os.directory import Directory
+from colony_memory._os.kinds import Identity
 from colony_memory.capture._attributes import Attributes, Attribution
 from colony_memory.capture._filenames import STAGING_PREFIX
-from colony_memory.capture._journal import Identity, Journal, boot_id
+from colony_memory.capture._journal import Journal, boot_id
 from colony_memory.capture._listed import quoted
 from colony_memory.capture._moves import Moves, Stranded, take
 from colony_memory.capture._recover import clear, discard, unfinished

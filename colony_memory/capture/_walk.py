@@ -6,17 +6,16 @@ import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from colony_memory._format.names import is_cortex_file
 from colony_memory._os import kinds
-from colony_memory._os.kinds import UnfitFile, is_file, is_link
+from colony_memory._os.kinds import UnfitFile, is_file
 from colony_memory._os.reach import open_below
 from colony_memory.capture._companions import companions_of, holds_database
 from colony_memory.capture._contents import VANISHED, NotSaved, read_contents, reason_of
-from colony_memory.capture._filenames import STAGING_PREFIX, name_problem
 from colony_memory.capture._ignore import IGNORE_NAME, LARGEST, Excluded, IgnoreRules
 from colony_memory.capture._links import link_problem
 from colony_memory.capture._patience import TookTooLong
 from colony_memory.capture._steady import TooLarge
+from colony_memory.capture._unsaved import VAULT, is_of_vault, is_vault, why_unsaved
 from colony_memory.capture.git import GIT_NAME, is_repository
 from colony_memory.exceptions import ColonyMemoryError
 
@@ -29,16 +28,8 @@ if TYPE_CHECKING:
 
 SECONDS = 60.0
 """How long the system has to answer for a directory, or for a small file."""
-VAULT = "a vault: each backup would hold all the ones before; keep it elsewhere"
-"""Why a vault is left out. A restore misses nothing by it."""
 
 _LOOKS = 3
-_MARKER = ".cmem-vault.json"
-_LONGEST_NAME = 4095  # bytes, of any path
-# What a sync service leaves in a file's place: a name of its own, or a mark that the system keeps.
-_PLACEHOLDER_SUFFIXES = (".nextcloud", ".owncloud")
-_DATALESS = 0x40000000  # SF_DATALESS of macOS
-_RECALLED = 0x00401000 | 0x00040000  # FILE_ATTRIBUTE_OFFLINE and RECALL_ON_… of Windows
 
 
 @dataclass(frozen=True)
@@ -165,7 +156,7 @@ class _Walk:
                 self._leave(f"{directory}/", reason_of(error))
                 self.tree.closed.append(self.tree.left_out[-1])
                 continue
-            if _is_vault(listing.entries):
+            if is_vault(listing.entries):
                 self._leave(f"{directory}/" if inside else "./", VAULT)
                 continue
             if inside or self.prefix:
@@ -209,7 +200,7 @@ class _Walk:
         for own, reason in listing.left_out.items():
             self._leave(below + own, reason)
         entries, done, deeper = listing.entries, set[str](), []
-        strays = [name for name, status in entries.items() if _is_of_vault(name, status)]
+        strays = [name for name, status in entries.items() if is_of_vault(name, status)]
         if strays:
             self._leave(f"{below}cmem.*.json", VAULT)
             entries = {name: status for name, status in entries.items() if name not in strays}
@@ -228,7 +219,7 @@ class _Walk:
                             self.tree.ignored.append(f"{self.prefix}{below}{part}")
             elif own == GIT_NAME and listing.repository:
                 self.tree.repositories.append(Entry(self.root, inside, own, self.prefix + name))
-            elif reason := _refusal(own, self.prefix + name, status):
+            elif reason := why_unsaved(own, self.prefix + name, status):
                 self._leave(shown, reason)
             elif is_directory:
                 deeper.append((*inside, own))
@@ -256,16 +247,6 @@ class _Walk:
         self.tree.left_out.append(LeftOut(self.prefix + name, reason))
 
 
-def _is_of_vault(name: str, status: os.stat_result) -> bool:
-    return stat.S_ISREG(status.st_mode) and (is_cortex_file(name) or name == _MARKER)
-
-
-def _is_vault(entries: dict[str, os.stat_result]) -> bool:
-    """Whether a directory is one of a vault, in which there is nothing but its files and hidden ones."""
-    own = [name for name, status in entries.items() if _is_of_vault(name, status)]
-    return bool(own) and all(name in own or (name.startswith(".") and name != IGNORE_NAME) for name in entries)
-
-
 def _look_at(place: Directory, deadline: Deadline) -> tuple[dict[str, os.stat_result], dict[str, str]]:
     found, lost = {}, {}
     for name in place.names():
@@ -280,42 +261,3 @@ def _look_at(place: Directory, deadline: Deadline) -> tuple[dict[str, os.stat_re
         else:
             found[name] = status
     return found, lost
-
-
-def _refusal(own: str, name: str, status: os.stat_result) -> str:
-    """Say why what stands there is not saved, or nothing."""
-    if own.casefold().startswith(STAGING_PREFIX):
-        return "left by a restore that was cut off; it may hold originals, look and then delete it"
-    if own == GIT_NAME and is_link(status):
-        return "a link in the place of a git repository, which is not followed"
-    problem = name_problem(name)
-    if problem:
-        return f"{problem}; rename it"
-    if len(name.encode("utf-8", "surrogatepass")) > _LONGEST_NAME:
-        return "has a path that is longer than systems take"
-    return _special(status) or _placeholder(own, status)
-
-
-def _special(status: os.stat_result) -> str:
-    """Say what a thing is that is no plain file, directory or link, or nothing."""
-    if stat.S_ISSOCK(status.st_mode):
-        return "socket"
-    if stat.S_ISFIFO(status.st_mode):
-        return "named pipe"
-    if stat.S_ISLNK(status.st_mode):
-        return ""
-    if is_link(status):
-        return "leads to another directory, and is not followed"
-    return "" if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode) else "device"
-
-
-def _placeholder(own: str, status: os.stat_result) -> str:
-    """Say that a file's bytes are elsewhere, or nothing. To read it would fetch it, or give something else."""
-    if not stat.S_ISREG(status.st_mode):
-        return ""
-    if own.startswith(".") and own.endswith(".icloud") and len(own) > len("..icloud"):
-        return f"a placeholder: iCloud keeps {own[1 : -len('.icloud')]!r} elsewhere; download it first"
-    marked = getattr(status, "st_flags", 0) & _DATALESS or getattr(status, "st_file_attributes", 0) & _RECALLED
-    if marked or (own.endswith(_PLACEHOLDER_SUFFIXES) and status.st_size <= 1):
-        return "a placeholder: a sync service keeps its bytes elsewhere; download it first"
-    return ""

@@ -27,7 +27,8 @@ from colony_memory.capture._patience import patience
 from colony_memory.capture._reading import Found
 from colony_memory.capture._recover import recover, unfinished
 from colony_memory.capture._sources import find_sources, require_directory
-from colony_memory.capture._walk import VAULT, Entry, LeftOut, Note, Tree, walk
+from colony_memory.capture._unsaved import VAULT
+from colony_memory.capture._walk import Entry, LeftOut, Note, Tree, walk
 from colony_memory.capture._write import Written, write_folder
 from colony_memory.capture.secrets import find_in_contents, is_allowed, mask_contents, read_allowed
 from colony_memory.exceptions import ColonyMemoryWarning, Hint, SecretsFound

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colony_memory._os.kinds import identity_of, is_file
+from colony_memory._os.kinds import Identity, is_file
 from colony_memory.capture._companions import INDEX, JOURNAL, LOG, has_file
 from colony_memory.capture._locks import Locked, shared_lock
 from colony_memory.capture._patience import Deadline, TookTooLong
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from colony_memory._os.directory import Directory
-    from colony_memory._os.kinds import Identity
 
 _WAIT = 5.0  # seconds for another program's lock to go, or for the files to hold still
 _PATIENCE = 60.0  # seconds to read one besides, where nobody else says how long that may take
@@ -217,11 +216,11 @@ def _read_once(place: Directory, name: str, descriptor: int, *, limit: int, dead
 
 def _identity(place: Directory, name: str) -> Identity | None:
     status = place.look(name)
-    return identity_of(status) if status is not None and is_file(status) else None
+    return Identity.of(status) if status is not None and is_file(status) else None
 
 
 def _identity_of(descriptor: int | None) -> Identity | None:
-    return None if descriptor is None else identity_of(os.fstat(descriptor))
+    return None if descriptor is None else Identity.of(os.fstat(descriptor))
 
 
 def _merge(files: _Files, *, limit: int, deadline: Deadline) -> bytes:

@@ -19,7 +19,7 @@ from colony_memory._os.reach import open_below
 from colony_memory.capture import (
     LeftOut,
     _reading,
-    _walk,
+    _unsaved,
     differ_in_times_only,
     read_folder,
     read_paths,
@@ -131,12 +131,12 @@ def test_files_whose_bytes_are_elsewhere_are_not_opened(mark: dict[str, int]) ->
         def __init__(self) -> None:
             vars(self).update(mark)
 
-    assert "elsewhere" in _walk._refusal("a.md", "a.md", Status())  # type: ignore[arg-type]
+    assert "elsewhere" in _unsaved.why_unsaved("a.md", "a.md", Status())  # type: ignore[arg-type]
 
 
 def test_a_path_that_no_system_takes_is_named() -> None:
     status = os.stat_result((stat.S_IFREG, *[0] * 9))
-    assert "longer" in _walk._refusal("x", "x" * 5000, status)
+    assert "longer" in _unsaved.why_unsaved("x", "x" * 5000, status)
 
 
 @posix

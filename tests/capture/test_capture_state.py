@@ -10,8 +10,9 @@ import pytest
 from capture_trees import files, linux, make, metadata, names, posix, root_only, traces
 
 from colony_memory._os.directory import Directory
+from colony_memory._os.kinds import Identity
 from colony_memory.capture import _moves, _state, write_folder
-from colony_memory.capture._journal import MOVING, Identity, Journal, Step, Version, boot_id
+from colony_memory.capture._journal import MOVING, Journal, Step, Version, boot_id
 from colony_memory.capture._recover import recover, unfinished
 from colony_memory.capture._undo import Undo
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
