@@ -87,7 +87,11 @@ def _take(expected: Identity, opener: Callable[[], int]) -> tuple[Identity, int]
             one.users += 1
             return expected, one.descriptors[0]
     descriptor = opener()
-    identity = Identity.of(os.fstat(descriptor))
+    try:
+        identity = Identity.of(os.fstat(descriptor))
+    except OSError:  # a network file system may have lost it
+        os.close(descriptor)
+        raise
     with _guard:
         one = _held.setdefault(identity, _Held())
         one.descriptors.append(descriptor)

@@ -13,7 +13,6 @@ import os
 import stat
 import struct
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._os.held import is_open_elsewhere
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 if sys.platform != "win32":
     import fcntl
 
-_PROCESSES = Path("/proc")
+_PROCESSES = "/proc"
 _PENDING = 0x40000000
 _SHARED, _SHARED_SIZE = _PENDING + 2, 510
 # https://www.sqlite.org/src/file/src/os_unix.c: all bytes that connections lock, of the database and of its index.
@@ -89,13 +88,10 @@ def _is_written_elsewhere(identity: Identity) -> bool:
 
 
 def _open_for_writing() -> Iterator[Identity]:
-    for process in _PROCESSES.iterdir():
+    for process in _listed(_PROCESSES):
         if not process.name.isdigit():
             continue
-        try:
-            links = [*os.scandir(process / "fd")]
-        except OSError:  # it has ended, or is another user's
-            continue
+        links = _listed(process.path + "/fd")
         for link in links:
             try:
                 # The link's own permissions tell how the file was opened.
@@ -103,6 +99,15 @@ def _open_for_writing() -> Iterator[Identity]:
                     yield Identity.of(status)
             except OSError:
                 continue
+
+
+def _listed(directory: str) -> list[os.DirEntry[str]]:
+    """What is in a directory of the system's; nothing where it is not there, or another user's."""
+    try:
+        with os.scandir(directory) as entries:
+            return [*entries]
+    except OSError:
+        return []
 
 
 def _is_locked(directory: Directory, name: str, where: tuple[int, int]) -> bool:

@@ -118,19 +118,27 @@ def make_plan(
         return plan
     except OSError as error:
         raise ColonyMemoryError(f"{str(target)!r} cannot be read ({error.strerror}); nothing was written") from error
-    with folder, Reach(folder) as reach:
-        comparison = Comparison(plan, reach, wanted={*contents, *metadata.links}, force=force)
-        for name, content in sorted({**contents, **metadata.links}.items()):
-            if name in metadata.links:
-                comparison.add_link(name, str(content))
-            else:
-                comparison.add_file(name, content)
-        for name in sorted(metadata.empty_dirs):
-            comparison.add_directory(name)
-        if delete:
-            comparison.add_surplus()
-    plan.in_use = plan.users_of_databases()
+    try:
+        with folder, Reach(folder) as reach:
+            _compare(plan, reach, contents, delete=delete, force=force)
+        plan.in_use = plan.users_of_databases()
+    except OSError as error:
+        raise ColonyMemoryError(f"{str(target)!r} cannot be looked at ({error}); nothing was written") from error
     return plan
+
+
+def _compare(plan: Plan, reach: Reach, contents: Mapping[str, str | bytes], *, delete: bool, force: bool) -> None:
+    metadata = plan.metadata
+    comparison = Comparison(plan, reach, wanted={*contents, *metadata.links}, force=force)
+    for name, content in sorted({**contents, **metadata.links}.items()):
+        if name in metadata.links:
+            comparison.add_link(name, str(content))
+        else:
+            comparison.add_file(name, content)
+    for name in sorted(metadata.empty_dirs):
+        comparison.add_directory(name)
+    if delete:
+        comparison.add_surplus()
 
 
 def _plan_new(plan: Plan, contents: Mapping[str, str | bytes]) -> None:

@@ -57,8 +57,12 @@ def unfinished(target: Path) -> str | None:
 
 
 def _related(target: Path) -> list[tuple[Record, Journal]]:
+    try:
+        records = list_records()
+    except OSError as error:
+        raise ColonyMemoryError(f"nobody can tell whether a restore was cut off: {error}") from error
     found = []
-    for record in list_records():
+    for record in records:
         journal = _read(record)
         located = None if journal is None else _locate(journal, target)
         if located is not None:

@@ -102,7 +102,7 @@ def _is_empty(directory: Path) -> bool:
     try:
         with os.scandir(directory) as entries:
             return next(entries, None) is None
-    except PermissionError:  # it can be written to all the same
+    except OSError:  # it may be possible to write to it all the same
         return False
 
 
@@ -129,16 +129,16 @@ def _move_whole(job: Job, top: Path, attribution: Attribution) -> None:
     with ExitStack() as stack:
         with blaming(f"directory {str(top.parent)!r}"):
             place = stack.enter_context(Directory.open(top.parent))
-            there = place.look(top.name)
-        journal = _journal(job, place, None)
+            there, above = place.look(top.name), place.status()
+        journal = _journal(job, place, Identity.of(above), None)
         # The way back is one directory to remove; that it is known to whoever comes next is not worth a failure.
         try:
             _begin(stack, job, journal, place)
         except OSError as error:
             logger.debug("nothing will be known of this restore if it is cut off: %s", error)
             stack.callback(discard, place, journal.staging)
-        above = place.status() if there is None else there
-        stage = Stage(job, owner=(above.st_uid, above.st_gid), attribution=attribution)
+        owner = there or above
+        stage = Stage(job, owner=(owner.st_uid, owner.st_gid), attribution=attribution)
         with blaming(f"directory {str(top.parent)!r}"):
             staging = stack.enter_context(_made(place, journal.staging))
             chain = [staging]
@@ -166,8 +166,8 @@ def _file_by_file(job: Job, attribution: Attribution) -> None:
     with ExitStack() as stack:
         with blaming(f"directory {str(job.target)!r}"):
             folder = stack.enter_context(Directory.open(job.target))
-            identity = folder.status()
-        journal = _journal(job, folder, Identity.of(identity))
+            above = folder.status()
+        journal = _journal(job, folder, Identity.of(above), Identity.of(above))
         try:
             record = _begin(stack, job, journal, folder)
         except OSError as error:
@@ -178,19 +178,20 @@ def _file_by_file(job: Job, attribution: Attribution) -> None:
         with blaming(f"directory {str(job.target)!r}"):
             staging = stack.enter_context(_made(folder, journal.staging))
             new, kept = (stack.enter_context(_made(staging, name)) for name in (NEW, KEPT))
-        stage = Stage(job, owner=(identity.st_uid, identity.st_gid), attribution=attribution)
+        stage = Stage(job, owner=(above.st_uid, above.st_gid), attribution=attribution)
         moves = Moves(job, folder, new, kept)
         planned = moves.prepare(journal, stage)
-        _confirm(job)
+        with blaming(f"directory {str(job.target)!r}"):
+            _confirm(job)
         take(moves, planned, record, stage)
 
 
-def _journal(job: Job, place: Directory, identity: Identity | None) -> Journal:
+def _journal(job: Job, place: Directory, place_identity: Identity, identity: Identity | None) -> Journal:
     return Journal(
         folder=str(job.target),
         identity=identity,
         place=str(place.path),
-        place_identity=Identity.of(place.status()),
+        place_identity=place_identity,
         staging=STAGING_PREFIX + secrets.token_hex(8),
         boot=boot_id(),
     )
