@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._os.disk import give, sync_names
 from colony_memory._os.held import held
-from colony_memory._os.kinds import Identity, UnfitFile, is_directory, is_link, name_kind
+from colony_memory._os.kinds import Identity, UnfitFile, is_directory, is_file, is_link, name_kind
 from colony_memory._os.names import decode_name, encode_name, local_name
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ class Directory:
     def __init__(self, path: Path, descriptor: int | None = None, *, keep_owner: bool = False) -> None:
         self.path = path
         self.descriptor = descriptor
+        self._where = {"dir_fd": descriptor}
         self._keep_owner = keep_owner
 
     @classmethod
@@ -152,7 +153,7 @@ class Directory:
         at, where = self.address(name)
         seen = os.stat(at, follow_symlinks=False, **where)
         self._refuse(name, seen)
-        with held(Identity.of(seen), lambda: self.open_file(name)) as descriptor:
+        with held(Identity.of(seen), lambda: self._opened(name, os.O_RDONLY)) as descriptor:
             yield descriptor, os.fstat(descriptor)
 
     def open_file(self, name: str, *, write: bool = False, follow: bool = False) -> int:
@@ -163,9 +164,13 @@ class Directory:
         """
         at, where = self.address(name)
         self._refuse(name, os.stat(at, follow_symlinks=follow, **where))
-        flags = (os.O_RDWR if write else os.O_RDONLY) | _PLAIN | (0 if follow else NO_LINK)
+        return self._opened(name, os.O_RDWR if write else os.O_RDONLY, follow=follow)
+
+    def _opened(self, name: str, flags: int, *, follow: bool = False) -> int:
+        """What open_file() gives, where a look has been taken."""
+        at, where = self.address(name)
         try:
-            descriptor = os.open(at, flags, **where)
+            descriptor = os.open(at, flags | _PLAIN | (0 if follow else NO_LINK), **where)
         except OSError as error:
             if not follow and error.errno in _IS_A_LINK:
                 raise self.unfit(name, "a link, not a plain file") from error
@@ -257,7 +262,7 @@ class Directory:
         """What to call ``os`` with for a name that no method here is for: the path, and its ``dir_fd``."""
         if self.descriptor is None:
             return self.path / local_name(name), {}
-        return encode_name(name), {"dir_fd": self.descriptor}
+        return encode_name(name), self._where
 
     def refuse_unfit(self, name: str) -> None:
         """Go on where a plain file has the name, or nothing.
@@ -274,9 +279,8 @@ class Directory:
         return UnfitFile(None, what, str(self.path / local_name(name)))
 
     def _refuse(self, name: str, there: os.stat_result) -> None:
-        kind = name_kind(there.st_mode)
-        if kind is not None:
-            raise self.unfit(name, f"{kind}, not a plain file")
+        if not is_file(there):
+            raise self.unfit(name, f"{name_kind(there.st_mode)}, not a plain file")
 
     def _pair(self, other: Directory) -> dict[str, Any]:
         return {} if self.descriptor is None else {"src_dir_fd": self.descriptor, "dst_dir_fd": other.descriptor}

@@ -102,9 +102,12 @@ def _take(expected: Identity, opener: Callable[[], int]) -> tuple[Identity, int]
 def _give_back(identity: Identity) -> None:
     with _guard:
         _held[identity].users -= 1
-        idle = sum(not one.users for one in _held.values())
-        if idle >= _CLOSED_TOGETHER or not _DROPS_LOCKS:
+        if not _DROPS_LOCKS or (len(_held) >= _CLOSED_TOGETHER and _idle() >= _CLOSED_TOGETHER):
             _settle()
+
+
+def _idle() -> int:
+    return sum(not one.users for one in _held.values())
 
 
 def _settle() -> None:

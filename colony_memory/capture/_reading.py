@@ -6,7 +6,7 @@ import contextlib
 import os
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -210,9 +210,9 @@ class Found:
 
 
 def _read(place: Directory, own: str, limit: int, deadline: Deadline) -> tuple[str | bytes, Contents]:
-    """What is saved of a file, and what else is known of it; its bytes are let go."""
+    """What is saved of a file, and what else is known of it."""
     read = read_contents(place, own, limit=limit, deadline=deadline)
-    return _as_content(read), replace(read, data=b"")
+    return _as_content(read), read
 
 
 def _look_again(entry: Entry, proof: Proof, deadline: Deadline) -> bool | None:
