@@ -41,6 +41,7 @@ _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | _PLAIN | NO_LINK
 BY_DESCRIPTOR = (
     {os.open, os.stat, os.mkdir, os.rename, os.unlink, os.rmdir, os.symlink, os.readlink} <= os.supports_dir_fd
 ) and os.scandir in os.supports_fd
+_CLOSED = 2**31 - 1  # no descriptor that a system gives; Python takes -1 for none, which is the current directory
 #: What opening a link without following it fails with: Linux and macOS; FreeBSD.
 _IS_A_LINK = frozenset({errno.ELOOP, errno.EMLINK})
 #: By which systems refuse to unlink a directory.
@@ -94,9 +95,9 @@ class Directory:
             raise
 
     def close(self) -> None:
-        """Let go of it. A second time does nothing."""
-        if self.descriptor is not None:
-            descriptor, self.descriptor = self.descriptor, None
+        """Let go of it. A second time does nothing, and whatever else is done then fails."""
+        if self.descriptor not in (None, _CLOSED):
+            descriptor, self.descriptor, self._where = self.descriptor, _CLOSED, {"dir_fd": _CLOSED}
             os.close(descriptor)
 
     def __enter__(self) -> Self:

@@ -179,11 +179,11 @@ def _set_aside(directory: Directory, name: str) -> None:
 
 def _free_name(directory: Directory, name: str, ending: str) -> str:
     """A name beside ``name``: ``notes.md.local-20261128T031500Z``, with a number where that is taken."""
-    for number in itertools.count(1):
-        end = ending if number == 1 else f"{ending}-{number}"
-        start = name
-        while len(encode_name(start + end)) > LONGEST_COMPONENT:
-            start = start[:-1]
-        if directory.look(start + end) is None:
-            return start + end
-    raise AssertionError
+    ends = itertools.chain([ending], (f"{ending}-{number}" for number in itertools.count(2)))
+    return next(other for other in (_fitted(name, end) for end in ends) if directory.look(other) is None)
+
+
+def _fitted(name: str, end: str) -> str:
+    while len(encode_name(name + end)) > LONGEST_COMPONENT:
+        name = name[:-1]
+    return name + end

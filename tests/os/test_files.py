@@ -322,6 +322,26 @@ def test_entries_are_told_once_each_as_what_they_are(directory, tmp_path):
     assert sorted(name for name, _ in directory.entries()) == ["file", "sub"]
 
 
+def test_a_directory_that_was_closed_is_not_looked_up_again(tmp_path):
+    (tmp_path / "a").write_text("12")
+    directory = Directory.open(tmp_path)
+    directory.close()
+    directory.close()
+    for act in (
+        lambda: directory.look("a"),
+        lambda: directory.read("a", limit=9),
+        directory.names,
+        directory.status,
+        directory.sync,
+        lambda: directory.make("b"),
+        lambda: directory.enter("a"),
+        lambda: directory.move("a", directory, "b"),
+    ):
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            act()
+    assert names(tmp_path) == ["a"]
+
+
 # --- what is written
 
 
