@@ -1,1 +1,1 @@
-"""Plain files of this machine: the one place that opens, creates, replaces and locks them."""
+"""Directories and plain files of this machine: the one place that opens, makes, moves, syncs and locks them."""

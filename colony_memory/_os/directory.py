@@ -1,12 +1,12 @@
-"""A directory and the plain files in it: the one place that opens, reads, makes, replaces, removes and syncs them.
+"""A directory that is open: the one place that looks up, opens, makes, moves and removes what is in it.
 
-A name leads to a plain file or to an error that says what is there in its place. Links are not followed unless the
-caller says so, nothing is ever waited for (a named pipe, a device), what is read is bounded, and what is written is
-there whole or not at all, on disk when the call returns.
+Whoever may write into a folder can put a link in the place of a directory between a look and a write. A descriptor
+stays with the directory that was looked at: every name is one component, looked up from it, and no link is followed
+unless the caller says so. Nothing is ever waited for (a named pipe, a device): what is no plain file is not opened.
 
-Errors are those of the operating system, and :class:`UnfitFile`; whoever calls names the place and says what they
-mean. Where the platform has no directory descriptors, no ``O_NOFOLLOW`` or no ``O_NONBLOCK`` (Windows), names are
-looked up by path and looked at before and after they are opened.
+Errors are those of the operating system, and :class:`~colony_memory._os.kinds.UnfitFile`. Where the platform has no
+directory descriptors, no ``O_NOFOLLOW`` or no ``O_NONBLOCK`` (Windows), names are joined to paths and looked at before
+and after they are opened.
 """
 
 from __future__ import annotations
@@ -14,15 +14,19 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import stat
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from colony_memory._os.disk import give, sync_bytes, sync_names
+from colony_memory._os.disk import give, sync_names
+from colony_memory._os.held import held
+from colony_memory._os.kinds import Identity, UnfitFile, is_directory, is_file, is_link, name_kind
+from colony_memory._os.names import decode_name, encode_name, local_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from typing_extensions import Self
 
 
 def _flags(*names: str) -> int:
@@ -34,179 +38,218 @@ NO_LINK = _flags("O_NOFOLLOW")
 DIRECTORY_FLAGS = os.O_RDONLY | _flags("O_CLOEXEC", "O_DIRECTORY", "O_NONBLOCK")
 _PLAIN = _flags("O_CLOEXEC", "O_BINARY", "O_NONBLOCK", "O_NOCTTY")
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | _PLAIN | NO_LINK
-BY_DESCRIPTOR = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
+BY_DESCRIPTOR = (
+    {os.open, os.stat, os.mkdir, os.rename, os.unlink, os.rmdir, os.symlink, os.readlink} <= os.supports_dir_fd
+) and os.scandir in os.supports_fd
+_CLOSED = 2**31 - 1  # no descriptor that a system gives; Python takes -1 for none, which is the current directory
 #: What opening a link without following it fails with: Linux and macOS; FreeBSD.
 _IS_A_LINK = frozenset({errno.ELOOP, errno.EMLINK})
-_KINDS = (
-    (stat.S_ISLNK, "a link"),
-    (stat.S_ISDIR, "a directory"),
-    (stat.S_ISFIFO, "a named pipe"),
-    (stat.S_ISSOCK, "a socket"),
-)
-#: How the names of temporary files begin.
-TEMP_PREFIX = ".tmp-"
-
-
-class UnfitFile(OSError):
-    """What is there is no plain file, or larger than anything that belongs there."""
-
-
-class Contents(NamedTuple):
-    """The bytes of a file, and the facts of the very file that was read."""
-
-    data: bytes
-    facts: os.stat_result
-
-
-def name_kind(mode: int) -> str | None:
-    """What is no plain file, in two words; None for one."""
-    if stat.S_ISREG(mode):
-        return None
-    return next((kind for test, kind in _KINDS if test(mode)), "a device")
+#: By which systems refuse to unlink a directory.
+_IS_A_DIRECTORY = frozenset({errno.EISDIR, errno.EPERM, errno.EACCES})
 
 
 class Directory:
-    """A directory that is open: what is done in it is done there, whatever becomes of its path.
+    """An open directory: what is done in it is done there, whatever becomes of its path.
 
     Args:
-        path: The directory, for messages and for platforms without directory descriptors.
-        descriptor: An open descriptor of it; None to look its path up at each call.
-        keep_owner: What root makes here belongs to the directory's owner.
+        path: Where it was when it was opened: for messages, and for platforms without directory descriptors.
+        descriptor: An open descriptor of it, which is closed with it; None to look its path up at each call.
+        keep_owner: What root makes here with :meth:`make_file` belongs to the directory's owner.
     """
 
     def __init__(self, path: Path, descriptor: int | None = None, *, keep_owner: bool = False) -> None:
         self.path = path
-        self._descriptor = descriptor
+        self.descriptor = descriptor
+        self._where = {"dir_fd": descriptor}
         self._keep_owner = keep_owner
 
-    # --- reading
-
-    def facts(self, name: str, *, follow: bool = False) -> os.stat_result | None:
-        """What is there under a name, or None."""
-        try:
-            return os.stat(self._at(name), follow_symlinks=follow, **self._keys("dir_fd"))
-        except FileNotFoundError:
-            return None
-
-    def read(self, name: str, *, limit: int, follow: bool = False) -> Contents | None:
-        """A file's bytes, or None where nothing has that name.
-
-        Args:
-            name: The file.
-            limit: Most bytes that it may have.
-            follow: Read what a link leads to.
+    @classmethod
+    def open(cls, path: Path, *, follow: bool = False, keep_owner: bool = False) -> Self:
+        """Open the directory at a path, whose last name may be a link only with ``follow``.
 
         Raises:
-            UnfitFile: What is there is no plain file, leads to none, or is larger.
+            FileNotFoundError: Nothing is there.
+            NotADirectoryError: Something else is there; a link may be ELOOP too.
         """
+        if BY_DESCRIPTOR:
+            return cls(path, os.open(path, DIRECTORY_FLAGS | (0 if follow else NO_LINK)), keep_owner=keep_owner)
+        _require_directory(os.stat(path, follow_symlinks=follow), path)
+        return cls(path, keep_owner=keep_owner)
+
+    def enter(self, name: str) -> Directory:
+        """Open a directory in it.
+
+        Raises:
+            OSError: ELOOP where a link is there, ENOTDIR where something else is.
+        """
+        path = self.path / local_name(name)
+        if self.descriptor is None:
+            _require_directory(os.lstat(path), path)
+            return Directory(path)
         try:
-            descriptor = self._open(name, os.O_RDONLY, follow=follow)
-        except FileNotFoundError:
-            if follow and self.facts(name) is not None:
-                raise self._unfit(name, "a link to nothing") from None
-            return None
-        try:
-            facts = os.fstat(descriptor)
-            data = None if facts.st_size > limit else _read(descriptor, facts.st_size, limit)
-        finally:
+            return Directory(path, os.open(encode_name(name), DIRECTORY_FLAGS | NO_LINK, dir_fd=self.descriptor))
+        except NotADirectoryError:
+            there = self.look(name)
+            if there is not None:
+                _require_directory(there, path)
+            raise
+
+    def close(self) -> None:
+        """Let go of it. A second time does nothing, and whatever else is done then fails."""
+        if self.descriptor not in (None, _CLOSED):
+            descriptor, self.descriptor, self._where = self.descriptor, _CLOSED, {"dir_fd": _CLOSED}
             os.close(descriptor)
-        if data is None:
-            raise self._unfit(name, f"larger than {limit} bytes")
-        return Contents(data, facts)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- looking
+
+    def status(self) -> os.stat_result:
+        """Of the directory itself."""
+        return os.stat(self.path) if self.descriptor is None else os.fstat(self.descriptor)
+
+    def look(self, name: str, *, follow: bool = False) -> os.stat_result | None:
+        """What stands there, a link itself unless it is followed, or None."""
+        at, where = self.address(name)
+        try:
+            return os.stat(at, follow_symlinks=follow, **where)
+        except FileNotFoundError:
+            return None
+
+    def names(self) -> list[str]:
+        """What is in it, sorted."""
+        with os.scandir(self.path if self.descriptor is None else self.descriptor) as entries:
+            return sorted(decode_name(entry.name) for entry in entries)
 
     def entries(self, wanted: Callable[[str], object] = bool) -> Iterator[tuple[str, os.stat_result]]:
-        """Every wanted name in it, with the facts of what is there: of a link itself, not of what it leads to."""
-        with os.scandir(self.path if self._descriptor is None else self._descriptor) as entries:
+        """Every wanted name in it, with what is there: a link itself, not what it leads to."""
+        with os.scandir(self.path if self.descriptor is None else self.descriptor) as entries:
             for entry in entries:
-                if not wanted(entry.name):
+                if not wanted(name := decode_name(entry.name)):
                     continue
                 try:
-                    facts = entry.stat(follow_symlinks=False)
+                    status = entry.stat(follow_symlinks=False)
                 except FileNotFoundError:  # removed since the directory was read
                     continue
-                yield entry.name, facts
+                yield name, status
 
-    # --- writing
+    def read_link(self, name: str) -> str:
+        """What a symbolic link says."""
+        at, where = self.address(name)
+        return decode_name(os.fsdecode(os.readlink(os.fsencode(at), **where)))
 
-    def create(self, name: str, data: bytes) -> None:
-        """Make a file, for its owner alone. Where the file system has no hard links it is empty for an instant.
+    @contextlib.contextmanager
+    def file(self, name: str) -> Iterator[tuple[int, os.stat_result]]:
+        """A plain file, open for reading at given positions, and its status then.
 
-        Raises:
-            FileExistsError: Something of that name is there.
-        """
-        temp = self._write_temp(data, new_temp_name())
-        try:
-            try:
-                self._link(temp, name)
-            except FileExistsError:
-                raise
-            except (OSError, AttributeError, NotImplementedError):  # this file system or platform has no hard links
-                os.close(self._make(name))  # takes the name, or fails
-                try:
-                    self._rename(temp, name)
-                except BaseException:
-                    self.clear(name)
-                    raise
-        finally:
-            self.clear(temp)
-        self.sync()
-
-    def replace(self, name: str, data: bytes, *, temp: str | None = None) -> None:
-        """Put bytes in the place of a file, or where nothing is, for its owner alone.
-
-        Args:
-            name: The file.
-            data: What it is to hold.
-            temp: The name that the bytes have until they are whole, by default one that nobody has. What is there
-                under a given one is what a crash left.
+        It may be anybody's: the locks that this process has on it stay, see :mod:`colony_memory._os.held`.
 
         Raises:
             UnfitFile: What is there is no plain file.
         """
-        self._refuse_unfit(name)
-        if temp is not None:
-            self.clear(temp)
-        temp = self._write_temp(data, temp or new_temp_name())
+        at, where = self.address(name)
+        seen = os.stat(at, follow_symlinks=False, **where)
+        self._refuse(name, seen)
+        with held(Identity.of(seen), lambda: self._opened(name, os.O_RDONLY)) as descriptor:
+            yield descriptor, os.fstat(descriptor)
+
+    def open_file(self, name: str, *, write: bool = False, follow: bool = False) -> int:
+        """A descriptor of a plain file, after a look and with another one: to open a device may do something already.
+
+        Raises:
+            UnfitFile: What is there is no plain file.
+        """
+        at, where = self.address(name)
+        self._refuse(name, os.stat(at, follow_symlinks=follow, **where))
+        return self._opened(name, os.O_RDWR if write else os.O_RDONLY, follow=follow)
+
+    def _opened(self, name: str, flags: int, *, follow: bool = False) -> int:
+        """What open_file() gives, where a look has been taken."""
+        at, where = self.address(name)
         try:
-            self._rename(temp, name)
-        except BaseException:
-            with contextlib.suppress(OSError):  # the first error is the one to tell
-                self.clear(temp)
+            descriptor = os.open(at, flags | _PLAIN | (0 if follow else NO_LINK), **where)
+        except OSError as error:
+            if not follow and error.errno in _IS_A_LINK:
+                raise self.unfit(name, "a link, not a plain file") from error
             raise
-        self.sync()
+        try:
+            self._refuse(name, os.fstat(descriptor))
+            if not follow and not NO_LINK:
+                self.refuse_unfit(name)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
 
-    def remove(self, name: str) -> None:
-        """Take a file away.
+    # --- changing
 
-        Raises:
-            FileNotFoundError: Nothing has that name.
-            UnfitFile: What is there is no plain file.
-        """
-        self._refuse_unfit(name)
-        os.unlink(self._at(name), **self._keys("dir_fd"))
-        self.sync()
+    def make(self, name: str) -> None:
+        """Make a directory for its owner alone."""
+        at, where = self.address(name)
+        os.mkdir(at, 0o700, **where)
+
+    def make_file(self, name: str, mode: int = 0o600) -> int:
+        """Make a file and return its descriptor; nothing of that name may be there."""
+        at, where = self.address(name)
+        descriptor = os.open(at, _NEW, mode, **where)
+        try:
+            if self._keep_owner:
+                give(descriptor, self.status(), self.path)
+        except BaseException:
+            os.close(descriptor)
+            self.clear(name)
+            raise
+        return descriptor
+
+    def make_link(self, name: str, target: str) -> None:
+        """Make a symbolic link."""
+        at, where = self.address(name)
+        os.symlink(local_name(target) if self.descriptor is None else encode_name(target), at, **where)
+
+    def share(self, name: str, other: Directory, other_name: str) -> None:
+        """Give a file a second name, which must be free; a link gets it itself."""
+        itself = {"follow_symlinks": False} if os.link in os.supports_follow_symlinks else {}
+        os.link(self.address(name)[0], other.address(other_name)[0], **self._pair(other), **itself)
+
+    def move(self, name: str, other: Directory, other_name: str) -> None:
+        """Move a file or directory in one step, over a file that is there."""
+        os.replace(self.address(name)[0], other.address(other_name)[0], **self._pair(other))
 
     def clear(self, name: str) -> None:
-        """Take away what a crash left under a name of ours, if anything: a link itself, not what it leads to."""
+        """Take away what is there, if anything, and no directory: a link itself, not what it leads to."""
+        at, where = self.address(name)
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._at(name), **self._keys("dir_fd"))
+            os.unlink(at, **where)
 
-    def open_or_make(self, name: str) -> int:
-        """A descriptor to read and write a file that may be there, else an empty one. Nothing is synced.
+    def remove_directory(self, name: str) -> None:
+        """Remove an empty directory."""
+        at, where = self.address(name)
+        os.rmdir(at, **where)
 
-        Raises:
-            UnfitFile: What is there is no plain file.
-        """
-        while True:
-            with contextlib.suppress(FileNotFoundError):
-                return self._open(name, os.O_RDWR, follow=False)
-            with contextlib.suppress(FileExistsError):  # somebody else was faster
-                return self._make(name)
+    def remove_tree(self, name: str) -> None:
+        """Remove a directory with all that is in it; one that is not there is no error."""
+        try:
+            inner = self.enter(name)
+        except FileNotFoundError:
+            return
+        with inner:
+            for each in inner.names():
+                try:
+                    inner.clear(each)
+                except OSError as error:
+                    if error.errno not in _IS_A_DIRECTORY:
+                        raise
+                    inner.remove_tree(each)
+        self.remove_directory(name)
 
     def sync(self) -> None:
         """Make the names in it last, where the platform and its file system can."""
-        if self._descriptor is not None:
-            sync_names(self._descriptor)
+        if self.descriptor is not None:
+            sync_names(self.descriptor)
         elif sys.platform != "win32":  # pragma: no branch - there a directory cannot be opened
             descriptor = os.open(self.path, DIRECTORY_FLAGS)
             try:
@@ -216,116 +259,36 @@ class Directory:
 
     # --- one name
 
-    def _at(self, name: str) -> str | Path:
-        return self.path / name if self._descriptor is None else name
+    def address(self, name: str) -> tuple[bytes | Path, dict[str, Any]]:
+        """What to call ``os`` with for a name that no method here is for: the path, and its ``dir_fd``."""
+        if self.descriptor is None:
+            return self.path / local_name(name), {}
+        return encode_name(name), self._where
 
-    def _keys(self, *names: str) -> dict[str, Any]:
-        return {} if self._descriptor is None else dict.fromkeys(names, self._descriptor)
+    def refuse_unfit(self, name: str) -> None:
+        """Go on where a plain file has the name, or nothing.
 
-    def _open(self, name: str, flags: int, *, follow: bool) -> int:
-        """Open what is there, after a look and with another one: to open a device may do something already."""
-        found = os.stat(self._at(name), follow_symlinks=follow, **self._keys("dir_fd"))
-        self._refuse(name, found)
-        try:
-            descriptor = os.open(self._at(name), flags | _PLAIN | (0 if follow else NO_LINK), **self._keys("dir_fd"))
-        except OSError as error:
-            if not follow and error.errno in _IS_A_LINK:
-                raise self._unfit(name, "a link, not a plain file") from error
-            raise
-        try:
-            self._refuse(name, os.fstat(descriptor))
-            if not follow and not NO_LINK:
-                self._refuse_unfit(name)
-        except BaseException:
-            os.close(descriptor)
-            raise
-        return descriptor
+        Raises:
+            UnfitFile: Something else has it.
+        """
+        there = self.look(name)
+        if there is not None:
+            self._refuse(name, there)
 
-    def _make(self, name: str) -> int:
-        """Open a file that was not there."""
-        descriptor = os.open(self._at(name), _NEW, 0o600, **self._keys("dir_fd"))
-        try:
-            if self._keep_owner:
-                owner = os.stat(self.path) if self._descriptor is None else os.fstat(self._descriptor)
-                give(descriptor, owner, self.path)
-        except BaseException:
-            os.close(descriptor)
-            self.clear(name)
-            raise
-        return descriptor
+    def unfit(self, name: str, what: str) -> UnfitFile:
+        """What is raised where something else than a plain file is there."""
+        return UnfitFile(None, what, str(self.path / local_name(name)))
 
-    def _write_temp(self, data: bytes, temp: str) -> str:
-        descriptor = self._make(temp)
-        try:
-            try:
-                with os.fdopen(descriptor, "wb", closefd=False) as stream:
-                    stream.write(data)
-                sync_bytes(descriptor)
-            finally:
-                os.close(descriptor)
-        except BaseException:
-            with contextlib.suppress(OSError):  # the first error is the one to tell
-                self.clear(temp)
-            raise
-        return temp
+    def _refuse(self, name: str, there: os.stat_result) -> None:
+        if not is_file(there):
+            raise self.unfit(name, f"{name_kind(there.st_mode)}, not a plain file")
 
-    def _rename(self, name: str, other: str) -> None:
-        os.replace(self._at(name), self._at(other), **self._keys("src_dir_fd", "dst_dir_fd"))
-
-    def _link(self, name: str, other: str) -> None:
-        keys = self._keys("src_dir_fd", "dst_dir_fd")
-        if os.link in os.supports_follow_symlinks:
-            keys["follow_symlinks"] = False
-        os.link(self._at(name), self._at(other), **keys)
-
-    def _refuse_unfit(self, name: str) -> None:
-        found = self.facts(name)
-        if found is not None:
-            self._refuse(name, found)
-
-    def _refuse(self, name: str, found: os.stat_result) -> None:
-        kind = name_kind(found.st_mode)
-        if kind is not None:
-            raise self._unfit(name, f"{kind}, not a plain file")
-
-    def _unfit(self, name: str, what: str) -> UnfitFile:
-        return UnfitFile(None, what, str(self.path / name))
+    def _pair(self, other: Directory) -> dict[str, Any]:
+        return {} if self.descriptor is None else {"src_dir_fd": self.descriptor, "dst_dir_fd": other.descriptor}
 
 
-@contextlib.contextmanager
-def open_directory(path: Path, *, keep_owner: bool = False) -> Iterator[Directory]:
-    """Open a directory, which the path may lead to by a link.
-
-    Args:
-        path: The directory.
-        keep_owner: What root makes in it belongs to its owner.
-
-    Raises:
-        FileNotFoundError: Nothing is there.
-        NotADirectoryError: Something else is there.
-    """
-    if not BY_DESCRIPTOR:
-        if not stat.S_ISDIR(os.stat(path).st_mode):
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
-        yield Directory(path, keep_owner=keep_owner)
-        return
-    descriptor = os.open(path, DIRECTORY_FLAGS)
-    try:
-        yield Directory(path, descriptor, keep_owner=keep_owner)
-    finally:
-        os.close(descriptor)
-
-
-def _read(descriptor: int, size: int, limit: int) -> bytes | None:
-    """All bytes of a file that had this size; None where it has grown beyond the limit."""
-    data = bytearray()
-    while piece := os.read(descriptor, max(size + 1 - len(data), 65_536)):
-        data += piece
-        if len(data) > limit:
-            return None
-    return bytes(data)
-
-
-def new_temp_name() -> str:
-    """A name that nobody has, under which bytes are written until they are whole."""
-    return f"{TEMP_PREFIX}{os.urandom(8).hex()}"
+def _require_directory(status: os.stat_result, path: Path) -> None:
+    if is_link(status):
+        raise OSError(errno.ELOOP, "is a symbolic link", str(path))
+    if not is_directory(status):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+_MANY = 64
+
 
 def sync_bytes(descriptor: int) -> None:
     """Bring what was written to a file onto the disk."""
@@ -64,9 +66,12 @@ def give(descriptor: int, owner: os.stat_result, place: Path) -> None:
         )
 
 
-def syncs_file_systems() -> bool:
-    """Whether :func:`sync_file_system` is there."""
-    return _syncfs() is not None
+def syncs_together(count: int) -> bool:
+    """Whether one :func:`sync_file_system` costs less than to make so many files or names last one by one.
+
+    With few of them it does not: it also waits for what others are writing.
+    """
+    return count >= _MANY and _syncfs() is not None
 
 
 def sync_file_system(descriptor: int) -> None:

@@ -1,61 +1,176 @@
-"""Plain files by their paths: each read, made, replaced or removed as :mod:`colony_memory._os.directory` does it."""
+"""Whole plain files: read within a bound, made, replaced and removed, on disk when the call returns.
+
+What is written is there whole or not at all.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from colony_memory._os.directory import (
-    BY_DESCRIPTOR,
-    DIRECTORY_FLAGS,
-    NO_LINK,
-    Contents,
-    Directory,
-    open_directory,
-)
-from colony_memory._os.disk import give
+from colony_memory._os.directory import BY_DESCRIPTOR, DIRECTORY_FLAGS, NO_LINK, Directory
+from colony_memory._os.disk import give, sync_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+#: How the names of temporary files begin.
+TEMP_PREFIX = ".tmp-"
 
-def read_file(path: Path, limit: int, *, follow: bool = False) -> Contents | None:
-    """A file's bytes and facts, or None where nothing has that name.
+
+class Contents(NamedTuple):
+    """The bytes of a file, and the facts of the very file that was read."""
+
+    data: bytes
+    facts: os.stat_result
+
+
+class Files(Directory):
+    """An open directory whose files nobody in this process has open for longer than a call."""
+
+    def read(self, name: str, *, limit: int, follow: bool = False) -> Contents | None:
+        """A file's bytes, or None where nothing has that name.
+
+        Args:
+            name: The file.
+            limit: Most bytes that it may have.
+            follow: Read what a link leads to.
+
+        Raises:
+            UnfitFile: What is there is no plain file, leads to none, or is larger.
+        """
+        try:
+            descriptor = self.open_file(name, follow=follow)
+        except FileNotFoundError:
+            if follow and self.look(name) is not None:
+                raise self.unfit(name, "a link to nothing") from None
+            return None
+        try:
+            facts = os.fstat(descriptor)
+            data = None if facts.st_size > limit else _read(descriptor, facts.st_size, limit)
+        finally:
+            os.close(descriptor)
+        if data is None:
+            raise self.unfit(name, f"larger than {limit} bytes")
+        return Contents(data, facts)
+
+    def create(self, name: str, data: bytes) -> None:
+        """Make a file, for its owner alone. Where the file system has no hard links it is empty for an instant.
+
+        Raises:
+            FileExistsError: Something of that name is there.
+        """
+        temp = self._write_temp(data, new_temp_name())
+        try:
+            try:
+                self.share(temp, self, name)
+            except FileExistsError:
+                raise
+            except (OSError, AttributeError, NotImplementedError):  # this file system or platform has no hard links
+                os.close(self.make_file(name))  # takes the name, or fails
+                try:
+                    self.move(temp, self, name)
+                except BaseException:
+                    self.clear(name)
+                    raise
+        finally:
+            self.clear(temp)
+        self.sync()
+
+    def replace(self, name: str, data: bytes, *, temp: str | None = None) -> None:
+        """Put bytes in the place of a file, or where nothing is, for its owner alone.
+
+        Args:
+            name: The file.
+            data: What it is to hold.
+            temp: The name that the bytes have until they are whole, by default one that nobody has. What is there
+                under a given one is what a crash left.
+
+        Raises:
+            UnfitFile: What is there is no plain file.
+        """
+        self.refuse_unfit(name)
+        if temp is not None:
+            self.clear(temp)
+        temp = self._write_temp(data, temp or new_temp_name())
+        try:
+            self.move(temp, self, name)
+        except BaseException:
+            with contextlib.suppress(OSError):  # the first error is the one to tell
+                self.clear(temp)
+            raise
+        self.sync()
+
+    def remove(self, name: str) -> None:
+        """Take a file away.
+
+        Raises:
+            FileNotFoundError: Nothing has that name.
+            UnfitFile: What is there is no plain file.
+        """
+        self.refuse_unfit(name)
+        at, where = self.address(name)
+        os.unlink(at, **where)
+        self.sync()
+
+    def open_or_make(self, name: str) -> int:
+        """A descriptor to read and write a file that may be there, else an empty one. Nothing is synced.
+
+        Raises:
+            UnfitFile: What is there is no plain file.
+        """
+        while True:
+            with contextlib.suppress(FileNotFoundError):
+                return self.open_file(name, write=True)
+            with contextlib.suppress(FileExistsError):  # somebody else was faster
+                return self.make_file(name)
+
+    def _write_temp(self, data: bytes, temp: str) -> str:
+        descriptor = self.make_file(temp)
+        try:
+            try:
+                with os.fdopen(descriptor, "wb", closefd=False) as stream:
+                    stream.write(data)
+                sync_bytes(descriptor)
+            finally:
+                os.close(descriptor)
+        except BaseException:
+            with contextlib.suppress(OSError):  # the first error is the one to tell
+                self.clear(temp)
+            raise
+        return temp
+
+
+def open_files(path: Path, *, keep_owner: bool = False) -> Files:
+    """Open a directory, which the path may lead to by a link, for the length of a ``with``.
 
     Args:
-        path: The file.
-        limit: Most bytes that it may have.
-        follow: Read what a link leads to. For names that a user gives.
+        path: The directory.
+        keep_owner: What root makes in it belongs to its owner.
 
     Raises:
-        UnfitFile: What is there is no plain file, leads to none, or is larger.
+        FileNotFoundError: Nothing is there.
+        NotADirectoryError: Something else is there.
     """
+    return Files.open(path, follow=True, keep_owner=keep_owner)
+
+
+def read_file(path: Path, limit: int, *, follow: bool = False) -> Contents | None:
+    """A file's bytes and facts by its path; see :meth:`Files.read`."""
     # Read as it is named: to open its directory takes a right that a reader of the file may lack.
-    return Directory(path.parent).read(path.name, limit=limit, follow=follow)
+    return Files(path.parent).read(path.name, limit=limit, follow=follow)
 
 
 def create_file(path: Path, data: bytes) -> None:
-    """Make a file, for its owner alone. Where the file system has no hard links it is empty for an instant.
-
-    Raises:
-        FileExistsError: Something of that name is there.
-    """
-    with open_directory(path.parent) as directory:
+    """Make a file by its path; see :meth:`Files.create`."""
+    with open_files(path.parent) as directory:
         directory.create(path.name, data)
 
 
 def replace_file(path: Path, data: bytes, *, temp: str | None = None) -> None:
-    """Put bytes in the place of a file, or where nothing is, for its owner alone.
-
-    Args:
-        path: The file.
-        data: What it is to hold.
-        temp: As :meth:`colony_memory._os.directory.Directory.replace` takes it.
-
-    Raises:
-        UnfitFile: What is there is no plain file.
-    """
-    with open_directory(path.parent) as directory:
+    """Put bytes in the place of a file by its path; see :meth:`Files.replace`."""
+    with open_files(path.parent) as directory:
         directory.replace(path.name, data, temp=temp)
 
 
@@ -81,3 +196,18 @@ def make_directory(path: Path, *, keep_owner: bool = False) -> None:
                 os.close(descriptor)
         # The new directory is an entry of the one above, and lasts only when that one is synced.
         Directory(made.parent).sync()
+
+
+def _read(descriptor: int, size: int, limit: int) -> bytes | None:
+    """All bytes of a file that had this size; None where it has grown beyond the limit."""
+    data = bytearray()
+    while piece := os.read(descriptor, max(size + 1 - len(data), 65_536)):
+        data += piece
+        if len(data) > limit:
+            return None
+    return bytes(data)
+
+
+def new_temp_name() -> str:
+    """A name that nobody has, under which bytes are written until they are whole."""
+    return f"{TEMP_PREFIX}{os.urandom(8).hex()}"

@@ -19,7 +19,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from colony_memory._os.directory import Directory
+from colony_memory._os.files import Files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,11 +36,11 @@ _PAUSE = 0.002
 
 def locked(path: Path, *, patience: float = 30.0) -> contextlib.AbstractContextManager[None]:
     """Hold the lock of the file at ``path``; see :func:`locked_in`."""
-    return locked_in(Directory(path.parent), path.name, patience=patience)
+    return locked_in(Files(path.parent), path.name, patience=patience)
 
 
 @contextlib.contextmanager
-def locked_in(directory: Directory, name: str, *, patience: float = 30.0) -> Iterator[None]:
+def locked_in(directory: Files, name: str, *, patience: float = 30.0) -> Iterator[None]:
     """Hold the lock of a file in a directory, made for its owner alone where it is not there.
 
     Not reentrant: a thread that holds it and asks again waits in vain.
@@ -77,13 +77,13 @@ def locked_in(directory: Directory, name: str, *, patience: float = 30.0) -> Ite
             os.close(lock)
 
 
-def _timeout(directory: Directory, name: str, patience: float) -> TimeoutError:
+def _timeout(directory: Files, name: str, patience: float) -> TimeoutError:
     place = str(directory.path / name)
     return TimeoutError(errno.ETIMEDOUT, f"locked by another process for {patience:.0f} s", place)
 
 
-def _is_still(directory: Directory, name: str, lock: int) -> bool:
-    found = directory.facts(name)
+def _is_still(directory: Files, name: str, lock: int) -> bool:
+    found = directory.look(name)
     return found is not None and os.path.samestat(found, os.fstat(lock))
 
 

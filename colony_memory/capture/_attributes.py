@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -9,19 +10,19 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from colony_memory._os.kinds import PERMISSIONS
+from colony_memory.capture._listed import quoted
 from colony_memory.exceptions import ColonyMemoryWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable, Iterator
 
-    from colony_memory.capture._directory import Directory
+    from colony_memory._os.directory import Directory
 
 # What NFS with root_squash, SMB, FAT and FUSE answer, and a container without the capability.
 _REFUSED = {errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
-_SHOWN = 3
 _HAS_OWNERS = hasattr(os, "fchown")
 _SETS_TIMES = os.utime in os.supports_fd
-_BITS = 0o777
 
 
 @dataclass(frozen=True)
@@ -59,41 +60,42 @@ class Attribution:
         if attributes == _NONE:
             return status
         if attributes.owner is not None and _HAS_OWNERS and attributes.owner != (status.st_uid, status.st_gid):
-            owner = attributes.owner
-            self.attempt("owner", name, lambda: os.fchown(descriptor, *owner))
+            with self.attempt("owner", name):
+                os.fchown(descriptor, *attributes.owner)
         if attributes.mode is not None and hasattr(os, "fchmod") and stat.S_IMODE(status.st_mode) != attributes.mode:
-            mode = attributes.mode & _BITS
-            self.attempt("permissions", name, lambda: os.fchmod(descriptor, mode))
+            with self.attempt("permissions", name):
+                os.fchmod(descriptor, attributes.mode & PERMISSIONS)
         if attributes.changed is not None and _SETS_TIMES:
-            times = (status.st_atime_ns, attributes.changed)
-            self.attempt("time of change", name, lambda: os.utime(descriptor, ns=times))
+            with self.attempt("time of change", name):
+                os.utime(descriptor, ns=(status.st_atime_ns, attributes.changed))
         return os.fstat(descriptor)
 
     def give_link(self, directory: Directory, at: str, attributes: Attributes, name: str) -> None:
         """Give a symbolic link, of which only owner and time can be set, its attributes."""
-        if directory.descriptor == -1:
+        if directory.descriptor is None:
             return
         path, where = directory.address(at)
         if attributes.owner is not None:
-            owner = attributes.owner
-            self.attempt("owner", name, lambda: os.chown(path, *owner, follow_symlinks=False, **where))
+            with self.attempt("owner", name):
+                os.chown(path, *attributes.owner, follow_symlinks=False, **where)
         if attributes.changed is not None:
-            times = (attributes.changed, attributes.changed)
-            self.attempt("time of change", name, lambda: os.utime(path, ns=times, follow_symlinks=False, **where))
+            with self.attempt("time of change", name):
+                os.utime(path, ns=(attributes.changed, attributes.changed), follow_symlinks=False, **where)
 
     def tell(self) -> None:
         """Warn of what was refused."""
         for (what, why), names in self.refused.items():
             warnings.warn(
-                f"the {what} could not be kept of {_listed(names)} ({why}); the content is restored",
+                f"the {what} could not be kept of {quoted(names, most=3)} ({why}); the content is restored",
                 ColonyMemoryWarning,
                 stacklevel=2,
             )
 
-    def attempt(self, what: str, name: str, act: Callable[[], None]) -> None:
-        """Set one attribute; a refusal is remembered, and any other error raised."""
+    @contextlib.contextmanager
+    def attempt(self, what: str, name: str) -> Iterator[None]:
+        """Set one attribute in a block; a refusal is remembered, and any other error raised."""
         try:
-            act()
+            yield
         except OSError as error:
             if error.errno not in _REFUSED:
                 raise
@@ -109,15 +111,10 @@ def tell_lost(files: Iterable[tuple[str, os.stat_result]]) -> None:
         if hasattr(os, "geteuid") and os.geteuid() not in (0, there.st_uid):
             owned.append(name)
     if linked:
-        _warn(f"{_listed(linked)} had other names (hard links), under which the text from before stays")
+        _warn(f"{quoted(linked, most=3)} had other names (hard links), under which the text from before stays")
     if owned:
-        _warn(f"{_listed(owned)} belonged to another user, and now to the one who restored")
+        _warn(f"{quoted(owned, most=3)} belonged to another user, and now to the one who restored")
 
 
 def _warn(text: str) -> None:
     warnings.warn(text, ColonyMemoryWarning, stacklevel=3)
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{', '.join(map(repr, names[:_SHOWN]))}{more}"

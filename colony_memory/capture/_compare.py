@@ -7,24 +7,23 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from colony_memory.capture._directory import Directory, Reach, is_link
-from colony_memory.capture._in_use import is_in_use, own_databases
-from colony_memory.capture._open import local_name
+from colony_memory._os.kinds import PERMISSIONS, is_file, is_link
+from colony_memory.capture._companions import companions_of, holds_database, holds_text, is_database
 from colony_memory.capture._stage import NewFile, encode_text, widened
 from colony_memory.capture._state import place_of_state
+from colony_memory.capture._steady import read_start
 from colony_memory.capture._surplus import find_surplus
-from colony_memory.capture.sqlite import COMPANIONS, HEADER, DatabaseDamaged, DatabaseLocked, copy_database, is_database
+from colony_memory.capture.sqlite import holds_same
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
+    from colony_memory._os.reach import Reach
     from colony_memory.capture._metadata import Metadata
     from colony_memory.capture._plan import Plan
 
-_INDEX = "-shm"
-_HEADER_SIZE = 16
 _LINK = "is a symbolic link, and nothing is written through links"
 
 
@@ -50,15 +49,13 @@ def new_file(
 class Comparison:
     """Compares one name after another with an open folder."""
 
-    def __init__(self, plan: Plan, folder: Directory, reach: Reach, *, wanted: Collection[str], force: bool) -> None:
+    def __init__(self, plan: Plan, reach: Reach, *, wanted: Collection[str], force: bool) -> None:
         self._plan = plan
         self._metadata = plan.metadata
-        self._folder = folder
         self._reach = reach
         self._wanted = wanted
         self._force = force
         self._missing: set[str] = set()
-        self._own = own_databases()
 
     def add_link(self, name: str, target: str) -> None:
         """Compare a link with what has its name."""
@@ -67,7 +64,7 @@ class Comparison:
         if there is None:
             self._plan.files[name] = file
             return
-        if not is_link(there) and not stat.S_ISREG(there.st_mode):
+        if not is_link(there) and not is_file(there):
             raise self._refusal(name, name, _kind(there))
         if is_link(there) and self._read_link(name) == target:
             self._plan.unchanged.append(name)
@@ -83,7 +80,7 @@ class Comparison:
         if there is None:
             self._plan.files[name] = new_file(self._metadata, name, content, None, drops)
             return
-        if not stat.S_ISREG(there.st_mode):
+        if not is_file(there):
             raise self._refusal(name, name, _kind(there))
         if self._is_same(name, data, there, drops):
             self._keep(name, there)
@@ -91,9 +88,9 @@ class Comparison:
             self._plan.left.append(name)
         else:
             self._plan.files[name] = new_file(self._metadata, name, content, there, drops)
-            self._plan.differing[name] = [there, *(log for name, log in drops.items() if _tells(name, log))]
-            if is_database(self._head(name, there)) and is_in_use(*self._reach.parent(name), there):
-                self._plan.in_use.append(name)
+            self._plan.differing[name] = [there, *(log for name, log in drops.items() if holds_text(name, log))]
+            if is_database(data) or holds_database(*self._reach.parent(name)):
+                self._plan.databases[name] = there
 
     def add_directory(self, name: str) -> None:
         """Make an empty directory unless it is there."""
@@ -108,60 +105,44 @@ class Comparison:
         wanted = {*self._wanted, *self._metadata.empty_dirs}
         try:
             spared = [*self._metadata.left_out, *place_of_state(self._plan.target)]
-            surplus = find_surplus(self._folder, wanted, spared=spared)
-        except OSError as error:
+            surplus = find_surplus(self._reach, self._plan.target, wanted, spared=spared)
+        except (OSError, ValueError) as error:
             raise ColonyMemoryError(
                 f"what is to be deleted in {str(self._plan.target)!r} cannot be told ({error}); nothing was written"
             ) from error
         self._plan.surplus = surplus
-        for name, there in surplus.databases.items():
-            if is_in_use(*self._reach.parent(name), there):
-                self._plan.in_use.append(name)
+        self._plan.databases |= surplus.databases
         dropped = {log for file in self._plan.files.values() for log in file.drops}
         for name in dropped & surplus.files.keys():
             del surplus.files[name]
-        self._plan.differing.update({name: [there] for name, there in surplus.files.items() if _tells(name, there)})
+        self._plan.differing.update({name: [there] for name, there in surplus.files.items() if holds_text(name, there)})
 
     def _keep(self, name: str, there: os.stat_result) -> None:
         """A file with the right content: only its permissions may have to be set. Another time is no change."""
         self._plan.unchanged.append(name)
-        if os.name == "nt" or name in self._metadata.masked or (there.st_dev, there.st_ino) in self._own:
+        if os.name == "nt" or name in self._metadata.masked:
             return
         mode = self._metadata.modes.get(name)
         if mode is None:
             mode = widened(there, executable=name in self._metadata.executable and not there.st_mode & stat.S_IXUSR)
-        if mode != stat.S_IMODE(there.st_mode) & 0o777:
+        if mode != there.st_mode & PERMISSIONS:
             self._plan.modes[name] = (there, mode | stat.S_IMODE(there.st_mode) & 0o7000)
 
     def _logs_of(self, name: str) -> dict[str, os.stat_result]:
         """What lies beside the database of that name and would be taken for a part of the new one."""
         found = {}
-        for suffix in COMPANIONS:
-            there = self._look(name + suffix)
-            if there is not None and stat.S_ISREG(there.st_mode) and name + suffix not in self._wanted:
-                found[name + suffix] = there
+        for part in companions_of(name):
+            there = self._look(part)
+            if there is not None and is_file(there) and part not in self._wanted:
+                found[part] = there
         return found
 
     def _is_same(self, name: str, data: bytes, there: os.stat_result, drops: Mapping[str, os.stat_result]) -> bool:
-        key = (there.st_dev, there.st_ino)
-        if not is_database(data):
-            return key not in self._own and self._has(name, data, there)
-        descriptor = self._own.get(key)
-        logged = any(_tells(each, log) for each, log in drops.items())
-        if descriptor is None and not logged and self._has(name, data, there):
+        logged = any(holds_text(each, log) for each, log in drops.items())
+        if not logged and self._has(name, data, there):
             return True
         # The database and its log together may be what the snapshot has.
-        try:
-            return copy_database(self._plan.target / local_name(name)) == data
-        except (DatabaseDamaged, DatabaseLocked, OSError):
-            return False
-
-    def _head(self, name: str, there: os.stat_result) -> bytes:
-        """How a file starts, without opening a database that this process has open."""
-        if (there.st_dev, there.st_ino) in self._own:
-            return HEADER
-        directory, last = self._reach.parent(name)
-        return directory.read(last, _HEADER_SIZE)
+        return is_database(data) and holds_same(*self._reach.parent(name), data)
 
     def _look(self, name: str, *, may_be_link: bool = False) -> os.stat_result | None:
         """Return what stands where ``name`` goes, or None, having made sure that no link is on the way."""
@@ -187,7 +168,8 @@ class Comparison:
             return False
         try:
             directory, last = self._reach.parent(name)
-            return directory.read(last, len(data)) == data
+            with directory.file(last) as (descriptor, _):
+                return read_start(descriptor, len(data) + 1) == data
         except OSError as error:
             raise self._refusal(name, name, f"cannot be read ({error.strerror})") from error
 
@@ -218,8 +200,3 @@ def _relative(error: OSError, target: Path) -> str:
     """The name of what an error is about, where it tells."""
     about = str(error.filename or "")
     return os.path.relpath(about, target) if about.startswith(str(target)) else ""
-
-
-def _tells(name: str, log: os.stat_result) -> bool:
-    """Whether a file holds something of somebody's: the index of a log does not, nor does an empty log."""
-    return log.st_size > 0 and not name.endswith(_INDEX)

@@ -5,23 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from colony_memory._os.kinds import UnfitFile
+from colony_memory.capture._companions import HEADER, companions_in, is_database
 from colony_memory.capture._steady import Unsteady, read_start, read_steadily
-from colony_memory.capture.sqlite import (
-    HEADER,
-    DatabaseDamaged,
-    DatabaseLocked,
-    NotMerged,
-    companions_in,
-    is_database,
-    read_database,
-)
+from colony_memory.capture.sqlite import DatabaseDamaged, DatabaseLocked, NotMerged, read_database
 
 if TYPE_CHECKING:
     import os
 
-    from colony_memory.capture._open import Place
+    from colony_memory._os.directory import Directory
     from colony_memory.capture._patience import Deadline
     from colony_memory.capture._steady import Proof
+
+VANISHED = "vanished before it was read"
 
 
 class NotSaved(Exception):
@@ -57,7 +53,7 @@ class Contents:
     proof: Proof | None = None
 
 
-def read_contents(place: Place, name: str, *, limit: int, deadline: Deadline) -> Contents:
+def read_contents(place: Directory, name: str, *, limit: int, deadline: Deadline) -> Contents:
     """Read a file that holds still meanwhile, or only grows; if it does neither, read it again.
 
     Args:
@@ -91,15 +87,6 @@ def read_contents(place: Place, name: str, *, limit: int, deadline: Deadline) ->
     return Contents(copy.data, status, is_database=True, parts=copy.parts)
 
 
-def holds_database(place: Place, name: str) -> bool:
-    """Whether there is an SQLite database of that name."""
-    try:
-        with place.file(name) as (descriptor, _):
-            return is_database(read_start(descriptor, len(HEADER)))
-    except OSError:
-        return False
-
-
 def _read_plain(descriptor: int, status: os.stat_result, *, limit: int, deadline: Deadline) -> Contents:
     try:
         read = read_steadily(descriptor, limit=limit, deadline=deadline)
@@ -127,8 +114,10 @@ def _is_text(data: bytes | bytearray) -> bool:
 
 def reason_of(error: Exception) -> str:
     """Say in a few words why something could not be read."""
+    if isinstance(error, UnfitFile):
+        return "no longer a file when it was read"
     if isinstance(error, FileNotFoundError):
-        return "vanished before it was read"
+        return VANISHED
     if isinstance(error, PermissionError):
         return "not readable: permission denied"
     return getattr(error, "strerror", None) or str(error)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory.capture._dotgit import is_dotgit
+from colony_memory.capture._listed import listed
 from colony_memory.exceptions import ColonyMemoryError, Hint
 
 if TYPE_CHECKING:
@@ -23,10 +24,9 @@ STAGING_PREFIX = ".colony-memory-restoring-"
 
 _WINDOWS = os.name == "nt"
 _COUNTS_CHARACTERS = sys.platform in ("darwin", "win32")  # other systems count the bytes of a component
-_LONGEST_COMPONENT = 255
+LONGEST_COMPONENT = 255
 _STAGED_LONGER = 80  # by which a path is longer while its file waits, and as a copy
 _DEEPEST = 100  # directories that are open at once while the innermost is written to
-_SHOWN = 10
 _DRIVE = re.compile(r"[A-Za-z]:")
 _WINDOWS_FORBIDDEN = re.compile(r'[<>:"|?*\x00-\x1f]|[ .]$')
 _WINDOWS_DEVICE = re.compile(r"(?i)(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[1-9\u00b9\u00b2\u00b3]) *(\.|$)")
@@ -54,19 +54,24 @@ def name_problem(name: str) -> str | None:
     return None
 
 
+def is_staging(component: str) -> bool:
+    """Whether a component of a path is for a restore's own use, in any spelling of case."""
+    return component.casefold().startswith(STAGING_PREFIX)
+
+
 def _local_problem(name: str, *, room: int) -> str | None:
     """Say why this system cannot hold ``name``, or return None. ``room`` is how many bytes it may have."""
     if name.count("/") > _DEEPEST:
         return f"has more than {_DEEPEST} directories above it"
     for component in name.split("/"):
-        if component.casefold().startswith(STAGING_PREFIX):
+        if is_staging(component):
             return f"has the path component {component!r}, which is for a restore's own use"
         try:
             encoded = os.fsencode(component)
         except UnicodeEncodeError:
             return "has a name that this system cannot encode"
-        if len(component if _COUNTS_CHARACTERS else encoded) > _LONGEST_COMPONENT:
-            return f"has a path component longer than {_LONGEST_COMPONENT}, which file systems do not hold"
+        if len(component if _COUNTS_CHARACTERS else encoded) > LONGEST_COMPONENT:
+            return f"has a path component longer than {LONGEST_COMPONENT}, which file systems do not hold"
         if _WINDOWS and _WINDOWS_FORBIDDEN.search(component):
             return f"has the path component {component!r}, which Windows does not allow"
         if _WINDOWS and _WINDOWS_DEVICE.match(component):
@@ -181,9 +186,8 @@ def _refusal(problems: list[str]) -> str:
     choose = "choose the others to restore them without"
     if len(problems) == 1:
         return f"document {problems[0]}; nothing was written; {choose} it"
-    more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
     return (
-        f"{len(problems)} documents cannot be written here: {'; '.join(problems[:_SHOWN])}{more}; "
+        f"{len(problems)} documents cannot be written here: {listed(problems, most=10, joint='; ')}; "
         f"nothing was written; {choose} these"
     )
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colony_memory._format.json import load_object
+from colony_memory._os.kinds import Identity
 from colony_memory.capture._filenames import STAGING_PREFIX, name_problem
 
 if TYPE_CHECKING:
@@ -75,18 +76,6 @@ class ModeChange(NamedTuple):
     new: int
 
 
-class Identity(NamedTuple):
-    """A directory as its file system knows it."""
-
-    device: int
-    inode: int
-
-    @classmethod
-    def of(cls, status: os.stat_result) -> Identity:
-        """The identity that a status is of."""
-        return cls(status.st_dev, status.st_ino)
-
-
 @dataclass(frozen=True)
 class Journal:
     """A restore.
@@ -122,6 +111,10 @@ class Journal:
         if phase == DONE:
             return replace(self, phase=phase, made=(), steps=(), dropped=(), modes=())
         return replace(self, phase=phase)
+
+    def names(self) -> list[str]:
+        """Of all that comes to be in the folder or goes."""
+        return [*(step.name for step in self.steps), *self.made, *(name for name, _ in self.dropped)]
 
     def is_of(self, status: os.stat_result, identity: Identity | None) -> bool:
         """Whether a directory is the one of that identity."""

@@ -9,8 +9,9 @@ import stat
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from colony_memory._os import disk
-from colony_memory.capture._directory import Directory, Reach, is_link
+from colony_memory._os.kinds import is_link
+from colony_memory._os.reach import Reach
+from colony_memory.capture._companions import INDEX
 from colony_memory.capture._journal import DONE, MOVING, Journal, ModeChange, Step, Version
 from colony_memory.capture._stage import Job, Stage, blaming
 from colony_memory.capture._undo import Undo, set_mode
@@ -20,12 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from colony_memory._os.directory import Directory
     from colony_memory.capture._state import Record
 
 logger = logging.getLogger(__name__)
-
-# With fewer moves, directories are synced one by one: what others write to the file system is not waited for.
-_MANY = 64
 
 
 class Stranded(Exception):
@@ -125,25 +124,16 @@ class Moves:
                     directory, last = reach.parent(name)
                     directory.remove_directory(last)
             for change in journal.modes:
-                with blaming(f"document {change.name!r}"):
-                    stage.try_mode(change.name, lambda change=change: set_mode(reach, change, change.new))  # type: ignore[misc]
+                with blaming(f"document {change.name!r}"), stage.attribution.attempt("permissions", change.name):
+                    set_mode(reach, change, change.new)
             for name in reversed(journal.made):
                 with blaming(f"document {name + '/'!r}"):
                     stage.finish_directory(reach.directory(name), name)
 
     def sync(self, journal: Journal) -> None:
         """Make the moves last."""
-        if self.folder.descriptor == -1:
-            return
-        with blaming(f"directory {str(self.folder.path)!r}"):
-            if disk.syncs_file_systems() and len(journal.steps) >= _MANY:
-                disk.sync_file_system(self.folder.descriptor)
-                return
-            names = [*(step.name for step in journal.steps), *journal.made, *(name for name, _ in journal.dropped)]
-            gone = {name for name, _ in journal.dropped}
-            with Reach(self.folder) as reach:
-                for name in sorted({name.rpartition("/")[0] for name in names} - gone):
-                    disk.sync_names(reach.directory(name).descriptor)
+        with blaming(f"directory {str(self.folder.path)!r}"), Reach(self.folder) as reach:
+            reach.sync(journal.names())
 
     def _keep(self, reach: Reach, number: int, name: str, old: Version) -> None:
         """Give a file that is going to be replaced or taken away a second name, if it can have one."""
@@ -184,7 +174,7 @@ class Moves:
                 self.kept.move(at, directory, last)
                 raise meanwhile(step.name, self.folder.path / step.name)
         elif step.new is None:
-            directory.remove(last)
+            directory.clear(last)
         if step.new is not None:
             self.new.move(at, directory, last)
 
@@ -205,7 +195,7 @@ def meanwhile(name: str, path: Path) -> ColonyMemoryError:
 def _version(name: str, there: os.stat_result) -> Version:
     version = Version.of(there)
     # The index of a log is written to by whoever only reads.
-    return version._replace(size=-1, changed=-1) if name.endswith("-shm") else version
+    return version._replace(size=-1, changed=-1) if name.endswith(INDEX) else version
 
 
 def _is_missing(reach: Reach, parent: str, name: str) -> bool:

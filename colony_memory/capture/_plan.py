@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from colony_memory._os.directory import Directory
+from colony_memory._os.reach import Reach
 from colony_memory.capture._attributes import Attributes
 from colony_memory.capture._compare import Comparison, new_file
-from colony_memory.capture._directory import Directory, Reach
-from colony_memory.capture._in_use import is_in_use
-from colony_memory.capture._stage import Job, encode_text
+from colony_memory.capture._locks import is_in_use
+from colony_memory.capture._stage import Job
 from colony_memory.capture._surplus import Surplus
-from colony_memory.capture.sqlite import is_database
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from colony_memory.capture._metadata import Metadata
     from colony_memory.capture._stage import NewFile
-
-_HEADER_SIZE = 16
 
 
 @dataclass
@@ -38,7 +36,8 @@ class Plan:
         directories: Empty directories that are made.
         modes: Files that only get other permissions, with what is there and what they get.
         left: Files with secrets here, of which the snapshot has only the masked text.
-        in_use: Databases to be replaced or taken away that somebody has open.
+        databases: Of what is replaced or taken away, the databases, with what is there.
+        in_use: Those that somebody had open when the plan was made.
         surplus: What the snapshot lacks, where that is to be taken away.
     """
 
@@ -50,6 +49,7 @@ class Plan:
     directories: list[str] = field(default_factory=list)
     modes: dict[str, tuple[os.stat_result, int]] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
+    databases: dict[str, os.stat_result] = field(default_factory=dict)
     in_use: list[str] = field(default_factory=list)
     surplus: Surplus = field(default_factory=Surplus)
 
@@ -71,17 +71,11 @@ class Plan:
                 del self.modes[name]
 
     def users_of_databases(self) -> list[str]:
-        """Databases to be replaced or taken away that somebody has opened since the plan was made."""
-        going = {
-            name: file.replaces
-            for name, file in self.files.items()
-            if file.replaces is not None and is_database(_start(file.content))
-        }
-        going |= self.surplus.databases
-        if not going:
+        """Databases to be replaced or taken away that somebody has open."""
+        if not self.databases:
             return []
         with Directory.open(self.target) as folder, Reach(folder) as reach:
-            return [name for name, there in going.items() if is_in_use(*reach.parent(name), there)]
+            return [name for name, there in self.databases.items() if is_in_use(*reach.parent(name), there)]
 
     def job(self) -> Job:
         """What is to be done, as a value."""
@@ -124,25 +118,30 @@ def make_plan(
         return plan
     except OSError as error:
         raise ColonyMemoryError(f"{str(target)!r} cannot be read ({error.strerror}); nothing was written") from error
-    with folder, Reach(folder) as reach:
-        comparison = Comparison(plan, folder, reach, wanted={*contents, *metadata.links}, force=force)
-        for name, content in sorted({**contents, **metadata.links}.items()):
-            if name in metadata.links:
-                comparison.add_link(name, str(content))
-            else:
-                comparison.add_file(name, content)
-        for name in sorted(metadata.empty_dirs):
-            comparison.add_directory(name)
-        if delete:
-            comparison.add_surplus()
+    try:
+        with folder, Reach(folder) as reach:
+            _compare(plan, reach, contents, delete=delete, force=force)
+        plan.in_use = plan.users_of_databases()
+    except OSError as error:
+        raise ColonyMemoryError(f"{str(target)!r} cannot be looked at ({error}); nothing was written") from error
     return plan
+
+
+def _compare(plan: Plan, reach: Reach, contents: Mapping[str, str | bytes], *, delete: bool, force: bool) -> None:
+    metadata = plan.metadata
+    comparison = Comparison(plan, reach, wanted={*contents, *metadata.links}, force=force)
+    for name, content in sorted({**contents, **metadata.links}.items()):
+        if name in metadata.links:
+            comparison.add_link(name, str(content))
+        else:
+            comparison.add_file(name, content)
+    for name in sorted(metadata.empty_dirs):
+        comparison.add_directory(name)
+    if delete:
+        comparison.add_surplus()
 
 
 def _plan_new(plan: Plan, contents: Mapping[str, str | bytes]) -> None:
     for name, content in sorted({**contents, **plan.metadata.links}.items()):
         plan.files[name] = new_file(plan.metadata, name, content)
     plan.directories += sorted(plan.metadata.empty_dirs)
-
-
-def _start(content: str | bytes) -> bytes:
-    return encode_text(content[:_HEADER_SIZE])

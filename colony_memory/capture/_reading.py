@@ -10,18 +10,19 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from colony_memory._os.names import local_name
+from colony_memory._os.reach import open_below
+from colony_memory.capture._companions import whole_of
 from colony_memory.capture._contents import Contents, NotSaved, grown, read_contents, reason_of
-from colony_memory.capture._open import local_name, open_place
 from colony_memory.capture._patience import TookTooLong
 from colony_memory.capture._steady import TRIES, TooLarge
 from colony_memory.capture._walk import SECONDS, LeftOut, Note
 from colony_memory.capture.git import BUNDLE_NAME, GIT_NAME, NotBundled, holds_bundle, make_bundle
-from colony_memory.capture.sqlite import COMPANIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from colony_memory.capture._open import Place
+    from colony_memory._os.directory import Directory
     from colony_memory.capture._patience import Deadline, Patience
     from colony_memory.capture._steady import Proof
     from colony_memory.capture._walk import Entry, Tree
@@ -66,7 +67,7 @@ class Found:
             with ExitStack() as stack:
                 try:
                     place = patience.run(
-                        lambda _: stack.enter_context(open_place(root, inside)),  # noqa: B023
+                        lambda _: stack.enter_context(open_below(root, inside)),  # noqa: B023
                         seconds=SECONDS,
                     )
                 except (OSError, TookTooLong) as error:
@@ -160,7 +161,7 @@ class Found:
     def _too_large(self) -> str:
         return f"more than the {shown_size(self.max_bytes)} that a snapshot may hold; exclude what is not memory"
 
-    def _read_file(self, place: Place, entry: Entry, patience: Patience) -> None:
+    def _read_file(self, place: Directory, entry: Entry, patience: Patience) -> None:
         part = self._parts.get((str(place.path), entry.own))
         if part is not None:
             if part:
@@ -169,10 +170,10 @@ class Found:
         limit = self.max_bytes - self._used
         seconds = SECONDS + entry.size / _BYTES_A_SECOND
         try:
-            read = patience.run(lambda deadline: _read(place, entry.own, limit, deadline), seconds=seconds)
+            content, read = patience.run(lambda deadline: _read(place, entry.own, limit, deadline), seconds=seconds)
             self._know_parts(place, read.parts, "")
-            if not self._has_room(read.content):
-                raise TooLarge(len(read.content))
+            if not self._has_room(content):
+                raise TooLarge(len(content))
         except NotSaved as error:
             self._know_parts(place, error.parts, f"a part of {entry.name!r}, which is left out")
             self._leave([entry], str(error))
@@ -188,9 +189,9 @@ class Found:
             self.status[entry.name] = read.status
             if read.proof is not None:
                 self._unproven[entry.name] = entry, read.proof
-            self._add(entry.name, read.content)
+            self._add(entry.name, content)
 
-    def _know_parts(self, place: Place, parts: tuple[str, ...], reason: str) -> None:
+    def _know_parts(self, place: Directory, parts: tuple[str, ...], reason: str) -> None:
         self._parts.update({(str(place.path), part): reason for part in parts})
 
     def _has_room(self, content: str | bytes) -> bool:
@@ -208,24 +209,16 @@ class Found:
             self._reported = time.monotonic()
 
 
-@dataclass(frozen=True)
-class _Read:
-    content: str | bytes
-    status: os.stat_result
-    parts: tuple[str, ...]
-    note: str
-    proof: Proof | None
-
-
-def _read(place: Place, own: str, limit: int, deadline: Deadline) -> _Read:
-    contents = read_contents(place, own, limit=limit, deadline=deadline)
-    return _Read(_as_content(contents), contents.status, contents.parts, contents.note, contents.proof)
+def _read(place: Directory, own: str, limit: int, deadline: Deadline) -> tuple[str | bytes, Contents]:
+    """What is saved of a file, and what else is known of it."""
+    read = read_contents(place, own, limit=limit, deadline=deadline)
+    return _as_content(read), read
 
 
 def _look_again(entry: Entry, proof: Proof, deadline: Deadline) -> bool | None:
     """Whether a file has grown since, or None where it has become another."""
     proof.wait(deadline)
-    with open_place(entry.root, entry.inside) as place, place.file(entry.own) as (descriptor, _):
+    with open_below(entry.root, entry.inside) as place, place.file(entry.own) as (descriptor, _):
         if not proof.holds(descriptor, deadline):
             return None
         size = os.fstat(descriptor).st_size
@@ -255,7 +248,7 @@ def _cost(content: str | bytes) -> int:
 
 def _belongs_to(name: str, names: set[str]) -> str:
     """The file that it would be a part of, were that a database; else itself."""
-    whole = next((name.removesuffix(suffix) for suffix in COMPANIONS if name.endswith(suffix)), name)
+    whole = whole_of(name)
     return whole if whole in names else name
 
 

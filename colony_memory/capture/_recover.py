@@ -9,8 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colony_memory.capture._directory import Directory
+from colony_memory._os.directory import Directory
+from colony_memory._os.held import settling
 from colony_memory.capture._journal import DONE, MOVING
+from colony_memory.capture._listed import quoted
 from colony_memory.capture._sources import require_named
 from colony_memory.capture._state import held, list_records
 from colony_memory.capture._undo import KEPT, Undo
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+@settling()
 def recover(path: str | os.PathLike[str]) -> bool:
     """End what a restore into ``path``, or into a folder above or below, left unfinished when it was killed.
 
@@ -54,8 +57,12 @@ def unfinished(target: Path) -> str | None:
 
 
 def _related(target: Path) -> list[tuple[Record, Journal]]:
+    try:
+        records = list_records()
+    except OSError as error:
+        raise ColonyMemoryError(f"nobody can tell whether a restore was cut off: {error}") from error
     found = []
-    for record in list_records():
+    for record in records:
         journal = _read(record)
         located = None if journal is None else _locate(journal, target)
         if located is not None:
@@ -155,7 +162,7 @@ def _settle(record: Record, journal: Journal, folder: Directory) -> str:
         done = undo.is_done()
         stranded = [] if done else undo.roll_back()
     if stranded:
-        names = ", ".join(map(repr, stranded[:10]))
+        names = quoted(stranded)
         raise ColonyMemoryError(
             f"a restore into {journal.folder!r} was cut off, and {names} could not be put back; "
             f"the originals are in {_kept(journal)!r}"

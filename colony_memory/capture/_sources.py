@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colony_memory._os.names import decode_name
 from colony_memory.capture._contents import reason_of
-from colony_memory.capture._open import decode_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

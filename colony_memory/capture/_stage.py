@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from colony_memory._os import disk
+from colony_memory._os.kinds import PERMISSIONS
+from colony_memory._os.reach import Reach
 from colony_memory.capture._attributes import Attributes, Attribution, is_root
-from colony_memory.capture._directory import Directory, Reach
 from colony_memory.capture._filenames import parents_of
 from colony_memory.capture._journal import Version
 from colony_memory.exceptions import ColonyMemoryWarning
@@ -20,13 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from colony_memory._os.directory import Directory
+
     Progress = Callable[[int, int, str], None]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_BITS = 0o777
-# From here on one call that makes the whole file system last costs less than one for each file. It also waits for
-# what others are writing, which a restore of a few files should not.
-_MANY = 64
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,7 @@ def encode_text(content: str | bytes) -> bytes:
 
 def widened(status: os.stat_result, *, executable: bool) -> int:
     """The permissions of a file, executable for whoever may read it where that is asked for."""
-    mode = status.st_mode & _BITS
+    mode = status.st_mode & PERMISSIONS
     return mode | 0o100 | (mode & 0o444) >> 2 if executable else mode
 
 
@@ -143,8 +142,8 @@ class Stage:
     def __init__(self, job: Job, *, owner: tuple[int, int] | None, attribution: Attribution) -> None:
         self._job = job
         self.owner = owner if is_root() else None
-        self._attribution = attribution
-        self._each = len(job.files) < _MANY or not disk.syncs_file_systems()
+        self.attribution = attribution
+        self._each = not disk.syncs_together(len(job.files))
         self._done = 0
 
     def write_flat(self, new: Directory, numbers: Mapping[str, int]) -> dict[str, Version]:
@@ -170,20 +169,16 @@ class Stage:
 
     def finish_directory(self, directory: Directory, name: str) -> None:
         """Give a directory that was made its attributes, when all is in it, and make its names last."""
-        if directory.descriptor != -1:
+        if directory.descriptor is not None:
             given = self._job.attributes.get(name, Attributes())
-            self._attribution.give(directory.descriptor, Attributes(self.owner, given.mode, given.changed), f"{name}/")
+            self.attribution.give(directory.descriptor, Attributes(self.owner, given.mode, given.changed), f"{name}/")
             if self._each:
                 disk.sync_names(directory.descriptor)
-
-    def try_mode(self, name: str, act: Callable[[], None]) -> None:
-        """Set the permissions of a file that stays; where the file system refuses, that is told in the end."""
-        self._attribution.attempt("permissions", name, act)
 
     def settle(self, *directories: Directory) -> None:
         """Make what was written last; with few files, these directories and not the whole file system."""
         for directory in directories:
-            if directory.descriptor == -1:
+            if directory.descriptor is None:
                 continue
             if not self._each:
                 disk.sync_file_system(directory.descriptor)
@@ -205,12 +200,12 @@ class Stage:
                 ColonyMemoryWarning,
                 stacklevel=2,
             )
-        descriptor = directory.create(at, 0o700 if file.executable else 0o600)
+        descriptor = directory.make_file(at, 0o700 if file.executable else 0o600)
         try:
             data = memoryview(encode_text(file.content))
             while data:
                 data = data[os.write(descriptor, data) :]
-            status = self._attribution.give(descriptor, file.attributes(self.owner), name)
+            status = self.attribution.give(descriptor, file.attributes(self.owner), name)
             if self._each:
                 os.fsync(descriptor)
         finally:
@@ -219,7 +214,7 @@ class Stage:
 
     def _write_link(self, directory: Directory, at: str, name: str, file: NewFile) -> os.stat_result:
         directory.make_link(at, str(file.content))
-        self._attribution.give_link(directory, at, file.attributes(self.owner), name)
+        self.attribution.give_link(directory, at, file.attributes(self.owner), name)
         status = directory.look(at)
         if status is None:
             raise FileNotFoundError(str(directory.path / at))

@@ -20,9 +20,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colony_memory._os import files
 from colony_memory._os.directory import Directory
-from colony_memory._os.locks import locked
+from colony_memory._os.files import make_directory, open_files, read_file, replace_file
+from colony_memory._os.locks import locked, locked_in
 from colony_memory.capture._dotgit import fold
 from colony_memory.capture._journal import Journal, dump_journal, load_journal
 from colony_memory.exceptions import ColonyMemoryError
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _LOCK, _DRAFT, _ALONE = ".lock", ".draft", "lock"
-_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_LARGEST = 1 << 30  # bytes: a hundred or so for each file of a folder
 
 
 def state_directory() -> Path:
@@ -74,9 +74,8 @@ def problem_with_state(files: Iterable[str], directories: Iterable[str], target:
         directories: Names of directories.
         target: Real path of the folder.
     """
-    try:
-        kept = Path(os.path.realpath(state_directory()))
-    except OSError:
+    kept = _real_state()
+    if kept is None:
         return None
     if target != kept and target not in kept.parents:
         inside = kept in target.parents
@@ -92,11 +91,15 @@ def problem_with_state(files: Iterable[str], directories: Iterable[str], target:
 
 def place_of_state(target: Path) -> tuple[str, ...]:
     """The name in a folder under which this state is kept, if it is kept in there."""
+    kept = _real_state()
+    return (kept.relative_to(target).as_posix(),) if kept is not None and target in kept.parents else ()
+
+
+def _real_state() -> Path | None:
     try:
-        kept = Path(os.path.realpath(state_directory()))
-    except OSError:
-        return ()
-    return (kept.relative_to(target).as_posix(),) if target in kept.parents else ()
+        return Path(os.path.realpath(state_directory()))
+    except OSError:  # the user has no home, and so no state
+        return None
 
 
 def _folded(component: str) -> str:
@@ -118,9 +121,7 @@ class Record:
 
     def write(self, journal: Journal) -> None:
         """Put it on disk, whole or not at all."""
-        draft = self.path.with_suffix(_DRAFT)
-        draft.unlink(missing_ok=True)
-        files.replace_file(self.path, dump_journal(journal), temp=draft.name)
+        replace_file(self.path, dump_journal(journal), temp=self.path.with_suffix(_DRAFT).name)
 
     def read(self) -> Journal | None:
         """What it says; None where it is gone, or is not this user's.
@@ -129,8 +130,11 @@ class Record:
             ValueError: It says nothing that makes sense.
             OSError: It cannot be read.
         """
-        data = _read_own(self.path)
-        return None if data is None else load_journal(data)
+        found = read_file(self.path, _LARGEST)
+        if found is not None and not _is_own(found.facts):
+            logger.warning("%s is passed over: it is not this user's alone", self.path)
+            return None
+        return None if found is None else load_journal(found.data)
 
     def remove(self) -> bool:
         """Forget it: nothing is left to do. Returns whether that could be done."""
@@ -165,18 +169,13 @@ def list_records() -> list[Record]:
 @contextlib.contextmanager
 def held(record: Record) -> Iterator[bool]:
     """Hold the lock of a restore that somebody else began. Gives False where it is under way."""
-    lock = _lock_of(record)
     with ExitStack() as stack:
         try:
-            stack.enter_context(locked(lock, patience=0))
+            stack.enter_context(_locked(record))
         except TimeoutError:
             yield False
             return
-        try:
-            yield True
-        finally:
-            if not os.path.lexists(record.path):
-                _forget(lock)
+        yield True
 
 
 @contextlib.contextmanager
@@ -187,18 +186,28 @@ def begun(journal: Journal) -> Iterator[Record]:
         OSError: The state cannot be kept.
     """
     place = _records()
-    _make(place)
+    make_directory(place, keep_owner=True)
     if not _is_trusted(os.lstat(place)):
         raise PermissionError(f"{str(place)!r} is not this user's alone")
     record = Record(place / f"{secrets.token_hex(16)}.json")
-    lock = _lock_of(record)
+    with _locked(record):
+        record.write(journal)
+        yield record
+
+
+@contextlib.contextmanager
+def _locked(record: Record) -> Iterator[None]:
+    """Hold the lock of a restore, which goes when there is nothing left to remember."""
+    lock = record.path.with_suffix(_LOCK)
     with locked(lock, patience=0):
         try:
-            record.write(journal)
-            yield record
+            yield
         finally:
             if not os.path.lexists(record.path):
-                _forget(lock)
+                try:
+                    lock.unlink(missing_ok=True)
+                except OSError as error:
+                    logger.debug("%s is of no use any more and stays: %s", lock, error)
 
 
 @contextlib.contextmanager
@@ -210,16 +219,13 @@ def alone() -> Iterator[None]:
         ColonyMemoryError: Another one has held it for long.
     """
     place = _records()
-    _make(place)
-    lock = place / _ALONE
-    new = not os.path.lexists(lock)
+    make_directory(place, keep_owner=True)
     with ExitStack() as stack:
         try:
-            stack.enter_context(locked(lock))
+            directory = stack.enter_context(open_files(place, keep_owner=True))
+            stack.enter_context(locked_in(directory, _ALONE))
         except TimeoutError as error:
             raise ColonyMemoryError(f"another restore is about to begin: {error}; try again") from error
-        if new:
-            _leave_to_owner(lock, place.parent)
         _sweep(place)
         yield
 
@@ -238,26 +244,6 @@ def _records() -> Path:
     return state_directory() / "restores"
 
 
-def _make(place: Path) -> None:
-    """Make the directory. Where root does so in another's home, it stays that one's."""
-    if os.path.lexists(place):
-        return
-    missing = [each for each in (place, *place.parents) if not os.path.lexists(each)]
-    files.make_directory(place)
-    for each in reversed(missing):
-        _leave_to_owner(each, each.parent)
-
-
-def _leave_to_owner(path: Path, above: Path) -> None:
-    if sys.platform == "win32" or os.geteuid() != 0:  # pragma: no cover - chosen by the platform and the user
-        return
-    owner = above.stat()
-    try:
-        os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
-    except OSError as error:
-        logger.debug("%s stays root's: %s", path, error)
-
-
 def _is_trusted(status: os.stat_result) -> bool:
     if sys.platform == "win32":  # pragma: no cover - chosen by the platform
         return True
@@ -267,30 +253,7 @@ def _is_trusted(status: os.stat_result) -> bool:
     return os.geteuid() in (0, status.st_uid)
 
 
-def _lock_of(record: Record) -> Path:
-    return record.path.with_suffix(_LOCK)
-
-
-def _forget(lock: Path) -> None:
-    try:
-        lock.unlink(missing_ok=True)
-    except OSError as error:
-        logger.debug("%s is of no use any more and stays: %s", lock, error)
-
-
-def _read_own(path: Path) -> bytes | None:
-    try:
-        descriptor = os.open(path, _READ)
-    except FileNotFoundError:
-        return None
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if sys.platform != "win32" and (
-            not stat.S_ISREG(status.st_mode)
-            or status.st_uid != os.geteuid()
-            or status.st_nlink != 1
-            or stat.S_IMODE(status.st_mode) & 0o077
-        ):
-            logger.warning("%s is passed over: it is not this user's alone", path)
-            return None
-        return file.read()
+def _is_own(status: os.stat_result) -> bool:
+    if sys.platform == "win32":  # pragma: no cover - chosen by the platform
+        return True
+    return (status.st_uid, status.st_nlink, status.st_mode & 0o077) == (os.geteuid(), 1, 0)

@@ -24,10 +24,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._os import disk
+from colony_memory._os.directory import Directory
+from colony_memory._os.kinds import Identity
 from colony_memory.capture._attributes import Attributes, Attribution
-from colony_memory.capture._directory import Directory
 from colony_memory.capture._filenames import STAGING_PREFIX
-from colony_memory.capture._journal import Identity, Journal, boot_id
+from colony_memory.capture._journal import Journal, boot_id
+from colony_memory.capture._listed import quoted
 from colony_memory.capture._moves import Moves, Stranded, take
 from colony_memory.capture._recover import clear, discard, unfinished
 from colony_memory.capture._stage import Failed, Job, Stage, blaming
@@ -66,7 +68,7 @@ def put_in_place(job: Job) -> None:
             f"nothing was changed in {str(job.target)!r}"
         ) from failure.error
     except Stranded as stranded:
-        names = ", ".join(map(repr, stranded.names))
+        names = quoted(stranded.names)
         raise ColonyMemoryError(
             f"restoring into {str(job.target)!r} failed, and so did putting back {names}; "
             f"the originals are in {str(stranded.kept)!r}, and the next restore or backup tries again"
@@ -100,7 +102,7 @@ def _is_empty(directory: Path) -> bool:
     try:
         with os.scandir(directory) as entries:
             return next(entries, None) is None
-    except PermissionError:  # it can be written to all the same
+    except OSError:  # it may be possible to write to it all the same
         return False
 
 
@@ -127,16 +129,16 @@ def _move_whole(job: Job, top: Path, attribution: Attribution) -> None:
     with ExitStack() as stack:
         with blaming(f"directory {str(top.parent)!r}"):
             place = stack.enter_context(Directory.open(top.parent))
-            there = place.look(top.name)
-        journal = _journal(job, place, None)
+            there, above = place.look(top.name), place.status()
+        journal = _journal(job, place, Identity.of(above), None)
         # The way back is one directory to remove; that it is known to whoever comes next is not worth a failure.
         try:
             _begin(stack, job, journal, place)
         except OSError as error:
             logger.debug("nothing will be known of this restore if it is cut off: %s", error)
             stack.callback(discard, place, journal.staging)
-        above = place.status() if there is None else there
-        stage = Stage(job, owner=(above.st_uid, above.st_gid), attribution=attribution)
+        owner = there or above
+        stage = Stage(job, owner=(owner.st_uid, owner.st_gid), attribution=attribution)
         with blaming(f"directory {str(top.parent)!r}"):
             staging = stack.enter_context(_made(place, journal.staging))
             chain = [staging]
@@ -146,7 +148,7 @@ def _move_whole(job: Job, top: Path, attribution: Attribution) -> None:
         with blaming(f"directory {str(top)!r}"):
             for directory in chain[:0:-1]:
                 mode = None if there is None else stat.S_IMODE(there.st_mode)
-                if directory.descriptor != -1:
+                if directory.descriptor is not None:
                     attribution.give(directory.descriptor, Attributes(stage.owner, mode), f"{top.name}/")
             stage.settle(*reversed(chain))
             _confirm(job)
@@ -154,7 +156,7 @@ def _move_whole(job: Job, top: Path, attribution: Attribution) -> None:
                 place.remove_directory(top.name)
             staging.move(_WHOLE, place, top.name)
         try:
-            if place.descriptor != -1:
+            if place.descriptor is not None:
                 disk.sync_names(place.descriptor)
         except OSError as error:
             logger.warning("%s is restored, but may not survive a power cut right now: %s", top, error)
@@ -164,8 +166,8 @@ def _file_by_file(job: Job, attribution: Attribution) -> None:
     with ExitStack() as stack:
         with blaming(f"directory {str(job.target)!r}"):
             folder = stack.enter_context(Directory.open(job.target))
-            identity = folder.status()
-        journal = _journal(job, folder, Identity.of(identity))
+            above = folder.status()
+        journal = _journal(job, folder, Identity.of(above), Identity.of(above))
         try:
             record = _begin(stack, job, journal, folder)
         except OSError as error:
@@ -176,19 +178,20 @@ def _file_by_file(job: Job, attribution: Attribution) -> None:
         with blaming(f"directory {str(job.target)!r}"):
             staging = stack.enter_context(_made(folder, journal.staging))
             new, kept = (stack.enter_context(_made(staging, name)) for name in (NEW, KEPT))
-        stage = Stage(job, owner=(identity.st_uid, identity.st_gid), attribution=attribution)
+        stage = Stage(job, owner=(above.st_uid, above.st_gid), attribution=attribution)
         moves = Moves(job, folder, new, kept)
         planned = moves.prepare(journal, stage)
-        _confirm(job)
+        with blaming(f"directory {str(job.target)!r}"):
+            _confirm(job)
         take(moves, planned, record, stage)
 
 
-def _journal(job: Job, place: Directory, identity: Identity | None) -> Journal:
+def _journal(job: Job, place: Directory, place_identity: Identity, identity: Identity | None) -> Journal:
     return Journal(
         folder=str(job.target),
         identity=identity,
         place=str(place.path),
-        place_identity=Identity.of(place.status()),
+        place_identity=place_identity,
         staging=STAGING_PREFIX + secrets.token_hex(8),
         boot=boot_id(),
     )

@@ -8,27 +8,27 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import logging
 import os
 import stat
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from colony_memory._os import disk
-from colony_memory.capture._directory import Directory, Reach, is_link
-from colony_memory.capture._filenames import parents_of
+from colony_memory._os.kinds import UnfitFile, is_directory, is_link
+from colony_memory._os.names import encode_name
+from colony_memory._os.reach import Reach
+from colony_memory.capture._filenames import LONGEST_COMPONENT, parents_of
 from colony_memory.capture._journal import Version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
+    from colony_memory._os.directory import Directory
     from colony_memory.capture._journal import Journal, ModeChange, Step
 
 logger = logging.getLogger(__name__)
 
-# With fewer names, directories are synced one by one: what others write to the file system is not waited for.
-_MANY = 64
 NEW, KEPT = "new", "kept"
 
 
@@ -46,7 +46,7 @@ class Undo:
             with Reach(self.folder) as reach:
                 return (
                     all(_version(reach.look(step.name)) == step.new for step in self.journal.steps)
-                    and all(_is_directory(reach.look(name)) for name in self.journal.made)
+                    and all(is_directory(reach.look(name)) for name in self.journal.made)
                     and not any(reach.look(name) for name, _ in self.journal.dropped)
                     and all(_has_mode(reach.look(change.name), change) for change in self.journal.modes)
                     and not self.changed_originals()
@@ -96,7 +96,7 @@ class Undo:
         there = directory.look(last)
         if step.old is None:
             if there is not None and Version.of(there) == step.new:
-                directory.remove(last)
+                directory.clear(last)
             return
         if original is None or (there is not None and there.st_ino == step.old.inode):
             return
@@ -107,18 +107,8 @@ class Undo:
         self.kept.move(str(number), directory, last)
 
     def _sync(self, reach: Reach) -> None:
-        if self.folder.descriptor == -1:
-            return
-        journal = self.journal
-        names = [*(step.name for step in journal.steps), *journal.made, *(name for name, _ in journal.dropped)]
         try:
-            if disk.syncs_file_systems() and len(names) >= _MANY:
-                disk.sync_file_system(self.folder.descriptor)
-                return
-            for name in sorted({name.rpartition("/")[0] for name in names}):
-                # Of those that were made, most are gone again.
-                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                    disk.sync_names(reach.directory(name).descriptor)
+            reach.sync(self.journal.names())
         except OSError as error:
             logger.warning("%s is as it was, but may not survive a power cut right now: %s", self.folder.path, error)
 
@@ -126,41 +116,13 @@ class Undo:
 def set_mode(reach: Reach, change: ModeChange, mode: int) -> None:
     """Set the permissions of a file, if it still is the one that was meant."""
     directory, last = reach.parent(change.name)
-    try:
-        descriptor = directory.open_file(last)
-    except FileNotFoundError:
-        return
-    try:
-        if os.fstat(descriptor).st_ino == change.inode:
+    with contextlib.suppress(FileNotFoundError, UnfitFile), directory.file(last) as (descriptor, there):
+        if there.st_ino == change.inode:
             os.fchmod(descriptor, mode)
-    finally:
-        os.close(descriptor)
-
-
-def stamp(moment: datetime) -> str:
-    """A time as part of a name, in UTC."""
-    return moment.astimezone(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
-
-
-def free_name(name: str, *, stamp: str, taken: Callable[[str], bool]) -> str:
-    """A name beside ``name``: ``notes.md.local-20261128T031500Z``, with a number where that is taken."""
-    number = 1
-    while True:
-        ending = f".local-{stamp}" + (f"-{number}" if number > 1 else "")
-        base = name
-        while len(f"{base}{ending}".encode("utf-8", "surrogateescape")) > 255:
-            base = base[:-1]
-        if not taken(base + ending):
-            return base + ending
-        number += 1
 
 
 def _version(status: os.stat_result | None) -> Version | None:
     return None if status is None else Version.of(status)
-
-
-def _is_directory(status: os.stat_result | None) -> bool:
-    return status is not None and stat.S_ISDIR(status.st_mode) and not is_link(status)
 
 
 def _has_mode(status: os.stat_result | None, change: ModeChange) -> bool:
@@ -182,8 +144,9 @@ def _make_again(reach: Reach, name: str, mode: int) -> None:
         directory.make(last)
     except FileExistsError:
         return
-    if directory.descriptor != -1:
-        os.fchmod(reach.directory(name).descriptor, mode)
+    made = reach.directory(name).descriptor
+    if made is not None:
+        os.fchmod(made, mode)
 
 
 def _remove_made(reach: Reach, name: str) -> None:
@@ -209,9 +172,18 @@ def _look(reach: Reach, name: str) -> os.stat_result | None:
 
 def _set_aside(directory: Directory, name: str) -> None:
     """Give what others wrote a name of its own, next to where it was."""
-    other = free_name(
-        name, stamp=stamp(datetime.now(timezone.utc)), taken=lambda each: directory.look(each) is not None
-    )
-    path: Path = directory.path / name
-    logger.warning("%s was changed since a restore was cut off: it is kept as %s", path, other)
+    other = _free_name(directory, name, f".local-{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}")
+    logger.warning("%s was changed since a restore was cut off: it is kept as %s", directory.path / name, other)
     directory.move(name, directory, other)
+
+
+def _free_name(directory: Directory, name: str, ending: str) -> str:
+    """A name beside ``name``: ``notes.md.local-20261128T031500Z``, with a number where that is taken."""
+    ends = itertools.chain([ending], (f"{ending}-{number}" for number in itertools.count(2)))
+    return next(other for other in (_fitted(name, end) for end in ends) if directory.look(other) is None)
+
+
+def _fitted(name: str, end: str) -> str:
+    while len(encode_name(name + end)) > LONGEST_COMPONENT:
+        name = name[:-1]
+    return name + end

@@ -6,37 +6,30 @@ import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from colony_memory._format.names import is_cortex_file
-from colony_memory.capture._contents import NotSaved, holds_database, read_contents, reason_of
-from colony_memory.capture._filenames import STAGING_PREFIX, name_problem
+from colony_memory._os import kinds
+from colony_memory._os.kinds import UnfitFile, is_file
+from colony_memory._os.reach import open_below
+from colony_memory.capture._companions import companions_of, holds_database
+from colony_memory.capture._contents import VANISHED, NotSaved, read_contents, reason_of
 from colony_memory.capture._ignore import IGNORE_NAME, LARGEST, Excluded, IgnoreRules
 from colony_memory.capture._links import link_problem
-from colony_memory.capture._open import is_link, open_place
 from colony_memory.capture._patience import TookTooLong
 from colony_memory.capture._steady import TooLarge
+from colony_memory.capture._unsaved import VAULT, is_of_vault, is_vault, why_unsaved
 from colony_memory.capture.git import GIT_NAME, is_repository
-from colony_memory.capture.sqlite import COMPANIONS
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
     import os
     from pathlib import Path
 
-    from colony_memory.capture._open import Place
+    from colony_memory._os.directory import Directory
     from colony_memory.capture._patience import Deadline, Patience
 
 SECONDS = 60.0
 """How long the system has to answer for a directory, or for a small file."""
-VAULT = "a vault: each backup would hold all the ones before; keep it elsewhere"
-"""Why a vault is left out. A restore misses nothing by it."""
 
 _LOOKS = 3
-_MARKER = ".cmem-vault.json"
-_LONGEST_NAME = 4095  # bytes, of any path
-# What a sync service leaves in a file's place: a name of its own, or a mark that the system keeps.
-_PLACEHOLDER_SUFFIXES = (".nextcloud", ".owncloud")
-_DATALESS = 0x40000000  # SF_DATALESS of macOS
-_RECALLED = 0x00401000 | 0x00040000  # FILE_ATTRIBUTE_OFFLINE and RECALL_ON_… of Windows
 
 
 @dataclass(frozen=True)
@@ -97,6 +90,7 @@ class Tree:
         directories: All but those where a walk began for all names, with what the system says of them.
         links: With what they say.
         left_out: What is not going to be read.
+        closed: Of that, the directories that cannot be looked into.
         ignored: What rules exclude.
         excluded: Rules of the caller, which come before those that are found.
     """
@@ -106,6 +100,7 @@ class Tree:
     directories: dict[str, os.stat_result] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
     left_out: list[LeftOut] = field(default_factory=list)
+    closed: list[LeftOut] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
     excluded: Excluded = field(default_factory=Excluded)
 
@@ -159,8 +154,9 @@ class _Walk:
                 if not inside:
                     raise ValueError(f"{str(self.root)!r} cannot be read: {reason_of(error)}") from error
                 self._leave(f"{directory}/", reason_of(error))
+                self.tree.closed.append(self.tree.left_out[-1])
                 continue
-            if _is_vault(listing.entries):
+            if is_vault(listing.entries):
                 self._leave(f"{directory}/" if inside else "./", VAULT)
                 continue
             if inside or self.prefix:
@@ -171,7 +167,7 @@ class _Walk:
         self._judge_links()
 
     def _look(self, inside: tuple[str, ...], deadline: Deadline) -> _Listing:
-        with open_place(self.root, inside) as place:
+        with open_below(self.root, inside) as place:
             for _ in range(_LOOKS):
                 entries, vanished = _look_at(place, deadline)
                 # What has got another name meanwhile is found when the directory is read anew.
@@ -179,9 +175,9 @@ class _Walk:
                     break
             rules = self._read_rules(place, inside, deadline) if IGNORE_NAME in entries else None
             links = {name: place.read_link(name) for name, status in entries.items() if stat.S_ISLNK(status.st_mode)}
-            open_ones = {name for name in entries if any(name + suffix in entries for suffix in COMPANIONS)}
+            open_ones = {name for name in entries if any(part in entries for part in companions_of(name))}
             return _Listing(
-                place.own_status(),
+                place.status(),
                 entries,
                 links,
                 vanished,
@@ -190,13 +186,11 @@ class _Walk:
                 frozenset(name for name in open_ones if holds_database(place, name)),
             )
 
-    def _read_rules(self, place: Place, inside: tuple[str, ...], deadline: Deadline) -> bytes | bytearray:
+    def _read_rules(self, place: Directory, inside: tuple[str, ...], deadline: Deadline) -> bytes | bytearray:
         try:
-            if not stat.S_ISREG(place.status(IGNORE_NAME).st_mode):
-                raise NotSaved("not a plain file")
             return read_contents(place, IGNORE_NAME, limit=LARGEST, deadline=deadline).data
         except (NotSaved, TooLarge, OSError) as error:
-            reason = reason_of(error) if isinstance(error, OSError) else str(error)
+            reason = error.strerror if isinstance(error, UnfitFile) else reason_of(error)
             where = self.root.joinpath(*inside, IGNORE_NAME)
             raise ColonyMemoryError(f"{str(where)!r}: {reason}, so that its rules could not be kept") from error
 
@@ -206,7 +200,7 @@ class _Walk:
         for own, reason in listing.left_out.items():
             self._leave(below + own, reason)
         entries, done, deeper = listing.entries, set[str](), []
-        strays = [name for name, status in entries.items() if _is_of_vault(name, status)]
+        strays = [name for name, status in entries.items() if is_of_vault(name, status)]
         if strays:
             self._leave(f"{below}cmem.*.json", VAULT)
             entries = {name: status for name, status in entries.items() if name not in strays}
@@ -214,18 +208,18 @@ class _Walk:
             if own in done:
                 continue
             done.add(own)
-            name, is_directory = below + own, stat.S_ISDIR(status.st_mode) and not is_link(status)
+            name, is_directory = below + own, kinds.is_directory(status)
             shown = f"{name}/" if is_directory else name
             if self._exclude(own, name, is_directory=is_directory):
                 self.tree.ignored.append(self.prefix + shown)
                 if own in listing.open_databases:  # what is beside it holds the same
-                    for part in [own + suffix for suffix in COMPANIONS]:
-                        if part in entries and part not in done and stat.S_ISREG(entries[part].st_mode):
+                    for part in companions_of(own):
+                        if part in entries and part not in done and is_file(entries[part]):
                             done.add(part)
                             self.tree.ignored.append(f"{self.prefix}{below}{part}")
             elif own == GIT_NAME and listing.repository:
                 self.tree.repositories.append(Entry(self.root, inside, own, self.prefix + name))
-            elif reason := _refusal(own, self.prefix + name, status):
+            elif reason := why_unsaved(own, self.prefix + name, status):
                 self._leave(shown, reason)
             elif is_directory:
                 deeper.append((*inside, own))
@@ -253,61 +247,17 @@ class _Walk:
         self.tree.left_out.append(LeftOut(self.prefix + name, reason))
 
 
-def _is_of_vault(name: str, status: os.stat_result) -> bool:
-    return stat.S_ISREG(status.st_mode) and (is_cortex_file(name) or name == _MARKER)
-
-
-def _is_vault(entries: dict[str, os.stat_result]) -> bool:
-    """Whether a directory is one of a vault, in which there is nothing but its files and hidden ones."""
-    own = [name for name, status in entries.items() if _is_of_vault(name, status)]
-    return bool(own) and all(name in own or (name.startswith(".") and name != IGNORE_NAME) for name in entries)
-
-
-def _look_at(place: Place, deadline: Deadline) -> tuple[dict[str, os.stat_result], dict[str, str]]:
+def _look_at(place: Directory, deadline: Deadline) -> tuple[dict[str, os.stat_result], dict[str, str]]:
     found, lost = {}, {}
     for name in place.names():
         deadline.check()
         try:
-            found[name] = place.status(name)
+            status = place.look(name)
         except OSError as error:
             lost[name] = reason_of(error)
+            continue
+        if status is None:
+            lost[name] = VANISHED
+        else:
+            found[name] = status
     return found, lost
-
-
-def _refusal(own: str, name: str, status: os.stat_result) -> str:
-    """Say why what stands there is not saved, or nothing."""
-    if own.casefold().startswith(STAGING_PREFIX):
-        return "left by a restore that was cut off; it may hold originals, look and then delete it"
-    if own == GIT_NAME and is_link(status):
-        return "a link in the place of a git repository, which is not followed"
-    problem = name_problem(name)
-    if problem:
-        return f"{problem}; rename it"
-    if len(name.encode("utf-8", "surrogatepass")) > _LONGEST_NAME:
-        return "has a path that is longer than systems take"
-    return _special(status) or _placeholder(own, status)
-
-
-def _special(status: os.stat_result) -> str:
-    """Say what a thing is that is no plain file, directory or link, or nothing."""
-    if stat.S_ISSOCK(status.st_mode):
-        return "socket"
-    if stat.S_ISFIFO(status.st_mode):
-        return "named pipe"
-    if stat.S_ISLNK(status.st_mode):
-        return ""
-    if is_link(status):
-        return "leads to another directory, and is not followed"
-    return "" if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode) else "device"
-
-
-def _placeholder(own: str, status: os.stat_result) -> str:
-    """Say that a file's bytes are elsewhere, or nothing. To read it would fetch it, or give something else."""
-    if not stat.S_ISREG(status.st_mode):
-        return ""
-    if own.startswith(".") and own.endswith(".icloud") and len(own) > len("..icloud"):
-        return f"a placeholder: iCloud keeps {own[1 : -len('.icloud')]!r} elsewhere; download it first"
-    marked = getattr(status, "st_flags", 0) & _DATALESS or getattr(status, "st_file_attributes", 0) & _RECALLED
-    if marked or (own.endswith(_PLACEHOLDER_SUFFIXES) and status.st_size <= 1):
-        return "a placeholder: a sync service keeps its bytes elsewhere; download it first"
-    return ""

@@ -10,11 +10,16 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colony_memory._os.directory import Directory
+from colony_memory._os.held import settling
+from colony_memory._os.kinds import is_link
+from colony_memory._os.reach import Reach
 from colony_memory.capture._attributes import tell_lost
-from colony_memory.capture._directory import Directory, Reach, is_link
+from colony_memory.capture._companions import holds_text
 from colony_memory.capture._dotgit import fold
 from colony_memory.capture._filenames import check_names
 from colony_memory.capture._links import link_problem
+from colony_memory.capture._listed import listed, quoted
 from colony_memory.capture._metadata import split_documents
 from colony_memory.capture._plan import Plan, make_plan
 from colony_memory.capture._recover import recover, unfinished
@@ -28,7 +33,6 @@ if TYPE_CHECKING:
 
     from colony_memory.capture._metadata import Metadata
 
-_SHOWN = 5
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -65,6 +69,7 @@ class Written:
     in_use: tuple[str, ...] = ()
 
 
+@settling()
 def write_folder(
     documents: Mapping[str, str],
     directory: str | os.PathLike[str],
@@ -151,7 +156,7 @@ def _written(plan: Plan, conflicts: list[str], in_use: list[str]) -> Written:
         permissions=tuple(plan.modes),
         removed=tuple(
             sorted(
-                [*dropped, *(name for name, there in removed.items() if name not in logs or _was_written(name, there))]
+                [*dropped, *(name for name, there in removed.items() if name not in logs or holds_text(name, there))]
             )
         ),
         left=tuple(plan.left),
@@ -159,10 +164,6 @@ def _written(plan: Plan, conflicts: list[str], in_use: list[str]) -> Written:
         conflicts=tuple(conflicts),
         in_use=tuple(in_use),
     )
-
-
-def _was_written(name: str, log: os.stat_result) -> bool:
-    return log.st_size > 0 and not name.endswith("-shm")
 
 
 def _in_ns(moment: datetime) -> int:
@@ -179,7 +180,7 @@ def _tell_lost(plan: Plan) -> None:
     tell_lost((name, file.replaces) for name, file in plan.files.items() if file.replaces is not None)
     if plan.in_use:
         warnings.warn(
-            f"{_shown(plan.in_use)} is replaced while a program has it open: that program goes on with the database "
+            f"{quoted(plan.in_use)} is replaced while a program has it open: that program goes on with the database "
             "from before, and what it writes from now on is lost; start it anew",
             ColonyMemoryWarning,
             stacklevel=3,
@@ -188,14 +189,9 @@ def _tell_lost(plan: Plan) -> None:
 
 def _refusal(target: Path, names: list[str], what: str, why: str) -> ColonyMemoryError:
     return ColonyMemoryError(
-        f"{what} {str(target)!r} {why}: {_shown(names)}; nothing was written",
+        f"{what} {str(target)!r} {why}: {quoted(names)}; nothing was written",
         hint=Hint("write_folder", "force", True),
     )
-
-
-def _shown(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{', '.join(map(repr, names[:_SHOWN]))}{more}"
 
 
 def _tell_unfinished(target: Path) -> None:
@@ -237,8 +233,7 @@ def _check_links(metadata: Metadata, target: Path) -> None:
             if problem is not None:
                 problems.append(f"{name!r} {problem}")
     if problems:
-        more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
-        raise ColonyMemoryError(f"document {'; '.join(problems[:_SHOWN])}{more}; nothing was written")
+        raise ColonyMemoryError(f"document {listed(problems, most=5, joint='; ')}; nothing was written")
 
 
 @contextmanager

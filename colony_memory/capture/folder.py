@@ -16,17 +16,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from colony_memory._format.constants import MAX_BYTES
-from colony_memory.capture import _held
+from colony_memory._os.held import settling
+from colony_memory._os.kinds import PERMISSIONS
+from colony_memory._os.names import decode_name
 from colony_memory.capture._contents import reason_of
 from colony_memory.capture._filenames import name_problem, parents_of
 from colony_memory.capture._ignore import read_excluded
 from colony_memory.capture._metadata import METADATA_NAME, Metadata, encode_file, metadata_pieces
-from colony_memory.capture._open import decode_name
 from colony_memory.capture._patience import patience
 from colony_memory.capture._reading import Found
 from colony_memory.capture._recover import recover, unfinished
 from colony_memory.capture._sources import find_sources, require_directory
-from colony_memory.capture._walk import VAULT, Entry, LeftOut, Note, Tree, walk
+from colony_memory.capture._unsaved import VAULT
+from colony_memory.capture._walk import Entry, LeftOut, Note, Tree, walk
 from colony_memory.capture._write import Written, write_folder
 from colony_memory.capture.secrets import find_in_contents, is_allowed, mask_contents, read_allowed
 from colony_memory.exceptions import ColonyMemoryWarning, Hint, SecretsFound
@@ -42,7 +44,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Capture", "LeftOut", "Note", "Written", "read_folder", "read_paths", "write_folder"]
 
-_BITS = 0o777  # what makes a program run as somebody else is not for a backup to bring back
 _CHOICES = ("stop", "warn", "mask", "allow")
 _TOLD = 10
 
@@ -166,6 +167,7 @@ def read_paths(
     return _capture(found, secrets=secrets, allowed=allowed, attributes=attributes)
 
 
+@settling()
 def _read(
     sources: list[Source],
     tree: Tree,
@@ -186,7 +188,6 @@ def _read(
         for source in sorted(sources, key=lambda source: str(source.path)):
             _find(source, tree, patient)
         found.read(patient)
-    _held.settle()
     if git:
         found.take_repositories()
     else:
@@ -287,7 +288,7 @@ def _documents(found: Found, masked: tuple[SecretFinding, ...], *, attributes: b
         executable=frozenset(_executable(found)),
         links=found.tree.links,
         left_out={entry.name: entry.reason for entry in found.tree.left_out if entry.reason != VAULT},
-        modes={name: stat.S_IMODE(status.st_mode) & _BITS for name, status in told.items()},
+        modes={name: status.st_mode & PERMISSIONS for name, status in told.items()},
         times={name: status.st_mtime_ns for name, status in told.items()},
         masked=tuple(sorted({finding.name for finding in masked})),
     )

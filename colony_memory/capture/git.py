@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import stat
 import subprocess
 from typing import TYPE_CHECKING
 
+from colony_memory._os.kinds import is_directory, is_file
 from colony_memory.capture._steady import read_start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from colony_memory.capture._open import Place
+    from colony_memory._os.directory import Directory
 
 GIT_NAME = ".git"
 BUNDLE_NAME = ".git.bundle"
@@ -44,16 +44,14 @@ class NotBundled(Exception):
     """No bundle could be made; the text is the reason."""
 
 
-def is_repository(place: Place) -> bool:
+def is_repository(place: Directory) -> bool:
     """Whether the ``.git`` in a directory is git's: a directory of a repository, or a file that leads to one."""
     try:
-        status = place.status(GIT_NAME)
-        if stat.S_ISREG(status.st_mode):
+        if is_file(place.look(GIT_NAME)):
             with place.file(GIT_NAME) as (descriptor, _):
                 return read_start(descriptor, len(_LEADS)) == _LEADS
-        with contextlib.closing(place.below(GIT_NAME)) as inner:
-            modes = inner.status("HEAD").st_mode, inner.status("objects").st_mode
-            return stat.S_ISREG(modes[0]) and stat.S_ISDIR(modes[1])
+        with place.enter(GIT_NAME) as inner:
+            return is_file(inner.look("HEAD")) and is_directory(inner.look("objects"))
     except OSError:
         return False
 

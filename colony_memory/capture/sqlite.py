@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
-import sys
 import tempfile
 import time
 from contextlib import ExitStack, closing, nullcontext
@@ -20,23 +18,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colony_memory.capture._held import settle
-from colony_memory.capture._open import decode_name, open_place
+from colony_memory._os.kinds import Identity, is_file
+from colony_memory.capture._companions import INDEX, JOURNAL, LOG, has_file
+from colony_memory.capture._locks import Locked, shared_lock
 from colony_memory.capture._patience import Deadline, TookTooLong
-from colony_memory.capture._shared_lock import Locked, shared_lock
 from colony_memory.capture._steady import TRIES, TooLarge, Unsteady, read_bytes, read_start, still_holds
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from colony_memory.capture._open import Place
-
-HEADER = b"SQLite format 3\0"
-LOG, JOURNAL, INDEX = "-wal", "-journal", "-shm"
-COMPANIONS = (JOURNAL, INDEX, LOG)
+    from colony_memory._os.directory import Directory
 
 _WAIT = 5.0  # seconds for another program's lock to go, or for the files to hold still
 _PATIENCE = 60.0  # seconds to read one besides, where nobody else says how long that may take
+_ROOM, _TIMES = 1 << 26, 4  # bytes of a database and its log, where nobody else says how many there may be
 _PAUSE = 0.002  # short: a busy writer lets go of its lock for moments only
 _HEADER_SIZE = 100
 _SMALLEST_PAGE, _LARGEST_PAGE = 512, 65536
@@ -101,22 +96,7 @@ class Copy:
     parts: tuple[str, ...]
 
 
-def is_database(data: bytes) -> bool:
-    """Whether a file that starts like this is an SQLite database."""
-    return data.startswith(HEADER)
-
-
-def companions_of(name: str) -> tuple[str, ...]:
-    """The names of the files beside a database that are a part of it while it is open."""
-    return tuple(name + suffix for suffix in COMPANIONS)
-
-
-def companions_in(place: Place, name: str) -> tuple[str, ...]:
-    """Those of them that are there, as plain files."""
-    return tuple(each for each in companions_of(name) if _is_file(place, each))
-
-
-def read_database(place: Place, name: str, *, limit: int, deadline: Deadline) -> Copy:
+def read_database(place: Directory, name: str, *, limit: int, deadline: Deadline) -> Copy:
     """Copy what all committed transactions give. The same content gives the same bytes.
 
     Args:
@@ -146,27 +126,13 @@ def read_database(place: Place, name: str, *, limit: int, deadline: Deadline) ->
         raise NotMerged(f"what is beside it cannot be merged: {error.strerror or error}") from error
 
 
-def copy_database(path: Path) -> bytes:
-    """The same of a path, however large.
-
-    Raises:
-        DatabaseLocked: It cannot be told what all committed transactions give.
-        DatabaseDamaged: As for read_database(), and OSError too.
-    """
+def holds_same(place: Directory, name: str, data: bytes) -> bool:
+    """Whether all committed transactions of a database give this file; what cannot be told in time is another."""
+    # With its log it may be larger than what comes of both, but whoever made it must not say how much is read.
+    limit, deadline = _ROOM + _TIMES * len(data), Deadline(_WAIT + _PATIENCE)
     try:
-        with open_place(path.parent) as place:
-            name, deadline = decode_name(path.name), Deadline(_WAIT + _PATIENCE)
-            return bytes(read_database(place, name, limit=sys.maxsize, deadline=deadline).data)
-    except (NotMerged, TookTooLong) as error:
-        raise DatabaseLocked(str(error)) from error
-    finally:
-        settle()
-
-
-def _is_file(place: Place, name: str) -> bool:
-    try:
-        return stat.S_ISREG(place.status(name).st_mode)
-    except OSError:
+        return read_database(place, name, limit=limit, deadline=deadline).data == data
+    except (DatabaseLocked, DatabaseDamaged, NotMerged, TooLarge, TookTooLong, OSError):
         return False
 
 
@@ -179,7 +145,7 @@ def _check_header(data: bytearray) -> None:
         raise DatabaseDamaged("it is not a whole number of pages")
 
 
-def _read_together(place: Place, name: str, *, limit: int, deadline: Deadline) -> _Files:
+def _read_together(place: Directory, name: str, *, limit: int, deadline: Deadline) -> _Files:
     """Read the files until they hold still together."""
     end = time.monotonic() + _WAIT
     tries = 0
@@ -197,7 +163,7 @@ def _read_together(place: Place, name: str, *, limit: int, deadline: Deadline) -
         time.sleep(_PAUSE)
 
 
-def _read_locked(place: Place, name: str, *, limit: int, deadline: Deadline) -> _Files:
+def _read_locked(place: Directory, name: str, *, limit: int, deadline: Deadline) -> _Files:
     with place.file(name) as (descriptor, _):
         try:
             with _lock(descriptor):
@@ -216,11 +182,11 @@ def _lock(descriptor: int) -> AbstractContextManager[None]:
     return nullcontext() if read_start(descriptor, _HEADER_SIZE)[18:20] == b"\2\2" else shared_lock(descriptor)
 
 
-def _read_once(place: Place, name: str, descriptor: int, *, limit: int, deadline: Deadline) -> _Files:
+def _read_once(place: Directory, name: str, descriptor: int, *, limit: int, deadline: Deadline) -> _Files:
     with ExitStack() as stack:
         opened = {name: descriptor}
         for suffix in (LOG, JOURNAL, INDEX):
-            if _is_file(place, name + suffix):
+            if has_file(place, name + suffix):
                 with contextlib.suppress(FileNotFoundError):
                     opened[name + suffix], _ = stack.enter_context(place.file(name + suffix))
         data: dict[str, bytearray] = {}
@@ -248,19 +214,13 @@ def _read_once(place: Place, name: str, descriptor: int, *, limit: int, deadline
     return _Files(data[name], data.get(name + LOG, empty), data.get(name + JOURNAL, empty), index)
 
 
-def _identity(place: Place, name: str) -> tuple[int, int] | None:
-    try:
-        status = place.status(name)
-    except FileNotFoundError:
-        return None
-    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
+def _identity(place: Directory, name: str) -> Identity | None:
+    status = place.look(name)
+    return Identity.of(status) if status is not None and is_file(status) else None
 
 
-def _identity_of(descriptor: int | None) -> tuple[int, int] | None:
-    if descriptor is None:
-        return None
-    status = os.fstat(descriptor)
-    return status.st_dev, status.st_ino
+def _identity_of(descriptor: int | None) -> Identity | None:
+    return None if descriptor is None else Identity.of(os.fstat(descriptor))
 
 
 def _merge(files: _Files, *, limit: int, deadline: Deadline) -> bytes:

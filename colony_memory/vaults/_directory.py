@@ -9,7 +9,8 @@ import time
 import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
-from colony_memory._os.directory import TEMP_PREFIX, UnfitFile, name_kind
+from colony_memory._os.files import TEMP_PREFIX
+from colony_memory._os.kinds import UnfitFile, name_kind
 from colony_memory.exceptions import (
     ColonyMemoryWarning,
     Hint,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from colony_memory._os.directory import Directory
+    from colony_memory._os.files import Files
 
 #: Codes of :class:`~colony_memory.VaultUnavailable` that say it of one file, not of the vault: what bears its name is
 #: no plain file or too large; a sync service keeps its place.
@@ -57,7 +58,7 @@ class Holdings(NamedTuple):
         """Bytes of all files."""
         return sum(size or 0 for size, _ in self.files.values())
 
-    def warn(self, directory: Directory, prefix: str) -> None:
+    def warn(self, directory: Files, prefix: str) -> None:
         """Name what is asked for by this prefix and is not there as a file."""
         away = [name for name, (size, _) in self.files.items() if size is None and name.startswith(prefix)]
         if away:
@@ -70,7 +71,7 @@ class Holdings(NamedTuple):
                 _warn(f"{str(directory.path / name)!r}: {what}; it is passed over")
 
 
-def scan(directory: Directory) -> Holdings:
+def scan(directory: Files) -> Holdings:
     """Look at every entry of a vault's directory."""
     files: dict[str, tuple[int | None, float | None]] = {}
     elsewhere: dict[str, tuple[None, None]] = {}
@@ -87,7 +88,7 @@ def scan(directory: Directory) -> Holdings:
     return Holdings({**elsewhere, **files}, strays)
 
 
-def require_vault(directory: Directory) -> None:
+def require_vault(directory: Files) -> None:
     """Go on only in a vault: by its marker, or by the files of snapshots in it.
 
     Raises:
@@ -118,7 +119,7 @@ def require_vault(directory: Directory) -> None:
         raise no_vault(directory.path)
 
 
-def doubt_marker(directory: Directory) -> str | None:
+def doubt_marker(directory: Files) -> str | None:
     """What is wrong with the marker: empty where there is none, None where all is well.
 
     Raises:
@@ -147,10 +148,10 @@ def no_vault(path: Path) -> VaultMissing:
     )
 
 
-def refuse_placeholder(directory: Directory, filename: str) -> None:
+def refuse_placeholder(directory: Files, filename: str) -> None:
     """Raise where a file that is not there is elsewhere, not absent."""
     for name in placeholders_of(filename) if is_ours(filename) else ():
-        if directory.facts(name) is not None:
+        if directory.look(name) is not None:
             raise VaultUnavailable(
                 f"{directory.path / filename} is elsewhere: a sync service keeps its place with {name!r}; have it "
                 "bring the file back, and try again",
@@ -158,7 +159,7 @@ def refuse_placeholder(directory: Directory, filename: str) -> None:
             )
 
 
-def clear_leftovers(directory: Directory, *, older_than: float) -> None:
+def clear_leftovers(directory: Files, *, older_than: float) -> None:
     """Remove the temporary files of writers that died, by their age in seconds."""
     eldest = time.time() - older_than
     for name, facts in directory.entries(lambda name: name.startswith(TEMP_PREFIX)):

@@ -18,8 +18,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._os.directory import open_directory
-from colony_memory._os.files import make_directory
+from colony_memory._os.files import make_directory, open_files
 from colony_memory._os.locks import locked_in
 from colony_memory.exceptions import VaultError, VaultMissing, VaultUnavailable
 from colony_memory.vaults._directory import (
@@ -37,7 +36,7 @@ from colony_memory.vaults._marker import MARKER, write_marker
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from colony_memory._os.directory import Directory
+    from colony_memory._os.files import Files
 
 __all__ = ["LocalVault"]
 
@@ -207,14 +206,14 @@ class LocalVault:
         target = self._locate(filename)
         data = _encode(filename, content)
         with self._opened(target, needed=len(data)) as directory, self._locked(directory):
-            if directory.facts(filename) is None:
+            if directory.look(filename) is None:
                 refuse_placeholder(directory, filename)
             if if_match is not None or if_none_match is not None:
                 _require(directory, filename, if_match=if_match, absent=if_none_match is not None)
             self._require_room(directory, filename, len(data))
             clear_leftovers(directory, older_than=_TEMP_LIFETIME)
             directory.replace(filename, data)
-            facts = directory.facts(filename)
+            facts = directory.look(filename)
         return {**_describe(filename, len(data), facts and facts.st_mtime), "etag": _etag(data)}
 
     def vault_list_prefix(self, prefix: str) -> dict[str, Any]:
@@ -233,11 +232,11 @@ class LocalVault:
         return self.path / filename
 
     @contextlib.contextmanager
-    def _opened(self, place: Path | None = None, *, needed: int | None = None) -> Iterator[Directory]:
+    def _opened(self, place: Path | None = None, *, needed: int | None = None) -> Iterator[Files]:
         """The vault's directory, which is one; what fails of ``place`` is told."""
         with told(place or self.path, needed=needed), contextlib.ExitStack() as opened:
             try:
-                directory = opened.enter_context(open_directory(self.path, keep_owner=True))
+                directory = opened.enter_context(open_files(self.path, keep_owner=True))
             except FileNotFoundError:
                 raise no_vault(self.path) from None
             with told(self._marker):
@@ -250,18 +249,18 @@ class LocalVault:
                 # What it leads to is made by whoever made the link, or comes with its disk.
                 raise VaultUnavailable(f"{self.path} is a link to nothing: no vault is made there")
             make_directory(self.path, keep_owner=True)
-            with open_directory(self.path, keep_owner=True) as directory, told(self._marker):
+            with open_files(self.path, keep_owner=True) as directory, told(self._marker):
                 if doubt_marker(directory) is None:
                     return  # without the lock, which a vault that can only be read does not give
                 with self._locked(directory):
                     if doubt_marker(directory) is not None:
                         directory.replace(MARKER, write_marker(os.urandom(16).hex()))
 
-    def _locked(self, directory: Directory) -> contextlib.AbstractContextManager[None]:
+    def _locked(self, directory: Files) -> contextlib.AbstractContextManager[None]:
         """Keep out every other upload and delete, of this process and of others."""
         return locked_in(directory, _LOCK_FILE, patience=_LOCK_PATIENCE)
 
-    def _require_room(self, directory: Directory, filename: str, size: int) -> None:
+    def _require_room(self, directory: Files, filename: str, size: int) -> None:
         most = min(_MOST_BYTES, self._max_file_bytes or _MOST_BYTES)
         if size > most:
             raise VaultError(
@@ -325,7 +324,7 @@ def _show(modified: float) -> str | None:
     return when.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def _require(directory: Directory, filename: str, *, if_match: str | None, absent: bool) -> None:
+def _require(directory: Files, filename: str, *, if_match: str | None, absent: bool) -> None:
     found = directory.read(filename, limit=_MOST_BYTES)
     state = None
     if found is None:

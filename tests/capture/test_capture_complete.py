@@ -14,11 +14,12 @@ from capture_faults import is_told
 from capture_trees import PNG, contents, crash_log, make, posix
 
 from colony_memory import ColonyMemory
+from colony_memory._os import directory
+from colony_memory._os.reach import open_below
 from colony_memory.capture import (
     LeftOut,
-    _open,
     _reading,
-    _walk,
+    _unsaved,
     differ_in_times_only,
     read_folder,
     read_paths,
@@ -130,12 +131,12 @@ def test_files_whose_bytes_are_elsewhere_are_not_opened(mark: dict[str, int]) ->
         def __init__(self) -> None:
             vars(self).update(mark)
 
-    assert "elsewhere" in _walk._refusal("a.md", "a.md", Status())  # type: ignore[arg-type]
+    assert "elsewhere" in _unsaved.why_unsaved("a.md", "a.md", Status())  # type: ignore[arg-type]
 
 
 def test_a_path_that_no_system_takes_is_named() -> None:
     status = os.stat_result((stat.S_IFREG, *[0] * 9))
-    assert "longer" in _walk._refusal("x", "x" * 5000, status)
+    assert "longer" in _unsaved.why_unsaved("x", "x" * 5000, status)
 
 
 @posix
@@ -269,7 +270,7 @@ def test_systems_without_directory_descriptors_are_read_by_paths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_descriptor: bool
 ) -> None:
     """As Windows is. What is there is the same, links and what is no directory included."""
-    monkeypatch.setattr(_open, "_BY_DESCRIPTOR", by_descriptor)
+    monkeypatch.setattr(directory, "BY_DESCRIPTOR", by_descriptor)
     make(tmp_path / "src", {"a.md": b"a", "sub/deep/b.png": PNG, ".cmemignore": b"*.log\n", "x.log": b"x"})
     crash_log(tmp_path / "src/memory.db", rows=3)
     (tmp_path / "src/sub/link").symlink_to("deep")
@@ -281,9 +282,9 @@ def test_systems_without_directory_descriptors_are_read_by_paths(
     assert metadata.links == {"sub/link": "deep"}
     assert [each.name for each in capture.left_out] == ["out", "pipe"]
     for way in (("a.md",), ("sub", "link"), ("missing",)):
-        with pytest.raises(OSError), _open.open_place(tmp_path / "src", way):
+        with pytest.raises(OSError), open_below(tmp_path / "src", way):
             raise AssertionError(way)
-    with pytest.raises(OSError), _open.open_place(tmp_path / "src/a.md"):
+    with pytest.raises(OSError), open_below(tmp_path / "src/a.md"):
         raise AssertionError
 
 

@@ -11,8 +11,8 @@ import pytest
 from capture_trees import LONG_AGO, files, linux, make, metadata, names, posix, traces, tree
 from cut_off import cut_off
 
-from colony_memory.capture import _surplus, read_folder, write_folder
-from colony_memory.capture._directory import Directory
+from colony_memory._os.directory import Directory
+from colony_memory.capture import _walk, read_folder, write_folder
 from colony_memory.capture._recover import recover
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
@@ -98,19 +98,32 @@ def test_what_came_after_the_snapshot_is_not_deleted_unasked(tmp_path: Path) -> 
 def test_rules_that_cannot_be_read_stop_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dst = make(tmp_path / "dst", {"a.md": b"a", "x": b"x"})
     (dst / ".cmemignore").mkdir()
-    with pytest.raises(ColonyMemoryError, match="so that its rules cannot be kept"):
+    with pytest.raises(ColonyMemoryError, match="so that its rules could not be kept"):
         write_folder({"a.md": "a"}, dst, delete=True)
     (dst / ".cmemignore").rmdir()
     (dst / ".cmemignore").write_bytes(b"#" * 20)
-    monkeypatch.setattr(_surplus, "_MOST_RULES", 10)
-    with pytest.raises(ColonyMemoryError, match="more than 10 bytes of rules"):
-        write_folder({"a.md": "a"}, dst, delete=True)
-    monkeypatch.setattr(_surplus, "_DEEPEST", 1)
-    (dst / ".cmemignore").unlink()
-    make(dst, {"1/2/3/x": b"x"})
-    with pytest.raises(ColonyMemoryError, match=r"what is to be deleted .* cannot be told .*nested too deeply"):
+    monkeypatch.setattr(_walk, "LARGEST", 10)
+    with pytest.raises(ColonyMemoryError, match="too large, 20 bytes, so that its rules"):
         write_folder({"a.md": "a"}, dst, delete=True)
     assert (dst / "x").exists()
+
+
+def test_a_directory_that_cannot_be_looked_into_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dst = make(tmp_path / "dst", {"a.md": b"a", "x": b"x", "closed/inner/y": b"y"})
+    real = os.scandir
+
+    def closed(at: int) -> object:
+        if os.path.samestat(os.stat(at), (dst / "closed/inner").stat()):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real(at)
+
+    monkeypatch.setattr(os, "scandir", closed)
+    before = tree(dst)
+    with pytest.raises(ColonyMemoryError, match=r"what is to be deleted .* cannot be told .*'?closed/inner/.*denied"):
+        write_folder({"a.md": "a"}, dst, delete=True)
+    assert tree(dst) == before
+    known = metadata(left_out={"closed/inner/": "not readable: permission denied"})
+    assert write_folder({"a.md": "a", **known}, dst, delete=True).removed == ("x",)
 
 
 def test_a_deletion_that_fails_brings_all_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from capture_trees import LONG_AGO, PNG, contents, files, linux, make, names, po
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colony_memory.capture import _filenames, _walk, folder, recover
+from colony_memory.capture import _filenames, _unsaved, folder, recover
 from colony_memory.capture import _write as write
 from colony_memory.capture._metadata import METADATA_NAME
 from colony_memory.capture.folder import LeftOut, read_folder, read_paths, write_folder
@@ -122,7 +122,7 @@ def test_what_is_left_out_is_told_in_a_line() -> None:
 
 
 def test_devices_are_named() -> None:
-    assert _walk._special(os.stat_result((stat.S_IFCHR, *[0] * 9))) == "device"
+    assert _unsaved._special(os.stat_result((stat.S_IFCHR, *[0] * 9))) == "device"
 
 
 def test_names_that_no_restore_would_take_are_named_at_backup(tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from capture_trees import make, posix
+from capture_trees import make, metadata, posix
 
-from colony_memory.capture import _held, _shared_lock, read_folder
+from colony_memory._os import held as _held
+from colony_memory.capture import _locks, read_folder, write_folder
 
 if sys.platform != "win32":
     import fcntl
@@ -47,6 +48,19 @@ def test_the_lock_on_any_file_stays(tmp_path: Path, mode: int) -> None:
             assert not another_gets(TAKE, path)
     finally:
         os.close(descriptor)
+    assert another_gets(TAKE, path)
+
+
+def test_the_lock_stays_on_what_a_restore_compares_or_gives_permissions(tmp_path: Path) -> None:
+    path = make(tmp_path, {"a.lock": b"pid 7\n"}) / "a.lock"
+    with path.open("r+b") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        for mode in ("640", "600"):
+            written = write_folder({"a.lock": "pid 7\n", **metadata(modes={"a.lock": mode})}, tmp_path)
+            assert (written.unchanged, written.permissions) == (("a.lock",), ("a.lock",))
+            assert not another_gets(TAKE, path)
+        assert write_folder({"a.lock": "pid 8\n"}, tmp_path, dry_run=True).replaced == ("a.lock",)
+        assert not another_gets(TAKE, path)
     assert another_gets(TAKE, path)
 
 
@@ -121,13 +135,13 @@ def test_a_shared_lock_is_taken_and_given_back(
 ) -> None:
     if sys.platform != "linux" and of_open_files:
         pytest.skip("needs locks of open files")
-    monkeypatch.setattr(_shared_lock, "_OF_OPEN_FILES", of_open_files)
+    monkeypatch.setattr(_locks, "_OF_OPEN_FILES", of_open_files)
     with closing(sqlite3.connect(tmp_path / "m.db", isolation_level=None)) as database:
         database.execute("CREATE TABLE t(x)")
     exclusive = BEGIN.replace("IMMEDIATE", "EXCLUSIVE")
     status = (tmp_path / "m.db").stat()
     with _held.held((status.st_dev, status.st_ino), lambda: os.open(tmp_path / "m.db", os.O_RDONLY)) as descriptor:
-        with _shared_lock.shared_lock(descriptor):
+        with _locks.shared_lock(descriptor):
             assert not another_gets(exclusive, tmp_path / "m.db")
         assert another_gets(exclusive, tmp_path / "m.db")
     _held.settle()
@@ -139,7 +153,7 @@ def test_no_lock_of_this_process_is_touched_by_it(
 ) -> None:
     if sys.platform != "linux" and of_open_files:
         pytest.skip("needs locks of open files")
-    monkeypatch.setattr(_shared_lock, "_OF_OPEN_FILES", of_open_files)
+    monkeypatch.setattr(_locks, "_OF_OPEN_FILES", of_open_files)
     with closing(sqlite3.connect(tmp_path / "m.db", isolation_level=None)) as database:
         database.execute("CREATE TABLE t(x)")
         database.execute("BEGIN IMMEDIATE")
@@ -153,7 +167,7 @@ def test_a_file_system_without_locks_is_read_without(tmp_path: Path, monkeypatch
     def none(*_: object) -> None:
         raise OSError(37, "No locks available")
 
-    monkeypatch.setattr(_shared_lock, "_set", none)
+    monkeypatch.setattr(_locks, "_set", none)
     with closing(sqlite3.connect(tmp_path / "m.db", isolation_level=None)) as database:
         database.execute("CREATE TABLE t(x)")
     assert read_folder(tmp_path).left_out == ()

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 import pytest
 from capture_trees import files, linux, make, metadata, names, posix, traces, tree
 
+from colony_memory._os import directory as _directory
 from colony_memory._os import disk
-from colony_memory.capture import _directory, _state, read_folder, write_folder
-from colony_memory.capture._directory import Directory, Reach
+from colony_memory._os.directory import Directory
+from colony_memory._os.reach import Reach
+from colony_memory.capture import _state, read_folder, write_folder
 from colony_memory.capture._moves import Moves
 from colony_memory.capture._recover import recover
 from colony_memory.capture._stage import Failed
@@ -211,7 +213,7 @@ def test_a_file_that_was_put_in_the_place_of_an_original_is_not_put_back(
 @pytest.fixture
 def by_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """A system without directory descriptors."""
-    monkeypatch.setattr(_directory, "_BY_DESCRIPTOR", False)
+    monkeypatch.setattr(_directory, "BY_DESCRIPTOR", False)
     monkeypatch.setattr(os, "supports_dir_fd", set())
 
 
@@ -272,7 +274,7 @@ def test_an_error_of_that_call_is_the_systems(monkeypatch: pytest.MonkeyPatch) -
     disk._syncfs.cache_clear()
     monkeypatch.setattr(sys, "platform", "darwin")
     try:
-        assert not disk.syncs_file_systems()
+        assert not disk.syncs_together(10_000)
     finally:
         disk._syncfs.cache_clear()
 

@@ -16,6 +16,7 @@ from capture_faults import is_told
 from capture_trees import posix
 
 from colony_memory.capture import Capture, read_folder, sqlite
+from colony_memory.capture._companions import COMPANIONS
 from colony_memory.capture._metadata import split_documents
 from colony_memory.exceptions import ColonyMemoryError
 
@@ -65,7 +66,7 @@ def check_at_rest(folder: Path, outside: Path) -> None:
     assert not holds_secret(capture)
     contents, metadata = split_documents(capture.documents)
     for name in everything(folder):
-        database = next((name.removesuffix(each) for each in sqlite.COMPANIONS if name.endswith(each)), "")
+        database = next((name.removesuffix(each) for each in COMPANIONS if name.endswith(each)), "")
         in_repository = any(f"/{name}".startswith(f"/{each.name}/") or name == each.name for each in capture.notes)
         in_vault = any(
             each.name.endswith("cmem.*.json") and name.startswith(each.name.removesuffix("cmem.*.json"))

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 from capture_trees import LONG_AGO, linux, make, names, posix, tree
 
-from colony_memory.capture import _in_use, read_folder, write_folder
+from colony_memory._os.directory import Directory
+from colony_memory.capture import _locks, read_folder, write_folder
 from colony_memory.capture import sqlite as sqlite_capture
-from colony_memory.capture._directory import Directory
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def test_a_database_that_a_program_has_open_is_not_replaced(tmp_path: Path, save
 def test_without_a_look_at_other_processes_the_locks_still_tell(
     tmp_path: Path, saved: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_in_use, "_open_elsewhere", lambda key: set())
+    monkeypatch.setattr(_locks, "_is_written_elsewhere", lambda identity: False)
     dst = make(tmp_path / "dst", {})
     with agent(dst / "memory.db", "wal"), pytest.raises(ColonyMemoryError, match="open in"):
         write_folder(saved, dst)
@@ -174,10 +174,8 @@ def test_what_cannot_be_asked_is_not_in_use(tmp_path: Path, monkeypatch: pytest.
     with Directory.open(dst) as folder:
         there = folder.look("memory.db")
         assert there is not None
-        assert not _in_use.is_in_use(folder, "memory.db", there)
-        monkeypatch.setattr(_in_use, "_DESCRIPTORS", tmp_path / "none")
-        assert _in_use.own_databases() == {}
-        monkeypatch.setattr(_in_use.struct, "calcsize", lambda _: 4)
-        assert not _in_use._is_locked(folder, "memory.db", (0, 1))
+        assert not _locks.is_in_use(folder, "memory.db", there)
+        monkeypatch.setattr(_locks.struct, "calcsize", lambda _: 4)
+        assert not _locks._is_locked(folder, "memory.db", (0, 1))
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert _in_use._open_elsewhere((1, 1)) == set()
+    assert not _locks._is_written_elsewhere((there.st_dev, there.st_ino))

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from capture_trees import files, linux, make, metadata, names, posix, root_only, traces
 
+from colony_memory._os.directory import Directory
+from colony_memory._os.kinds import Identity
 from colony_memory.capture import _moves, _state, write_folder
-from colony_memory.capture._directory import Directory
-from colony_memory.capture._journal import MOVING, Identity, Journal, Step, Version, boot_id
+from colony_memory.capture._journal import MOVING, Journal, Step, Version, boot_id
 from colony_memory.capture._recover import recover, unfinished
 from colony_memory.capture._undo import Undo
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
@@ -136,9 +137,9 @@ def test_the_lock_of_those_that_begin_is_not_waited_for_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dst = make(tmp_path / "dst", {"a.md": b"old"})
-    real = _state.locked
+    real = _state.locked_in
     with _state.alone():
-        monkeypatch.setattr(_state, "locked", lambda path, **_: real(path, patience=0))
+        monkeypatch.setattr(_state, "locked_in", lambda directory, name: real(directory, name, patience=0))
         with pytest.raises(ColonyMemoryError, match="another restore is about to begin"):
             write_folder({"a.md": "new"}, dst)
     assert files(dst) == {"a.md": b"old"}

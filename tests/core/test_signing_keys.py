@@ -194,7 +194,7 @@ def test_no_moment_shows_the_key_to_others(signer: Ed25519Signer, tmp_path: Path
     real_open = os.open
 
     def note(path: Any, flags: int, mode: int = 0o777, **more: Any) -> int:
-        opened.append((Path(path).name, flags, mode))
+        opened.append((Path(os.fsdecode(path)).name, flags, mode))
         return real_open(path, flags, mode, **more)
 
     monkeypatch.setattr(os, "fsync", look)

@@ -19,8 +19,10 @@ import pytest
 
 from colony_memory._os import directory as module
 from colony_memory._os import disk, files
-from colony_memory._os.directory import Directory, UnfitFile, name_kind, open_directory
+from colony_memory._os.files import Files as Directory
 from colony_memory._os.files import create_file, make_directory, read_file, replace_file
+from colony_memory._os.files import open_files as open_directory
+from colony_memory._os.kinds import UnfitFile, name_kind
 from colony_memory.exceptions import ColonyMemoryWarning
 
 on_posix = pytest.mark.skipif(os.name == "nt", reason="POSIX links, pipes and owners")
@@ -79,7 +81,7 @@ def test_what_was_written_is_read_with_the_facts_of_that_file(directory, tmp_pat
     assert found.data == b"one"
     assert found.facts.st_ino == (tmp_path / "a").stat().st_ino
     assert directory.read("b", limit=3) is None
-    assert directory.facts("b") is None
+    assert directory.look("b") is None
 
 
 def test_what_is_larger_is_refused_before_it_is_taken_in(directory, tmp_path):
@@ -159,7 +161,7 @@ def test_what_is_swapped_in_between_look_and_opening_is_not_followed_and_blocks_
 
     def swap(name, **options):
         found = look(name, **options)
-        if name in ("a", short / "a") and not swapped:
+        if name in (b"a", short / "a") and not swapped:
             swapped.append(True)
             (short / "a").unlink()
             plant(short / "a", kind)
@@ -318,6 +320,26 @@ def test_entries_are_told_once_each_as_what_they_are(directory, tmp_path):
     assert sorted(name for name, _ in directory.entries()) == ["file", "sub"]
     next(directory.entries())  # one look that was given up does not shorten the next
     assert sorted(name for name, _ in directory.entries()) == ["file", "sub"]
+
+
+def test_a_directory_that_was_closed_is_not_looked_up_again(tmp_path):
+    (tmp_path / "a").write_text("12")
+    directory = Directory.open(tmp_path)
+    directory.close()
+    directory.close()
+    for act in (
+        lambda: directory.look("a"),
+        lambda: directory.read("a", limit=9),
+        directory.names,
+        directory.status,
+        directory.sync,
+        lambda: directory.make("b"),
+        lambda: directory.enter("a"),
+        lambda: directory.move("a", directory, "b"),
+    ):
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            act()
+    assert names(tmp_path) == ["a"]
 
 
 # --- what is written

@@ -12,7 +12,8 @@ import threading
 import pytest
 from forks import fork
 
-from colony_memory._os.directory import Directory, UnfitFile
+from colony_memory._os.files import Files as Directory
+from colony_memory._os.kinds import UnfitFile
 from colony_memory._os.locks import locked, locked_in
 
 # Takes the lock, says so, and keeps it until it is told to go or killed.
@@ -169,6 +170,6 @@ def test_who_waited_for_a_file_that_is_gone_locks_the_one_in_its_place(lock, mon
 
 def test_a_file_that_is_swapped_for_ever_is_given_up(lock, monkeypatch):
     directory = Directory(lock.parent)
-    monkeypatch.setattr(directory, "facts", lambda name: None)
+    monkeypatch.setattr(directory, "look", lambda name: None)
     with pytest.raises(TimeoutError, match="locked by another process"), locked_in(directory, lock.name, patience=0):
         pytest.fail("held a file without a name")

@@ -471,11 +471,11 @@ def test_what_is_synced_when(vault, monkeypatch):
         sync(descriptor)
 
     def renamed(name, other, **places):
-        events.append(f"rename to {other}")
+        events.append(f"rename to {os.fsdecode(other)}")
         return rename(name, other, **places)
 
     def unlinked(name, **places):
-        events.append(f"unlink {name}")
+        events.append(f"unlink {os.fsdecode(name)}")
         unlink(name, **places)
 
     monkeypatch.setattr(os, "fsync", synced)

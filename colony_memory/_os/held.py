@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from colony_memory._os.kinds import Identity, is_file
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-Identity = tuple[int, int]
 
 _LISTINGS = ("/proc/self/fd", "/dev/fd")  # the second knows three descriptors only on some systems
 _TRIED_WITHOUT_LISTING = 1024
@@ -64,6 +64,15 @@ def is_open_elsewhere(identity: Identity) -> bool:
         return identity in _foreign()
 
 
+@contextlib.contextmanager
+def settling() -> Iterator[None]:
+    """Call settle() when the block, or the function that bears this as a decorator, has ended."""
+    try:
+        yield
+    finally:
+        settle()
+
+
 def settle() -> None:
     """Close what nobody reads any more and nobody else in this process has open."""
     with _guard:
@@ -78,8 +87,11 @@ def _take(expected: Identity, opener: Callable[[], int]) -> tuple[Identity, int]
             one.users += 1
             return expected, one.descriptors[0]
     descriptor = opener()
-    opened = os.fstat(descriptor)
-    identity = (opened.st_dev, opened.st_ino)
+    try:
+        identity = Identity.of(os.fstat(descriptor))
+    except OSError:  # a network file system may have lost it
+        os.close(descriptor)
+        raise
     with _guard:
         one = _held.setdefault(identity, _Held())
         one.descriptors.append(descriptor)
@@ -90,9 +102,12 @@ def _take(expected: Identity, opener: Callable[[], int]) -> tuple[Identity, int]
 def _give_back(identity: Identity) -> None:
     with _guard:
         _held[identity].users -= 1
-        idle = sum(not one.users for one in _held.values())
-        if idle >= _CLOSED_TOGETHER or not _DROPS_LOCKS:
+        if not _DROPS_LOCKS or (len(_held) >= _CLOSED_TOGETHER and _idle() >= _CLOSED_TOGETHER):
             _settle()
+
+
+def _idle() -> int:
+    return sum(not one.users for one in _held.values())
 
 
 def _settle() -> None:
@@ -116,7 +131,7 @@ def _foreign() -> set[Identity]:
 def _descriptors() -> list[int]:
     for listing in _LISTINGS:
         with contextlib.suppress(OSError):
-            listed = [int(name) for name in os.listdir(listing) if name.isdigit()]  # noqa: PTH208 - the names alone
+            listed = [int(name) for name in os.listdir(listing) if name.isdigit()]
             if len(listed) > 3:
                 return listed
     return list(range(_TRIED_WITHOUT_LISTING))
@@ -127,4 +142,4 @@ def _identity(descriptor: int) -> Identity | None:
         status = os.fstat(descriptor)
     except OSError:
         return None
-    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
+    return Identity.of(status) if is_file(status) else None

@@ -1,0 +1,155 @@
+"""The system refuses one call after another: a folder is as it was or as it is to be, and nothing is lost unsaid."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import sqlite3
+import warnings
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+from capture_trees import make, names, posix, traces, tree
+
+from colony_memory._os import held
+from colony_memory.capture import _steady, read_folder, write_folder
+from colony_memory.capture._metadata import METADATA_NAME
+from colony_memory.capture._recover import recover
+from colony_memory.exceptions import ColonyMemoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from colony_memory.capture import Capture
+
+pytestmark = posix
+
+# What looks, what opens, what reads and what changes.
+_FUNCTIONS = (
+    *("stat", "lstat", "fstat", "scandir", "listdir", "readlink", "open", "read", "pread", "write", "fsync"),
+    *("mkdir", "replace", "unlink", "rmdir", "link", "symlink", "fchmod", "fchown", "utime"),
+)
+
+
+class Refusing:
+    """Lets the n-th call of a function of the system fail."""
+
+    def __init__(self, number: int, error: int) -> None:
+        self.left = number
+        self.error = error
+
+    def act(self, function: str, act: Callable[[], object]) -> Exception | None:
+        """Do it, and return what it raised."""
+        real = getattr(os, function)
+
+        def refuse(*args: object, **more: object) -> object:
+            self.left -= 1
+            if self.left == 0:
+                raise OSError(self.error, os.strerror(self.error))
+            return real(*args, **more)
+
+        with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what could not be kept
+            patch.setattr(os, function, refuse)
+            if function == "pread":
+                patch.setattr(_steady, "_read_at", refuse)
+            try:
+                act()
+            except Exception as error:
+                return error
+        return None
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> tuple[dict[str, str], Path]:
+    """What is restored, with every kind of change in it, and a folder to restore into."""
+    old = {
+        "a.md": b"old",
+        "mine/c.md": b"c",
+        "gone/x.md": b"x",
+        "k/.cmemignore": b"*.log\n",
+        "k/y.log": b"y",
+        "run": b"#",
+    }
+    new = {"a.md": b"new", "mine/c.md": b"c2", "k/.cmemignore": b"*.log\n", "run": b"#", "e/f.md": b"f"}
+    for root, content in ((make(tmp_path / "old", old), "a.md"), (make(tmp_path / "new", new), "e/f.md")):
+        (root / "link").symlink_to(content)
+        with closing(sqlite3.connect(root / "m.db", isolation_level=None)) as database:
+            database.execute("CREATE TABLE t(x)")
+            database.execute("INSERT INTO t VALUES (?)", [content])
+    (tmp_path / "new/run").chmod(0o755)
+    return read_folder(tmp_path / "new", attributes=True).documents, tmp_path / "old"
+
+
+def descriptors() -> list[str]:
+    return sorted(os.listdir("/dev/fd"))  # noqa: PTH208 - the names alone
+
+
+def try_out(function: str, error: int, number: int, act: Callable[[], object]) -> tuple[bool, bool]:
+    """Do it with that call refused; return whether it ended well, and whether there was such a call."""
+    before = descriptors()
+    refusing = Refusing(number, error)
+    raised = refusing.act(function, act)
+    assert raised is None or isinstance(raised, (ColonyMemoryError, ValueError)), (function, number, raised)
+    if function == "fstat":  # by which it is told whose a descriptor is, before it is closed
+        for left in {*descriptors()} - {*before}:
+            with contextlib.suppress(OSError):  # the one by which they are listed
+                os.close(int(left))
+        held.settle()
+    assert descriptors() == before, (function, number)
+    return raised is None, refusing.left <= 0
+
+
+def check_restores(scene: tuple[dict[str, str], Path], where: Path, function: str, error: int, *, step: int) -> None:
+    documents, old = scene
+    shutil.copytree(old, where / "done", symlinks=True)
+    write_folder(documents, where / "done", delete=True)
+    before, after = tree(old), tree(where / "done")
+    refused, number = True, 1
+    while refused:
+        dst = where / "dst"
+        shutil.copytree(old, dst, symlinks=True)
+        done, refused = try_out(function, error, number, lambda: write_folder(documents, where / "dst", delete=True))
+        assert not recover(dst)  # what could not be removed at once, and is of no use, goes now
+        assert without_modes(dst) == without_modes(where / "done") if done else tree(dst) in (before, after), number
+        assert traces() == [], (function, number)
+        assert names(where) == ["done", "dst"]
+        shutil.rmtree(dst)
+        number += step
+
+
+def check_reads(old: Path, function: str, error: int, *, step: int) -> None:
+    full = read_folder(old).documents
+    refused, number = True, 1
+    while refused:
+        got: list[Capture] = []
+        done, refused = try_out(function, error, number, lambda: got.append(read_folder(old)))  # noqa: B023
+        if done:
+            (capture,) = got
+            told = [each.name for each in capture.left_out]
+            lost = full.keys() - capture.documents.keys() - {METADATA_NAME}
+            assert all(any(name == each or name.startswith(each) for each in told) for name in lost), (function, number)
+        number += step
+
+
+def without_modes(root: Path) -> dict[str, object]:
+    """A mode that the system refuses is warned of, and no reason to fail."""
+    return {name: content for name, (_, content) in tree(root).items()}
+
+
+@pytest.mark.parametrize("function", _FUNCTIONS)
+def test_one_call_after_another_is_refused(scene: tuple[dict[str, str], Path], tmp_path: Path, function: str) -> None:
+    check_restores(scene, tmp_path / "runs", function, errno.EIO, step=9)
+    check_reads(scene[1], function, errno.EIO, step=9)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EPERM, errno.EIO, errno.ELOOP])
+@pytest.mark.parametrize("function", _FUNCTIONS)
+def test_every_call_is_refused(scene: tuple[dict[str, str], Path], tmp_path: Path, function: str, error: int) -> None:
+    check_restores(scene, tmp_path / "runs", function, error, step=1)
+    check_reads(scene[1], function, error, step=1)
