@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 import tracemalloc
 
 import pytest
-from chains import LABEL, build_all, build_at, growing, manifest_at, read_at, sealed, snapshot_id
+from chains import LABEL, build_all, growing, manifest_at, read_at, resealed, sealed, snapshot_id, vault_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +15,7 @@ from colony_memory import SnapshotCorrupt, UnsupportedFormat
 from colony_memory._format.names import pack_filename
 from colony_memory._format.v2 import chain as chains
 from colony_memory._format.v2 import manifest as manifests
-from colony_memory._format.v2.pack import Below, write_pack
+from colony_memory._format.v2.pack import Below
 from colony_memory._format.v2.zstd import compress
 
 HISTORY = growing(4, seed=5)
@@ -150,25 +149,6 @@ def test_another_codec_is_of_a_later_version(codec):
         read_at(sealed(FILES, TOP, codec=codec), 3)
 
 
-def vault_of(*frames, sizes=None, below=None, of=None):
-    """A snapshot whose packs hold these frames, digests and counts all right: what only an attacker makes."""
-    files, packs = {}, []
-    for n, frame in enumerate(frames):
-        on = Below(packs[-1].pack_id, packs[-1].sha256) if packs else below
-        pack, texts = write_pack(LABEL, snapshot_id(n), frame, on)
-        packs.append(pack)
-        files |= texts
-    honest = build_at(len(frames) - 1, {"a": "b"})
-    return sealed(
-        {**files, honest.manifest_file: honest.files[honest.manifest_file]},
-        honest,
-        packs=[pack.pack_id for pack in packs],
-        pack_bytes=[list(pack.sizes) for pack in packs],
-        pack_sha256=packs[-1].sha256,
-        levels=[0] * len(packs),
-    )
-
-
 PUT = b'{"drop":[],"move":{},"put":{"a":1}}\nb'
 
 
@@ -209,20 +189,6 @@ def test_a_pack_that_does_not_say_what_it_stands_on_is_refused(digest):
     files = vault_of(compress(PUT, b""), compress(PUT, b"a\nb"))
     top = pack_filename(LABEL, snapshot_id(1), 0)
     refuse(resealed(files, top, {**json.loads(files[top]), "below_sha256": digest}), n=1)
-
-
-def resealed(files, file, raw, *, n=1):
-    """The files with another text for the top pack, and its digest where it belongs."""
-    text = raw if isinstance(raw, str) else json.dumps(raw)
-    data = text.encode("utf-8", "surrogatepass")
-    built = build_at(n, {"a": "b"})
-    sizes = json.loads(files[built.manifest_file])["pack_bytes"]
-    return sealed(
-        {**files, file: text},
-        built,
-        pack_sha256="sha256:" + hashlib.sha256(data).hexdigest(),
-        pack_bytes=[*sizes[:-1], [len(data)]],
-    )
 
 
 @pytest.mark.parametrize(

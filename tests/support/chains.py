@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from colony_memory._format.names import manifest_filename
 from colony_memory._format.payload import sha256
 from colony_memory._format.v2.build import BuiltChain, build, read_chain
 from colony_memory._format.v2.manifest import ChainManifest, check_manifest
+from colony_memory._format.v2.pack import Below, Pack, write_pack
 
 if TYPE_CHECKING:
     from colony_memory._format.v2.chain import Chain
@@ -52,6 +54,41 @@ def sealed(files: dict[str, str], built: BuiltChain, **changes: Any) -> dict[str
     """The files with another manifest: what an attacker can write who holds the vault and signs nothing."""
     raw = {**json.loads(files[built.manifest_file]), **changes}
     return {**files, built.manifest_file: json.dumps({key: value for key, value in raw.items() if value is not ...})}
+
+
+def vault_of(*frames: bytes, below: Below | None = None, **changes: Any) -> dict[str, str]:
+    """A snapshot whose packs hold these frames, digests and counts all right: what only an attacker makes."""
+    files: dict[str, str] = {}
+    packs: list[Pack] = []
+    for n, frame in enumerate(frames):
+        on = Below(packs[-1].pack_id, packs[-1].sha256) if packs else below
+        pack, texts = write_pack(LABEL, snapshot_id(n), frame, on)
+        packs.append(pack)
+        files |= texts
+    honest = build_at(len(frames) - 1, {"a": "b"})
+    return sealed(
+        {**files, honest.manifest_file: honest.files[honest.manifest_file]},
+        honest,
+        packs=[pack.pack_id for pack in packs],
+        pack_bytes=[list(pack.sizes) for pack in packs],
+        pack_sha256=packs[-1].sha256,
+        levels=[0] * len(packs),
+        **changes,
+    )
+
+
+def resealed(files: dict[str, str], file: str, raw: dict[str, Any] | str, *, n: int = 1) -> dict[str, str]:
+    """The files with another text for the top pack, and its digest where it belongs."""
+    text = raw if isinstance(raw, str) else json.dumps(raw)
+    data = text.encode("utf-8", "surrogatepass")
+    built = build_at(n, {"a": "b"})
+    sizes = json.loads(files[built.manifest_file])["pack_bytes"]
+    return sealed(
+        {**files, file: text},
+        built,
+        pack_sha256="sha256:" + hashlib.sha256(data).hexdigest(),
+        pack_bytes=[*sizes[:-1], [len(data)]],
+    )
 
 
 def growing(states: int, *, seed: int = 1) -> list[dict[str, str]]:
