@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,10 @@ def test_a_vector_is_read_as_it_says(path):
 
 def test_every_answer_is_there():
     assert {json.loads(path.read_text(encoding="ascii"))["expect"] for path in VECTORS} == {"ok", *REFUSALS}
+
+
+def test_the_format_says_what_each_is():
+    text = (Path(__file__).parents[2] / "SNAPSHOT-FORMAT.md").read_text(encoding="utf-8")
+    section = text[text.index("## 19. Format `colony-memory/2`") :]
+    told = re.findall(r"`(\w+)`", section[section.index("| found | result | vectors |") :])
+    assert sorted(told) == [path.stem for path in VECTORS]

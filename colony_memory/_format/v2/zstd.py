@@ -38,6 +38,11 @@ def _zstd() -> ModuleType:
     return zstd  # type: ignore[no-any-return,unused-ignore]
 
 
+def library_version() -> str:
+    """Version of libzstd."""
+    return str(_zstd().zstd_version)
+
+
 def require_zstd() -> None:
     """Raise a ColonyMemoryError that says what to install unless snapshots of format 2 can be written here."""
     try:
