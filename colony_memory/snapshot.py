@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from colony_memory._format.constants import FORMAT, MAX_BYTES
 from colony_memory._format.json import decode_documents, encode_documents, load_object, printable
 from colony_memory._format.names import (
     is_cortex_file,
+    is_digest,
     latest_filename,
     manifest_filename,
     new_id,
@@ -67,7 +67,6 @@ PART_CHARS = 700_000
 MAX_FILE_BYTES = 1_000_000
 
 _CODEC = "gzip+base64"
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 # What a JSON reader of any language holds exactly.
 _LARGEST = 2**53 - 1
 
@@ -241,6 +240,24 @@ def build(
         "byte_size": packed.size,
         "blob_chars": len(blob),
     }
+    finish_manifest(raw, previous=previous, stream=stream, note=note, incomplete=incomplete, tags=tags, signer=signer)
+    manifest_file, text = manifest_filename(label, snapshot_id), json.dumps(raw)
+    files[manifest_file] = text
+    info = summarize(raw, stored_bytes=sum(map(len, files.values())))  # all of it is ASCII
+    return BuiltSnapshot(info, manifest_file, files, sha256(text.encode("utf-8", "surrogatepass")))
+
+
+def finish_manifest(
+    raw: dict[str, Any],
+    *,
+    previous: Mapping[str, str] | None,
+    stream: str | None,
+    note: str | None,
+    incomplete: Iterable[str],
+    tags: Iterable[str],
+    signer: Signer | None,
+) -> None:
+    """Add to a manifest what it says beside its content, whatever its format, and sign it."""
     if previous is not None:
         raw["previous"] = dict(previous)
     if stream is not None:
@@ -254,10 +271,6 @@ def build(
         raw["tags"] = list(tags)
     if signer is not None:
         raw["signature"] = sign_manifest(raw, signer)
-    manifest_file, text = manifest_filename(label, snapshot_id), json.dumps(raw)
-    files[manifest_file] = text
-    info = _info(raw, stored_bytes=sum(map(len, files.values())))  # all of it is ASCII
-    return BuiltSnapshot(info, manifest_file, files, sha256(text.encode("utf-8", "surrogatepass")))
 
 
 def read_manifest(text: str, *, label: str, snapshot_id: str) -> Manifest:
@@ -401,7 +414,7 @@ def _manifest(
         raise wrong(f"it is the one of label {own_label[:80]!r}, id {own_id[:80]!r}")
     if read_filename(f"cmem.{own_label}.{own_id}.manifest.json") is None:
         raise wrong(f"{own_label[:80]!r} and {own_id[:80]!r} are no label and id")
-    if not _DIGEST.fullmatch(text("plaintext_sha256")):
+    if not is_digest(text("plaintext_sha256")):
         raise wrong("plaintext_sha256 should be 'sha256:' and 64 hex digits")
     names = raw.get("doc_names")
     if not isinstance(names, list) or not all(isinstance(doc, str) for doc in names):
@@ -414,7 +427,7 @@ def _manifest(
         raise wrong("part_files names files that are not its own")
     number("byte_size")
     text("created_at")
-    return Manifest(_info(raw), raw, digest_of_file, tuple(listed), number("blob_chars"))
+    return Manifest(summarize(raw), raw, digest_of_file, tuple(listed), number("blob_chars"))
 
 
 def _lines(left_out: object) -> tuple[str, ...]:
@@ -424,7 +437,7 @@ def _lines(left_out: object) -> tuple[str, ...]:
     return tuple(map(str, left_out)) if isinstance(left_out, list) else ("unknown",)
 
 
-def _info(raw: Mapping[str, Any], *, stored_bytes: int = 0) -> SnapshotInfo:
+def summarize(raw: Mapping[str, Any], *, stored_bytes: int = 0) -> SnapshotInfo:
     """The summary of a manifest whose fields were checked or just written."""
     signature, previous = raw.get("signature"), previous_of(raw)
     issuer = signature.get("key_id") if isinstance(signature, dict) else None

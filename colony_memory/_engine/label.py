@@ -112,7 +112,7 @@ def read_labels(listing: Listing) -> dict[str, LabelFiles]:
             manifests.setdefault(file.label, []).append(file.snapshot_id)
         elif file.kind == "pin":
             pins.setdefault(file.label, set()).add(file.snapshot_id)
-        elif file.seq is not None:
+        elif file.kind == "part" and file.seq is not None:
             parts.setdefault(file.label, {}).setdefault(file.snapshot_id, {})[file.seq] = name
     now = max((stored.updated for stored in listing.files.values() if stored.updated is not None), default=None)
     return {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 FORMAT = "colony-memory/1"
+FORMAT_2 = "colony-memory/2"
 
 #: Bytes of plain text that a snapshot may hold, unless the client says otherwise.
 MAX_BYTES = 256 * 2**20

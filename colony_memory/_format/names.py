@@ -11,6 +11,7 @@ from colony_memory.exceptions import Hint, bad_argument
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import TypeGuard
 
 #: Longest file name that a vault takes.
 MAX_NAME = 255
@@ -24,7 +25,8 @@ _ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
 _IS_LABEL = re.compile(_LABEL)
 _IS_ID = re.compile(_ID)
 _TIMED_ID = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})T([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{6})Z-[0-9a-f]{6}")
-_FILE = re.compile(rf"cmem\.({_LABEL})\.(?:({_ID})\.(?:(manifest|pin)|p(0|[1-9][0-9]{{0,5}}))|latest)\.json")
+_FILE = re.compile(rf"cmem\.({_LABEL})\.(?:({_ID})\.(?:(manifest|pin)|([pk])(0|[1-9][0-9]{{0,5}}))|latest)\.json")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _TICK = timedelta(microseconds=1)
 
 
@@ -34,8 +36,8 @@ class VaultFile(NamedTuple):
     Attributes:
         label: Label that it is of.
         snapshot_id: Snapshot that it is of, None for a pointer.
-        kind: ``latest`` for a pointer, ``manifest``, ``part``, or ``pin``.
-        seq: Number of a part, None for everything else.
+        kind: ``latest`` for a pointer, ``manifest``, ``part``, ``pack``, or ``pin``.
+        seq: Number of a part or of a pack's file, None for everything else.
     """
 
     label: str
@@ -89,6 +91,11 @@ def require_id(snapshot_id: object) -> str:
     return snapshot_id
 
 
+def is_digest(value: object) -> TypeGuard[str]:
+    """Whether this is ``sha256:`` and 64 hex digits."""
+    return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
+
+
 def id_time(snapshot_id: str) -> datetime | None:
     """The time in an id of the form ``YYYYMMDDThhmmss<µs>Z-<6 hex>`` (UTC), or None for an id of another form."""
     match = _TIMED_ID.fullmatch(snapshot_id)
@@ -132,6 +139,11 @@ def part_filename(label: str, snapshot_id: str, seq: int) -> str:
     return f"cmem.{sanitize_label(label)}.{snapshot_id}.p{seq}.json"
 
 
+def pack_filename(label: str, pack_id: str, seq: int) -> str:
+    """Name of a file of a pack; ``seq`` counts from 0. Readers of format 1 alone would take a part for a leftover."""
+    return f"cmem.{sanitize_label(label)}.{pack_id}.k{seq}.json"
+
+
 def pin_filename(label: str, snapshot_id: str) -> str:
     """Name of the file that says that a snapshot is to be kept."""
     return f"cmem.{sanitize_label(label)}.{snapshot_id}.pin.json"
@@ -152,7 +164,7 @@ def read_filename(filename: str) -> VaultFile | None:
     match = _FILE.fullmatch(filename)
     if match is None:
         return None
-    label, snapshot_id, kind, seq = match.groups()
+    label, snapshot_id, kind, letter, seq = match.groups()
     if seq is not None:
-        return VaultFile(label, snapshot_id, "part", int(seq))
+        return VaultFile(label, snapshot_id, "part" if letter == "p" else "pack", int(seq))
     return VaultFile(label, snapshot_id, kind or "latest")

@@ -54,7 +54,7 @@ def unpack(chunks: Iterable[str], *, size: int) -> bytearray:
     out: list[bytes] = []
     left, unpacker, members = size, None, 0
     try:
-        for piece in _decode(chunks):
+        for piece in decode_base64(chunks):
             data = piece
             while data:
                 if unpacker is None:
@@ -84,7 +84,7 @@ def unpack(chunks: Iterable[str], *, size: int) -> bytearray:
     return bytearray().join(out)
 
 
-def _decode(chunks: Iterable[str]) -> Iterator[bytes]:
+def decode_base64(chunks: Iterable[str]) -> Iterator[bytes]:
     """Bytes of base64 whose chunks may be cut anywhere. Padding ends the last chunk or is an error."""
     carry, ended = "", False
     for chunk in chunks:

@@ -1,0 +1,172 @@
+"""Pure: documents to vault files of format 2 and back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._format.constants import MAX_BYTES
+from colony_memory._format.json import encode_documents
+from colony_memory._format.names import manifest_filename, pack_filename, require_id, sanitize_label
+from colony_memory._format.payload import sha256
+from colony_memory._format.v2.chain import Chain, Link, extend, replay
+from colony_memory._format.v2.manifest import ChainManifest, raw_manifest
+from colony_memory._format.v2.pack import Pack, read_pack
+from colony_memory._format.v2.state import most_documents
+from colony_memory._format.v2.zstd import require_reader, require_zstd
+from colony_memory.exceptions import Hint, SnapshotCorrupt, bad_argument
+from colony_memory.snapshot import BuiltSnapshot, check_documents, finish_manifest, summarize
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from colony_memory.signing import Signer
+
+
+@dataclass(frozen=True)
+class BuiltChain(BuiltSnapshot):
+    """A snapshot of format 2; ``files`` are those that are new.
+
+    Attributes:
+        inherited: Names of the files that it needs and that are there already.
+        chain: What the next snapshot may go on from.
+    """
+
+    inherited: tuple[str, ...] = ()
+    chain: Chain | None = None
+
+
+def build(
+    documents: dict[str, str],
+    *,
+    label: str,
+    snapshot_id: str,
+    created_at: str,
+    parent: Chain | None = None,
+    signer: Signer | None = None,
+    previous: Mapping[str, str] | None = None,
+    stream: str | None = None,
+    note: str | None = None,
+    incomplete: Iterable[str] = (),
+    tags: Iterable[str] = (),
+    max_bytes: int = MAX_BYTES,
+) -> BuiltChain:
+    """Serialise documents into vault files. See :func:`colony_memory.snapshot.build`.
+
+    Args:
+        documents: ``{name: text}``, not empty.
+        label: Stream.
+        snapshot_id: Id, which its pack bears too.
+        created_at: Time, ``YYYY-MM-DDThh:mm:ssZ``.
+        parent: Chain to go on from; None begins one.
+        signer: Signs the manifest.
+        previous: The snapshot before this one.
+        stream: Identity of the label's history.
+        note: What to say of it.
+        incomplete: What had to be left out and why.
+        tags: What to file it under.
+        max_bytes: Bytes of plain text to accept at most.
+
+    Raises:
+        ValueError: Not a mapping of strings, empty, too large, or a bad id.
+        ColonyMemoryError: zstd is not installed.
+    """
+    check_documents(documents)
+    label, snapshot_id = sanitize_label(label), require_id(snapshot_id)
+    require_zstd()
+    size, digest = measure(documents)
+    if size > max_bytes or len(documents) > most_documents(max_bytes):
+        msg = (
+            f"the documents are {len(documents)} of {size} bytes, more than the {most_documents(max_bytes)} of "
+            f"{max_bytes} that this client takes"
+        )
+        raise bad_argument(msg, hint=Hint("open", "max_bytes"))
+    chain, files = extend(parent, documents, label=label, pack_id=snapshot_id, max_bytes=max_bytes)
+    packs = [link.pack for link in chain.links]
+    raw = raw_manifest(
+        snapshot_id=snapshot_id,
+        label=label,
+        created_at=created_at,
+        plaintext_sha256=digest,
+        byte_size=size,
+        doc_count=len(documents),
+        packs=[pack.pack_id for pack in packs],
+        pack_bytes=[list(pack.sizes) for pack in packs],
+        pack_sha256=packs[-1].sha256,
+        levels=[link.level for link in chain.links],
+        on_base=chain.on_base,
+    )
+    finish_manifest(raw, previous=previous, stream=stream, note=note, incomplete=incomplete, tags=tags, signer=signer)
+    manifest_file, text = manifest_filename(label, snapshot_id), json.dumps(raw)
+    files[manifest_file] = text
+    info = summarize(raw, stored_bytes=sum(map(len, files.values())))  # all of it is ASCII
+    inherited = tuple(name for pack in packs[:-1] for name in _files(label, pack.pack_id, pack.sizes))
+    return BuiltChain(info, manifest_file, files, sha256(text.encode("ascii")), inherited, chain)
+
+
+def measure(documents: Mapping[str, str]) -> tuple[int, str]:
+    """Bytes and digest of documents as canonical JSON, as in format 1."""
+    hasher, size = hashlib.sha256(), 0
+    for piece in encode_documents(documents):
+        hasher.update(piece)
+        size += len(piece)
+    return size, "sha256:" + hasher.hexdigest()
+
+
+def _files(label: str, pack_id: str, sizes: Iterable[Any]) -> list[str]:
+    return [pack_filename(label, pack_id, seq) for seq, _ in enumerate(sizes)]
+
+
+def read_documents(
+    manifest: ChainManifest, texts: dict[str, str | None], *, max_bytes: int = MAX_BYTES
+) -> dict[str, str]:
+    """The documents of a checked manifest. See :func:`read_chain`."""
+    return read_chain(manifest, texts, max_bytes=max_bytes)[1]
+
+
+def read_chain(
+    manifest: ChainManifest, texts: dict[str, str | None], *, max_bytes: int = MAX_BYTES
+) -> tuple[Chain, dict[str, str]]:
+    """What the next snapshot may go on from, and the documents, every byte of them checked.
+
+    Args:
+        manifest: The manifest.
+        texts: Text of each file that it needs by name, None where it is not there; they are used up.
+        max_bytes: Bytes of plain text to accept at most.
+
+    Raises:
+        UnsupportedFormat: zstd is not installed.
+        SnapshotCorrupt: Bytes are not what the manifest says; ``file`` names the one.
+    """
+    info = manifest.info
+    label, file = info.label, manifest_filename(info.label, info.snapshot_id)
+    require_reader(f"snapshot {info.snapshot_id} of label {label!r}", file=file)
+    if info.byte_size > max_bytes:
+        msg = f"{file} says {info.byte_size} bytes, more than the {max_bytes} that this client takes"
+        raise SnapshotCorrupt(msg, file=file, hint=Hint("open", "max_bytes"))
+    packs = _read_packs(manifest, texts)
+    state, sizes = replay(packs, label=label, max_bytes=max_bytes)
+    try:
+        documents = state.documents()
+    except ValueError as error:
+        raise SnapshotCorrupt(f"the packs of {file} do not hold documents: {error}", file=file) from error
+    if (*measure(documents), len(documents)) != (info.byte_size, info.plaintext_sha256, manifest.doc_count):
+        msg = f"integrity check failed: the packs of {file} hold another text (plaintext sha256 mismatch)"
+        raise SnapshotCorrupt(msg, file=file)
+    links = tuple(Link(*each) for each in zip(packs, manifest.levels, sizes, strict=True))
+    return Chain(links, state, manifest.on_base), documents
+
+
+def _read_packs(manifest: ChainManifest, texts: dict[str, str | None]) -> list[Pack]:
+    """The packs, base first. Their digests are followed down from the one that the manifest gives."""
+    label, packs, sha256_of = manifest.info.label, list[Pack](), manifest.pack_sha256
+    for at in reversed(range(len(manifest.packs))):
+        pack_id, sizes = manifest.packs[at], manifest.pack_bytes[at]
+        own = [texts.pop(name, None) for name in _files(label, pack_id, sizes)]
+        below = manifest.packs[at - 1] if at else None
+        pack = read_pack(label, pack_id, own, sizes=sizes, sha256=sha256_of, below=below)
+        packs.append(pack)
+        sha256_of = pack.below.sha256 if pack.below else ""
+    return packs[::-1]

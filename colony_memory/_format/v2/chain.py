@@ -1,0 +1,137 @@
+"""Pure: which pack a snapshot is written as, and what a chain of them holds.
+
+A chain is read from its base up, however it was cut. Writers put a patch on top. Where a chain has grown long, the new
+snapshot's pack takes the place of the last ones, and is made from what is below them; where that no longer pays, a base
+begins a new chain. Nothing that is there is ever rewritten.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from colony_memory._format.names import pack_filename
+from colony_memory._format.v2.pack import PACK_CHARS, Below, Pack, write_pack
+from colony_memory._format.v2.state import EMPTY, State, apply, change
+from colony_memory._format.v2.zstd import WINDOW_LOG, TooLarge, compress, decompress
+from colony_memory.exceptions import Hint, SnapshotCorrupt
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+#: Packs in a chain that a writer makes.
+MAX_PACKS = 16
+#: Packs in a chain that a reader takes, each of which may inflate to as much as the memory.
+MAX_READ_PACKS = 64
+#: Snapshots on one base, which are lost together where it rots.
+MAX_ON_BASE = 256
+# What the first line of a pack may take beside the texts, at least.
+_LINE = 4096
+
+
+@dataclass(frozen=True)
+class Link:
+    """A pack in its place.
+
+    Attributes:
+        pack: The pack.
+        level: How often what it holds was folded.
+        size: Bytes of the state that it leads to.
+    """
+
+    pack: Pack
+    level: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A snapshot's packs, base first, and what they lead to.
+
+    Attributes:
+        links: The packs.
+        state: The memory.
+        on_base: Snapshots that were made on the base before this one.
+    """
+
+    links: tuple[Link, ...]
+    state: State
+    on_base: int = 0
+
+
+def extend(
+    parent: Chain | None, documents: Mapping[str, str], *, label: str, pack_id: str, max_bytes: int
+) -> tuple[Chain, dict[str, str]]:
+    """The chain of a new snapshot, and the files of the one pack in it that is new.
+
+    Args:
+        parent: What it goes on from, None where that is nothing.
+        documents: The memory.
+        label: The label.
+        pack_id: Id of the new pack.
+        max_bytes: Bytes that a memory may have.
+    """
+    # Where nothing is there to compare with, no state stands in memory beside what is compressed.
+    state = None if parent is None else State.of(documents)
+    if parent is not None and state is not None and _stays(parent, state):
+        kept, level = _fold(parent)
+        below = parent.state
+        if len(kept) < len(parent.links):
+            below, _ = replay([link.pack for link in kept], label=label, max_bytes=max_bytes)
+        frame = compress(change(below, state), below.data)
+        if _pays(frame, parent, state):
+            on = Below(kept[-1].pack.pack_id, kept[-1].pack.sha256)
+            pack, files = write_pack(label, pack_id, frame, on)
+            return Chain((*kept, Link(pack, level, len(state))), state, parent.on_base + 1), files
+    del state
+    content = change(EMPTY, State.of(documents))
+    pack, files = write_pack(label, pack_id, compress(content, b""), None)
+    state = apply(EMPTY, content, max_bytes=max_bytes)
+    return Chain((Link(pack, 0, len(state)),), state), files
+
+
+def _stays(parent: Chain, state: State) -> bool:
+    """Whether the base of the parent is to be the new snapshot's too.
+
+    Where little is left of what was once there, a new base is small, and spares every reader what is gone.
+    """
+    largest = max(link.size for link in parent.links)
+    return parent.on_base + 1 < MAX_ON_BASE and len(parent.state) <= 2**WINDOW_LOG and 2 * len(state) >= largest
+
+
+def _fold(parent: Chain) -> tuple[tuple[Link, ...], int]:
+    """The packs that stay below the new one, and the level of that."""
+    links = parent.links
+    if len(links) < MAX_PACKS:
+        return links, 0
+    level, start = links[-1].level, len(links) - 1
+    while start > 1 and links[start - 1].level == level:
+        start -= 1
+    return links[:start], level + 1
+
+
+def _pays(frame: bytes, parent: Chain, state: State) -> bool:
+    """Whether a patch is worth writing: one file, and at most half of what a base would take by now."""
+    base = parent.links[0]
+    as_base = len(base.pack.frame) * len(state) / max(1, base.size)
+    return len(frame) * 4 <= PACK_CHARS * 3 and len(frame) <= as_base / 2
+
+
+def replay(packs: Sequence[Pack], *, label: str, max_bytes: int) -> tuple[State, list[int]]:
+    """What packs lead to, base first, and the bytes of the state that each of them leads to.
+
+    Raises:
+        SnapshotCorrupt: A pack does not hold what it should; ``file`` names it.
+    """
+    state, sizes = EMPTY, list[int]()
+    for pack in packs:
+        file = pack_filename(label, pack.pack_id, 0)
+        try:
+            # Texts are of the new state, names of both; a name that is escaped takes more in JSON of either format.
+            content = decompress(pack.frame, state.data, at_most=3 * max_bytes + _LINE)
+            state = apply(state, content, max_bytes=max_bytes)
+        except ValueError as error:
+            hint = Hint("open", "max_bytes") if isinstance(error, TooLarge) else None
+            raise SnapshotCorrupt(f"pack {file} does not unpack: {error}", file=file, hint=hint) from error
+        sizes.append(len(state))
+    return state, sizes

@@ -1,0 +1,108 @@
+"""Pure: zstd frames with a raw prefix, within bounds. The only module that knows where zstd comes from."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from colony_memory.exceptions import ColonyMemoryError, UnsupportedFormat
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+#: Bytes to look back at most, as a power of two: what every decoder takes without being told.
+WINDOW_LOG = 27
+#: Shorter prefixes are none, to zstd itself too.
+MIN_PREFIX = 8
+
+# benchmarks/README.md has the table: level 9 with four times the tries takes 3 % less and no more memory; from 10 on
+# memory grows by a third and more.
+_LEVEL = 9
+_SEARCH_LOG = 6
+_MIN_WINDOW_LOG = 10
+_MAGIC = b"\x28\xb5\x2f\xfd"
+_INSTALL = "pip install 'colony-memory[zstd]'"
+
+
+class TooLarge(ValueError):
+    """What was read leads to more than its reader allows; it may be good."""
+
+
+@cache
+def _zstd() -> ModuleType:
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return zstd  # type: ignore[no-any-return,unused-ignore]
+
+
+def library_version() -> str:
+    """Version of libzstd."""
+    return str(_zstd().zstd_version)
+
+
+def require_zstd() -> None:
+    """Raise a ColonyMemoryError that says what to install unless snapshots of format 2 can be written here."""
+    try:
+        _zstd()
+    except ImportError as error:
+        raise ColonyMemoryError(f"writing snapshots of format 2 needs the extra 'zstd': {_INSTALL}") from error
+
+
+def require_reader(what: str, *, file: str | None = None) -> None:
+    """Raise an UnsupportedFormat that says what to install unless snapshots of format 2 can be read here."""
+    try:
+        _zstd()
+    except ImportError as error:
+        msg = f"{what} is of format 2, and reading that needs the extra 'zstd': {_INSTALL}"
+        raise UnsupportedFormat(msg, file=file) from error
+
+
+def compress(content: bytes, prefix: bytes) -> bytes:
+    """One frame that tells its size, compressed against a prefix; the same bytes each time for one libzstd."""
+    zstd = _zstd()
+    known = zstd.CompressionParameter
+    reach = (len(prefix) + len(content)).bit_length()
+    options = {
+        known.compression_level: _LEVEL,
+        known.search_log: _SEARCH_LOG,
+        known.window_log: min(WINDOW_LOG, max(_MIN_WINDOW_LOG, reach)),
+        # What repeats far away, as a long text does that grew by a line, is found at any distance.
+        known.enable_long_distance_matching: int(bool(prefix)),
+        known.content_size_flag: 1,
+        known.checksum_flag: 0,  # the digests of pack and memory say more
+    }
+    packer = zstd.ZstdCompressor(options=options, zstd_dict=_as_prefix(prefix))
+    return packer.compress(content, mode=packer.FLUSH_FRAME)  # type: ignore[no-any-return]
+
+
+def decompress(frame: bytes, prefix: bytes, *, at_most: int) -> bytes:
+    """What a frame holds, which has to be one that tells its size and ends where the bytes end.
+
+    Raises:
+        TooLarge: It says more than ``at_most`` bytes.
+        ValueError: It is no such frame, or is damaged.
+    """
+    zstd = _zstd()
+    try:
+        size = zstd.get_frame_info(frame).decompressed_size if frame.startswith(_MAGIC) else None
+        if size is None:
+            raise ValueError("it is no zstd frame that tells its size")
+        if size > at_most:
+            raise TooLarge(f"it says {size} bytes, more than the {at_most} that this client takes")
+        options = {zstd.DecompressionParameter.window_log_max: WINDOW_LOG}
+        unpacker = zstd.ZstdDecompressor(zstd_dict=_as_prefix(prefix), options=options)
+        content = unpacker.decompress(frame, size + 1)
+    except zstd.ZstdError as error:
+        raise ValueError(f"the zstd frame is damaged: {error}") from error
+    if len(content) != size or not unpacker.eof:
+        raise ValueError("the zstd frame is cut short")
+    if unpacker.unused_data:
+        raise ValueError("there is more than one frame")
+    return content  # type: ignore[no-any-return]
+
+
+def _as_prefix(prefix: bytes) -> Any:
+    return _zstd().ZstdDict(prefix, is_raw=True).as_prefix if len(prefix) >= MIN_PREFIX else None

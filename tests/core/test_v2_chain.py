@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from chains import LABEL, build_all, build_at, growing, manifest_at, read_at, snapshot_id
+from hypothesis import given
+from hypothesis import strategies as st
+from test_v2_state import MEMORY
+
+from colony_memory import UntrustedSnapshot, snapshot
+from colony_memory._format.names import pack_filename
+from colony_memory._format.v2 import chain as chains
+from colony_memory._format.v2 import pack
+from colony_memory.signing import Ed25519Signer
+from colony_memory.trust import OPEN
+
+
+def kinds(built):
+    """Of each snapshot whether it was saved as a base, a patch on top, or a fold."""
+    return "".join("b" if len(links) == 1 else "f" if links[-1].level else "p" for links in map(links_of, built))
+
+
+def links_of(built):
+    return built.chain.links
+
+
+@given(st.lists(MEMORY.filter(bool), min_size=1, max_size=8), st.integers(2, 4))
+def test_every_state_of_a_history_is_restored(history, cap):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chains, "MAX_PACKS", cap)
+        files, built = build_all(history)
+    for n, documents in enumerate(history):
+        chain, read = read_at(files, n)
+        assert read == documents
+        assert chain == built[n].chain
+
+
+def test_a_long_history_takes_few_packs_and_little_room():
+    history = growing(300)
+    files, built = build_all(history)
+    for n in range(0, 300, 13):
+        assert read_at(files, n)[1] == history[n]
+    assert max(len(links_of(each)) for each in built) == chains.MAX_PACKS
+    assert {"b", "p", "f"} == {*kinds(built)}
+    whole = sum(len(text) for documents in history for text in documents.values())
+    assert sum(map(len, files.values())) < whole / 2
+
+
+def test_the_last_packs_of_one_level_are_folded(monkeypatch):
+    monkeypatch.setattr(chains, "MAX_PACKS", 3)
+    monkeypatch.setattr(chains, "_pays", lambda *_: True)
+    _, built = build_all(growing(9))
+    assert [[link.level for link in links_of(each)] for each in built] == [
+        [0],
+        [0, 0],
+        [0, 0, 0],
+        [0, 1],
+        [0, 1, 0],
+        [0, 1, 1],
+        [0, 2],
+        [0, 2, 0],
+        [0, 2, 1],
+    ]
+
+
+def test_a_fold_is_made_from_what_stays_below_it(monkeypatch):
+    monkeypatch.setattr(chains, "MAX_PACKS", 4)
+    monkeypatch.setattr(chains, "_pays", lambda *_: True)
+    files, built = build_all(growing(5))
+    base, fold = links_of(built[4])
+    assert (fold.level, fold.pack.below) == (1, pack.Below(base.pack.pack_id, base.pack.sha256))
+    # What was folded is not needed.
+    needed = {*manifest_at(files, 4).part_files}
+    assert needed == {pack_filename(LABEL, snapshot_id(n), 0) for n in (0, 4)}
+
+
+def test_what_a_snapshot_needs_is_there_or_new():
+    files, built = build_all(growing(40))
+    for n, each in enumerate(built):
+        manifest = manifest_at(files, n)
+        assert {*manifest.part_files} == {*each.inherited, *each.files} - {each.manifest_file}
+        assert len(each.files) == 2
+        assert each.info.stored_bytes == sum(len(text.encode()) for text in each.files.values())
+        told = [size for sizes in manifest.pack_bytes for size in sizes]
+        assert told == [len(files[name].encode()) for name in manifest.part_files]
+
+
+def test_a_new_base_where_a_patch_is_no_smaller():
+    """Neither memory has anything of the other."""
+    one, other = ({f"{n}": f"{seed * 7919 * (n + 1):x}" * 9 for n in range(50)} for seed in (11, 10**9))
+    _, built = build_all([one, other, {**other, "0": "told"}])
+    assert kinds(built) == "bbp"
+
+
+def test_a_new_base_where_little_is_left_of_what_was_there():
+    large = {f"{n:02}": f"{7919 ** (n + 20):x}"[:60] for n in range(40)}
+    few, half = ({name: large[name] for name in sorted(large)[:count]} for count in (19, 21))
+    assert kinds(build_all([large, few, large, half])[1]) == "bbbp"
+
+
+def test_a_new_base_after_so_many_snapshots(monkeypatch):
+    monkeypatch.setattr(chains, "MAX_ON_BASE", 5)
+    _, built = build_all(growing(12))
+    assert kinds(built).count("b") == 3
+    assert [each.chain.on_base for each in built[:6]] == [0, 1, 2, 3, 4, 0]
+
+
+def test_a_new_base_where_a_patch_takes_two_files(monkeypatch):
+    first = {f"{n}": f"{n * 7919:x}" * 9 for n in range(400)}
+    later = {**first, "new": "".join(f"{n * 104729:x}" for n in range(120))}
+    assert kinds(build_all([first, later])[1]) == "bp"
+    monkeypatch.setattr(chains, "PACK_CHARS", 300)
+    assert kinds(build_all([first, later])[1]) == "bb"
+
+
+def test_a_new_base_where_the_prefix_is_out_of_reach(monkeypatch):
+    monkeypatch.setattr(chains, "WINDOW_LOG", 9)
+    history = [{"a": f"{'text ' * 120}{n}"} for n in range(3)]
+    assert kinds(build_all(history)[1]) == "bbb"
+
+
+def test_a_base_of_many_files(monkeypatch):
+    monkeypatch.setattr(pack, "PACK_CHARS", 50)
+    monkeypatch.setattr(chains, "PACK_CHARS", 10**6)
+    history = growing(4)
+    files, built = build_all(history)
+    assert len(manifest_at(files, 0).part_files) > 20
+    assert len(built[1].files) > 2
+    for n, documents in enumerate(history):
+        assert read_at(files, n)[1] == documents
+
+
+def test_reading_does_not_ask_how_it_was_cut():
+    """Another writer may put any packs below one another: here one that changes nothing, and one that begins empty."""
+    files, _ = build_all([{"a": "1"}])
+    same = build_at(1, {"a": "1"}, build_at(0, {"a": "1"}).chain)
+    assert read_at({**files, **same.files}, 1)[1] == {"a": "1"}
+
+
+def test_an_unchanged_memory_takes_one_line():
+    _, built = build_all([growing(1)[0]] * 3)
+    assert kinds(built) == "bpp"
+    assert all(len(each.chain.links[-1].pack.frame) < 60 for each in built[1:])
+    assert len({each.info.plaintext_sha256 for each in built}) == 1
+
+
+def test_equal_memory_has_the_digest_of_format_1():
+    documents = growing(3)[2]
+    v1 = snapshot.build(documents, label=LABEL, snapshot_id="one", created_at="2026-01-01T00:00:00Z")
+    v2 = build_at(0, documents)
+    assert (v1.info.plaintext_sha256, v1.info.byte_size) == (v2.info.plaintext_sha256, v2.info.byte_size)
+
+
+def test_the_same_in_gives_the_same_out():
+    assert build_all(growing(40))[0] == build_all(growing(40))[0]
+
+
+def test_a_chain_that_was_read_goes_on_as_one_that_was_kept():
+    history = growing(60)
+    files, built = build_all(history[:59])
+    again, _ = read_at(files, 58)
+    assert build_at(59, history[59], again).files == build_at(59, history[59], built[58].chain).files
+
+
+def test_every_fact_is_in_the_manifest():
+    signer = Ed25519Signer(bytes(range(32)))
+    built = build_at(
+        0,
+        {"a": "b"},
+        signer=signer,
+        previous={"snapshot_id": "before", "manifest_sha256": "sha256:" + "0" * 64},
+        stream="0" * 16,
+        note="a \ud83d",
+        incomplete=["sock: is a socket"],
+        tags=("daily",),
+    )
+    info = manifest_at(built.files, 0).info
+    assert (info.format, info.parent_id, info.signed, info.issuer) == ("colony-memory/2", "before", True, info.issuer)
+    assert info.tags == ("daily",)
+    assert (info.note, info.incomplete, info.part_count, info.doc_names) == ("a \\ud83d", ("sock: is a socket",), 0, [])
+    raw = json.loads(built.files[built.manifest_file])
+    OPEN.judge(raw)
+    with pytest.raises(UntrustedSnapshot):
+        OPEN.judge({**raw, "pack_sha256": "sha256:" + "0" * 64})
+
+
+@pytest.mark.parametrize("documents", [{}, [], {"a": 1}, {1: "a"}])
+def test_what_is_no_memory_is_refused(documents):
+    with pytest.raises(ValueError, match=r"documents|document"):
+        build_at(0, documents)
+
+
+def test_more_than_the_bound_is_refused_before_it_is_compressed():
+    with pytest.raises(ValueError, match="more than the") as raised:
+        build_at(0, {"a": "x" * 100}, max_bytes=100)
+    assert "max_bytes" in str(raised.value)
+    with pytest.raises(ValueError, match="more than the"):
+        build_at(0, dict.fromkeys(map(str, range(1200)), ""), max_bytes=12_000)
+    built = build_at(0, {"a": "x" * 100}, max_bytes=108)
+    assert read_at(built.files, 0, max_bytes=108)[1] == {"a": "x" * 100}
+
+
+def test_a_hundred_thousand_documents():
+    documents = {f"notes/{n:06}.md": f"{n}" for n in range(100_000)}
+    files, _ = build_all([documents])
+    assert read_at(files, 0)[1] == documents

@@ -1,0 +1,294 @@
+"""Whatever lies in a vault in place of a snapshot: SnapshotCorrupt or UnsupportedFormat, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import random
+import tracemalloc
+
+import pytest
+from chains import LABEL, build_all, growing, manifest_at, read_at, resealed, sealed, snapshot_id, vault_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+from colony_memory import SnapshotCorrupt, UnsupportedFormat
+from colony_memory._format.names import pack_filename
+from colony_memory._format.v2 import chain as chains
+from colony_memory._format.v2 import manifest as manifests
+from colony_memory._format.v2.pack import Below
+from colony_memory._format.v2.zstd import compress
+
+HISTORY = growing(4, seed=5)
+FILES, BUILT = build_all(HISTORY)
+TOP = BUILT[-1]
+NEEDED = list(manifest_at(FILES, 3).part_files)
+
+
+def refuse(files, match=r".", *, n=3, **bounds):
+    with pytest.raises(SnapshotCorrupt, match=match) as raised:
+        read_at(files, n, **bounds)
+    return raised.value
+
+
+def test_the_chain_is_one():
+    assert len(BUILT[-1].chain.links) == 4
+    assert read_at(FILES, 3)[1] == HISTORY[3]
+
+
+@pytest.mark.parametrize("file", NEEDED, ids=range(len(NEEDED)))
+def test_a_flip_of_any_byte_of_a_pack_is_told(file):
+    text = FILES[file]
+    for at in range(len(text)):
+        for other in {"A", "\0", chr(ord(text[at]) ^ 1)} - {text[at]}:
+            error = refuse({**FILES, file: text[:at] + other + text[at + 1 :]})
+            assert error.file == file
+
+
+@pytest.mark.parametrize("file", NEEDED, ids=range(len(NEEDED)))
+def test_a_pack_that_is_cut_short_or_longer_is_told(file):
+    text = FILES[file]
+    for cut in (*range(0, len(text), 7), len(text) - 1):
+        assert refuse({**FILES, file: text[:cut]}).file == file
+    assert refuse({**FILES, file: text + " "}).file == file
+    assert refuse({name: kept for name, kept in FILES.items() if name != file}, "missing").file == file
+
+
+def test_a_flip_of_any_byte_of_a_manifest_leads_nowhere_else():
+    """Nothing but what is saved comes out of it: some of its fields say nothing of the text."""
+    text = TOP.files[TOP.manifest_file]
+    for at in range(len(text)):
+        try:
+            _, documents = read_at({**FILES, TOP.manifest_file: text[:at] + chr(ord(text[at]) ^ 1) + text[at + 1 :]}, 3)
+        except ValueError:  # SnapshotCorrupt is one; JSON that is none is told by who reads the file
+            continue
+        assert documents == HISTORY[3]
+
+
+def test_packs_in_another_order_are_told():
+    for a in range(4):
+        for b in range(a):
+            swapped = {**FILES, NEEDED[a]: FILES[NEEDED[b]], NEEDED[b]: FILES[NEEDED[a]]}
+            assert refuse(swapped).file in NEEDED
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"packs": []},
+        {"packs": None},
+        {"packs": "0123"},
+        {"packs": [snapshot_id(0), snapshot_id(1), snapshot_id(1), snapshot_id(3)]},  # a cycle
+        {"packs": [snapshot_id(3), snapshot_id(1), snapshot_id(2), snapshot_id(3)]},
+        {"packs": [snapshot_id(0), snapshot_id(1), snapshot_id(3), snapshot_id(2)]},
+        {"packs": [snapshot_id(1), snapshot_id(0), snapshot_id(2), snapshot_id(3)]},
+        {"packs": [snapshot_id(0), snapshot_id(1), snapshot_id(9), snapshot_id(3)]},
+        {"packs": [snapshot_id(0), snapshot_id(1), "../../etc", snapshot_id(3)]},
+        {"packs": [snapshot_id(0), snapshot_id(1), "a.k0.json\n", snapshot_id(3)]},
+        {"packs": [snapshot_id(0), snapshot_id(1), 7, snapshot_id(3)]},
+        {"packs": [f"x{n}" for n in range(chains.MAX_READ_PACKS)] + [snapshot_id(3)]},
+        {"pack_bytes": []},
+        {"pack_bytes": [[1], [1], [1]]},
+        {"pack_bytes": [[1], [1], [1], []]},
+        {"pack_bytes": [[1], [1], [1], [-1]]},
+        {"pack_bytes": [[1], [1], [1], [1.0]]},
+        {"pack_bytes": [[1], [1], [1], [True]]},
+        {"pack_bytes": [1, 1, 1, 1]},
+        {"pack_bytes": [[1], [1], [1], [1] * (manifests.MAX_FILES + 1)]},
+        {"pack_bytes": [[2**53], [1], [1], [1]]},
+        {"pack_bytes": [[len(FILES[name]) + 1] for name in NEEDED]},
+        {"pack_sha256": "sha256:" + "0" * 64},
+        {"pack_sha256": "0" * 64},
+        {"pack_sha256": ...},
+        {"levels": []},
+        {"levels": ["0", "0", "0", "0"]},
+        {"levels": None},
+        {"on_base": -1},
+        {"on_base": 1.0},
+        {"on_base": ...},
+        {"doc_count": 0},
+        {"doc_count": 10**9},
+        {"doc_count": None},
+        {"doc_names": ["a"]},
+        {"doc_names": None},
+        {"part_count": 1},
+        {"part_files": ["cmem.default.latest.json"]},
+        {"byte_size": 0},
+        {"byte_size": 10**15},
+        {"byte_size": "1"},
+        {"plaintext_sha256": "sha256:" + "0" * 64},
+        {"plaintext_sha256": None},
+        {"label": "other"},
+        {"label": None},
+        {"snapshot_id": snapshot_id(2)},
+        {"snapshot_id": 3},
+        {"created_at": None},
+        {"format": None},
+        {"codec": None},
+    ],
+)
+def test_a_manifest_that_lies_is_refused(changes):
+    error = refuse(sealed(FILES, TOP, **changes))
+    assert not isinstance(error, UnsupportedFormat)
+
+
+def test_a_manifest_of_no_label_is_refused():
+    raw = json.loads(TOP.files[TOP.manifest_file])
+    for changes in ({"label": "../x"}, {"label": "-"}, {"snapshot_id": "", "packs": [""]}):
+        with pytest.raises(SnapshotCorrupt):
+            manifests.check_manifest({**raw, **changes}, "")
+
+
+def test_another_format_is_of_a_later_version():
+    with pytest.raises(UnsupportedFormat, match="format"):
+        read_at(sealed(FILES, TOP, format="colony-memory/3"), 3)
+
+
+@pytest.mark.parametrize("codec", ["age+zstd+base64", "gzip+base64", ""])
+def test_another_codec_is_of_a_later_version(codec):
+    with pytest.raises(UnsupportedFormat, match="codec"):
+        read_at(sealed(FILES, TOP, codec=codec), 3)
+
+
+PUT = b'{"drop":[],"move":{},"put":{"a":1}}\nb'
+
+
+def test_such_a_snapshot_can_be_read_where_it_does_not_lie():
+    assert read_at(vault_of(compress(PUT, b"")), 0)[1] == {"a": "b"}
+    assert read_at(vault_of(compress(PUT, b""), compress(PUT, b"a\nb")), 1)[1] == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"",
+        b"no frame",
+        compress(b"", b""),
+        compress(b"no line", b""),
+        compress(b'{"drop":["a"],"move":{},"put":{}}\n', b""),
+        compress(PUT + b"more", b""),
+        compress(PUT[:-1], b""),
+        compress(PUT, b"") * 2,
+        compress(PUT, b"")[:-1],
+        compress(b'{"drop":[],"move":{},"put":{"a":1}}\n\xff', b""),
+        compress(b'{"drop":[],"move":{},"put":{"a":0,"b":0,"c":0,"d":0}}\n', b""),
+        compress(PUT + b"said of it again: " * 40, b"said of it again: " * 40),  # not against its prefix
+    ],
+)
+def test_a_frame_that_holds_no_change_is_refused(frame):
+    error = refuse(vault_of(frame), n=0)
+    assert error.file is not None
+
+
+def test_a_base_that_says_it_stands_on_something_is_refused():
+    lying = vault_of(compress(PUT, b""), below=Below(snapshot_id(7), "sha256:" + "0" * 64))
+    refuse(lying, "stands on another", n=0)
+
+
+@pytest.mark.parametrize("digest", [None, 7, "sha256:short", ["x"]])
+def test_a_pack_that_does_not_say_what_it_stands_on_is_refused(digest):
+    files = vault_of(compress(PUT, b""), compress(PUT, b"a\nb"))
+    top = pack_filename(LABEL, snapshot_id(1), 0)
+    refuse(resealed(files, top, {**json.loads(files[top]), "below_sha256": digest}), n=1)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"pack": snapshot_id(0)},
+        {"seq": 1},
+        {"seq": 0.0},
+        {"seq": False},
+        {"of": 2},
+        {"of": True},
+        {"below": None},
+        {"below": snapshot_id(1)},
+        {"below_sha256": "sha256:" + "0" * 64},
+        {"data": None},
+        {"data": 7},
+        {"data": "not base64!"},
+        {"data": "QQ==QQ=="},
+        {"data": "QQ"},
+        {"data": "\ud83d"},
+    ],
+)
+def test_a_pack_file_that_lies_is_refused(changes):
+    files = vault_of(compress(PUT, b""), compress(PUT, b"a\nb"))
+    top = pack_filename(LABEL, snapshot_id(1), 0)
+    assert refuse(resealed(files, top, {**json.loads(files[top]), **changes}), n=1).file is not None
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"a":1,"a":2}', "[" * 100_000, '{"a":' + "9" * 5000 + "}", "\ud83d"])
+def test_a_pack_file_that_is_no_object_is_refused(text):
+    files = vault_of(compress(PUT, b""))
+    refuse(resealed(files, pack_filename(LABEL, snapshot_id(0), 0), text, n=0), "damaged", n=0)
+
+
+def peak(run):
+    tracemalloc.start()
+    try:
+        run()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_bomb_of_text_stops_at_the_bound():
+    bomb = compress(b'{"drop":[],"move":{},"put":{"a":%d}}\n' % 2**26 + b"\0" * 2**26, b"")
+    assert peak(lambda: refuse(vault_of(bomb), "more than", n=0, max_bytes=2**20)) < 2**22
+    error = refuse(vault_of(bomb), "more than", n=0, max_bytes=2**20)
+    assert "max_bytes" in str(error)
+
+
+def test_a_bomb_by_way_of_the_prefix_stops_at_the_bound():
+    """Each pack doubles what is below it, in some bytes."""
+    frames, state, size = [], b"", 1000
+    for n in range(12):
+        content = b'{"drop":[],"move":{},"put":{"%d":%d}}\n' % (n, size) + (state * 2 + b"x" * size)[:size]
+        frames.append(compress(content, state))
+        state += b"%d\n" % n + content.partition(b"\n")[2]
+        state = b"".join(sorted([state]))
+        size *= 2
+        if n == 8:
+            break
+    assert peak(lambda: refuse(vault_of(*frames), n=len(frames) - 1, max_bytes=2**15)) < 2**22
+
+
+def test_a_bomb_of_names_stops_before_it_is_made_into_objects():
+    many = b",".join(b'"%x":0' % n for n in range(300_000))
+    bomb = compress(b'{"drop":[],"move":{},"put":{' + many + b"}}\n", b"")
+    assert peak(lambda: refuse(vault_of(bomb), n=0, max_bytes=2**21)) < 2**24
+
+
+def test_a_chain_as_deep_as_readers_take_is_read_and_none_deeper():
+    base = compress(PUT, b"")
+    same = compress(b'{"drop":[],"move":{},"put":{}}\n', b"a\nb")
+    most = chains.MAX_READ_PACKS
+    assert read_at(vault_of(base, *[same] * (most - 1)), most - 1)[1] == {"a": "b"}
+    refuse(vault_of(base, *[same] * most), "packs should be", n=most)
+
+
+@given(st.binary(max_size=200), st.binary(max_size=200))
+def test_whatever_the_frames_are(first, second):
+    for frames in (
+        (first,),
+        (compress(PUT, b""), second),
+        (compress(first, b""),),
+        (compress(PUT, b""), compress(second, b"")),
+    ):
+        refuse(vault_of(*frames), n=len(frames) - 1)
+
+
+def test_whatever_a_frame_becomes():
+    chance = random.Random(3)
+    frame = compress(b'{"drop":[],"move":{},"put":{"a":900}}\n' + b"some text " * 90, b"")
+    for _ in range(2000):
+        data = bytearray(frame)
+        for _ in range(chance.randrange(1, 4)):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        # Without a digest of the text, none of it could be told from another memory.
+        refuse(vault_of(bytes(data)), n=0, max_bytes=10**5)
+
+
+def test_a_memory_larger_than_the_client_takes_is_told():
+    error = refuse(FILES, "more than", max_bytes=100)
+    assert "max_bytes" in str(error)

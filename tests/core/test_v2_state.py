@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from colony_memory._format.v2 import state as states
+from colony_memory._format.v2.state import EMPTY, State, apply, change, most_documents
+from colony_memory._format.v2.zstd import TooLarge
+
+BOUND = 10**6
+# Every code point, lone surrogates and pairs of them as two code points included.
+TEXT = st.text(st.characters(codec=None, categories=None), max_size=12) | st.sampled_from(
+    ["", "\0", "\ud83d", "\udc00\ud800", "\ud83d\ude00", "a\nb", '"\\', "\ufeffx", "e\u0301", "é", "\u2028", "A", "a"]
+)
+MEMORY = st.dictionaries(TEXT, TEXT, max_size=8)
+
+
+@given(MEMORY, MEMORY)
+@example({"a": "x", "b": "y"}, {"a": "y", "b": "x"})  # swapped
+@example({"a": "x"}, {"A": "x"})  # moved to what differs in case alone
+@example({"a": "x", "b": "x"}, {"c": "x", "d": "x", "e": "x"})
+@example({"a": "x", "b": "y"}, {"b": "x"})  # moved over another
+@example({"a\nb": "c"}, {"a": "b\nc"})  # one run of bytes, two memories
+def test_a_change_leads_from_one_to_the_other(before, after):
+    old, new = State.of(before), State.of(after)
+    again = apply(old, change(old, new), max_bytes=BOUND)
+    assert again == new
+    assert list(again.spans) == sorted(after)
+    assert again.documents() == after
+
+
+@given(MEMORY)
+def test_a_state_is_each_document_in_the_order_of_its_name(memory):
+    data = b"".join(
+        name.encode("utf-8", "surrogatepass") + b"\n" + memory[name].encode("utf-8", "surrogatepass")
+        for name in sorted(memory, key=lambda name: name.encode("utf-8", "surrogatepass"))
+    )
+    assert State.of(memory).data == data
+
+
+def test_a_change_holds_only_what_changed():
+    before = State.of({"gone": "1", "moved": "long text", "same": "same", "told": "old"})
+    after = State.of({"archive/moved": "long text", "same": "same", "told": "new", "added": "yes"})
+    line, _, texts = change(before, after).partition(b"\n")
+    assert json.loads(line) == {"drop": ["gone"], "move": {"moved": "archive/moved"}, "put": {"added": 3, "told": 3}}
+    assert texts == b"yesnew"
+
+
+def line(drop=(), move=None, put=None, texts=b"", **more):
+    return json.dumps({"drop": list(drop), "move": move or {}, "put": put or {}, **more}).encode() + b"\n" + texts
+
+
+BEFORE = State.of({"a": "one", "b": "two"})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{}",
+        b"\n",
+        b"{}\n",
+        b"[]\n",
+        b"nonsense\n",
+        b"\xff\n",
+        b'{"drop":[],"move":{},"put":{},"put":{}}\n',
+        b'{"drop":[],"move":{},"put":{"c":1,"c":1}}\nxx',
+        b'{"drop":[],"move":{},"put":' + b"[" * 5000 + b"]" * 5000 + b"}\n",
+        b'{"drop":[],"move":{},"put":{"c":' + b"9" * 5000 + b"}}\n",
+        line(more=1),
+        line(drop=["c"]),
+        line(drop=["a", "a"]),
+        line(drop=["a"], move={"a": "c"}),
+        line(move={"c": "d"}),
+        line(move={"a": "c", "b": "c"}),
+        line(move={"a": "c"}, put={"c": 1}, texts=b"x"),
+        line(put={"c": 2}, texts=b"x"),
+        line(put={"c": 1}, texts=b"xx"),
+        line(put={"c": -1}, texts=b""),
+        line(put={"c": 1.0}, texts=b"x"),
+        line(put={"c": True}, texts=b"x"),
+        line(put={"c": "1"}, texts=b"x"),
+        line(drop=[1]),
+        line(move={"a": None}),
+        b'{"drop":{},"move":{},"put":{}}\n',
+        b'{"drop":[],"move":[],"put":{}}\n',
+        b'{"drop":[],"move":{},"put":[]}\n',
+    ],
+)
+def test_what_is_no_change_is_refused(content):
+    with pytest.raises(ValueError, match=r"."):
+        apply(BEFORE, content, max_bytes=BOUND)
+
+
+def test_order_in_the_line_says_nothing():
+    content = line(put={"z": 1, "é": 1, "b": 1}, texts=b"123")
+    assert apply(EMPTY, content, max_bytes=BOUND).documents() == {"b": "1", "z": "2", "é": "3"}
+
+
+def test_what_is_put_or_moved_replaces_what_is_there():
+    assert apply(BEFORE, line(move={"a": "b"}), max_bytes=BOUND).documents() == {"b": "one"}
+    assert apply(BEFORE, line(put={"b": 1}, texts=b"3"), max_bytes=BOUND).documents() == {"a": "one", "b": "3"}
+
+
+def test_a_text_that_is_not_utf8_is_refused():
+    state = apply(BEFORE, line(put={"a": 1}, texts=b"\xff"), max_bytes=BOUND)
+    with pytest.raises(ValueError, match="not UTF-8"):
+        state.documents()
+
+
+def test_a_state_is_bounded():
+    whole = line(put={"a": 100}, texts=b"x" * 100)
+    assert len(apply(EMPTY, whole, max_bytes=102)) == 102
+    with pytest.raises(TooLarge, match="102 bytes, more than the 101"):
+        apply(EMPTY, whole, max_bytes=101)
+
+
+def test_documents_are_bounded():
+    most = most_documents(0)
+    few = line(put={f"{n}": 0 for n in range(most)})
+    with pytest.raises(TooLarge, match="bytes, more than the 0"):
+        apply(EMPTY, few, max_bytes=0)
+    many = line(put={f"{n}": 0 for n in range(most_documents(20_000) + 1)})
+    with pytest.raises(TooLarge, match="documents, more than"):
+        apply(EMPTY, many, max_bytes=20_000)
+
+
+def test_a_line_is_not_read_where_it_names_too_many(monkeypatch):
+    def unread(text):
+        raise AssertionError("it was made into objects")
+
+    monkeypatch.setattr(states, "load_object", unread)
+    with pytest.raises(TooLarge, match="more documents"):
+        apply(EMPTY, line(drop=["a"] * (4 * most_documents(0) + 1)), max_bytes=0)

@@ -1,0 +1,212 @@
+"""Write the vectors of format 2 that are not there yet: python tests/vectors/make_v2.py
+
+What is there stays as it is: a vector stands for bytes that are stored somewhere, and another libzstd writes others.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+from chains import LABEL, build_all, build_at, growing, manifest_at, resealed, sealed, snapshot_id, vault_of
+
+from colony_memory._format.names import pack_filename
+from colony_memory._format.pointer import Entry, Pointer, write_pointer
+from colony_memory._format.v2 import chain, pack
+from colony_memory._format.v2.zstd import _zstd, compress
+from colony_memory.signing import Ed25519Signer
+
+PLACE = Path(__file__).parent / "v2"
+SIGNER, STRANGER = Ed25519Signer(bytes(range(32))), Ed25519Signer(bytes(range(32, 64)))
+AWKWARD = {
+    "": "the empty name",
+    "a\nb": "c",
+    "a": "b\nc",
+    "CASE": "1",
+    "case": "2",
+    "cafe\u0301": "decomposed",
+    "café": "composed",
+    "😀": "after U+FFFF",
+    "\uffff": "before U+10000",
+    "\ud83d": "half of a pair",
+    "two halves": "\ude00\ud83d",
+    "nul": "\0",
+    "ends": "\r\n\ufeff\u2028",
+    "empty": "",
+}
+PUT = b'{"drop":[],"move":{},"put":{"a":1}}\nb'
+HISTORY = [
+    {"MEMORY.md": "One line.\n", "old name.md": "It is moved later, and stays the same.\n", "gone.md": "not for long"},
+    {"MEMORY.md": "One line.\nAnd one more.\n", "new name.md": "It is moved later, and stays the same.\n"},
+    {"MEMORY.md": "One line, told anew.\nAnd one more.\n", "new name.md": "It is moved later, and stays the same.\n"},
+]
+
+
+def pointer_to(files: dict[str, str], n: int) -> dict[str, str]:
+    """The files with a pointer that names and lists a snapshot."""
+    manifest = manifest_at(files, n)
+    pointer = Pointer(
+        LABEL, snapshot_id(n), "2026-01-02T00:00:00Z", 1, "0" * 16, (Entry(manifest.info, manifest.sha256),)
+    )
+    return {**files, f"cmem.{LABEL}.latest.json": write_pointer(pointer)}
+
+
+def without(files: dict[str, str], name: str) -> dict[str, str]:
+    return {each: text for each, text in files.items() if each != name}
+
+
+def replaced(files: dict[str, str], name: str, old: str, new: str) -> dict[str, str]:
+    assert files[name].count(old) == 1
+    return {**files, name: files[name].replace(old, new)}
+
+
+def two(**changes: Any) -> dict[str, str]:
+    """A base and a patch of one letter, the file of the patch changed, every digest right."""
+    files = vault_of(compress(PUT, b""), compress(PUT, b"a\nb"))
+    top = pack_filename(LABEL, snapshot_id(1), 0)
+    return resealed(files, top, {**json.loads(files[top]), **changes})
+
+
+def vectors() -> dict[str, tuple[str, dict[str, Any]]]:
+    """Each vector by name: its comment, and what it holds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chain, "_pays", lambda *_: True)  # a base of so little would take no more
+        files, built = build_all(HISTORY)
+        signed, signed_built = build_all(HISTORY, signer=SIGNER)
+        patch.setattr(chain, "MAX_PACKS", 3)
+        folded, _ = build_all(growing(6))
+        patch.setattr(pack, "PACK_CHARS", 40)
+        sliced, _ = build_all(HISTORY)
+    names = [pack_filename(LABEL, snapshot_id(n), 0) for n in range(3)]
+    assert [*manifest_at(files, 2).part_files] == names
+    packer = _zstd().ZstdCompressor(options={_zstd().CompressionParameter.content_size_flag: 0})
+    no_size = packer.compress(PUT) + packer.flush()
+    zeros = b'{"drop":[],"move":{},"put":{"a":%d}}\n' % 2**24 + b"\0" * 2**24
+    same = compress(b'{"drop":[],"move":{},"put":{}}\n', b"a\nb")
+    twice = compress(b'{"drop":[],"move":{},"put":{"a":1,"a":1}}\nbb', b"")
+
+    def ok(files: dict[str, str], n: int, documents: dict[str, str], **more: Any) -> dict[str, Any]:
+        return {"files": files, "n": n, "documents": documents, **more}
+
+    def no(files: dict[str, str], n: int = 0, expect: str = "corrupt", **more: Any) -> dict[str, Any]:
+        return {"files": files, "n": n, "expect": expect, **more}
+
+    return {
+        "base": ("a base alone", ok(pointer_to(build_at(0, HISTORY[0]).files, 0), 0, HISTORY[0], latest=True)),
+        "patches": ("a base and two patches: put, move, drop", ok(pointer_to(files, 2), 2, HISTORY[2], latest=True)),
+        "patches_older": ("an older state of the same chain", ok(pointer_to(files, 2), 1, HISTORY[1])),
+        "folds": ("a base and packs that were folded", ok(folded, 5, growing(6)[5])),
+        "many_files": ("packs of many files each", ok(sliced, 2, HISTORY[2])),
+        "awkward": ("names and texts of every kind", ok(build_at(0, AWKWARD).files, 0, AWKWARD)),
+        "short_prefix": (
+            "a state of less than 8 bytes is no prefix",
+            ok(vault_of(compress(PUT, b""), compress(PUT, b"a\nb")), 1, {"a": "b"}),
+        ),
+        "many_packs": (
+            "as many packs as a reader takes",
+            ok(vault_of(compress(PUT, b""), *[same] * 63), 63, {"a": "b"}),
+        ),
+        "extra_fields": (
+            "unknown fields in a manifest",
+            ok(sealed(files, built[2], of_a_later_version=[1]), 2, HISTORY[2]),
+        ),
+        "signed": ("signed by whom the reader pins", ok(signed, 2, HISTORY[2], trusted=SIGNER)),
+        "signed_by_stranger": ("signed by another key", no(signed, 2, "untrusted", trusted=STRANGER)),
+        "unsigned_with_trust": ("not signed, where the reader pins", no(files, 2, "untrusted", trusted=SIGNER)),
+        "signed_altered": (
+            "the digest of the top pack was changed after signing",
+            no(sealed(signed, signed_built[2], pack_sha256="sha256:" + "0" * 64), 2, "untrusted"),
+        ),
+        "codec_unknown": ("another codec", no(sealed(files, built[2], codec="age+zstd+base64"), 2, "unsupported")),
+        "doc_names": ("a manifest with names", no(sealed(files, built[2], doc_names=["MEMORY.md"]), 2)),
+        "part_files": ("a manifest with a part", no(sealed(files, built[2], part_count=1, part_files=[names[2]]), 2)),
+        "packs_cycle": (
+            "a pack twice in the chain",
+            no(sealed(files, built[2], packs=[snapshot_id(0), snapshot_id(2), snapshot_id(2)]), 2),
+        ),
+        "packs_foreign": (
+            "the last pack is not the snapshot's own",
+            no(sealed(files, built[2], packs=[snapshot_id(0), snapshot_id(2), snapshot_id(1)]), 2),
+        ),
+        "packs_too_many": ("more packs than a reader takes", no(vault_of(compress(PUT, b""), *[same] * 64), 64)),
+        "pack_bytes_differ": (
+            "a size that is not the file's",
+            no(sealed(files, built[2], pack_bytes=[[len(files[name]) + 1] for name in names]), 2),
+        ),
+        "pack_missing": ("a pack in the middle is not there", no(without(files, names[1]), 2)),
+        "base_missing": ("the base is not there", no(without(files, names[0]), 2)),
+        "pack_not_json": ("a pack that is cut short", no({**files, names[1]: files[names[1]][:-1]}, 2)),
+        "base_damaged": (
+            "one letter of the base is another one",
+            no(replaced(files, names[0], '"seq": 0', '"seq": 1'), 2),
+        ),
+        "packs_swapped": (
+            "two packs in each other's place",
+            no({**files, names[0]: files[names[1]], names[1]: files[names[0]]}, 2),
+        ),
+        "pack_seq": ("a file that says another number", no(two(seq=1), 1)),
+        "pack_of": ("a file that says another count", no(two(of=2), 1)),
+        "below_other": ("a pack that stands on another one", no(two(below=snapshot_id(7)), 1)),
+        "below_digest": ("a pack that stands on other content", no(two(below_sha256="sha256:" + "0" * 64), 1)),
+        "below_missing": (
+            "a pack that stands on nothing, and is not the base",
+            no(two(below=None, below_sha256=None), 1),
+        ),
+        "base64_padding": ("base64 with padding inside", no(two(data="QQ==QQ=="), 1)),
+        "frame_none": ("what is no zstd frame", no(vault_of(b"no frame"))),
+        "frame_cut": ("a frame that is cut short", no(vault_of(compress(PUT, b"")[:-1]))),
+        "frame_two": ("two frames", no(vault_of(compress(PUT, b""), same * 2), 1)),
+        "frame_no_size": ("a frame that does not tell its size", no(vault_of(no_size))),
+        "bomb": ("more text than the reader takes", no(vault_of(compress(zeros, b"")), max_bytes=2**20)),
+        "line_missing": ("no line feed", no(vault_of(compress(b"{}", b"")))),
+        "line_key_missing": ("a line without drop", no(vault_of(compress(b'{"move":{},"put":{"a":1}}\nb', b"")))),
+        "line_key_twice": ("a document twice in a line", no(vault_of(twice))),
+        "line_less_text": ("less text than the line says", no(vault_of(compress(PUT[:-1], b"")))),
+        "line_more_text": ("more text than the line says", no(vault_of(compress(PUT + b"b", b"")))),
+        "line_drop_unknown": (
+            "a document is dropped that is not there",
+            no(vault_of(compress(PUT, b""), compress(b'{"drop":["b"],"move":{},"put":{}}\n', b"")), 1),
+        ),
+        "line_move_twice": (
+            "two documents become one",
+            no(vault_of(compress(b'{"drop":[],"move":{},"put":{"a":0,"b":0}}\n', b""),
+                        compress(b'{"drop":[],"move":{"a":"c","b":"c"},"put":{}}\n', b"")), 1),
+        ),
+        "text_not_utf8": ("a text that is not UTF-8", no(vault_of(compress(PUT[:-1] + b"\xff", b"")))),
+        "sha256_mismatch": ("packs that hold another memory", no(vault_of(compress(PUT[:-1] + b"c", b"")))),
+        "byte_size_differs": ("a size that is not the memory's", no(vault_of(compress(PUT, b""), byte_size=10))),
+        "doc_count_differs": ("a count that is not the memory's", no(vault_of(compress(PUT, b""), doc_count=2))),
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Write what is not there."""
+    PLACE.mkdir(exist_ok=True)
+    for name, (comment, what) in vectors().items():
+        path = PLACE / f"{name}.json"
+        if path.exists():
+            continue
+        trusted, documents = what.get("trusted"), what.get("documents")
+        request = {
+            "label": LABEL,
+            "snapshot_id": None if what.get("latest") else snapshot_id(what["n"]),
+            "trusted_issuers": trusted and [trusted.did_key],
+        }
+        if "max_bytes" in what:
+            request["max_bytes"] = what["max_bytes"]
+        vector = {"name": name, "comment": comment, "made_by": "make_v2.py", "files": what["files"], "request": request}
+        vector["expect"] = what.get("expect", "ok")
+        if documents is not None:
+            vector["documents"] = documents
+        path.write_text(json.dumps(vector, indent=1) + "\n", encoding="ascii")
+        print(path.name)
+
+
+if __name__ == "__main__":
+    main()
