@@ -306,7 +306,7 @@ def _look(asked: Asked, base: Decision, files: LabelFiles, manifests: Mapping[st
             if asked.pins and row is None and read.stream is not None and base.stream not in (None, read.stream):
                 untrusted[each] = UntrustedSnapshot(
                     f"snapshot {each} of label {label!r} is of another history than the label, though its key is "
-                    "trusted: restore it by its id if it is yours",
+                    "trusted: if it is yours, restore it by its id, or export and import it to have it listed again",
                     hint=Hint("delete_snapshot", "snapshot_id", each, label=label),
                 )
                 broken[file] = message_of(untrusted[each])
