@@ -38,7 +38,7 @@ from colony_memory.exceptions import (
 from colony_memory.trust import previous_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from colony_memory._engine.session import Session
     from colony_memory.snapshot import Manifest, SnapshotInfo
@@ -110,50 +110,97 @@ class Delivery:
         lost: Why something that had arrived is not to be, by id: other clients removed it.
     """
 
-    def __init__(self, session: Session, state: State) -> None:
-        self.session, self.label = session, state.label
+    def __init__(self, session: Session, state: State, origin: Origin) -> None:
+        self.session, self.label, self.origin = session, state.label, origin
         self.arrived: dict[str, Arrived] = {}
         self.lost: dict[str, str] = {}
         self._withdrawn: dict[str, Arrived] = {}
-        self._committed: set[str] = set()
         self._before = self._here = state
         self._began = session.now()
 
     @classmethod
-    async def to(cls, session: Session, label: str, bringing: Iterable[str]) -> Delivery:
+    async def to(cls, session: Session, label: str, bringing: Iterable[str], origin: Origin | None = None) -> Delivery:
         """Look at the label.
 
         Args:
             session: The client.
             label: The label.
             bringing: Ids of what is to come, some of which an earlier transfer may have left there.
+            origin: What the label says that they come from.
 
         Raises:
             RollbackDetected: It was set back.
         """
         state = await look(session, label, everything=True, bringing=frozenset(bringing))
         _require_no_rollback(state)
-        return cls(session, state)
+        return cls(session, state, origin or Origin(Pointer(label, None)))
 
     async def _look(self) -> State:
         return await look(self.session, self.label, everything=True, bringing=self._before.asked.bringing)
 
-    def is_next(self, whole: Whole) -> bool:
-        """Whether nothing has to be committed before a snapshot is written.
+    def _looks_put_back(self, whole: Whole) -> bool:
+        """Whether a snapshot that no pointer lists yet would show readers that the pointer was put back, or taken away.
 
-        Where pointers are signed, a snapshot that was made when the pointer named a newer one than it does now shows
-        that the pointer was put back. No reader is to take what is being brought for that, wherever it stops.
+        It names the one that it was made upon, and that is newer than what the pointer names.
         """
-        before = previous_of(whole.manifest.raw)
-        arrived = self.arrived.get(before[0]) if before is not None and self.session.signer is not None else None
-        return arrived is None or not arrived.wrote or arrived.info.snapshot_id in self._committed
+        decision, before, info = self._here.decision, previous_of(whole.manifest.raw), whole.manifest.info
+        pointer = decision.pointer
+        if before is None or not info.signed or pointer.entry(info.snapshot_id) or pointer.brings(info.snapshot_id):
+            return False
+        if not pointer.generation:
+            return not decision.signs
+        named = max(id_order(pointer.snapshot_id or ""), id_order(pointer.went_back_from or ""))
+        return min(id_order(info.snapshot_id), id_order(before[0])) > named
 
-    async def go_on(self, origin: Origin) -> None:
-        """Commit what has arrived so far."""
-        await self.commit(origin)
-        self._committed |= self.arrived.keys()
-        self._here = self._before = await self._look()
-        _require_no_rollback(self._here)
+    def _require_signer(self, whole: Whole) -> None:
+        """Refuse what only a signed pointer can list, where this client signs none and none follows from elsewhere."""
+        if may_write(self.session, self._here):
+            return
+        snapshot_id, pointer = whole.manifest.info.snapshot_id, self._here.decision.pointer
+        if snapshot_id in pointer.removed:
+            why = "was deleted there, and the pointer that says so is to be signed by who lists it again"
+        elif self._here.decision.signed and self._looks_put_back(whole) and not self._may_follow(self._here):
+            why = (
+                "was made after others that the signed pointer there does not know of: until a signer lists it, "
+                "clients that pin issuers take that pointer for one that was put back"
+            )
+        else:
+            return
+        msg = f"snapshot {snapshot_id} of label {self.label!r} {why}"
+        raise ConflictDetected(msg, theirs=None, hint=Hint("open", "signer"))
+
+    async def _announce(self, whole: Whole) -> None:
+        """Let the pointer say what is on its way, where it would look put back otherwise, wherever this stops.
+
+        Only who signs can say so. Whoever does not lets the pointer from elsewhere follow, which is signed.
+        """
+        session, doubt = self.session, self._here.decision.refusal
+        if session.signer is None or isinstance(doubt, UntrustedSnapshot) or not self._looks_put_back(whole):
+            return
+        newest = max((whole.manifest.info.snapshot_id, *self._before.asked.bringing), key=id_order)
+
+        async def change(now: State) -> Move | None:
+            _require_no_rollback(now)
+            decision = now.decision
+            latest = decision.follow if decision.follow in decision.committed else None
+            if decision.follow not in (latest, *self.arrived):
+                return None  # a backup under way, perhaps: the pointer is its own to write
+            first, stream = self._is_first(now), whole.manifest.stream
+            return Move(latest, decision.building, first=first, stream=stream, arriving=newest)
+
+        await self._publish(self._here, change)
+        self._before = self._here = await self._look()
+
+    async def _publish(self, state: State, change: Callable[[State], Awaitable[Move | None]]) -> Pointer:
+        try:
+            return (await publish(self.session, state, change)).pointer
+        except ConflictDetected as error:
+            msg = f"the pointer {latest_filename(self.label)} kept changing: do it again"
+            raise ConflictDetected(msg, theirs=error.theirs) from error
+
+    def _is_first(self, now: State) -> bool:
+        """Whether all that the label has is what is being brought, so that the count of its pointers begins."""
+        return self._before.first and now.text is None and {*now.listed.manifests} <= {*self.arrived}
 
     async def store(self, whole: Whole, *, pinned: bool = False) -> Arrived | None:
         """Write a snapshot that is not there yet, and read it back.
@@ -166,14 +213,9 @@ class Delivery:
             RateLimited: It takes more uploads than the vault takes this hour; nothing of it was written.
             VaultError: The vault failed or refused. What was written is removed again where that is possible.
         """
+        self._require_signer(whole)
         snapshot_id, files = whole.manifest.info.snapshot_id, whole.files
         listed, pointer = self._here.listed, self._here.decision.pointer
-        if snapshot_id in pointer.removed and not may_write(self.session, self._here):
-            msg = (
-                f"snapshot {snapshot_id} of label {self.label!r} was deleted there, and the pointer that says so is to "
-                "be signed by who lists it again"
-            )
-            raise ConflictDetected(msg, theirs=None, hint=Hint("open", "signer"))
         committed = _is_committed(self._here, snapshot_id)
         stale: tuple[str, ...] = ()
         if not committed and snapshot_id not in pointer.removed:
@@ -208,6 +250,7 @@ class Delivery:
         if stale:
             await self._sweep(snapshot_id)
         await room.require(session, sum(len(text.encode("utf-8")) for text in missing.values()), what, label=label)
+        await self._announce(whole)
         began, own, name = session.now(), list[str](), ""
         try:
             if pinned:
@@ -276,11 +319,10 @@ class Delivery:
         if scratch is not None:
             await session.vault.delete(scratch)
 
-    async def commit(self, origin: Origin | None = None) -> Pointer:
+    async def commit(self) -> Pointer:
         """List what has arrived, and move the pointer unless it names something newer.
 
-        Without an ``origin`` the pointer moves to the newest that has arrived, else to what the label names that it
-        comes from.
+        It moves to the newest that has arrived, but no further than that of the label that they come from.
 
         Raises:
             RollbackDetected: The label was set back.
@@ -295,21 +337,17 @@ class Delivery:
             state = await self._look()
 
         async def change(now: State) -> Move | None:
-            return self._change(now, origin or Origin(Pointer(self.label, None)))
+            return self._change(now)
 
-        try:
-            pointer = (await publish(session, state, change)).pointer
-        except ConflictDetected as error:
-            msg = f"the pointer {latest_filename(self.label)} kept changing: do it again"
-            raise ConflictDetected(msg, theirs=error.theirs) from error
+        pointer = await self._publish(state, change)
         for snapshot_id, arrived in self._withdrawn.items():
             # Whoever removes it may not have seen what was written since.
             names = arrived.names if arrived.wrote and snapshot_id in pointer.removed else arrived.own
             await self._take_back(snapshot_id, names, VaultError(self.lost[snapshot_id]))
         return pointer
 
-    def _change(self, now: State, origin: Origin) -> Move | None:
-        session, label, decision = self.session, self.label, now.decision
+    def _change(self, now: State) -> Move | None:
+        session, label, decision, origin = self.session, self.label, now.decision, self.origin
         _require_no_rollback(now)
         if now is not self._before:
             self._drop(now)
@@ -339,7 +377,7 @@ class Delivery:
             rows[snapshot_id] = replace(arrived.entry, shrunk_at=arrived.entry.shrunk_at or noted)
         if decision.written == target and all(decision.pointer.entry(each) is not None for each in self.arrived):
             return None
-        if self._may_stand(now, origin, target):
+        if self._may_stand(now, target):
             return Move(target, (), text=origin.text)
         if not may_write(session, now):
             warn(f"the pointer of label {label!r} was left as it is: it is to be signed", hint=Hint("open", "signer"))
@@ -350,10 +388,9 @@ class Delivery:
                 "here: clients that pin issuers refuse it",
                 hint=Hint("open", "signer"),
             )
-        first = self._before.first and now.text is None and {*now.listed.manifests} <= {*self.arrived}
         # A history that is continued elsewhere stays the same to a witness.
         stream = self.arrived[target].stream if target in self.arrived else None
-        return Move(target, rows.values(), above=self._above(origin), first=first, stream=stream)
+        return Move(target, rows.values(), above=self._above(), first=self._is_first(now), stream=stream)
 
     def _follow(self, now: State) -> str | None:
         """The latest of the label, whatever has arrived; where no pointer tells, the newest that was there."""
@@ -386,12 +423,16 @@ class Delivery:
         written = files.written([manifest_filename(self.label, snapshot_id)])
         return arrived.wrote and written is not None and files.now is not None and files.now - written[0] >= GRACE
 
-    def _may_stand(self, now: State, origin: Origin, target: str) -> bool:
+    def _may_follow(self, now: State) -> bool:
+        """Whether the pointer from elsewhere may be written here as it is, once all that it lists is here."""
+        origin, count = self.origin, now.decision.pointer.generation
+        signed = origin.text is not None and origin.pointer.signed and self.session.signer is None
+        return signed and count < self._above() and now.listed.complete
+
+    def _may_stand(self, now: State, target: str) -> bool:
         """Whether the pointer from elsewhere says just what is here, so that its signature can stand too."""
-        session, pointer = self.session, origin.pointer
-        if origin.text is None or session.signer is not None or not pointer.signed or pointer.snapshot_id != target:
-            return False
-        if not now.decision.pointer.generation < self._above(origin) or not now.listed.complete:
+        session, origin, pointer = self.session, self.origin, self.origin.pointer
+        if origin.text is None or pointer.snapshot_id != target or not self._may_follow(now):
             return False
         theirs = read_pointer(origin.text, label=self.label)
         known = {now.decision.pointer.stream, *(read_head(seen).stream for seen in now.asked.seen)}
@@ -407,21 +448,20 @@ class Delivery:
         mine = {each: _row(arrived.entry) for each, arrived in self.arrived.items()}
         return rows == mine and there == rows.keys() and not there & {*pointer.removed}
 
-    def _above(self, origin: Origin) -> int:
+    def _above(self) -> int:
         """The count of writes to go on from, so that heads keep their order for who has seen both vaults.
 
         What nobody has proven may be made up, and a count at its end would stay there for ever.
         """
-        generation = origin.pointer.generation
-        return generation if origin.proven or generation < self.session.now().timestamp() + _AHEAD else 0
+        generation = self.origin.pointer.generation
+        return generation if self.origin.proven or generation < self.session.now().timestamp() + _AHEAD else 0
 
     async def undo(self, error: ColonyMemoryError) -> None:
         """Remove what was written and could not be committed, as far as it is surely this client's and can be."""
         if isinstance(error, Unanswered):
             return  # it may be committed
         for snapshot_id, arrived in self.arrived.items():
-            if snapshot_id not in self._committed:
-                await self._take_back(snapshot_id, arrived.own, error)
+            await self._take_back(snapshot_id, arrived.own, error)
 
     async def _take_back(self, snapshot_id: str, names: Sequence[str], error: ColonyMemoryError) -> None:
         if names:

@@ -251,6 +251,7 @@ def _to_read(asked: Asked, base: Decision, files: LabelFiles, manifests: Mapping
     unlisted = tuple(each for each in files.manifests if each not in listed)
     named = base.pointer.snapshot_id
     lost = base.refusal is not None or (named is not None and named not in files.manifests)
+    lost = lost or (named is None and base.pointer.arriving is not None)
     if asked.everything or (lost and asked.pins):
         return unlisted
     if not asked.pins:
@@ -305,7 +306,7 @@ def _look(asked: Asked, base: Decision, files: LabelFiles, manifests: Mapping[st
             if asked.pins and row is None and read.stream is not None and base.stream not in (None, read.stream):
                 untrusted[each] = UntrustedSnapshot(
                     f"snapshot {each} of label {label!r} is of another history than the label, though its key is "
-                    "trusted: restore it by its id if it is yours",
+                    "trusted: if it is yours, restore it by its id, or export and import it to have it listed again",
                     hint=Hint("delete_snapshot", "snapshot_id", each, label=label),
                 )
                 broken[file] = message_of(untrusted[each])
@@ -384,7 +385,10 @@ def _by_pointer(asked: Asked, found: Decision, files: LabelFiles, manifests: Map
     left = [each for each in files.manifests if each not in found.pointer.removed]
     if found.proven:
         found = _beside(asked, found, files, manifests)
-    elif named is None and left:
+    if named is None and found.pointer.arriving is not None:
+        problem = "what it is to have is still being brought there from elsewhere, or that did not finish"
+        return _newest(asked, replace(found, problem=problem), files, manifests)
+    if not found.proven and named is None and left:
         # What was deleted on purpose is either gone or named by the pointer.
         found = _warned(found, f"the pointer of label {label!r} names nothing, and snapshot {left[0]} is there")
     if named is None or named in files.manifests or not files.complete:
@@ -410,6 +414,8 @@ def _beside(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping
     ]  # fmt: skip
     newer = [manifest for manifest in strange if id_order(manifest.info.snapshot_id) > id_order(named)]
     for manifest in newer:
+        if pointer.brings(manifest.info.snapshot_id):
+            continue
         try:
             check_newer(label, pointer.snapshot_id, manifest.raw, went_back_from=pointer.went_back_from)
         except RollbackDetected as error:
@@ -418,8 +424,9 @@ def _beside(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping
     if told:
         found = _warned(
             found,
-            f"label {label!r} has {told[0]}, newer than {named or 'nothing'}, which its pointer names: a backup that "
-            "did not finish, or a pointer that was put back",
+            f"label {label!r} has {told[0]}, newer than {named or 'nothing'}, which its pointer names: "
+            f"{'an import or a copy' if pointer.brings(told[0]) else 'a backup'} that did not finish, or a pointer "
+            "that was put back",
         )
     put_back = [m.info.snapshot_id for m in strange if m not in newer and m.info.snapshot_id in found.committed]
     if put_back and pointer.entries is not None:

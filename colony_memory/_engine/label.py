@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from colony_memory._engine.store import ListedFile, Listing
+    from colony_memory._engine.replies import ListedFile, Listing
 
 #: What is younger may be the work of a backup, an import or a deletion that is under way.
 GRACE = timedelta(hours=1)

@@ -20,7 +20,9 @@ from colony_memory.exceptions import ColonyMemoryError, ConflictDetected, Hint, 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from colony_memory._engine.judge import Decision
     from colony_memory._engine.session import Session
+    from colony_memory._format.pointer import Entry
     from colony_memory.retention import PrunePlan, Retention
 
 _PIN_FORMAT = "colony-memory/pin/1"
@@ -114,7 +116,12 @@ def _dangles(now: State) -> bool:
 
 
 async def _move_away(session: Session, now: State, snapshot_id: str) -> Move | None:
-    """Let the pointer name the newest good snapshot that is left, or nothing."""
+    """Let the pointer name the newest good snapshot that is left, or nothing.
+
+    Raises:
+        ColonyMemoryError: The pointer is signed, and this client signs none: what it would write in its place, clients
+            that pin issuers take for the work of a stranger, and where they have seen more, for a rollback.
+    """
     label = now.label
     require_listed(now, "choosing the newest snapshot left")
     decision = now.decision
@@ -122,17 +129,22 @@ async def _move_away(session: Session, now: State, snapshot_id: str) -> Move | N
         known = decision.entry(snapshot_id) is not None or snapshot_id in decision.pointer.removed
         if decision.follow is None and not known:
             return None  # what is lost was not deleted, and must not look so
+        if not may_write(session, now):
+            return None
         return Move(decision.follow, decision.building, [snapshot_id])
     require_believed(now)
-    rows = [entry for entry in decision.building if entry.snapshot_id != snapshot_id]
-    _, left = await newest_good(session, replace(now, decision=replace(decision, entries=tuple(rows))), complete=False)
+    if not may_write(session, now):
+        msg = (
+            f"snapshot {snapshot_id} is the latest of label {label!r}, and the pointer to it is signed: deleting it "
+            "moves the pointer, which only a signer may"
+        )
+        raise ColonyMemoryError(msg, hint=Hint("open", "signer"))
+    rows, left = await _left(session, now, decision, snapshot_id)
     if left is None and decision.waiting - {snapshot_id}:
         # A pointer that was lost, or that 0.1.1 wrote, listed nothing of what is young: that is memory, before there is
         # none.
         decision = replace(decision, committed=decision.counted)
-        rows = [entry for entry in decision.building if entry.snapshot_id != snapshot_id]
-        young = replace(now, decision=replace(decision, entries=tuple(rows)))
-        _, left = await newest_good(session, young, complete=False)
+        rows, left = await _left(session, now, decision, snapshot_id)
     # Behind what the pointer goes back from, only what it lists counts as left.
     rows += [
         entry
@@ -144,15 +156,16 @@ async def _move_away(session: Session, now: State, snapshot_id: str) -> Move | N
         # What this client does not trust is still somebody's memory.
         other = session.open()
         others = (await look(other, label, everything=True)).decision
-        rows = [entry for entry in others.building if entry.snapshot_id != snapshot_id]
-        _, left = await newest_good(other, replace(now, decision=replace(others, entries=tuple(rows))), complete=False)
-    if left is not None and not may_write(session, now):
-        msg = (
-            f"snapshot {snapshot_id} is the latest of label {label!r}, and the pointer to it is signed: deleting it "
-            "moves the pointer, which only a signer may"
-        )
-        raise ColonyMemoryError(msg, hint=Hint("open", "signer"))
+        rows, left = await _left(other, now, others, snapshot_id)
     return Move(left, rows if left is not None else (), [snapshot_id])
+
+
+async def _left(session: Session, now: State, decision: Decision, snapshot_id: str) -> tuple[list[Entry], str | None]:
+    """What a catalogue lists without a snapshot, and the newest of it that restores."""
+    rows = [entry for entry in decision.building if entry.snapshot_id != snapshot_id]
+    rest = replace(now, decision=replace(decision, entries=tuple(rows)))
+    _, left = await newest_good(session, rest, complete=False)
+    return rows, left
 
 
 async def pin(session: Session, *, label: str, snapshot_id: str) -> None:

@@ -39,6 +39,7 @@ class Move:
         text: The text of a pointer from elsewhere that says just this, to be written as it is.
         first: All that the label has is what is to be listed, so that the count of writes begins.
         stream: The history that goes on here, where the label has none yet.
+        arriving: The newest snapshot that is about to be brought there.
     """
 
     latest: str | None
@@ -48,6 +49,7 @@ class Move:
     text: str | None = None
     first: bool = False
     stream: str | None = None
+    arriving: str | None = None
 
 
 @dataclass(frozen=True)
@@ -160,12 +162,15 @@ def _write(session: Session, state: State, move: Move, signer: Signer | None) ->
     # What was removed and has been imported since is listed again, and no longer removed.
     gone = {*before.removed, *move.removed} - {entry.snapshot_id for entry in entries}
     removed = [each for each in gone if not _is_gone(state, each)]
+    # Who signs takes over nobody's word that was not signed.
+    told = before.arriving if state.decision.proven else None
     pointer = before.follow(
         move.latest,
         updated_at=session.stamp(),
         entries=entries,
         stream=state.decision.stream or move.stream or session.stream(state.label),
         removed=removed,
+        arriving=max(filter(None, (told, move.arriving)), key=id_order, default=None),
         before=state.decision.follow,
         above=above,
     )

@@ -23,8 +23,8 @@ from colony_memory.snapshot import Manifest, read_manifest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from colony_memory._engine.replies import Listing
     from colony_memory._engine.session import Session
-    from colony_memory._engine.store import Listing
 
 # How often a label that other clients keep changing is looked at before what it shows then has to do.
 _TRIES = 6

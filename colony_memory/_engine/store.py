@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import itertools
 import time
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from colony_memory._engine.boundary import translate
 from colony_memory._engine.drive import drive
+from colony_memory._engine.replies import Listing, moment, proves, read_listing, unwrap
 from colony_memory.exceptions import RateLimited, VaultDenied, VaultError, VaultUnavailable
 from colony_memory.vaults import ConditionalUpload, OperationBudget, PrefixListing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
+    from datetime import datetime
 
     Tell = Callable[[Literal["upload", "download", "delete"], str, int, int], None]
 
@@ -41,32 +42,11 @@ class StoredFile(NamedTuple):
     etag: str | None
 
 
-class ListedFile(NamedTuple):
-    """A file in a listing: bytes and the vault's time of the last write, None where it does not tell."""
-
-    size: int | None
-    updated: datetime | None
-
-
 class _Put(NamedTuple):
     """A write that was done: when, by the vault's clock, and whether its reply said so."""
 
     at: datetime | None
     answered: bool
-
-
-class Listing(NamedTuple):
-    """The files whose names start with ``prefix``; ``complete`` is false where the vault cut the list."""
-
-    prefix: str
-    files: Mapping[str, ListedFile]
-    complete: bool = True
-
-    def need_complete(self, doing: str) -> None:
-        """Raise a VaultError where the list is cut, since then nothing can be said of what it does not name."""
-        if not self.complete:
-            msg = f"{doing} is refused: the vault's list of {self.prefix}* is cut, so files that matter may be hidden"
-            raise VaultError(msg)
 
 
 class Vault:
@@ -91,7 +71,7 @@ class Vault:
 
     async def status(self) -> dict[str, Any]:
         """The vault's quota, as it gives it."""
-        reply = _unwrap(await self._ask("asking for the quota", "vault_status"))
+        reply = unwrap(await self._ask("asking for the quota", "vault_status"))
         if not isinstance(reply, dict):
             raise VaultUnavailable("the vault's status is not readable, try again")
         return reply
@@ -105,7 +85,7 @@ class Vault:
             if self._prefixes
             else self._ask(doing, "vault_list_files")
         )
-        return _read_listing(reply, prefix)
+        return read_listing(reply, prefix)
 
     async def get(self, name: str) -> StoredFile | None:
         """A file, or None where the vault has proven that it is not there.
@@ -125,7 +105,7 @@ class Vault:
             if name in listing.files or not listing.complete:
                 raise
             return None
-        reply = _unwrap(reply)
+        reply = unwrap(reply)
         content = reply.get("content") if isinstance(reply, dict) else None
         if not isinstance(content, str):
             msg = f"{doing} failed: the reply has no content; nothing can be said of what is stored, try again"
@@ -189,11 +169,11 @@ class Vault:
             if alone and error.status == 412:
                 raise Changed(error.message, status=412, code=error.code) from error
             return await self._settle(name, content, error)
-        reply = _unwrap(reply)
-        if not _proves(reply, name, len(content.encode("utf-8", "surrogatepass")), doing):
+        reply = unwrap(reply)
+        if not proves(reply, name, len(content.encode("utf-8", "surrogatepass")), doing):
             unproven = VaultUnavailable(f"{doing} failed: the reply does not say that the file was stored")
             return await self._settle(name, content, unproven)
-        return _Put(_moment(reply.get("updated_at")), answered=True)
+        return _Put(moment(reply.get("updated_at")), answered=True)
 
     async def _settle(self, name: str, content: str, error: VaultError) -> _Put:
         """Find out whether a write that got no clear answer was applied."""
@@ -371,24 +351,6 @@ def _was_refused(error: VaultError) -> bool:
     return error.status is not None and error.status != 412 and not 300 <= error.status < 400 and error.status < 500
 
 
-def _proves(reply: Any, name: str, size: int, doing: str) -> bool:
-    """Whether the reply to an upload names the file and its size.
-
-    Raises:
-        VaultError: It names another file or another size.
-    """
-    if not isinstance(reply, dict):
-        return False
-    named, stored = reply.get("filename", reply.get("name")), reply.get("content_size")
-    if isinstance(named, str) and named != name:
-        msg = f"{doing} failed: the vault says that it stored {named[:300]!r}"
-        raise VaultError(msg)
-    if type(stored) is int and stored != size:
-        msg = f"{doing} failed: the vault stored {stored} bytes of {size}"
-        raise VaultError(msg)
-    return isinstance(named, str) and type(stored) is int
-
-
 def _is_an_answer_or_outage(error: VaultError) -> bool:
     """Whether a failed read leaves nothing to ask a listing for."""
     if isinstance(error, (VaultDenied, RateLimited)):
@@ -396,47 +358,3 @@ def _is_an_answer_or_outage(error: VaultError) -> bool:
     # A plain OSError may be a missing file, or an HTTP library's own way of telling of a 404.
     vague = isinstance(error.__cause__, OSError) and not isinstance(error.__cause__, (ConnectionError, TimeoutError))
     return isinstance(error, VaultUnavailable) and not vague
-
-
-def _unwrap(reply: Any) -> Any:
-    """A reply may be bare or under ``"result"``."""
-    if isinstance(reply, dict) and isinstance(reply.get("result"), (dict, list)):
-        return reply["result"]
-    return reply
-
-
-def _read_listing(reply: Any, prefix: str) -> Listing:
-    reply, complete = _unwrap(reply), True
-    items = reply
-    if isinstance(reply, dict):
-        items = reply["items"] if reply.get("items") is not None else reply.get("files")
-        total = reply.get("total")
-        complete = not reply.get("has_more") and not reply.get("next_cursor")
-        if isinstance(items, list) and isinstance(total, int) and total > len(items):
-            complete = False
-    if not isinstance(items, list):
-        # An empty vault answers with an empty list; a torn reply must not read as one.
-        msg = f"listing {prefix}* failed: the reply has no list of files, try again"
-        raise VaultUnavailable(msg)
-    files = {}
-    for item in items:
-        entry = item if isinstance(item, dict) else {"filename": item}
-        name = entry.get("filename") or entry.get("name")
-        if not isinstance(name, str):
-            msg = f"listing {prefix}* failed: the reply names a file that is no string, try again"
-            raise VaultUnavailable(msg)
-        if name.startswith(prefix):
-            size = entry.get("content_size")
-            files[name] = ListedFile(size if isinstance(size, int) else None, _moment(entry.get("updated_at")))
-    return Listing(prefix, files, complete)
-
-
-def _moment(text: object) -> datetime | None:
-    """A time as the vault writes it, or None. Without a zone it is UTC."""
-    if not isinstance(text, str):
-        return None
-    try:
-        moment = datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)

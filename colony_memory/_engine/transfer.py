@@ -185,7 +185,8 @@ class _Copy:
             warn(f"label {label!r} is copied by its snapshots' own signatures: {decision.refusal}")
         ids = [each for each in reversed(state.listed.manifests) if not _was_deleted(state, each)]
         self.total += len(ids) - self.planned[label]  # others save and delete meanwhile
-        delivery = await Delivery.to(self.destination, label, ids)
+        origin = Origin(decision.pointer, decision.proven, state.text)
+        delivery = await Delivery.to(self.destination, label, ids, origin)
         try:
             later = [each for each in ids if not await self._bring(delivery, state, each)]
             if later:
@@ -210,8 +211,6 @@ class _Copy:
             whole = _whole(await load(self.source, label, snapshot_id, keep_files=True))
             if _accepts(self.destination) != _accepts(self.source):
                 await _check(self.destination, label, snapshot_id, whole.files)
-            if not delivery.is_next(whole):
-                await delivery.go_on(_origin(state))
             arrived = await delivery.store(whole, pinned=snapshot_id in state.listed.pins)
             if arrived is None and not again:
                 return False
@@ -241,7 +240,7 @@ class _Copy:
         label = state.label
         if not delivery.arrived:
             return
-        now = await delivery.commit(_origin(state))
+        now = await delivery.commit()
         for snapshot_id, why in delivery.lost.items():
             self.left_out[manifest_filename(label, snapshot_id)] = why
         self.copied += [arrived.info for arrived in delivery.arrived.values() if arrived.wrote]
@@ -267,10 +266,6 @@ class _Copy:
     def report(self) -> CopyReport:
         """The result."""
         return CopyReport(tuple(self.copied), tuple(self.already), self.left_out, self.latest)
-
-
-def _origin(state: State) -> Origin:
-    return Origin(state.decision.pointer, state.decision.proven, state.text)
 
 
 def _was_deleted(state: State, snapshot_id: str) -> bool:

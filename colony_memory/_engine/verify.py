@@ -28,8 +28,8 @@ from colony_memory.trust import OPEN, check_newer, previous_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from colony_memory._engine.replies import Listing
     from colony_memory._engine.session import Session
-    from colony_memory._engine.store import Listing
     from colony_memory.snapshot import Manifest
 
 

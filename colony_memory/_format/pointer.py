@@ -2,8 +2,9 @@
 
 0.1.1 writes a pointer of five fields. This package adds ``generation``, one more with every write; ``stream``, drawn
 once for a label and the same ever after; ``catalog``, a summary of each snapshot with the digest of its manifest, so
-that a listing needs no manifest; and ``removed``, what is to be deleted and must not be listed again. A writer that
-signs adds ``signature``. Without one that the reader trusts all of them are hints.
+that a listing needs no manifest; ``removed``, what is to be deleted and must not be listed again; and ``arriving``, how
+far what is being brought there from elsewhere goes. A writer that signs adds ``signature``. Without one that the reader
+trusts all of them are hints.
 
 A pointer may name nothing: its label was emptied on purpose. Its ``snapshot_id`` is empty then, which no snapshot is
 called, so that 0.1.1 finds no snapshot.
@@ -94,6 +95,7 @@ class Pointer:
         entries: The catalogue, or None where there is none that can be read.
         removed: Ids that are to be deleted, or were.
         went_back_from: Newest snapshot that it named before, where that was deleted; None where it names its newest.
+        arriving: Newest snapshot that was to be brought there from elsewhere; None where none is newer than the named.
         raw: The JSON object as it was read, which is what a signature covers; empty for one that is to be written.
     """
 
@@ -105,6 +107,7 @@ class Pointer:
     entries: tuple[Entry, ...] | None = None
     removed: tuple[str, ...] = ()
     went_back_from: str | None = None
+    arriving: str | None = None
     raw: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -132,6 +135,10 @@ class Pointer:
         back = id_order(self.snapshot_id or "") < id_order(snapshot_id) <= id_order(self.went_back_from or "")
         return back or snapshot_id in self.removed
 
+    def brings(self, snapshot_id: str) -> bool:
+        """Whether it says that a snapshot that it does not list yet may be there all the same."""
+        return id_order(self.snapshot_id or "") < id_order(snapshot_id) <= id_order(self.arriving or "")
+
     def follow(
         self,
         snapshot_id: str | None,
@@ -140,6 +147,7 @@ class Pointer:
         entries: Iterable[Entry],
         stream: str,
         removed: Iterable[str] = (),
+        arriving: str | None = None,
         above: int = 0,
         before: str | None = None,
     ) -> Pointer:
@@ -153,7 +161,10 @@ class Pointer:
         named = (self.snapshot_id, self.went_back_from) if self.generation else (before,)
         newest = max(filter(None, (snapshot_id, *named)), key=id_order, default=None)
         back = None if newest == snapshot_id else newest
-        return Pointer(self.label, snapshot_id, updated_at, generation, stream, kept, tuple(sorted(removed)), back)
+        if id_order(arriving or "") <= id_order(snapshot_id or ""):
+            arriving = None
+        gone = tuple(sorted(removed))
+        return Pointer(self.label, snapshot_id, updated_at, generation, stream, kept, gone, back, arriving)
 
 
 def read_pointer(text: str, *, label: str) -> Pointer:
@@ -187,6 +198,7 @@ def read_pointer(text: str, *, label: str) -> Pointer:
         entries=_read_catalog(catalog, label) if isinstance(catalog, str) else None,
         removed=tuple(filter(None, map(_read_id, removed))) if isinstance(removed, list) else (),
         went_back_from=_read_id(raw.get("went_back_from")),
+        arriving=_read_id(raw.get("arriving")),
         raw=raw,
     )
 
@@ -207,6 +219,8 @@ def write_pointer(pointer: Pointer, *, signer: Signer | None = None) -> str:
         raw["removed"] = list(pointer.removed)
     if pointer.went_back_from is not None:
         raw["went_back_from"] = pointer.went_back_from
+    if pointer.arriving is not None:
+        raw["arriving"] = pointer.arriving
     entries = list(pointer.entries or ())
     catalog, values = _write_catalog(entries)
     while catalog.size > _MAX_CATALOG_BYTES or len(catalog.blob) > MAX_CATALOG_CHARS or values > _MAX_VALUES:

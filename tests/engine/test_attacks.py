@@ -632,6 +632,44 @@ def test_a_stripped_pointer_is_not_signed_anew_by_a_delete():
     assert held.files == before
 
 
+@pytest.mark.parametrize("kind", ["full", "plain"])
+@pytest.mark.parametrize("saved", [1, 2])
+def test_the_latest_of_a_signed_label_is_deleted_by_a_signer_only(saved, kind):
+    """Who has no key would leave a pointer that clients which pin refuse, or take for a rollback."""
+    fake, witness = FakeVault(operations_per_hour=None), Notes()
+    vault = fake if kind == "full" else PlainVault(fake)
+    owner = ColonyMemory(backend=vault, signer=OWN, witness=witness)
+    ids = [owner.backup({"m": f"v{n}"}).snapshot_id for n in range(saved)]
+    before = dict(fake.files)
+    for keyless in (ColonyMemory(backend=vault), ColonyMemory(backend=vault, trusted_issuers=OWN.did_key)):
+        with pytest.raises(ColonyMemoryError, match=r"only a signer may; try .*signer="):
+            keyless.delete_snapshot(label="default", snapshot_id=ids[-1])
+    assert fake.files == before
+    owner.delete_snapshot(label="default", snapshot_id=ids[-1])
+    assert owner.restore(default={"m": "none"}) == ({"m": "v0"} if saved == 2 else {"m": "none"})
+
+
+def test_without_the_lost_key_its_label_is_emptied_by_a_new_one():
+    fake = FakeVault(operations_per_hour=None)
+    info = ColonyMemory(backend=fake, signer=OWN).backup({"m": "signed with a key that is lost"})
+    new = ColonyMemory(backend=fake, signer=STRANGER, trusted_issuers=[STRANGER.did_key, OWN.did_key])
+    new.delete_snapshot(label="default", snapshot_id=info.snapshot_id)
+    assert new.restore(default={"m": "nothing"}) == {"m": "nothing"}
+    assert new.verify().pointer == "ok"
+
+
+def test_who_does_not_sign_writes_no_pointer_over_one_that_names_what_is_lost():
+    fake = FakeVault(operations_per_hour=None)
+    owner = ColonyMemory(backend=fake, signer=OWN)
+    ids = [owner.backup({"m": f"v{n}"}).snapshot_id for n in range(3)]
+    for name in [name for name in fake.files if ids[2] in name]:
+        del fake.files[name]
+    before = fake.files[POINTER]
+    ColonyMemory(backend=fake).delete_snapshot(label="default", snapshot_id=ids[0])
+    assert fake.files[POINTER] == before
+    assert not any(ids[0] in name for name in fake.files)
+
+
 def test_a_backup_over_a_pointer_that_was_put_back_says_so_and_removes_nothing():
     held = Held()
     put_pointer_back(held)

@@ -15,7 +15,7 @@ import pytest
 
 from colony_memory._engine.judge import Asked, judge
 from colony_memory._engine.label import read_label
-from colony_memory._engine.store import ListedFile, Listing
+from colony_memory._engine.replies import ListedFile, Listing
 from colony_memory._format.pointer import Entry, Pointer, read_pointer, write_pointer
 from colony_memory.exceptions import (
     RollbackDetected,
@@ -84,7 +84,19 @@ class Scene:
             digest = read_manifest(text, label="default", snapshot_id=an_id(number)).sha256
             yield Entry(replace(info, stored_bytes=size), digest)
 
-    def point(self, number, *, by=OWN, generation=None, rows=None, stream=STREAM, removed=(), back=None, at=None):
+    def point(
+        self,
+        number,
+        *,
+        by=OWN,
+        generation=None,
+        rows=None,
+        stream=STREAM,
+        removed=(),
+        back=None,
+        arriving=None,
+        at=None,
+    ):
         """A pointer to a snapshot, to nothing where that is None, listing ``rows``, by default all up to it."""
         named = None if number is None else an_id(number)
         rows = range((-1 if number is None else number) + 1) if rows is None else rows
@@ -97,6 +109,7 @@ class Scene:
             tuple(self.entries(rows)),
             tuple(map(an_id, removed)),
             None if back is None else an_id(back),
+            None if arriving is None else an_id(arriving),
         )
         self.put(POINTER, write_pointer(pointer, signer=by), at=(number or 3) if at is None else at)
 
@@ -280,6 +293,30 @@ def old_tombstone_before_one(s):
 def old_tombstone(s):
     """The same, over two snapshots or more."""
     s.point(None, generation=1)
+
+
+@row("s1 | s1, warned | rollback | s1, warned | rollback | s1, warned")
+def announced(s):
+    """A signed copy stopped before it listed what it brought, or the pointer that told of it is put back."""
+    s.point(1, arriving=3)
+
+
+@row("s1 | rollback | rollback | rollback | rollback | rollback")
+def announced_and_saved_since(s):
+    """The same, put back over a snapshot that was saved after the copy."""
+    s.point(1, arriving=2)
+
+
+@row("s3, warned | s3, warned | rollback | s3, warned | rollback | s3, warned")
+def announced_where_nothing_was(s):
+    """The same copy, into an empty vault."""
+    s.point(None, arriving=3, generation=1)
+
+
+@row("s3 | untrusted | untrusted | s3 | s3, warned | s3")
+def announced_by_nobody(s):
+    """A pointer that nobody signed says that a copy brings what is newer."""
+    s.point(3, by=None, arriving=9, generation=None)
 
 
 @row("s3 | s3 | rollback | s3 | rollback | s3")

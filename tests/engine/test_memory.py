@@ -662,9 +662,12 @@ def test_a_signing_client_does_not_reuse_what_only_claims_its_signature():
     # Where nobody signed the pointer, a manifest of the same size is read too.
     manifest["signature"] = {"alg": "ed25519", "key_id": signer.did_key, "sig": "A" * 86}
     vault.files[name] = json.dumps(manifest)
-    mem.signer = None
-    mem.delete_snapshot(label="default", snapshot_id=mem.list_snapshots()[0].snapshot_id)
-    assert not mem.backup(DOCS, signer=signer).reused
+    pointer = json.loads(vault.files["cmem.default.latest.json"])
+    pointer.update(snapshot_id=info.snapshot_id, manifest_file=name)
+    del pointer["signature"]
+    vault.files["cmem.default.latest.json"] = json.dumps(pointer)
+    with pytest.warns(ColonyMemoryWarning, match="saved anew.*does not verify"):
+        assert not ColonyMemory(backend=vault).backup(DOCS, signer=signer).reused
 
 
 def test_verify_tells_facts_apart(open_memory, vault, small_parts):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import replace
 
 import pytest
@@ -125,6 +126,52 @@ def test_what_another_history_left_is_taken_as_it_is_once_it_is_old(tmp_path):
     assert (bool(report), [info.snapshot_id for info in report.already]) == (True, ids)
     assert again.verify()
     assert len(again.list_snapshots()) == 2
+
+
+@pytest.mark.parametrize("lost", ["the vault lost the pointer", "0.1.1 wrote the pointer"])
+@pytest.mark.parametrize("seen", [False, True])
+def test_an_import_of_another_history_outlives_the_pointer_that_listed_it(vault, lost, seen, tmp_path):
+    """To who has seen the label, nothing but the signed catalogue tells it from what a stranger put beside: it is told
+    of, kept, and listed anew. Who has not takes it for the label's own.
+    """
+    pytest.importorskip("cryptography")
+    signer, witness = Ed25519Signer(bytes(range(32))), FileWitness(tmp_path / "witness.json") if seen else None
+    brought = filled([{"MEMORY.md": "of another history"}], signer=signer)[0].export_snapshot()
+    filled([{"MEMORY.md": f"own {n}"} for n in range(2)], vault=vault, signer=signer, witness=witness)
+
+    def client():
+        return ColonyMemory(backend=vault, signer=signer, witness=witness)
+
+    def listed():
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            ids = {info.snapshot_id for info in client().list_snapshots()}
+        assert brought.snapshot_id in ids or "export and import it" in " ".join(str(each.message) for each in told)
+        return brought.snapshot_id in ids
+
+    client().import_snapshot(brought)
+    hours_later(vault)
+    client().backup({"MEMORY.md": "on top"})
+    assert listed()
+    raw = json.loads(vault.files[POINTER])
+    vault.vault_delete_file(POINTER)
+    if lost == "0.1.1 wrote the pointer":
+        added = ("generation", "stream", "catalog", "removed", "signature")
+        vault.vault_upload_file(POINTER, json.dumps({key: raw[key] for key in raw if key not in added}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)  # of the pointer
+        client().backup({"MEMORY.md": "next"})
+        assert listed() != seen
+        client().backup({"MEMORY.md": "the last"}, prune_keep=1 if seen else None)
+    if seen:
+        # It is neither counted nor removed by a retention, and given by its id.
+        assert not listed()
+        assert [name for name in client().plan_prune(keep=1).unread if brought.snapshot_id in name]
+        hours_later(vault)
+        again = client()
+        again.import_snapshot(again.export_snapshot(snapshot_id=brought.snapshot_id))
+    assert listed()
+    assert client().verify()
 
 
 def test_a_copy_goes_on_with_the_history(tmp_path):

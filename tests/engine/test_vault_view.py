@@ -11,7 +11,8 @@ from colony_sdk import ColonyAPIError, ColonyNetworkError
 from small_vaults import BARE_404, BUSY, GONE, NAME, Dictionary, view
 
 from colony_memory._engine import store as _vault
-from colony_memory._engine.store import ListedFile, StoredFile, SyncVault, drive
+from colony_memory._engine.replies import ListedFile
+from colony_memory._engine.store import StoredFile, SyncVault, drive
 from colony_memory.exceptions import (
     RateLimited,
     VaultDenied,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import warnings
 
 import pytest
@@ -27,6 +28,7 @@ from colony_memory import (
     ColonyMemoryError,
     ColonyMemoryWarning,
     ConflictDetected,
+    Ed25519Signer,
     VaultUnavailable,
     snapshot,
 )
@@ -157,3 +159,125 @@ def test_a_write_without_an_answer_is_a_public_error():
     with pytest.raises(VaultUnavailable, match="importing again goes on") as caught:
         import_snapshot(ColonyMemory(backend=vault), export_snapshot(source))
     assert type(caught.value) is VaultUnavailable
+
+
+# --- a reader that pins, wherever it stops
+
+AGENT = Ed25519Signer(bytes(range(32)))
+OLD, NEW = VERSIONS[:2], [{"MEMORY.md": f"new {n}"} for n in range(3)]
+
+
+def _agent(vault):
+    return ColonyMemory(backend=vault, signer=AGENT)
+
+
+def _legacy(target):
+    """0.1.1 wrote the pointer there until yesterday, and the manifests."""
+    from signed_histories import as_0_1_1_leaves_them
+
+    as_0_1_1_leaves_them(target, AGENT)
+
+
+def _emptied(target):
+    memory = _agent(target)
+    for info in memory.list_snapshots():
+        memory.delete_snapshot(label="default", snapshot_id=info.snapshot_id)
+
+
+#: What is done, and how the destination is prepared after a first copy; None where there was none.
+SIGNED = {
+    "import of the next": ("import the next", lambda target: None),
+    "import of the next but two": ("import", lambda target: None),
+    "copy of three": ("copy", lambda target: None),
+    "copy with a gap": ("copy", lambda target: None),
+    "copy into an empty vault": ("copy", None),
+    "copy with a gap into an empty vault": ("copy", None),
+    "import into an empty vault": ("import", None),
+    "import where everything was deleted": ("import", _emptied),
+    "import where 0.1.1 was at work": ("import", _legacy),
+}
+
+
+def signed_scene(name):
+    what, prepare = SIGNED[name]
+    source, _ = filled(OLD, signer=AGENT)
+    target = fake()
+    if prepare is not None:
+        copy(source, _agent(target))
+        prepare(target)
+    ids = [source.backup(docs).snapshot_id for docs in (NEW[:1] if what == "import the next" else NEW)]
+    if "gap" in name:
+        # What is brought was made upon a snapshot that the destination never had.
+        source.delete_snapshot(label="default", snapshot_id=ids[1])
+    return what.split()[0], source, target
+
+
+def read_as(memory):
+    """What a client is given, and whether it is told of anything."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        return memory.restore(default=None), [str(each.message) for each in told]
+
+
+#: A few are tried with every run.
+QUICK = ("import of the next but two", "copy with a gap into an empty vault")
+
+
+@pytest.mark.parametrize(("name", "way", "plain"), [
+    pytest.param(*case, marks=() if case[0] in QUICK and case[1:] == ("dies after", False) else pytest.mark.exhaustive)
+    for case in itertools.product(SIGNED, ["dies before", "dies after", "fails once after", "is down from then on"],
+                                  [False, True])
+])  # fmt: skip
+def test_a_reader_that_pins_is_never_refused(name, way, plain, monkeypatch):
+    """What is on its way is no sign of a pointer that was put back, and nobody is given less than there was."""
+    pytest.importorskip("cryptography")
+    from signed_histories import check_each_signature_once
+
+    check_each_signature_once(monkeypatch)
+    n, finished = 0, False
+    while not finished:
+        n += 1
+        assert n < 80, "the verb never comes to its end"
+        TRIED[f"stops: signed {name}"] += 1
+        what, source, target = signed_scene(name)
+        after = source.restore()
+        readers = [ColonyMemory(backend=target, trusted_issuers=AGENT.did_key) for _ in range(2)]
+        before, _ = read_as(readers[0])  # it remembers what it has seen, and the other one has seen nothing
+        vault, moments = FaultyVault(PlainVault(target) if plain else target), []
+        WAYS[way](vault, n)
+        injected = vault.count
+        vault.hook("*", lambda readers=readers, moments=moments: moments.append(read_as(readers[0])[0]), times=None)
+        with warnings.catch_warnings(), contextlib.suppress(ColonyMemoryError, ProcessDied):
+            warnings.simplefilter("ignore", ColonyMemoryWarning)
+            run(what, source, _agent(vault))
+        finished = vault.count - injected < n
+        for reader in readers:
+            now, told = read_as(reader)
+            assert now == after if finished else now in (before, after, *VERSIONS, *NEW)
+            assert now is not None or before is None
+            assert not finished or not told, told
+            # Whoever is given less than lies there is told so.
+            assert told or now == after or after not in every(target)
+        if before is not None:
+            assert all(each in (before, now) for each in moments)
+        report = verified(_agent(target))
+        assert (report.removed, report.forged) == ((), ())
+        assert report.rollback != "bad"
+        hours_later(target)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ColonyMemoryWarning)
+            assert run(what, source, _agent(target))
+        assert [read_as(reader) for reader in readers] == [(after, [])] * 2
+        assert verified(readers[0])
+
+
+def verified(memory):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)
+        return memory.verify()
+
+
+def every(target):
+    """What each whole snapshot holds, whether a pointer lists it or not."""
+    ids = {name.split(".")[2] for name in target.files if name.endswith(".manifest.json")}
+    return [ColonyMemory(backend=target).restore(snapshot_id=each) for each in ids]

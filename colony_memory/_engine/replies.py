@@ -1,0 +1,94 @@
+"""Pure: what a backend's replies say. Each is somebody else's, and checked before anything is made of it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from colony_memory.exceptions import VaultError, VaultUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class ListedFile(NamedTuple):
+    """A file in a listing: bytes and the vault's time of the last write, None where it does not tell."""
+
+    size: int | None
+    updated: datetime | None
+
+
+class Listing(NamedTuple):
+    """The files whose names start with ``prefix``; ``complete`` is false where the vault cut the list."""
+
+    prefix: str
+    files: Mapping[str, ListedFile]
+    complete: bool = True
+
+    def need_complete(self, doing: str) -> None:
+        """Raise a VaultError where the list is cut, since then nothing can be said of what it does not name."""
+        if not self.complete:
+            msg = f"{doing} is refused: the vault's list of {self.prefix}* is cut, so files that matter may be hidden"
+            raise VaultError(msg)
+
+
+def unwrap(reply: Any) -> Any:
+    """A reply may be bare or under ``"result"``."""
+    if isinstance(reply, dict) and isinstance(reply.get("result"), (dict, list)):
+        return reply["result"]
+    return reply
+
+
+def read_listing(reply: Any, prefix: str) -> Listing:
+    reply, complete = unwrap(reply), True
+    items = reply
+    if isinstance(reply, dict):
+        items = reply["items"] if reply.get("items") is not None else reply.get("files")
+        total = reply.get("total")
+        complete = not reply.get("has_more") and not reply.get("next_cursor")
+        if isinstance(items, list) and isinstance(total, int) and total > len(items):
+            complete = False
+    if not isinstance(items, list):
+        # An empty vault answers with an empty list; a torn reply must not read as one.
+        msg = f"listing {prefix}* failed: the reply has no list of files, try again"
+        raise VaultUnavailable(msg)
+    files = {}
+    for item in items:
+        entry = item if isinstance(item, dict) else {"filename": item}
+        name = entry.get("filename") or entry.get("name")
+        if not isinstance(name, str):
+            msg = f"listing {prefix}* failed: the reply names a file that is no string, try again"
+            raise VaultUnavailable(msg)
+        if name.startswith(prefix):
+            size = entry.get("content_size")
+            files[name] = ListedFile(size if isinstance(size, int) else None, moment(entry.get("updated_at")))
+    return Listing(prefix, files, complete)
+
+
+def moment(text: object) -> datetime | None:
+    """A time as the vault writes it, or None. Without a zone it is UTC."""
+    if not isinstance(text, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+
+
+def proves(reply: Any, name: str, size: int, doing: str) -> bool:
+    """Whether the reply to an upload names the file and its size.
+
+    Raises:
+        VaultError: It names another file or another size.
+    """
+    if not isinstance(reply, dict):
+        return False
+    named, stored = reply.get("filename", reply.get("name")), reply.get("content_size")
+    if isinstance(named, str) and named != name:
+        msg = f"{doing} failed: the vault says that it stored {named[:300]!r}"
+        raise VaultError(msg)
+    if type(stored) is int and stored != size:
+        msg = f"{doing} failed: the vault stored {stored} bytes of {size}"
+        raise VaultError(msg)
+    return isinstance(named, str) and type(stored) is int
