@@ -55,12 +55,21 @@ class Failure(Exception):
     Attributes:
         code: The exit code.
         hint: What to do next, as the library says it.
+        advice: The same, in the words of the command line.
     """
 
-    def __init__(self, message: str, *, code: int, hint: Hint | None = None) -> None:
+    def __init__(self, message: str, *, code: int, hint: Hint | None = None, advice: str | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.hint = hint
+        self.advice = advice
+
+
+class UsageError(Failure):
+    """The arguments could not be understood."""
+
+    def __init__(self, message: str, *, advice: str) -> None:
+        super().__init__(message, code=USAGE, advice=advice)
 
 
 def exit_code(error: BaseException) -> int:
@@ -108,12 +117,16 @@ def _describe(error: BaseException) -> str:
 
 def _kind(error: BaseException) -> str:
     """The library's name for it, whatever the command line has added."""
+    if isinstance(error, UsageError):
+        return "UsageError"
     cause = error.__cause__ if isinstance(error, Failure) else error
     public = [kind.__name__ for kind in type(cause).__mro__ if not kind.__name__.startswith("_")]
     return "Failure" if cause is None else public[0] if public[0] != "Exception" else type(cause).__name__
 
 
 def _advice(error: BaseException | Warning, asked: Asked) -> str | None:
+    if isinstance(error, Failure) and error.advice is not None:
+        return error.advice
     hint = getattr(error, "hint", None)
     return worded(hint, asked) if isinstance(hint, Hint) else None
 

@@ -335,7 +335,7 @@ def test_no_arguments_give_the_help_and_code_2(cli):
     code, out, err = cli()
     assert code == 2
     assert out.startswith("Usage: colony-memory ")
-    assert err == "error: Missing command; see 'colony-memory --help'\n"
+    assert err == "error: a command is missing; try: colony-memory --help\n"
 
 
 @pytest.mark.parametrize("verb", [[], *([verb] for verb in app.VERBS)])

@@ -86,15 +86,15 @@ def test_quiet_says_nothing_of_what_went_well(cli, folder, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["backup"], "Missing argument 'PATH'; see 'colony-memory backup --help'"),
+        (["backup"], "Missing argument 'PATH'; try: colony-memory backup --help"),
         (["backup", "nowhere"], "'nowhere': no such file or directory"),
         (["backup", ""], "an empty path"),
         (["backup", "empty"], "nothing to back up"),
         (["backup", "--frob", "memory"], "--frob"),
-        (["backup", "--keep", "0", "memory"], "see 'colony-memory backup --help'"),
-        (["backup", "--keep", "many", "memory"], "see 'colony-memory backup --help'"),
+        (["backup", "--keep", "0", "memory"], "try: colony-memory backup --help"),
+        (["backup", "--keep", "many", "memory"], "try: colony-memory backup --help"),
         (["backup", "--label"], "--label"),
-        (["restore"], "Missing argument '[ID] DIR'; see 'colony-memory restore --help'"),
+        (["restore"], "Missing argument '[ID] DIR'; try: colony-memory restore --help"),
         (["restore", ""], "an empty path"),
         (["restore", "memory/MEMORY.md"], "is not a directory"),
         (["restore", "out", "--only", "*.png"], "nothing in the snapshot matches '*.png'"),
@@ -116,8 +116,8 @@ def test_quiet_says_nothing_of_what_went_well(cli, folder, tmp_path):
         (["list", "--vault", "gopher://x"], "gopher: is no kind of vault"),
         (["list", "--vault", "memory/MEMORY.md"], "is not a directory"),
         (["frob"], "frob"),
-        (["--frob"], "see 'colony-memory --help'"),
-        (["list", "--a\x1b[31m\nb"], "see 'colony-memory list --help'"),
+        (["--frob"], "try: colony-memory --help"),
+        (["list", "--a\x1b[31m\nb"], "try: colony-memory list --help"),
     ],
 )
 def test_usage_errors_are_one_line_and_code_2(refused, vault, folder, arguments, says):
