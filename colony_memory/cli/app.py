@@ -157,7 +157,12 @@ def _load(name: str) -> Any:
     examples = "".join(f"\n  {each}" for each in module.EXAMPLES)
     epilog = f"\b\nExample{'s' if len(module.EXAMPLES) > 1 else ''}:{examples}"
     one.command(name, cls=_Command, epilog=epilog)(spread(module.run))
-    return typer.main.get_command(one)
+    command = typer.main.get_command(one)
+    if _COMPLETION in os.environ:
+        from colony_memory.cli.completion import attach
+
+        attach(command)
+    return command
 
 
 app = typer.Typer(
@@ -174,6 +179,9 @@ def run(asked: Asked) -> int:
     argv = asked.argv
     command = typer.main.get_command(app)
     if _COMPLETION in os.environ:  # a shell asks what may come next
+        from colony_memory.cli.completion import join_bash_words
+
+        join_bash_words()
         command.main(args=list(argv), prog_name=PROGRAM, complete_var=_COMPLETION)
     with warnings_as_lines(asked):
         try:
