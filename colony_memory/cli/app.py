@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from importlib import import_module
@@ -125,6 +126,8 @@ class _Command(typer.core.TyperCommand):
         except _UsageError as error:
             error.ctx = error.ctx or ctx  # the parser of options knows none
             raise
+        for each in self.params:
+            _check(each, ctx)
         return rest
 
     def invoke(self, ctx: Any) -> Any:
@@ -136,6 +139,27 @@ class _Command(typer.core.TyperCommand):
             name for name, source in sources.items() if source is not None and source.name == "ENVIRONMENT"
         )
         return super().invoke(ctx)
+
+
+def _check(parameter: Any, ctx: Any) -> None:
+    """Refuse an option that is given without a value, and one of a few words that is none of them.
+
+    What is empty is mostly a variable that nobody set, and to go on without the option would be to do something else.
+
+    Raises:
+        UsageError: It is such a one.
+    """
+    source = ctx.get_parameter_source(parameter.name)
+    if ctx.resilient_parsing or source is None or source.name != "COMMANDLINE" or parameter.param_type_name != "option":
+        return
+    given, flag, advice = ctx.params.get(parameter.name), max(parameter.opts, key=len), f"{ctx.command_path} --help"
+    values = [each for each in (given if isinstance(given, (list, tuple)) else [given]) if isinstance(each, str)]
+    if any(not each.strip() for each in values):
+        raise UsageError(f"{flag} is given without a value: give one, or leave it out", advice=advice)
+    choices = str(parameter.metavar or "").split("|")
+    if len(choices) > 1 and any(each not in choices for each in values):
+        *others, last = choices
+        raise UsageError(f"{flag} is {', '.join(others)} or {last}, not {values[0][:40]!r}", advice=advice)
 
 
 def _words_of(argument: Any) -> list[str]:
@@ -206,8 +230,18 @@ def _understood(error: Any, argv: Sequence[str]) -> UsageError:
         meant = answer(argv, grammars())
     if meant is not None:
         return UsageError(meant.what, advice=meant.command)
+    parameter: Any = getattr(error, "param", None)
     message = " ".join(error.format_message().split()).removesuffix(".")
+    if type(error) is typer.BadParameter and getattr(parameter, "metavar", None) == "N":
+        # What typer says of it is different in each version, and speaks of parsers.
+        message = f"{max(parameter.opts, key=len)} takes a whole number{_from(parameter, error.ctx)}"
     return UsageError(message, advice=f"{error.ctx.command_path if error.ctx else PROGRAM} --help")
+
+
+def _from(parameter: Any, ctx: Any) -> str:
+    """The least that an option takes, as its help has it."""
+    found = re.search(r"x>=([0-9]+)", str(parameter.get_help_record(ctx)))
+    return f" from {found[1]} up" if found else ""
 
 
 def grammars() -> dict[str, Grammar]:

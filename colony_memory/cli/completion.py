@@ -136,10 +136,10 @@ def _listed(params: Mapping[str, Any]) -> dict[str, LabelFiles]:
     from colony_memory._engine.drive import drive
     from colony_memory._engine.label import read_labels
     from colony_memory._engine.store import SyncVault
-    from colony_memory.cli.vault import choose_vault
+    from colony_memory.app.place import choose_place
 
     url = params.get("source") or params.get("vault")
-    return read_labels(drive(SyncVault(choose_vault(url).backend).list("cmem.")))
+    return read_labels(drive(SyncVault(choose_place(url).backend).list("cmem.")))
 
 
 def _paths(kinds: frozenset[str], incomplete: str) -> list[Candidate]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from colony_memory.app.pick import names_a_snapshot
 from colony_memory.cli.commands import PROGRAM, WHERE, quoted
-from colony_memory.cli.ids import names_a_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

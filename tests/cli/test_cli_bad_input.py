@@ -62,7 +62,8 @@ def arguments(verb):
     command = app._Verbs()[verb]
     needed = [each.replace("...", "") for each in command.arguments if not each.startswith("[")]
     flags = {flag for each in command.params for flag in each.opts}
-    return [*(ARGUMENTS[each] for each in needed), *({"--yes", "--once"} & flags)]
+    pair = ["--from=vault", "--to=vault"] if verb == "copy" else []
+    return [*(ARGUMENTS[each] for each in needed), *pair, *({"--yes", "--once"} & flags)]
 
 
 def contents(path):
@@ -109,6 +110,8 @@ def check_people(tried, verb, option):
             assert not any(re.match(r"error: [A-Z]\w+(Error|Exception|Warning)\b", line) for line in errors), case
         if code == 2:
             assert (out, len(lines), unchanged) == ("", 1, True), case
+        if kind in ("empty", "blank"):
+            assert code == 2, case
 
 
 def check_programs(tried, verb, option):

@@ -109,7 +109,7 @@ def test_quiet_says_nothing_of_what_went_well(cli, folder, tmp_path):
         (["cat", "latest", "a.md", "b.md"], "'b.md' is too much"),
         (["list", "--label", "\u00e9"], "give the label a name"),
         (["status", "--label", "a b"], "use 'a-b'"),
-        (["list", "--vault", ""], "empty vault URL"),
+        (["list", "--vault", ""], "--vault is given without a value"),
         (["list", "--vault", "memory:"], "would be gone"),
         (["list", "--vault", "colony:"], "set COLONY_API_KEY"),
         (["list", "--vault", "COLONY://"], "set COLONY_API_KEY"),
