@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from colony_memory._format.names import id_time
+from colony_memory.capture._metadata import METADATA_NAME
 from colony_memory.retention import created
 
 if TYPE_CHECKING:
@@ -30,6 +31,11 @@ def made_at(info: SnapshotInfo) -> datetime:
 def stamp(moment: datetime) -> str:
     """The minute, in UTC."""
     return f"{moment.isoformat(sep=' ', timespec='minutes').removesuffix('+00:00')} UTC"
+
+
+def count_texts(info: SnapshotInfo) -> int:
+    """How many files of a snapshot are text. How many others there are, no summary tells: they have to be read."""
+    return len(info.doc_names) - (METADATA_NAME in info.doc_names)
 
 
 def count_left_out(info: SnapshotInfo) -> int:

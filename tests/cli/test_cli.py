@@ -60,7 +60,7 @@ def test_a_folder_comes_back_byte_for_byte(folder, vault, tmp_path):
     (info,) = ColonyMemory(backend=vault).list_snapshots()
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[0] == f"saved snapshot {info.snapshot_id} of label default"
-    assert done.stdout.splitlines()[1].startswith("2 documents, ")
+    assert done.stdout.splitlines()[1].startswith("2 files, 1 empty folder, ")
     done = process("restore", tmp_path / "out")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[:3] == ["created  MEMORY.md", "created  notes/caf\u00e9.md", "created  logs/"]

@@ -35,7 +35,7 @@ def test_backup_says_what_was_left_out_and_is_code_1(cli, vault, folder):
     reason = "is a link to '../MEMORY.md', out of the folder; it is not followed"
     code, out, err = cli("backup", folder)
     assert code == 1
-    assert out.splitlines()[1].startswith("2 documents, 1 left out, ")
+    assert out.splitlines()[1].startswith("2 files, 1 empty folder, 1 left out, ")
     assert err == f"left out: link: {reason}\n"
     assert ColonyMemory(backend=vault).latest() is not None
     code, out, err = cli("backup", folder, "--json")
@@ -64,7 +64,7 @@ def test_backup_of_what_is_saved_already_writes_nothing(cli, vault, folder):
     assert first.startswith("unchanged since 20")
     assert first.endswith("; nothing written")
     assert second.startswith("latest is snapshot ")
-    assert third.startswith("2 documents, ")
+    assert third.startswith("2 files, 1 empty folder, ")
     assert vault.vault_list_files() == before
 
 
@@ -155,7 +155,7 @@ def test_list_shows_the_newest_first_and_marks_the_latest(cli, vault):
     code, out, err = cli("list")
     assert (code, err) == (0, "")
     heads, *rows, foot = out.splitlines()
-    assert heads.split() == ["id", "label", "created", "docs", "size", "stored", "signed", "by"]
+    assert heads.split() == ["id", "label", "created", "texts", "size", "stored", "signed", "by"]
     assert [row[:31] for row in rows] == [
         f"* {other.snapshot_id}",
         f"* {second.snapshot_id}",
