@@ -7,12 +7,13 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from colony_memory._format.names import id_time
-from colony_memory.capture._metadata import METADATA_NAME
 from colony_memory.retention import created
 
 if TYPE_CHECKING:
     from colony_memory.snapshot import SnapshotInfo
 
+#: Units of an age in seconds, the largest first.
+SPANS = {"y": 365 * 86400, "d": 86400, "h": 3600, "m": 60, "s": 1}
 _SECOND = timedelta(seconds=1)
 _REST = re.compile("and ([0-9]+) more")
 _NAMED = 3
@@ -35,6 +36,8 @@ def stamp(moment: datetime) -> str:
 
 def count_texts(info: SnapshotInfo) -> int:
     """How many files of a snapshot are text. How many others there are, no summary tells: they have to be read."""
+    from colony_memory.capture._metadata import METADATA_NAME
+
     return len(info.doc_names) - (METADATA_NAME in info.doc_names)
 
 

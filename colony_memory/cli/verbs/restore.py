@@ -41,7 +41,8 @@ def run(
         typer.Option(
             "--at",
             metavar="TIME",
-            help="The newest that is not after this time: 2026-11-01T12:00 (local; add Z for UTC), or a day.",
+            help="The newest that is not after this time: 2026-11-01T12:00 (local; add Z for UTC), a day, 3h ago, or "
+            "as 'list' shows it.",
         ),
     ] = None,
     only: Annotated[
@@ -86,7 +87,8 @@ def run(
         raise ValueError("ID, --snapshot and --at each name a snapshot: give one of them")
     if delete and only:
         raise ValueError("--delete would remove all that --only does not choose: give one of them")
-    moment = parse_moment(at) if at else None
+    if at is not None:
+        parse_moment(at)  # before a vault is asked
     with open_memory(common) as opened:
 
         def show(done: int, total: int, _name: str) -> None:
@@ -98,7 +100,7 @@ def run(
                 directory,
                 label=label,
                 snapshot=named or snapshot,
-                at=moment,
+                at=at,
                 only=only or (),
                 force=force,
                 delete=delete,
