@@ -125,7 +125,7 @@ def test_a_narrow_terminal_gets_fewer_columns_and_is_told(environment, vault):
     assert max(map(len, table)) <= 60
     assert table[0].split() == ["id", "label", "created", "size"]
     assert table[-2:] == [
-        "narrow terminal, not shown: docs, stored, signed by",
+        "narrow terminal, not shown: texts, stored, signed by",
         "3 snapshots; * is the latest, which restore gives",
     ]
     _, sent = on_terminal("status", "--vault", vault.path, env=environment, columns=48)
@@ -269,7 +269,7 @@ def test_a_terminal_in_this_process(monkeypatch):
         "20261101T120000300000Z-abcdef", "default", "2026-11-01T12:00:00Z", ["a"] * 1000, 1, 99_900, "", True, KEY
     )
     drawn = plain(tables.snapshot_table([info], latest=(), now=datetime(2026, 11, 1, 12, 59, tzinfo=timezone.utc)))
-    assert drawn.splitlines()[1] == "  20261101T120000300000Z-abcdef default 58m ago 1000 99.9 kB      - z6MkehRgf7"
+    assert drawn.splitlines()[1] == "  20261101T120000300000Z-abcdef default 58m ago  1000 99.9 kB      - z6MkehRgf7"
 
 
 def test_without_a_stderr_nothing_is_shown(monkeypatch):
