@@ -80,7 +80,17 @@ class _Verbs(Mapping[str, Any]):
         return len(VERBS)
 
 
-class _Program(typer.core.TyperGroup):
+class _Helping:
+    """A command that writes its help as every answer is written, so that a closed output is told of as there."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        option: Any = super().get_help_option(ctx)  # type: ignore[misc]
+        if option is not None:
+            option.callback = _print_help
+        return option
+
+
+class _Program(_Helping, typer.core.TyperGroup):
     """The group of verbs, which loads those that are used."""
 
     def __init__(self, **settings: Any) -> None:
@@ -97,7 +107,7 @@ class _Program(typer.core.TyperGroup):
                 formatter.write_dl([(f"{name:{width}}", VERBS[name]) for name in names if name in VERBS])
 
 
-class _Command(typer.core.TyperCommand):
+class _Command(_Helping, typer.core.TyperCommand):
     """One verb, which notes what it was asked."""
 
     @property
@@ -255,6 +265,12 @@ def _options_of(command: Any) -> dict[str, bool]:
     """Each option of a verb, with whether a value follows it."""
     found = {flag: not each.is_flag for each in command.params if hasattr(each, "is_flag") for flag in each.opts}
     return {**found, "-h": False, "--help": False}
+
+
+def _print_help(ctx: Any, _parameter: Any, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        Output().answer(ctx.get_help())
+        raise typer.Exit
 
 
 def _print_version(asked: bool) -> None:

@@ -221,6 +221,17 @@ def test_long_work_has_a_bar(environment, server, tmp_path, encoding, full):
     assert plain(sent[sent.rindex(SHOW_CURSOR) :]).count("uploading") == 0
 
 
+def test_what_is_under_way_stays_on_one_line(environment, server, tmp_path):
+    (tmp_path / "MEMORY.md").write_text("x")
+    ColonyMemory(backend=server.vault).backup({"a.md": "x"})
+    server.fault("GET", "delay", seconds=0.2, times=None)
+    code, sent = on_terminal("restore", tmp_path / "out", env=environment, columns=60)
+    shown = [line for line in plain(sent).replace("\r", "\n").splitlines() if " of " in line and "snapshot" not in line]
+    assert code == 0
+    assert all(len(line) < 60 for line in shown)
+    assert any("downloading" in line and "Restoring" not in line for line in shown)
+
+
 def test_a_bar_says_in_figures_how_full_it_is():
     assert progress.bar(0, 3) == "\u2500" * 20 + " 0 of 3"
     assert progress.bar(2, 4, ascii_only=True) == "#" * 10 + "-" * 10 + " 2 of 4"

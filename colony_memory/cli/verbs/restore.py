@@ -13,7 +13,6 @@ from colony_memory.cli.options import CommonOptions, DryRunOption, LabelOption, 
 
 if TYPE_CHECKING:
     from colony_memory.capture import Written
-    from colony_memory.cli.output import Output
     from colony_memory.snapshot import SnapshotInfo
 
 EXAMPLES = (
@@ -127,13 +126,13 @@ def run(
         opened.output.report(
             *restore_lines(info, written, directory=directory, dry_run=dry_run, verbose=verbose, now=now_utc())
         )
-        _tell(info, written, opened.output)
+        _tell(info, written)
     if not restored:
         raise Failure(conflict_line(written), code=FAILED)
     return 0
 
 
-def _tell(info: SnapshotInfo, written: Written, output: Output) -> None:
+def _tell(info: SnapshotInfo, written: Written) -> None:
     """Say what the folder lacks although the restore is done."""
     from colony_memory.cli.restored import incomplete_line, masked_line
     from colony_memory.exceptions import ColonyMemoryWarning
@@ -141,4 +140,4 @@ def _tell(info: SnapshotInfo, written: Written, output: Output) -> None:
     if info.incomplete:
         warnings.warn(ColonyMemoryWarning(incomplete_line(info)), stacklevel=1)
     if written.masked:
-        output.warn(masked_line(written))
+        warnings.warn(ColonyMemoryWarning(masked_line(written)), stacklevel=1)
