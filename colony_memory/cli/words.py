@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory.app.pick import names_a_snapshot
 from colony_memory.cli.commands import PROGRAM, WHERE, quoted
+from colony_memory.cli.foreign import DIR, FLAGS, ID, NOTHING, OPTIONS, WORDS, Word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -47,70 +48,6 @@ class Grammar:
         return list(words) if self.takes(len(words)) else needed
 
 
-@dataclass(frozen=True)
-class _Word:
-    """A verb of another program.
-
-    Attributes:
-        verbs: Ours: the first that takes as many arguments, of those that there are.
-        options: What else it needs.
-        same: Its arguments mean what ours do. Else only ids are taken over.
-    """
-
-    verbs: tuple[str, ...]
-    options: tuple[str, ...] = ()
-    same: bool = True
-
-
-_LEFTOVERS = ("--leftovers",)
-#: One that has become a verb is that verb, whatever stands here.
-_WORDS = {
-    **dict.fromkeys(("create", "save", "snapshot", "add", "archive", "commit"), _Word(("backup",))),
-    **dict.fromkeys(("stash", "push", "upload", "put"), _Word(("backup",), same=False)),
-    **dict.fromkeys(("extract", "unpack"), _Word(("restore",))),
-    **dict.fromkeys(
-        ("checkout", "clone", "pull", "fetch", "download", "mount", "recover", "reset", "revert", "rollback", "undo"),
-        _Word(("restore",), same=False),
-    ),
-    **dict.fromkeys(("load", "get"), _Word(("restore", "cat"), same=False)),
-    **dict.fromkeys(("snapshots", "ls", "list", "archives", "files", "reflog"), _Word(("list", "show"))),
-    "history": _Word(("log", "list")),
-    **dict.fromkeys(("blame", "annotate"), _Word(("log", "list"), same=False)),
-    **dict.fromkeys(("find", "search"), _Word(("grep", "list"), same=False)),
-    **dict.fromkeys(("info", "stats"), _Word(("status", "show"))),
-    **dict.fromkeys(("doctor", "health", "size", "about", "branch", "labels", "ping"), _Word(("status",), same=False)),
-    **dict.fromkeys(("dump", "print", "view", "less", "more"), _Word(("cat",))),
-    **dict.fromkeys(("check", "fsck", "cryptcheck", "validate", "audit"), _Word(("verify",))),
-    **dict.fromkeys(("compare", "changes"), _Word(("diff",))),
-    **dict.fromkeys(("forget", "expire"), _Word(("prune", "delete"))),
-    **dict.fromkeys(("gc", "compact", "cleanup", "clean", "cache"), _Word(("prune",), _LEFTOVERS, same=False)),
-    **dict.fromkeys(("remove", "rm", "drop", "purge"), _Word(("delete",))),
-    **dict.fromkeys(("keep", "protect", "hold"), _Word(("pin",))),
-    **dict.fromkeys(("unprotect", "release"), _Word(("unpin",))),
-    **dict.fromkeys(("sync", "copyto", "mirror", "replicate", "cp"), _Word(("copy",), same=False)),
-    **dict.fromkeys(("daemon", "serve", "schedule"), _Word(("watch",), same=False)),
-    **dict.fromkeys(("key", "keys", "genkey"), _Word(("keygen",), same=False)),
-    "merge": _Word(("backup",), ("--on-conflict", "merge"), same=False),
-}
-
-_DIR, _ID, _NOTHING = "DIR", "ID", ""
-#: Options of other programs: with ours, with the argument that they are here, or with nothing where this is always so.
-_OPTIONS = {
-    **dict.fromkeys(("--repo", "-r", "--repository", "--remote", "--url", "--backend", "--store"), "--vault"),
-    **dict.fromkeys(("--target", "-t", "--directory", "-C", "--dest", "--destination", "--into", "--to"), _DIR),
-    **dict.fromkeys(("--id", "--snapshot-id", "--archive"), _ID),
-    **dict.fromkeys(("--keep-last", "-l"), "--keep"),
-    **dict.fromkeys(("--message", "-m", "--comment", "--description"), "--note"),
-    **dict.fromkeys(("--include", "-i"), "--only"),
-    **dict.fromkeys(("--stream", "--branch", "--name"), "--label"),
-    **dict.fromkeys(("--key", "--identity", "--signing-key"), "--key-file"),
-    "--read-data-subset": _NOTHING,
-}
-_FLAGS = {
-    "--silent": "--quiet",
-    **dict.fromkeys(("--dryrun", "--what-if", "--plan"), "--dry-run"),
-    **dict.fromkeys(("--read-data", "--verify-data", "--verify", "--prune", "--progress", "-p", "--stats"), _NOTHING),
-}
 _HELP = frozenset({"-h", "--help"})
 #: What says where the memory is is right whatever else was not understood.
 _PLACE = frozenset({"--label", *WHERE})
@@ -215,29 +152,29 @@ def _taken_apart(text: str, follows: Mapping[str, bool]) -> list[tuple[str, str 
 
 
 def _followed() -> dict[str, bool]:
-    return {**dict.fromkeys(_OPTIONS, True), **dict.fromkeys(_FLAGS, False)}
+    return {**dict.fromkeys(OPTIONS, True), **dict.fromkeys(FLAGS, False)}
 
 
-def _verb(asked: str, words: Sequence[str], verbs: Mapping[str, Grammar]) -> tuple[str | None, _Word, str]:
+def _verb(asked: str, words: Sequence[str], verbs: Mapping[str, Grammar]) -> tuple[str | None, Word, str]:
     """Our verb, how the arguments are taken over, and what is to be said of the word."""
     if asked in verbs:
-        word = _WORDS.get(asked, _Word((asked,)))
+        word = WORDS.get(asked, Word((asked,)))
         if asked in word.verbs and not verbs[asked].takes(len(words)):
             other = _fitting(word, words, verbs)
             return other, word, "" if other == asked else f"{asked!r} takes no arguments"
-        return asked, _Word((asked,)), ""
-    if asked in _WORDS:
-        word = _WORDS[asked]
+        return asked, Word((asked,)), ""
+    if asked in WORDS:
+        word = WORDS[asked]
         return _fitting(word, words, verbs), word, f"there is no command {asked!r}"
     none = f"there is no command {_cut(asked)!r}"
     near = _nearest(asked.lower(), verbs)
     if near is None:
-        return None, _Word(()), none
+        return None, Word(()), none
     verb, word, _ = _verb(near, words, verbs)
     return verb, word, f"{none}, the nearest is {near!r}" if near == verb else none
 
 
-def _fitting(word: _Word, words: Sequence[str], verbs: Mapping[str, Grammar]) -> str | None:
+def _fitting(word: Word, words: Sequence[str], verbs: Mapping[str, Grammar]) -> str | None:
     there = [each for each in word.verbs if each in verbs]
     return next((each for each in there if verbs[each].takes(len(words))), there[0] if there else None)
 
@@ -247,7 +184,7 @@ def _nearest(asked: str, verbs: Iterable[str]) -> str | None:
     if len(asked) > _SHOWN:
         return None
     begun = [each for each in verbs if each.startswith(asked)] if len(asked) > 1 else []
-    near = begun if len(begun) == 1 else get_close_matches(asked, [*verbs, *_WORDS], n=1, cutoff=_NEAR)
+    near = begun if len(begun) == 1 else get_close_matches(asked, [*verbs, *WORDS], n=1, cutoff=_NEAR)
     return near[0] if near else None
 
 
@@ -263,16 +200,16 @@ def _translated(
         name = each.name if each.name in ours else _ours(each.name, ours)
         if name in ours and ours[name] == (each.value is not None):
             kept.append(_Option(name, each.value))
-        elif name in (_DIR, _ID) and each.value and name in "".join(slots) and name not in places:
+        elif name in (DIR, ID) and each.value and name in "".join(slots) and name not in places:
             places[name] = each.value
-        elif name != _NOTHING:
+        elif name != NOTHING:
             lost.append(each)
     return kept, places, lost
 
 
 def _ours(name: str, ours: Mapping[str, bool]) -> str:
     """What it is here; itself where it is nothing."""
-    known = _OPTIONS.get(name, _FLAGS.get(name))
+    known = OPTIONS.get(name, FLAGS.get(name))
     return (_near_option(name, ours) or name) if known is None else known
 
 
@@ -283,7 +220,7 @@ def _near_option(name: str, options: Iterable[str]) -> str | None:
     return near[0] if near else None
 
 
-def _arguments(words: Sequence[str], places: Mapping[str, str], kept: list[_Option], word: _Word) -> list[str]:
+def _arguments(words: Sequence[str], places: Mapping[str, str], kept: list[_Option], word: Word) -> list[str]:
     """What stands beside options. A repository before ``::``, as borg writes it, is put among the options."""
     found = []
     for each in words:
@@ -293,7 +230,7 @@ def _arguments(words: Sequence[str], places: Mapping[str, str], kept: list[_Opti
             found += [archive] if names_a_snapshot(archive) else []
         elif word.same or names_a_snapshot(each):
             found.append(each)
-    return [*([places[_ID]] if _ID in places else []), *found, *([places[_DIR]] if _DIR in places else [])]
+    return [*([places[ID]] if ID in places else []), *found, *([places[DIR]] if DIR in places else [])]
 
 
 def _needed(verb: str, kept: Sequence[_Option]) -> list[str]:

@@ -12,7 +12,7 @@ pytest.importorskip("typer")
 import cli_runs
 from cli_runs import save
 
-from colony_memory.cli import app, words
+from colony_memory.cli import app, foreign
 from colony_memory.cli.commands import PROGRAM
 from colony_memory.cli.words import Grammar, answer
 
@@ -196,7 +196,7 @@ def test_an_argument_that_is_no_option_stays_one_in_every_shell():
 VALUES = {"ID": "latest", "DIR": "out", "PATH": "memory", "NAME": "a.md", "URL": "elsewhere", "PATTERN": "x"}
 
 
-@pytest.mark.parametrize("word", words._WORDS)
+@pytest.mark.parametrize("word", foreign.WORDS)
 def test_each_answer_is_a_command_that_there_is(refused, cli, vault, word):
     """It may find nothing, but it is understood."""
     save(vault, {"a.md": "x"})
@@ -212,9 +212,9 @@ def test_each_answer_is_a_command_that_there_is(refused, cli, vault, word):
     assert app.VERBS[command[1]]
 
 
-@pytest.mark.parametrize("word", words._WORDS)
+@pytest.mark.parametrize("word", foreign.WORDS)
 def test_no_verb_of_ours_is_taken_for_one_of_another(word):
-    assert word not in app.VERBS or word in words._WORDS[word].verbs
+    assert word not in app.VERBS or word in foreign.WORDS[word].verbs
 
 
 def test_programs_get_the_command_as_the_hint(cli):
