@@ -165,10 +165,10 @@ def unsaved_document(found: Unsaved) -> dict[str, Any]:
     }
 
 
-def shrunk_line(info: SnapshotInfo) -> str:
+def shrunk_line(info: SnapshotInfo, contents: Contents) -> str:
     """That the memory has become much smaller, which it should not unless somebody meant it to."""
     return (
-        f"this backup holds less than half of the one before: {count(count_texts(info), 'text')}, "
+        f"this backup holds less than half of the one before: {held(contents)}, "
         f"{size(info.byte_size)} now. If that was not meant, get the one before back"
     )
 

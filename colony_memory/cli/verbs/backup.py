@@ -132,6 +132,7 @@ def save(opened: Opened, paths: list[str], *, keep: int | None, on_conflict: str
         ValueError: An option or a path cannot be used.
         ColonyMemoryError: As :func:`colony_memory.save_folder`.
     """
+    from colony_memory.app.content import contents_of
     from colony_memory.app.save import save_capture
     from colony_memory.cli.memory import make_unchosen
     from colony_memory.cli.summary import shrunk_line
@@ -145,7 +146,9 @@ def save(opened: Opened, paths: list[str], *, keep: int | None, on_conflict: str
     before = saved.info.shrunk_from
     if before is not None:
         hint = Hint("restore", "snapshot_id", before, label=saved.info.label)
-        warnings.warn(ColonyMemoryWarning(shrunk_line(saved.info), hint=hint), stacklevel=1)
+        warnings.warn(
+            ColonyMemoryWarning(shrunk_line(saved.info, contents_of(capture.documents)), hint=hint), stacklevel=1
+        )
     return saved
 
 
