@@ -12,6 +12,8 @@ from colony_memory.retention import created
 if TYPE_CHECKING:
     from colony_memory.snapshot import SnapshotInfo
 
+#: Units of an age in seconds, the largest first.
+SPANS = {"y": 365 * 86400, "d": 86400, "h": 3600, "m": 60, "s": 1}
 _SECOND = timedelta(seconds=1)
 _REST = re.compile("and ([0-9]+) more")
 _NAMED = 3
@@ -30,6 +32,13 @@ def made_at(info: SnapshotInfo) -> datetime:
 def stamp(moment: datetime) -> str:
     """The minute, in UTC."""
     return f"{moment.isoformat(sep=' ', timespec='minutes').removesuffix('+00:00')} UTC"
+
+
+def count_texts(info: SnapshotInfo) -> int:
+    """How many files of a snapshot are text. How many others there are, no summary tells: they have to be read."""
+    from colony_memory.capture._metadata import METADATA_NAME
+
+    return len(info.doc_names) - (METADATA_NAME in info.doc_names)
 
 
 def count_left_out(info: SnapshotInfo) -> int:

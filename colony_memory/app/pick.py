@@ -6,11 +6,11 @@ import re
 import warnings
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from colony_memory._format.names import id_time
-from colony_memory.app.facts import made_at, stamp
+from colony_memory.app.facts import SPANS, made_at, stamp
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, SnapshotNotFound
 from colony_memory.retention import newest_first
 
@@ -24,10 +24,17 @@ _LATEST = re.compile(r"latest(?:~([0-9]{1,9}))?")
 _BEGINNING = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SHOWN = 5
 _ELSEWHERE = "; there is one under "
-_FORM = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:?\d\d)?)?", re.IGNORECASE)
+_FORM = re.compile(
+    r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?P<second>:\d\d(?P<part>\.\d{1,6})?)?(?P<zone>Z| ?UTC|[+-]\d\d:?\d\d)?)?",
+    re.IGNORECASE,
+)
+_AGO = re.compile(
+    r"(\d{1,9}) ?(y|d|h|m|s|years?|days?|hours?|min(?:ute)?s?|sec(?:ond)?s?) ago|just now|now", re.IGNORECASE
+)
 _ZONE = re.compile(r"([+-]\d\d):?(\d\d)$")
 _FRACTION = re.compile(r"\.(\d{1,6})")
 _DAY = len("2026-11-01")
+_TICK = timedelta(microseconds=1)
 
 
 def may_name_a_snapshot(text: str) -> bool:
@@ -133,11 +140,15 @@ def find_id(memory: ColonyMemory, text: str, *, label: str) -> str:
 def find_at(memory: ColonyMemory, moment: datetime | str, *, label: str) -> SnapshotInfo:
     """The newest snapshot of this label that was made at that time, as :func:`parse_moment` reads it, or before.
 
+    A whole id names its own.
+
     Raises:
         ValueError: It is no time, or has no time zone.
         SnapshotNotFound: There is none so old.
     """
     if isinstance(moment, str):
+        if id_time(moment):
+            return find(memory, moment, label=label)
         moment = parse_moment(moment)
     if not isinstance(moment, datetime) or moment.tzinfo is None:
         raise ValueError("a time is text, or a datetime with a time zone")
@@ -163,26 +174,44 @@ def _elsewhere(memory: ColonyMemory, text: str) -> str:
     return f"{_ELSEWHERE}{', '.join(map(repr, labels))}: give that label" if labels else ""
 
 
-def parse_moment(text: str) -> datetime:
-    """Read ``2026-11-01T12:00``, with a blank for the T or with seconds, or a day alone, which is the end of it.
+def parse_moment(text: str, *, now: datetime | None = None) -> datetime:
+    """Read ``2026-11-01T12:00``, with a blank for the T or with seconds, a day alone, ``3h ago``, or a whole id.
 
-    It is local time, unless ``Z`` or a zone such as ``+02:00`` follows.
+    A time goes to the end of its last unit: a day to its last moment, a minute to its last second. So what a list
+    shows of a snapshot, which is cut to the minute, names that snapshot. It is local time, unless ``Z``, ``UTC`` or a
+    zone such as ``+02:00`` follows.
+
+    Args:
+        text: The time.
+        now: What an age is counted from.
 
     Raises:
         ValueError: It is of no such form, or there is no such time.
     """
-    if not _FORM.fullmatch(text):
-        raise ValueError(f"{text!r} is no time: write 2026-11-01T12:00, with Z at its end for UTC, or 2026-11-01")
-    # What Python 3.10 reads of it.
-    plain = _ZONE.sub(r"\1:\2", text[:_DAY] + text[_DAY:].upper().replace("Z", "+00:00"))
-    plain = _FRACTION.sub(lambda found: "." + found[1].ljust(6, "0"), plain)
+    text = text.strip()
+    exact, age, form = id_time(text), _AGO.fullmatch(text), _FORM.fullmatch(text)
+    if exact is not None:
+        return exact
     try:
-        moment = datetime.fromisoformat(plain)
-        if len(text) == _DAY:
-            moment += timedelta(days=1, microseconds=-1)
-        return moment.astimezone()
+        if age:
+            now = now or datetime.now(timezone.utc)
+            return now - timedelta(seconds=int(age[1]) * SPANS[age[2][0].lower()]) if age[1] else now
+        if form:
+            return _read(text, form)
     except (ValueError, OverflowError, OSError) as error:
         raise ValueError(f"{text!r} is no time: {error}") from error
+    raise ValueError(f"{text!r} is no time: write 2026-11-01T12:00, with Z at its end for UTC, 2026-11-01, or 3h ago")
+
+
+def _read(text: str, form: re.Match[str]) -> datetime:
+    # What Python 3.10 reads of it.
+    plain = text[:_DAY] + re.sub(" ?UTC|Z", "+00:00", text[_DAY:].upper())
+    plain = _FRACTION.sub(lambda found: "." + found[1].ljust(6, "0"), _ZONE.sub(r"\1:\2", plain))
+    moment = datetime.fromisoformat(plain)
+    if form["part"]:
+        return moment.astimezone()
+    unit = timedelta(days=1) if len(text) == _DAY else timedelta(seconds=1 if form["second"] else 60)
+    return (moment + (unit - _TICK)).astimezone()
 
 
 def newest_at(infos: Sequence[SnapshotInfo], moment: datetime, *, label: str) -> SnapshotInfo:

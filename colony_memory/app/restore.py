@@ -70,7 +70,7 @@ def restore_folder(
         directory: The folder; it is made if it is missing.
         label: Stream to restore from.
         snapshot: Which one: an id, the beginning of one, ``latest``, or ``latest~2``; by default the latest.
-        at: In place of that, a time: the newest that is not after it. As text ``2026-11-01T12:00``, or a day.
+        at: In place of that, a time: the newest that is not after it. As text ``2026-11-01T12:00``, a day, ``3h ago``.
         only: Globs: only files whose path matches one; ``*`` matches ``/`` too.
         force: Replace files that changed after the snapshot, databases that a program has open, and real text by
             masked text.

@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import keyword
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from importlib import import_module
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import typer.core
 
 from colony_memory._version import __version__
 from colony_memory.cli.commands import PROGRAM, Asked
-from colony_memory.cli.errors import USAGE, Failure, warnings_as_lines
-from colony_memory.cli.options import spread
+from colony_memory.cli.errors import UsageError, warnings_as_lines
+from colony_memory.cli.options import CommonOptions, spread
 from colony_memory.cli.output import Output
 
+if TYPE_CHECKING:
+    from colony_memory.cli.words import Grammar
+
 _COMPLETION = "_COLONY_MEMORY_COMPLETE"
+
+#: How the help groups them; the verbs of a group in the order of the help.
+GROUPS = {
+    "Save and restore": ("backup", "restore", "watch"),
+    "Look": ("status", "list", "show", "cat", "log", "grep", "diff", "verify"),
+    "Tidy": ("prune", "delete", "pin", "unpin"),
+    "Vaults and keys": ("init", "export", "import", "copy", "keygen"),
+}
 
 #: Each verb, in the order of the help, with the first line of its own. Its module is loaded when it is asked for.
 VERBS = {
@@ -67,7 +80,17 @@ class _Verbs(Mapping[str, Any]):
         return len(VERBS)
 
 
-class _Program(typer.core.TyperGroup):
+class _Helping:
+    """A command that writes its help as every answer is written, so that a closed output is told of as there."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        option: Any = super().get_help_option(ctx)  # type: ignore[misc]
+        if option is not None:
+            option.callback = _print_help
+        return option
+
+
+class _Program(_Helping, typer.core.TyperGroup):
     """The group of verbs, which loads those that are used."""
 
     def __init__(self, **settings: Any) -> None:
@@ -78,12 +101,44 @@ class _Program(typer.core.TyperGroup):
         return list(VERBS)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - likewise
-        with formatter.section("Commands"):
-            formatter.write_dl(list(VERBS.items()))
+        width = max(map(len, VERBS))
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:{width}}", VERBS[name]) for name in names if name in VERBS])
 
 
-class _Command(typer.core.TyperCommand):
+class _Command(_Helping, typer.core.TyperCommand):
     """One verb, which notes what it was asked."""
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """What stands beside options, a word each."""
+        return tuple(word for each in self.params if each.param_type_name == "argument" for word in _words_of(each))
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature is typer's
+        return ["[OPTIONS]", *self.arguments]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        common = {field.name for field in fields(CommonOptions)} | {"help"}
+        groups: dict[bool, list[Any]] = {False: [], True: []}
+        for each in self.get_params(ctx):
+            record = each.get_help_record(ctx)
+            if record is not None:
+                groups[each.name in common].append(record)
+        for title, records in (("Options", groups[False]), ("Common options", groups[True])):
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            rest: list[str] = super().parse_args(ctx, args)
+        except _UsageError as error:
+            error.ctx = error.ctx or ctx  # the parser of options knows none
+            raise
+        for each in self.params:
+            _check(each, ctx)
+        return rest
 
     def invoke(self, ctx: Any) -> Any:
         asked: Asked = ctx.obj
@@ -94,6 +149,35 @@ class _Command(typer.core.TyperCommand):
             name for name, source in sources.items() if source is not None and source.name == "ENVIRONMENT"
         )
         return super().invoke(ctx)
+
+
+def _check(parameter: Any, ctx: Any) -> None:
+    """Refuse an option that is given without a value, and one of a few words that is none of them.
+
+    What is empty is mostly a variable that nobody set, and to go on without the option would be to do something else.
+
+    Raises:
+        UsageError: It is such a one.
+    """
+    source = ctx.get_parameter_source(parameter.name)
+    if ctx.resilient_parsing or source is None or source.name != "COMMANDLINE" or parameter.param_type_name != "option":
+        return
+    given, flag, advice = ctx.params.get(parameter.name), max(parameter.opts, key=len), f"{ctx.command_path} --help"
+    values = [each for each in (given if isinstance(given, (list, tuple)) else [given]) if isinstance(each, str)]
+    if any(not each.strip() for each in values):
+        raise UsageError(f"{flag} is given without a value: give one, or leave it out", advice=advice)
+    choices = str(parameter.metavar or "").split("|")
+    if len(choices) > 1 and any(each not in choices for each in values):
+        *others, last = choices
+        raise UsageError(f"{flag} is {', '.join(others)} or {last}, not {values[0][:40]!r}", advice=advice)
+
+
+def _words_of(argument: Any) -> list[str]:
+    """``[ID] DIR`` as two words, ``PATH...`` where there may be several, ``[B]`` where it may be missing."""
+    words = str(argument.metavar).split()
+    if argument.nargs == -1 and len(words) == 1:
+        return [f"{words[0]}..."]
+    return words if argument.required or words[0].startswith("[") else [f"[{each}]" for each in words]
 
 
 def module_of(verb: str) -> Any:
@@ -107,7 +191,12 @@ def _load(name: str) -> Any:
     examples = "".join(f"\n  {each}" for each in module.EXAMPLES)
     epilog = f"\b\nExample{'s' if len(module.EXAMPLES) > 1 else ''}:{examples}"
     one.command(name, cls=_Command, epilog=epilog)(spread(module.run))
-    return typer.main.get_command(one)
+    command = typer.main.get_command(one)
+    if _COMPLETION in os.environ:
+        from colony_memory.cli.completion import attach
+
+        attach(command)
+    return command
 
 
 app = typer.Typer(
@@ -124,6 +213,9 @@ def run(asked: Asked) -> int:
     argv = asked.argv
     command = typer.main.get_command(app)
     if _COMPLETION in os.environ:  # a shell asks what may come next
+        from colony_memory.cli.completion import join_bash_words
+
+        join_bash_words()
         command.main(args=list(argv), prog_name=PROGRAM, complete_var=_COMPLETION)
     with warnings_as_lines(asked):
         try:
@@ -135,10 +227,50 @@ def run(asked: Asked) -> int:
         except typer.Exit as stop:
             return stop.exit_code
         except _UsageError as error:
-            path = error.ctx.command_path if error.ctx else PROGRAM
-            message = " ".join(error.format_message().split()).removesuffix(".")
-            raise Failure(f"{message}; see '{path} --help'", code=USAGE) from error
+            raise _understood(error, argv) from error
     return code or 0
+
+
+def _understood(error: Any, argv: Sequence[str]) -> UsageError:
+    """What is wrong with the arguments, and what was meant by them if that can be told."""
+    from colony_memory.cli.words import answer
+
+    meant = None
+    if type(error) is _UsageError or getattr(error, "option_name", None):
+        meant = answer(argv, grammars())
+    if meant is not None:
+        return UsageError(meant.what, advice=meant.command)
+    parameter: Any = getattr(error, "param", None)
+    message = " ".join(error.format_message().split()).removesuffix(".")
+    if type(error) is typer.BadParameter and getattr(parameter, "metavar", None) == "N":
+        # What typer says of it is different in each version, and speaks of parsers.
+        message = f"{max(parameter.opts, key=len)} takes a whole number{_from(parameter, error.ctx)}"
+    return UsageError(message, advice=f"{error.ctx.command_path if error.ctx else PROGRAM} --help")
+
+
+def _from(parameter: Any, ctx: Any) -> str:
+    """The least that an option takes, as its help has it."""
+    found = re.search(r"x>=([0-9]+)", str(parameter.get_help_record(ctx)))
+    return f" from {found[1]} up" if found else ""
+
+
+def grammars() -> dict[str, Grammar]:
+    """What each verb takes."""
+    from colony_memory.cli.words import Grammar
+
+    return {name: Grammar(_options_of(each), each.arguments) for name, each in _Verbs().items()}
+
+
+def _options_of(command: Any) -> dict[str, bool]:
+    """Each option of a verb, with whether a value follows it."""
+    found = {flag: not each.is_flag for each in command.params if hasattr(each, "is_flag") for flag in each.opts}
+    return {**found, "-h": False, "--help": False}
+
+
+def _print_help(ctx: Any, _parameter: Any, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        Output().answer(ctx.get_help())
+        raise typer.Exit
 
 
 def _print_version(asked: bool) -> None:
@@ -148,10 +280,10 @@ def _print_version(asked: bool) -> None:
 
 
 @app.callback(
-    epilog="\b\nExit codes: 0 done, 1 failed or something left out, 2 usage, 3 nothing saved yet,\n"
+    epilog="Exit codes: 0 done, 1 failed or something left out, 2 usage, 3 nothing saved yet, "
     "4 corrupt or untrusted, 5 vault missing, unreachable, refused or rate-limited.\n\n"
-    "\b\nEnvironment: COLONY_API_KEY and COLONY_BASE_URL for the hosted vault,\n"
-    "COLONY_MEMORY_VAULT, COLONY_MEMORY_LABEL, COLONY_MEMORY_KEY_FILE, COLONY_MEMORY_TRUST,\n"
+    "Environment: COLONY_API_KEY and COLONY_BASE_URL for the hosted vault, "
+    "COLONY_MEMORY_VAULT, COLONY_MEMORY_LABEL, COLONY_MEMORY_KEY_FILE, COLONY_MEMORY_TRUST, "
     "COLONY_MEMORY_WITNESS for the options of those names."
 )
 def _root(

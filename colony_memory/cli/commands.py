@@ -25,6 +25,8 @@ _CARRIED = {
     "accept_unsigned": "--accept-unsigned",
     "accept_legacy_pointer": "--accept-legacy-pointer",
 }
+#: Those options.
+WHERE = frozenset(_CARRIED.values())
 
 
 @dataclass
@@ -50,7 +52,9 @@ class Asked:
     @property
     def as_json(self) -> bool:
         """Whether a program reads the answer."""
-        return bool(self.params.get("as_json", "--json" in self.argv))
+        argv = list(self.argv)
+        options = argv[: argv.index("--")] if "--" in argv else argv
+        return bool(self.params.get("as_json", "--json" in options))
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,8 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (Terminated, TERMINATED),
     (KeyboardInterrupt, INTERRUPTED),
 )
+#: Characters of a message, or of a hint.
+_LONGEST = 2000
 _EXTRA = frozenset({"platformdirs", "rich", "typer"})
 _MISSING = "the command line needs the extra 'cli': pip install 'colony-memory[cli]'"
 
@@ -55,12 +57,21 @@ class Failure(Exception):
     Attributes:
         code: The exit code.
         hint: What to do next, as the library says it.
+        advice: The same, in the words of the command line.
     """
 
-    def __init__(self, message: str, *, code: int, hint: Hint | None = None) -> None:
+    def __init__(self, message: str, *, code: int, hint: Hint | None = None, advice: str | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.hint = hint
+        self.advice = advice
+
+
+class UsageError(Failure):
+    """The arguments could not be understood."""
+
+    def __init__(self, message: str, *, advice: str) -> None:
+        super().__init__(message, code=USAGE, advice=advice)
 
 
 def exit_code(error: BaseException) -> int:
@@ -93,6 +104,10 @@ def _list_findings(error: SecretsFound, asked: Asked) -> None:
 
 
 def _describe(error: BaseException) -> str:
+    return cut(_full_description(error))
+
+
+def _full_description(error: BaseException) -> str:
     if isinstance(error, SecretsFound):
         return error.summary  # the list was given
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in _EXTRA:
@@ -108,14 +123,20 @@ def _describe(error: BaseException) -> str:
 
 def _kind(error: BaseException) -> str:
     """The library's name for it, whatever the command line has added."""
+    if isinstance(error, UsageError):
+        return "UsageError"
     cause = error.__cause__ if isinstance(error, Failure) else error
     public = [kind.__name__ for kind in type(cause).__mro__ if not kind.__name__.startswith("_")]
     return "Failure" if cause is None else public[0] if public[0] != "Exception" else type(cause).__name__
 
 
 def _advice(error: BaseException | Warning, asked: Asked) -> str | None:
+    if isinstance(error, Failure) and error.advice is not None:
+        return error.advice
     hint = getattr(error, "hint", None)
-    return worded(hint, asked) if isinstance(hint, Hint) else None
+    advice = worded(hint, asked) if isinstance(hint, Hint) else None
+    # A command that is cut could not be pasted.
+    return advice if advice is None or len(advice) <= _LONGEST else None
 
 
 def _sentence(text: str, hint: str | None) -> str:
@@ -123,6 +144,11 @@ def _sentence(text: str, hint: str | None) -> str:
         return text
     # Last on the line, so that it can be taken from there.
     return f"{text}; {'try: ' if hint.startswith(PROGRAM) else ''}{hint}"
+
+
+def cut(text: str) -> str:
+    """A message that stays one line to read, whatever it repeats; what is wrong mostly stands at either end."""
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}\u2026{text[-_LONGEST // 4 :]}"
 
 
 def say(text: str) -> None:
@@ -138,6 +164,7 @@ def say_json(document: object) -> None:
 
 def warn(text: str, *, as_json: bool, hint: str | None = None) -> None:
     """Write to stderr what is wrong, though it goes on: a line, or an object for programs."""
+    text = cut(text)
     if as_json:
         say_json({"warning": text, "hint": hint})
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory.app.open import trust_arguments
 from colony_memory.app.place import choose_place
+from colony_memory.cli.commands import PROGRAM, quoted
 from colony_memory.cli.errors import NO_VAULT, NOTHING_SAVED, Failure
 from colony_memory.cli.progress import Progress
 from colony_memory.client import ColonyMemory
@@ -108,7 +108,9 @@ def _require(place: Place) -> None:
     try:
         place.require()
     except VaultMissing as error:
-        advice = f"make one with: colony-memory init {shlex.quote(place.url)}"
-        if not place.chosen:
-            advice = f"the first backup makes one; {_ANOTHER}"
-        raise Failure(f"{error.message}; {advice}", code=NO_VAULT) from error
+        advice = (
+            f"make one with: {PROGRAM} init {quoted(place.url)}"
+            if place.chosen
+            else f"the first backup makes one; {_ANOTHER}"
+        )
+        raise Failure(error.message, code=NO_VAULT, advice=advice) from error

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _DOING = {"upload": "uploading", "download": "downloading", "delete": "deleting"}
 _BAR = 20
+#: Columns of the spinner and the gap after it, and the last one, which some terminals keep free.
+_SPINNER = 3
 
 
 def bar(done: int, total: int, *, ascii_only: bool = False) -> str:
@@ -36,6 +38,7 @@ class Progress:
         self._status: Status | None = None
         self._doing = ""
         self._ascii = False
+        self._width = 0
 
     def __call__(self, event: Any) -> None:
         """Show how far it has come.
@@ -47,7 +50,10 @@ class Progress:
             from rich.text import Text
 
             drawn = bar(event.done, event.total, ascii_only=self._ascii)
-            self._status.update(Text(f"{self._doing}, {_DOING.get(event.action, event.action)} {drawn}"))
+            how_far = f"{_DOING.get(event.action, event.action)} {drawn}"
+            line = f"{self._doing}, {how_far}"
+            # Of what does not fit on one line, how far it has come is what changes.
+            self._status.update(Text(line if len(line) <= self._width else how_far[: self._width]))
 
     @contextmanager
     def shown_as(self, doing: str) -> Iterator[None]:
@@ -60,7 +66,8 @@ class Progress:
 
         console = Console(stderr=True, markup=False, highlight=False, emoji=False)
         self._doing, self._ascii = shown(doing), not console.encoding.startswith("utf")
-        with console.status(Text(self._doing), spinner="line" if self._ascii else "dots") as status:
+        self._width = console.width - _SPINNER
+        with console.status(Text(self._doing[: self._width]), spinner="line" if self._ascii else "dots") as status:
             self._status = status
             try:
                 yield

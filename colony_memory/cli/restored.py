@@ -92,4 +92,4 @@ def masked_line(written: Written) -> str:
     """That the files are not what they were when they were saved."""
     names = ", ".join(written.masked[:_SHOWN])
     more = f" and {len(written.masked) - _SHOWN} more" if len(written.masked) > _SHOWN else ""
-    return f"warning: secrets were masked when this was saved, put them in again: {names}{more}"
+    return f"secrets were masked when this was saved, put them in again: {names}{more}"

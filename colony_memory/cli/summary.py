@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from colony_memory.app.facts import count_left_out, made_at, stamp
+from colony_memory.app.content import contents_of
+from colony_memory.app.facts import count_left_out, count_texts, made_at, stamp
 from colony_memory.capture._metadata import METADATA_NAME
 from colony_memory.cli.grid import styled
 from colony_memory.cli.tables import check_table
@@ -15,17 +16,19 @@ from colony_memory.retention import newest_first
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from colony_memory.app.content import Contents
     from colony_memory.app.preview import Preview, Unsaved
     from colony_memory.reports import SnapshotDiff, VerifyReport
     from colony_memory.retention import PrunePlan
     from colony_memory.snapshot import SnapshotInfo
 
 
-def backup_lines(info: SnapshotInfo, *, left_out: int, now: datetime) -> list[str]:
-    """What a backup saved, or that there was nothing new to save."""
+def backup_lines(info: SnapshotInfo, contents: Contents | None, *, left_out: int, now: datetime) -> list[str]:
+    """What a backup saved, or that there was nothing new to save; joined with another's, it is more than was read."""
     named = f"snapshot {info.snapshot_id} of label {info.label}"
     more = f", {left_out} left out" if left_out else ""
-    what = f"{count(len(info.doc_names), 'document')}{more}, {size(info.byte_size)}, stored as {stored(info)}"
+    files = held(contents) if contents else count(count_texts(info), "text")
+    what = f"{files}{more}, {size(info.byte_size)}, stored as {stored(info)}"
     if not info.reused:
         return [f"saved {named}", what]
     made = made_at(info)
@@ -43,8 +46,8 @@ def diverged_line(info: SnapshotInfo, *, joined: bool) -> str:
     return f"saved, and the latest is {other}"
 
 
-def snapshot_lines(info: SnapshotInfo, *, now: datetime) -> list[str]:
-    """One snapshot, and the names in it."""
+def snapshot_lines(info: SnapshotInfo, contents: Contents | None, *, now: datetime) -> list[str]:
+    """One snapshot, and the names in it; of one that cannot be read (None) those that its summary gives."""
     made = made_at(info)
     facts = [
         ("snapshot", info.snapshot_id + (", the latest" if info.head else "")),
@@ -62,14 +65,30 @@ def snapshot_lines(info: SnapshotInfo, *, now: datetime) -> list[str]:
     ]
     width = max(len(name) for name, _ in facts)
     lines = [f"{name:{width}}  {value}" for name, value in facts]
-    lines += ["", f"{count(len(info.doc_names), 'document')}:", *map(_document, sorted(info.doc_names))]
+    lines += ["", *(_names(contents) if contents else _names_of_texts(info))]
     if info.incomplete:
         lines += ["", "left out:", *info.incomplete]
     return list(map(shown, lines))
 
 
-def _document(name: str) -> str:
-    return f"{name}  (what text cannot hold: other bytes, empty folders)" if name == METADATA_NAME else name
+def held(contents: Contents) -> str:
+    """How much there is: ``3 files``, ``1 file, 2 empty folders``."""
+    folders = f", {count(len(contents.empty_dirs), 'empty folder')}" if contents.empty_dirs else ""
+    return f"{count(len(contents.files), 'file')}{folders}"
+
+
+def _names(contents: Contents) -> list[str]:
+    others = set(contents.others)
+    lines = [f"{held(contents)}:"]
+    for name in contents.files:
+        more = f" -> {contents.links[name]}" if name in contents.links else "  (no text)" if name in others else ""
+        lines.append(f"{name}{more}")
+    return [*lines, *(f"{name}/" for name in contents.empty_dirs)]
+
+
+def _names_of_texts(info: SnapshotInfo) -> list[str]:
+    """Without its content nobody can tell what else there is."""
+    return [f"{count(count_texts(info), 'text')}:", *(name for name in sorted(info.doc_names) if name != METADATA_NAME)]
 
 
 def diff_lines(found: SnapshotDiff, *, a: str, b: str, verbose: bool) -> list[str]:
@@ -99,7 +118,7 @@ def preview_lines(found: Preview, *, keep: int | None, verbose: bool, now: datet
     plan, unsaved, left_out = found.plan, found.unsaved, found.capture.left_out
     info, latest = plan.info, unsaved.latest
     more = f", {len(left_out)} left out" if left_out else ""
-    what = f"{count(len(info.doc_names), 'document')}{more}, {size(info.byte_size)}"
+    what = f"{held(contents_of(found.capture.documents))}{more}, {size(info.byte_size)}"
     since = "nothing is saved yet under it"
     if unsaved.problem is not None:
         since = f"the latest cannot be compared: {unsaved.problem}"
@@ -146,10 +165,10 @@ def unsaved_document(found: Unsaved) -> dict[str, Any]:
     }
 
 
-def shrunk_line(info: SnapshotInfo) -> str:
+def shrunk_line(info: SnapshotInfo, contents: Contents) -> str:
     """That the memory has become much smaller, which it should not unless somebody meant it to."""
     return (
-        f"this backup holds less than half of the one before: {count(len(info.doc_names), 'document')}, "
+        f"this backup holds less than half of the one before: {held(contents)}, "
         f"{size(info.byte_size)} now. If that was not meant, get the one before back"
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from colony_memory.app.facts import count_left_out, made_at, stamp
+from colony_memory.app.facts import count_left_out, count_texts, made_at, stamp
 from colony_memory.cli.grid import Column, draw, is_terminal
 from colony_memory.cli.text import age, count, shown, signer, size, stored
 
@@ -19,7 +19,7 @@ _SNAPSHOTS = (
     Column("  id"),
     Column("label", folds=8),
     Column("created"),
-    Column("docs", right=True, spare=2),
+    Column("texts", right=True, spare=2),
     Column("size", right=True),
     Column("stored", right=True, spare=3),
     Column("signed by", spare=1),
@@ -57,7 +57,7 @@ def snapshot_table(infos: Sequence[SnapshotInfo], *, latest: Collection[str], no
             ("* " if info.snapshot_id in latest else "  ") + shown(info.snapshot_id),
             shown(info.label),
             when(made_at(info), now),
-            str(len(info.doc_names)),
+            str(count_texts(info)),
             size(info.byte_size),
             stored(info),
             signer(info),

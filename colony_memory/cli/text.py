@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+from colony_memory.app.facts import SPANS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -15,7 +17,6 @@ FEW = 10
 
 _KEY_CHARS = 10
 _UNITS = ("kB", "MB", "GB", "TB")
-_SPANS = ((365 * 86400, "y"), (86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
 def shown(text: str) -> str:
@@ -61,7 +62,7 @@ def count(number: int, thing: str) -> str:
 def age(moment: datetime, now: datetime) -> str:
     """How long ago, in the largest unit that fits: ``5s ago``, ``3d ago``; ``in 2h`` for what is to come."""
     seconds = int((now - moment).total_seconds())
-    length, unit = next((span for span in _SPANS if abs(seconds) >= span[0]), _SPANS[-1])
+    unit, length = next((span for span in SPANS.items() if abs(seconds) >= span[1]), ("s", 1))
     number = abs(seconds) // length
     if seconds < 0:
         return f"in {number}{unit}"

@@ -9,6 +9,7 @@ import pytest
 
 from colony_memory import ColonyMemory, SnapshotInfo, SnapshotNotFound
 from colony_memory.app import pick
+from colony_memory.app.facts import made_at, stamp
 from colony_memory.vaults.memory import MemoryVault
 
 NOON = datetime(2026, 11, 1, 12, 0, 0, 300_000, tzinfo=timezone.utc)
@@ -113,10 +114,9 @@ def test_of_a_time_the_newest_that_is_not_after_it(memory):
         memory._session.now = lambda hours=hours: NOON + timedelta(hours=hours)
         infos.append(memory.backup({"a.md": str(hours)}))
     for moment in (infos[1].created_at, NOON + timedelta(hours=1, minutes=59), "2026-11-01T14:59:59+01:00"):
-        expected = infos[0] if moment == infos[1].created_at else infos[1]  # which is cut to the second
-        assert pick.find_at(memory, moment, label="default").snapshot_id == expected.snapshot_id
+        assert pick.find_at(memory, moment, label="default").snapshot_id == infos[1].snapshot_id
     with pytest.raises(SnapshotNotFound, match=r"its oldest is .* of 2026-11-01 12:00 UTC"):
-        pick.find_at(memory, "2026-11-01T12:00:00Z", label="default")
+        pick.find_at(memory, "2026-11-01T11:59:59Z", label="default")
     for moment in (NOON.replace(tzinfo=None), 20261101, None):
         with pytest.raises(ValueError, match="with a time zone"):
             pick.find_at(memory, moment, label="default")
@@ -134,12 +134,71 @@ def test_a_time_as_people_write_it(text, moment):
     assert pick.parse_moment(text) == moment
 
 
+def test_what_a_list_shows_of_a_snapshot_names_it(memory):
+    infos = []
+    for minutes in range(3):
+        memory._session.now = lambda minutes=minutes: NOON + timedelta(minutes=minutes)
+        infos.append(memory.backup({"a.md": str(minutes)}))
+    for info in infos:
+        for shown in (stamp(made_at(info)), info.created_at, info.snapshot_id, f" {stamp(made_at(info))} "):
+            assert pick.find_at(memory, shown, label="default").snapshot_id == info.snapshot_id
+    with pytest.raises(SnapshotNotFound):
+        pick.find_at(memory, "20261101T120000300000Z-000000", label="default")
+
+
+@pytest.mark.parametrize(
+    ("text", "back"),
+    [
+        ("just now", timedelta()),
+        ("now", timedelta()),
+        ("5s ago", timedelta(seconds=5)),
+        ("30 minutes ago", timedelta(minutes=30)),
+        ("3h ago", timedelta(hours=3)),
+        ("3 hours ago", timedelta(hours=3)),
+        ("1 Day ago", timedelta(days=1)),
+        ("2y ago", timedelta(days=730)),
+    ],
+)
+def test_an_age_is_counted_from_now(text, back):
+    assert pick.parse_moment(text, now=NOON) == NOON - back
+    assert pick.parse_moment(text) > NOON - timedelta(days=3000)
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-11-01T12:00Z", "12:00:59.999999"),
+        ("2026-11-01 12:00 UTC", "12:00:59.999999"),
+        ("2026-11-01T12:00:07Z", "12:00:07.999999"),
+        ("2026-11-01T12:00:07.0Z", "12:00:07"),
+        ("20261101T120000300000Z-abcdef", "12:00:00.300000"),
+    ],
+)
+def test_a_time_goes_to_the_end_of_its_last_unit(text, moment):
+    assert pick.parse_moment(text) == datetime.fromisoformat(f"2026-11-01T{moment}+00:00")
+
+
 def test_a_day_is_the_end_of_it():
     end = pick.parse_moment("2026-11-01")
     assert (end.hour, end.minute, end.second, end.microsecond) == (23, 59, 59, 999_999)
 
 
-@pytest.mark.parametrize("text", ["", "noon", "2026-11", "2026-13-01", "2026-11-01T25:00", "9999-12-31T23:59-23:59x"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "noon",
+        "2026-11",
+        "2026-13-01",
+        "2026-11-01T25:00",
+        "9999-12-31T23:59-23:59x",
+        "3h",
+        "ago",
+        "99999y ago",
+        "1e9d ago",
+        "2026-11-01UTC",
+    ],
+)
 def test_what_is_no_time(text):
     with pytest.raises(ValueError, match="is no time"):
         pick.parse_moment(text)

@@ -60,7 +60,7 @@ def test_a_folder_comes_back_byte_for_byte(folder, vault, tmp_path):
     (info,) = ColonyMemory(backend=vault).list_snapshots()
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[0] == f"saved snapshot {info.snapshot_id} of label default"
-    assert done.stdout.splitlines()[1].startswith("2 documents, ")
+    assert done.stdout.splitlines()[1].startswith("2 files, 1 empty folder, ")
     done = process("restore", tmp_path / "out")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[:3] == ["created  MEMORY.md", "created  notes/caf\u00e9.md", "created  logs/"]
@@ -181,13 +181,22 @@ def test_a_bad_label_is_code_2_and_says_the_spelling(folder, vault):
 
 @POSIX
 @pytest.mark.parametrize(
-    ("number", "code", "line"),
-    [(signal.SIGINT, 130, "error: interrupted\n"), (signal.SIGTERM, 143, "error: terminated\n")],
+    ("number", "code", "line", "options"),
+    [
+        (signal.SIGINT, 130, "error: interrupted\n", []),
+        (signal.SIGTERM, 143, "error: terminated\n", []),
+        (
+            signal.SIGINT,
+            130,
+            '{"error": "interrupted", "kind": "KeyboardInterrupt", "code": 130, "hint": null}\n',
+            ["--json"],
+        ),
+    ],
 )
-def test_a_signal_has_its_code_and_one_line(folder, server, number, code, line):
+def test_a_signal_has_its_code_and_one_line(folder, server, number, code, line, options):
     server.fault("*", "delay", seconds=20.0, times=None)
     running = subprocess.Popen(
-        [sys.executable, "-m", "colony_memory", "backup", str(folder)],
+        [sys.executable, "-m", "colony_memory", "backup", str(folder), *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -215,14 +224,20 @@ def test_a_handler_of_somebody_else_is_left_alone(cli, vault):
 
 
 @POSIX
-def test_a_reader_that_went_away_is_one_line(vault):
+@pytest.mark.parametrize("arguments", [["list"], ["list", "--json"], ["--help"], ["list", "--help"], ["--version"], []])
+def test_a_reader_that_went_away_is_one_line(vault, arguments):
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        done = process("list", stdout=writing)
+        done = process(*arguments, stdout=writing)
     finally:
         os.close(writing)
-    assert (done.returncode, done.stderr) == (1, "error: the output was closed before it was written\n")
+    assert done.returncode == 1
+    what = "the output was closed before it was written"
+    if "--json" in arguments:
+        assert json.loads(done.stderr)["error"] == what
+    else:
+        assert done.stderr == f"error: {what}\n"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
@@ -335,7 +350,7 @@ def test_no_arguments_give_the_help_and_code_2(cli):
     code, out, err = cli()
     assert code == 2
     assert out.startswith("Usage: colony-memory ")
-    assert err == "error: Missing command; see 'colony-memory --help'\n"
+    assert err == "error: a command is missing; try: colony-memory --help\n"
 
 
 @pytest.mark.parametrize("verb", [[], *([verb] for verb in app.VERBS)])

@@ -44,6 +44,48 @@ def test_a_verb_that_is_mistyped_is_suggested(cli):
     assert "'backup'" in err
 
 
+def test_each_verb_is_in_one_group_of_the_help(cli):
+    grouped = [verb for group in app.GROUPS.values() for verb in group]
+    assert len(set(grouped)) == len(grouped)
+    assert set(app.VERBS) <= set(grouped)
+    out = cli("--help")[1]
+    assert [line for line in out.splitlines() if line[:-1] in app.GROUPS] == [f"{title}:" for title in app.GROUPS]
+    assert all(f"\n  {verb} " in out for verb in app.VERBS)
+
+
+@pytest.mark.parametrize("verb", app.VERBS)
+def test_what_every_verb_has_stands_apart_from_its_own(cli, verb):
+    options = cli(verb, "--help")[1].partition("\n  Example")[0]
+    own, _, common = options.partition("\nCommon options:\n")
+    assert all(flag in common for flag in ("--json", "--quiet", "--help"))
+    assert "--json" not in own
+    assert "--label" not in common
+
+
+@pytest.mark.parametrize(
+    ("verb", "usage"),
+    [
+        ("restore", "[OPTIONS] [ID] DIR"),
+        ("backup", "[OPTIONS] PATH..."),
+        ("diff", "[OPTIONS] A [B]"),
+        ("init", "[OPTIONS] [URL]"),
+        ("list", "[OPTIONS]"),
+    ],
+)
+def test_the_usage_is_in_the_words_of_the_text_below(cli, verb, usage):
+    assert cli(verb, "--help")[1].splitlines()[0] == f"Usage: colony-memory {verb} {usage}"
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize("verb", [[], *([verb] for verb in app.VERBS)])
+def test_the_help_fits_the_terminal(cli, monkeypatch, verb, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    out = cli(*verb, "--help")[1]
+    # Examples are to be pasted, and a terminal that wraps them lets them be.
+    lines = out.partition("  Example")[0].splitlines()
+    assert max(map(len, lines)) <= columns
+
+
 def test_a_verb_is_loaded_once_and_only_if_there_is_one():
     verbs = app._Verbs()
     assert len(verbs) == len(app.VERBS)

@@ -45,7 +45,10 @@ def test_a_first_one_makes_neither_vault_nor_state(folder, cli, tmp_path, monkey
     code, out, err = cli("backup", "--dry-run", folder)
     assert code == 0
     first, second, third, last = out.splitlines()
-    assert (first, second) == ("would save 2 documents, 188 B to label default", "nothing is saved yet under it")
+    assert (first, second) == (
+        "would save 2 files, 1 empty folder, 188 B to label default",
+        "nothing is saved yet under it",
+    )
     assert third.startswith("fits: takes about 1.")
     assert last == "nothing written"
     assert err == f"the first backup makes the local vault {tmp_path}/data/colony-memory/vault\n"
@@ -113,7 +116,7 @@ def test_what_would_be_left_out_or_ignored_is_told_with_the_exit_code_of_the_bac
     os.mkfifo(folder / "pipe")
     (folder / "a.log").write_text("x")
     code, out, err = cli("backup", "-n", folder, "--exclude", "*.log")
-    assert (code, out.splitlines()[0]) == (1, "would save 2 documents, 1 left out, 227 B to label default")
+    assert (code, out.splitlines()[0]) == (1, "would save 2 files, 1 empty folder, 1 left out, 227 B to label default")
     assert err == "1 name excluded: a.log\nleft out: pipe: named pipe\n"
 
 

@@ -311,7 +311,7 @@ def test_a_usage_error_is_an_object_too(cli):
     code, out, err = cli("list", "--json", "--no-such")
     assert (code, out) == (2, "")
     found = json.loads(err)
-    assert (found["code"], found["hint"]) == (2, None)
+    assert (found["code"], found["hint"]) == (2, "colony-memory list --help")
     assert "no-such" in found["error"].lower()
 
 

@@ -38,7 +38,7 @@ def test_a_note_is_told_by_list_and_show(cli, vault, folder, refused):
     (info, _) = json.loads(cli("list", "--json")[1])["snapshots"]
     assert info["note"] == "another"
     assert json.loads(cli("backup", folder, "--json")[1])["snapshot"]["note"] == "another"
-    assert "an empty note" in refused(2, "backup", folder, "--note", "")
+    assert "--note is given without a value" in refused(2, "backup", folder, "--note", "")
     assert "at most 1000 characters" in refused(2, "backup", folder, "--note", "x" * 1001)
 
 
@@ -129,7 +129,7 @@ def test_a_backup_merges_where_that_was_asked_for(cli, folder, vault, raced):
 
 
 def test_a_conflict_is_met_in_one_of_three_ways(refused, folder, vault):
-    assert "on_conflict must be one of" in refused(2, "backup", folder, "--on-conflict", "panic")
+    assert "--on-conflict is raise, continue or merge" in refused(2, "backup", folder, "--on-conflict", "panic")
 
 
 def test_what_is_said_of_another_client(vault):

@@ -194,8 +194,8 @@ def test_the_newest_of_a_time_is_restored(cli, refused, vault, tmp_path, monkeyp
             code, _, err = cli("restore", "--at", at, "--force", tmp_path / "out")
             assert (code, err) == (0, "")
             assert (tmp_path / "out" / "a.md").read_text() == f"after {found} h", at
-        line = refused(3, "restore", "--at", "2026-11-01T12:00Z", tmp_path / "none")
-        assert "no snapshot from 2026-11-01 14:00:00+02:00 or before; its oldest is 20261101T12" in line
+        line = refused(3, "restore", "--at", "2026-11-01T11:59Z", tmp_path / "none")
+        assert "no snapshot from 2026-11-01 13:59:59+02:00 or before; its oldest is 20261101T12" in line
         assert "nothing is saved yet" in refused(3, "restore", "--at", "2026-11-01", "--label", "x", tmp_path / "none")
         for at in ("yesterday", "2026-11-01T12", "2026-13-01", "2026-11-01T25:00", "9999-12-31T23:59-23:59"):
             assert f"'{at}' is no time" in refused(2, "restore", "--at", at, tmp_path / "none")

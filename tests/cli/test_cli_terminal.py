@@ -125,7 +125,7 @@ def test_a_narrow_terminal_gets_fewer_columns_and_is_told(environment, vault):
     assert max(map(len, table)) <= 60
     assert table[0].split() == ["id", "label", "created", "size"]
     assert table[-2:] == [
-        "narrow terminal, not shown: docs, stored, signed by",
+        "narrow terminal, not shown: texts, stored, signed by",
         "3 snapshots; * is the latest, which restore gives",
     ]
     _, sent = on_terminal("status", "--vault", vault.path, env=environment, columns=48)
@@ -221,6 +221,17 @@ def test_long_work_has_a_bar(environment, server, tmp_path, encoding, full):
     assert plain(sent[sent.rindex(SHOW_CURSOR) :]).count("uploading") == 0
 
 
+def test_what_is_under_way_stays_on_one_line(environment, server, tmp_path):
+    (tmp_path / "MEMORY.md").write_text("x")
+    ColonyMemory(backend=server.vault).backup({"a.md": "x"})
+    server.fault("GET", "delay", seconds=0.2, times=None)
+    code, sent = on_terminal("restore", tmp_path / "out", env=environment, columns=60)
+    shown = [line for line in plain(sent).replace("\r", "\n").splitlines() if " of " in line and "snapshot" not in line]
+    assert code == 0
+    assert all(len(line) < 60 for line in shown)
+    assert any("downloading" in line and "Restoring" not in line for line in shown)
+
+
 def test_a_bar_says_in_figures_how_full_it_is():
     assert progress.bar(0, 3) == "\u2500" * 20 + " 0 of 3"
     assert progress.bar(2, 4, ascii_only=True) == "#" * 10 + "-" * 10 + " 2 of 4"
@@ -269,7 +280,7 @@ def test_a_terminal_in_this_process(monkeypatch):
         "20261101T120000300000Z-abcdef", "default", "2026-11-01T12:00:00Z", ["a"] * 1000, 1, 99_900, "", True, KEY
     )
     drawn = plain(tables.snapshot_table([info], latest=(), now=datetime(2026, 11, 1, 12, 59, tzinfo=timezone.utc)))
-    assert drawn.splitlines()[1] == "  20261101T120000300000Z-abcdef default 58m ago 1000 99.9 kB      - z6MkehRgf7"
+    assert drawn.splitlines()[1] == "  20261101T120000300000Z-abcdef default 58m ago  1000 99.9 kB      - z6MkehRgf7"
 
 
 def test_without_a_stderr_nothing_is_shown(monkeypatch):

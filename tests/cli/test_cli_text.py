@@ -10,6 +10,7 @@ pytest.importorskip("typer")
 
 from cli_runs import NOON, snapshot
 
+from colony_memory.app.content import Contents
 from colony_memory.capture import Written
 from colony_memory.cli import restored, summary, tables, text
 
@@ -76,5 +77,5 @@ def test_a_summary_counts_what_there_is():
     written = Written(created=(), replaced=("a",), unchanged=("b", "c"), directories=("x", "y"))
     lines = restored.restore_lines(snapshot(), written, directory="out", dry_run=False, verbose=False, now=NOON)
     assert lines[-1] == "out: 0 created, 2 empty folders, 1 replaced, 2 unchanged"
-    lines = summary.backup_lines(snapshot(stored_bytes=0), left_out=0, now=NOON)
-    assert lines[1] == "1 document, 10 B, stored as -"
+    lines = summary.backup_lines(snapshot(stored_bytes=0), Contents(("a.md",)), left_out=0, now=NOON)
+    assert lines[1] == "1 file, 10 B, stored as -"

@@ -255,6 +255,7 @@ def test_what_is_left_out_is_named(cli, vault, tmp_path):
     assert err.startswith(f"left out: cmem.default.{broken.snapshot_id}.manifest.json: ")
     code, out, err = cli("copy", "--to", tmp_path / "other", "--json")
     assert (code, json.loads(out)["left_out"][0]["name"].split(".")[2]) == (1, broken.snapshot_id)
+    assert json.loads(err)["warning"].startswith("left out: ")
 
 
 def test_bad_copy(refused, vault, tmp_path):

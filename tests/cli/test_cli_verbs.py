@@ -35,7 +35,7 @@ def test_backup_says_what_was_left_out_and_is_code_1(cli, vault, folder):
     reason = "is a link to '../MEMORY.md', out of the folder; it is not followed"
     code, out, err = cli("backup", folder)
     assert code == 1
-    assert out.splitlines()[1].startswith("2 documents, 1 left out, ")
+    assert out.splitlines()[1].startswith("2 files, 1 empty folder, 1 left out, ")
     assert err == f"left out: link: {reason}\n"
     assert ColonyMemory(backend=vault).latest() is not None
     code, out, err = cli("backup", folder, "--json")
@@ -64,7 +64,7 @@ def test_backup_of_what_is_saved_already_writes_nothing(cli, vault, folder):
     assert first.startswith("unchanged since 20")
     assert first.endswith("; nothing written")
     assert second.startswith("latest is snapshot ")
-    assert third.startswith("2 documents, ")
+    assert third.startswith("2 files, 1 empty folder, ")
     assert vault.vault_list_files() == before
 
 
@@ -86,15 +86,15 @@ def test_quiet_says_nothing_of_what_went_well(cli, folder, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["backup"], "Missing argument 'PATH'; see 'colony-memory backup --help'"),
+        (["backup"], "Missing argument 'PATH'; try: colony-memory backup --help"),
         (["backup", "nowhere"], "'nowhere': no such file or directory"),
         (["backup", ""], "an empty path"),
         (["backup", "empty"], "nothing to back up"),
         (["backup", "--frob", "memory"], "--frob"),
-        (["backup", "--keep", "0", "memory"], "see 'colony-memory backup --help'"),
-        (["backup", "--keep", "many", "memory"], "see 'colony-memory backup --help'"),
+        (["backup", "--keep", "0", "memory"], "try: colony-memory backup --help"),
+        (["backup", "--keep", "many", "memory"], "try: colony-memory backup --help"),
         (["backup", "--label"], "--label"),
-        (["restore"], "Missing argument '[ID] DIR'; see 'colony-memory restore --help'"),
+        (["restore"], "Missing argument '[ID] DIR'; try: colony-memory restore --help"),
         (["restore", ""], "an empty path"),
         (["restore", "memory/MEMORY.md"], "is not a directory"),
         (["restore", "out", "--only", "*.png"], "nothing in the snapshot matches '*.png'"),
@@ -109,15 +109,15 @@ def test_quiet_says_nothing_of_what_went_well(cli, folder, tmp_path):
         (["cat", "latest", "a.md", "b.md"], "'b.md' is too much"),
         (["list", "--label", "\u00e9"], "give the label a name"),
         (["status", "--label", "a b"], "use 'a-b'"),
-        (["list", "--vault", ""], "empty vault URL"),
+        (["list", "--vault", ""], "--vault is given without a value"),
         (["list", "--vault", "memory:"], "would be gone"),
         (["list", "--vault", "colony:"], "set COLONY_API_KEY"),
         (["list", "--vault", "COLONY://"], "set COLONY_API_KEY"),
         (["list", "--vault", "gopher://x"], "gopher: is no kind of vault"),
         (["list", "--vault", "memory/MEMORY.md"], "is not a directory"),
         (["frob"], "frob"),
-        (["--frob"], "see 'colony-memory --help'"),
-        (["list", "--a\x1b[31m\nb"], "see 'colony-memory list --help'"),
+        (["--frob"], "try: colony-memory --help"),
+        (["list", "--a\x1b[31m\nb"], "try: colony-memory list --help"),
     ],
 )
 def test_usage_errors_are_one_line_and_code_2(refused, vault, folder, arguments, says):
@@ -155,7 +155,7 @@ def test_list_shows_the_newest_first_and_marks_the_latest(cli, vault):
     code, out, err = cli("list")
     assert (code, err) == (0, "")
     heads, *rows, foot = out.splitlines()
-    assert heads.split() == ["id", "label", "created", "docs", "size", "stored", "signed", "by"]
+    assert heads.split() == ["id", "label", "created", "texts", "size", "stored", "signed", "by"]
     assert [row[:31] for row in rows] == [
         f"* {other.snapshot_id}",
         f"* {second.snapshot_id}",

@@ -185,7 +185,7 @@ def test_nobody_reads_the_lines(monkeypatch, waits, vault, folder):
         ([""], "error: an empty path"),
         (["memory", "--every", "900"], "error: --every: '900' has no unit: write it like 90s, 15m, 1h30m or 2d ("),
         (["memory", "--final-timeout", "soon"], "error: --final-timeout: 'soon' is no length of time: "),
-        (["memory", "--keep", "0"], "error: Invalid value for '--keep'"),
+        (["memory", "--keep", "0"], "error: --keep takes a whole number from 1 up"),
         (["memory", "--label", "a/b"], "error: label 'a/b' cannot be used as it is"),
         (["memory", "--vault", "ftp://x"], "error: ftp: is no kind of vault"),
         ([".", "--vault", "inside"], "error: the vault "),

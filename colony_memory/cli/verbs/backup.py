@@ -12,6 +12,7 @@ import typer
 from colony_memory.cli.options import CommonOptions, DryRunOption, ExcludeOption, LabelOption, VerboseOption
 
 if TYPE_CHECKING:
+    from colony_memory.app.content import Contents
     from colony_memory.app.preview import Preview
     from colony_memory.app.save import Saved
     from colony_memory.capture import Capture
@@ -83,6 +84,7 @@ def run(
     .cmemignore or --exclude excludes is not saved. Where nothing has changed, nothing is written, unless it lacks the
     note or a tag that is given. What cannot be read is left out and named, and the exit code is then 1.
     """
+    from colony_memory.app.content import contents_of
     from colony_memory.cli.errors import FAILED
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.summary import backup_lines, diverged_line, preview_lines
@@ -104,16 +106,18 @@ def run(
         if dry_run:
             found = preview(opened, paths, **asked)
             if common.as_json:
-                opened.output.answer_json(_document(None, found.capture, found))
+                opened.output.answer_json(_document(None, found.capture, contents_of(found.capture.documents), found))
             else:
                 opened.output.answer("\n".join(preview_lines(found, keep=keep, verbose=verbose, now=now_utc())))
             _tell(found.capture, opened, masked=secrets == "mask", verbose=verbose)
             return 0 if found else FAILED
         saved = save(opened, paths, **asked)
-        info = saved.info
+        info, documents = saved.info, saved.capture.documents
+        # Joined with another's it is more than was read.
+        contents = contents_of(documents) if len(documents) == len(info.doc_names) else None
         if common.as_json:
-            opened.output.answer_json(_document(info, saved.capture))
-        opened.output.report(*backup_lines(info, left_out=len(saved.left_out), now=now_utc()))
+            opened.output.answer_json(_document(info, saved.capture, contents))
+        opened.output.report(*backup_lines(info, contents, left_out=len(saved.left_out), now=now_utc()))
         if info.diverged_from:
             # Not as a line of the answer: it is told under --quiet too.
             warnings.warn(ColonyMemoryWarning(diverged_line(info, joined=on_conflict == "merge")), stacklevel=1)
@@ -128,6 +132,7 @@ def save(opened: Opened, paths: list[str], *, keep: int | None, on_conflict: str
         ValueError: An option or a path cannot be used.
         ColonyMemoryError: As :func:`colony_memory.save_folder`.
     """
+    from colony_memory.app.content import contents_of
     from colony_memory.app.save import save_capture
     from colony_memory.cli.memory import make_unchosen
     from colony_memory.cli.summary import shrunk_line
@@ -141,7 +146,9 @@ def save(opened: Opened, paths: list[str], *, keep: int | None, on_conflict: str
     before = saved.info.shrunk_from
     if before is not None:
         hint = Hint("restore", "snapshot_id", before, label=saved.info.label)
-        warnings.warn(ColonyMemoryWarning(shrunk_line(saved.info), hint=hint), stacklevel=1)
+        warnings.warn(
+            ColonyMemoryWarning(shrunk_line(saved.info, contents_of(capture.documents)), hint=hint), stacklevel=1
+        )
     return saved
 
 
@@ -206,12 +213,15 @@ def _read(
         )
 
 
-def _document(info: SnapshotInfo | None, capture: Capture, found: Preview | None = None) -> dict[str, Any]:
+def _document(
+    info: SnapshotInfo | None, capture: Capture, contents: Contents | None, found: Preview | None = None
+) -> dict[str, Any]:
     from colony_memory.capture import masked_names
     from colony_memory.cli.summary import preview_document
 
     return {
         "snapshot": None if info is None else asdict(info),
+        "file_count": None if contents is None else len(contents.files),
         "dry_run": found is not None,
         "would": None if found is None else preview_document(found),
         "left_out": [asdict(each) for each in capture.left_out],

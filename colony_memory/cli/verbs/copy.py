@@ -35,7 +35,7 @@ def run(
     made again. Each snapshot is read back. What is damaged or not trusted is left out and named, and the exit code is
     then 1. With --key-file the copy is signed there too; a --witness is that of the vault to copy from.
     """
-    from colony_memory.cli.errors import FAILED, say
+    from colony_memory.cli.errors import FAILED
     from colony_memory.cli.moved import copy_lines, open_pair, show_snapshots
     from colony_memory.cli.output import Output
     from colony_memory.transfer import copy
@@ -59,5 +59,5 @@ def run(
             )
         output.report(*copy_lines(report, to=there.place.title))
         for name, reason in report.left_out.items():
-            say(f"left out: {name}: {reason}")
+            output.warn(f"left out: {name}: {reason}")
     return FAILED if report.left_out else 0

@@ -13,7 +13,6 @@ from colony_memory.cli.options import CommonOptions, DryRunOption, LabelOption, 
 
 if TYPE_CHECKING:
     from colony_memory.capture import Written
-    from colony_memory.cli.output import Output
     from colony_memory.snapshot import SnapshotInfo
 
 EXAMPLES = (
@@ -41,7 +40,8 @@ def run(
         typer.Option(
             "--at",
             metavar="TIME",
-            help="The newest that is not after this time: 2026-11-01T12:00 (local; add Z for UTC), or a day.",
+            help="The newest that is not after this time: 2026-11-01T12:00 (local; add Z for UTC), a day, 3h ago, or "
+            "as 'list' shows it.",
         ),
     ] = None,
     only: Annotated[
@@ -86,7 +86,8 @@ def run(
         raise ValueError("ID, --snapshot and --at each name a snapshot: give one of them")
     if delete and only:
         raise ValueError("--delete would remove all that --only does not choose: give one of them")
-    moment = parse_moment(at) if at else None
+    if at is not None:
+        parse_moment(at)  # before a vault is asked
     with open_memory(common) as opened:
 
         def show(done: int, total: int, _name: str) -> None:
@@ -98,7 +99,7 @@ def run(
                 directory,
                 label=label,
                 snapshot=named or snapshot,
-                at=moment,
+                at=at,
                 only=only or (),
                 force=force,
                 delete=delete,
@@ -125,13 +126,13 @@ def run(
         opened.output.report(
             *restore_lines(info, written, directory=directory, dry_run=dry_run, verbose=verbose, now=now_utc())
         )
-        _tell(info, written, opened.output)
+        _tell(info, written)
     if not restored:
         raise Failure(conflict_line(written), code=FAILED)
     return 0
 
 
-def _tell(info: SnapshotInfo, written: Written, output: Output) -> None:
+def _tell(info: SnapshotInfo, written: Written) -> None:
     """Say what the folder lacks although the restore is done."""
     from colony_memory.cli.restored import incomplete_line, masked_line
     from colony_memory.exceptions import ColonyMemoryWarning
@@ -139,4 +140,4 @@ def _tell(info: SnapshotInfo, written: Written, output: Output) -> None:
     if info.incomplete:
         warnings.warn(ColonyMemoryWarning(incomplete_line(info)), stacklevel=1)
     if written.masked:
-        output.warn(masked_line(written))
+        warnings.warn(ColonyMemoryWarning(masked_line(written)), stacklevel=1)

@@ -1,0 +1,152 @@
+"""Every option of every verb with values that are wrong, empty and hostile: one line, a right code, nothing changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from dataclasses import fields
+
+import pytest
+
+pytest.importorskip("typer")
+
+import cli_runs
+from cli_runs import NOON, save
+
+from colony_memory import ColonyMemory
+from colony_memory.cli import app
+from colony_memory.cli.options import CommonOptions
+from colony_memory.transfer import export_snapshot, save_export
+
+environment, folder, vault, cli = cli_runs.environment, cli_runs.folder, cli_runs.vault, cli_runs.cli
+
+#: Arguments with which the verb would do something.
+ARGUMENTS = {"ID": "latest", "DIR": "out", "PATH": "memory", "NAME": "MEMORY.md", "FILE": "in.json", "A": "latest"}
+HOSTILE = {
+    "empty": "",
+    "blank": " ",
+    "control": "a\x1b[31m\r\nb\x07",
+    "long": "x" * 100_000,
+    "bytes": os.fsdecode(b"\xff\xfe"),
+    "reordered": "\u202e\u2066x",
+    "option": "--frob",
+    "end": "--",
+    "dash": "-",
+    "deep": "no/such/directory/x",
+    "number": "-1",
+    "huge": "9" * 400,
+    "shell": "$(touch owned)",
+    "format": "{0.__class__}%s%n",
+    "nul": "a\0b",
+}
+
+
+def options():
+    """Each option that takes a value, of each verb, as the commands themselves have them."""
+    for verb, command in app._Verbs().items():
+        for each in command.params:
+            if each.param_type_name == "option" and not each.is_flag:
+                yield verb, max(each.opts, key=len)
+
+
+OPTIONS = sorted(set(options()))
+#: In the quick set the options that all verbs have are tried with one of them.
+COMMON = {f"--{field.name.replace('_', '-')}" for field in fields(CommonOptions)}
+QUICK = [(verb, option) for verb, option in OPTIONS if option not in COMMON or verb == "restore"]
+OTHERS = [each for each in OPTIONS if each not in QUICK]
+
+
+def arguments(verb):
+    command = app._Verbs()[verb]
+    needed = [each.replace("...", "") for each in command.arguments if not each.startswith("[")]
+    flags = {flag for each in command.params for flag in each.opts}
+    pair = ["--from=vault", "--to=vault"] if verb == "copy" else []
+    return [*(ARGUMENTS[each] for each in needed), *pair, *({"--yes", "--once"} & flags)]
+
+
+def contents(path):
+    return {each: each.read_bytes() if each.is_file() else None for each in path.rglob("*")}
+
+
+@pytest.fixture
+def furnished(vault, folder, tmp_path):
+    for day in range(3):
+        info = save(vault, {"MEMORY.md": f"{day}"}, at=NOON.replace(day=day + 1))
+    save_export(export_snapshot(ColonyMemory(backend=vault), label="default", snapshot_id=info.snapshot_id), "in.json")
+    return tmp_path
+
+
+@pytest.fixture
+def tried(cli, furnished, tmp_path_factory):
+    """Run a verb with each hostile value, in a furnished place each time."""
+    kept = tmp_path_factory.mktemp("kept")
+    shutil.copytree(furnished, kept, dirs_exist_ok=True)
+
+    def run(verb, option, *more):
+        before = contents(furnished)
+        for kind, value in HOSTILE.items():
+            yield kind, *cli(verb, *arguments(verb), f"{option}={value}", *more), contents(furnished) == before
+            if contents(furnished) != before:
+                for each in furnished.iterdir():
+                    shutil.rmtree(each) if each.is_dir() else each.unlink()
+                shutil.copytree(kept, furnished, dirs_exist_ok=True)
+
+    return run
+
+
+def check_people(tried, verb, option):
+    for kind, code, out, err, unchanged in tried(verb, option):
+        case = f"{verb} {option} {kind}: {code} {err[:500]}"
+        lines = err.splitlines()
+        errors = [line for line in lines if line.startswith("error: ")]
+        assert code in (0, 1, 2, 3, 4, 5), case
+        assert all(line.isprintable() for line in [*lines, *out.splitlines()]), case
+        assert max(map(len, [*lines, ""])) < 8000, case
+        if code:
+            assert len(errors) == 1 or (verb, code) == ("verify", 4), case
+            # Somebody has foreseen it.
+            assert not any(re.match(r"error: [A-Z]\w+(Error|Exception|Warning)\b", line) for line in errors), case
+        if code == 2:
+            assert (out, len(lines), unchanged) == ("", 1, True), case
+        if kind in ("empty", "blank"):
+            assert code == 2, case
+
+
+def check_programs(tried, verb, option):
+    for kind, code, out, err, _ in tried(verb, option, "--json"):
+        case = f"{verb} {option} {kind}: {code} {err[:500]}"
+        found = [json.loads(line) for line in err.splitlines()]
+        assert all(set(each) in ({"error", "kind", "code", "hint"}, {"warning", "hint"}) for each in found), case
+        assert [each["code"] for each in found if "error" in each] == ([code] if not out else []), case
+        if out:
+            json.loads(out)
+
+
+def test_there_are_options_to_try():
+    assert len(OPTIONS) > 90
+    assert ("restore", "--at") in QUICK
+    assert ("restore", "--vault") in QUICK
+
+
+def test_an_option_takes_what_stands_after_it_whatever_it_is(cli, furnished):
+    assert "no vault in" in cli("list", "--vault", "--frob")[2]
+    assert cli("list", "--label", "--")[0] == 2
+
+
+@pytest.mark.parametrize(("verb", "option"), QUICK, ids=lambda each: each.lstrip("-"))
+def test_a_hostile_value_is_understood_or_refused(tried, verb, option):
+    check_people(tried, verb, option)
+
+
+@pytest.mark.parametrize(("verb", "option"), QUICK, ids=lambda each: each.lstrip("-"))
+def test_programs_get_an_object(tried, verb, option):
+    check_programs(tried, verb, option)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("check", [check_people, check_programs])
+@pytest.mark.parametrize(("verb", "option"), OTHERS, ids=lambda each: each.lstrip("-"))
+def test_the_common_options_of_every_verb(tried, verb, option, check):
+    check(tried, verb, option)
