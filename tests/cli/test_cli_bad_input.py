@@ -23,7 +23,15 @@ from colony_memory.transfer import export_snapshot, save_export
 environment, folder, vault, cli = cli_runs.environment, cli_runs.folder, cli_runs.vault, cli_runs.cli
 
 #: Arguments with which the verb would do something.
-ARGUMENTS = {"ID": "latest", "DIR": "out", "PATH": "memory", "NAME": "MEMORY.md", "FILE": "in.json", "A": "latest"}
+ARGUMENTS = {
+    "ID": "latest",
+    "DIR": "out",
+    "PATH": "memory",
+    "NAME": "MEMORY.md",
+    "FILE": "in.json",
+    "A": "latest",
+    "PATTERN": "2",
+}
 HOSTILE = {
     "empty": "",
     "blank": " ",

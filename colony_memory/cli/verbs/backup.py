@@ -180,8 +180,6 @@ def _checked(
     """What the backup itself is given, looked at before anything is read or made for it."""
     from colony_memory.app.save import check_arguments
 
-    if note == "":
-        raise ValueError("an empty note: leave --note out")
     check_arguments(label=label, prune_keep=keep, on_conflict=on_conflict, note=note, tags=tag or ())
     return {"label": label, "prune_keep": keep, "note": note, "tags": tag or ()}
 
