@@ -14,7 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-HEAVY = ("colony_sdk", "cryptography", "httpx", "typer", "pyrage", "obstore", "backports.zstd", "mcp", "merge3")
+ZSTD = "backports.zstd" if sys.version_info < (3, 14) else "compression.zstd"
+EXTRAS = ("cryptography", "httpx", "merge3", "pathspec", "platformdirs", "rich", "typer")
+HEAVY = ("colony_sdk", ZSTD, *EXTRAS)
 
 
 def check_import(source: Path) -> None:
@@ -53,7 +55,7 @@ def command_line(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def check_missing_extras() -> None:
-    present = [name for name in HEAVY if name != "colony_sdk" and find(name)]
+    present = [name for name in EXTRAS if find(name)]
     assert not present, f"an environment without extras has {present}"
     done = command_line("--help")
     told = done.stderr.strip()
@@ -64,7 +66,7 @@ def check_missing_extras() -> None:
 
 
 def check_extras(directory: Path) -> None:
-    missing = [name for name in HEAVY if name != "backports.zstd" and not find(name)]
+    missing = [name for name in HEAVY if not find(name)]
     assert not missing, f"'colony-memory[all]' does not bring {missing}"
     done = command_line("--help")
     assert done.returncode == 0, done.stderr

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._os.directory import BY_DESCRIPTOR, DIRECTORY_FLAGS, NO_LINK, Directory
 from colony_memory._os.disk import give, sync_bytes
+from colony_memory._os.kinds import is_link
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,12 +41,19 @@ class Files(Directory):
         Raises:
             UnfitFile: What is there is no plain file, leads to none, or is larger.
         """
-        try:
-            descriptor = self.open_file(name, follow=follow)
-        except FileNotFoundError:
-            if follow and self.look(name) is not None:
-                raise self.unfit(name, "a link to nothing") from None
-            return None
+        was_link = False
+        while True:
+            try:
+                descriptor = self.open_file(name, follow=follow)
+                break
+            except FileNotFoundError:
+                found = self.look(name) if follow else None
+                if found is None:
+                    return None
+                # Since it was opened, somebody may have made it, or what the link leads to.
+                if was_link and is_link(found):
+                    raise self.unfit(name, "a link to nothing") from None
+                was_link = is_link(found)
         try:
             facts = os.fstat(descriptor)
             data = None if facts.st_size > limit else _read(descriptor, facts.st_size, limit)

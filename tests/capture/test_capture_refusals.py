@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import shutil
@@ -85,8 +84,17 @@ def scene(tmp_path: Path) -> tuple[dict[str, str], Path]:
     return read_folder(tmp_path / "new", attributes=True).documents, tmp_path / "old"
 
 
-def descriptors() -> list[str]:
-    return sorted(os.listdir("/dev/fd"))  # noqa: PTH208 - the names alone
+def descriptors() -> set[int]:
+    """What is open, without the one by which that is listed, which has any number that is free."""
+    return {each for each in map(int, os.listdir("/dev/fd")) if is_open(each)}  # noqa: PTH208 - the names alone
+
+
+def is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
 
 
 def try_out(function: str, error: int, number: int, act: Callable[[], object]) -> tuple[bool, bool]:
@@ -96,9 +104,8 @@ def try_out(function: str, error: int, number: int, act: Callable[[], object]) -
     raised = refusing.act(function, act)
     assert raised is None or isinstance(raised, (ColonyMemoryError, ValueError)), (function, number, raised)
     if function == "fstat":  # by which it is told whose a descriptor is, before it is closed
-        for left in {*descriptors()} - {*before}:
-            with contextlib.suppress(OSError):  # the one by which they are listed
-                os.close(int(left))
+        for left in descriptors() - before:
+            os.close(left)
         held.settle()
     assert descriptors() == before, (function, number)
     return raised is None, refusing.left <= 0

@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import needs_zstd  # noqa: F401 - skips this module where there is none
 import pytest
 
 from colony_memory import SnapshotCorrupt, UnsupportedFormat, UntrustedSnapshot
@@ -17,6 +18,8 @@ from colony_memory._format.v2.build import read_documents
 from colony_memory._format.v2.manifest import check_manifest
 from colony_memory.snapshot import MAX_BYTES
 from colony_memory.trust import read_trust
+
+pytest.importorskip("cryptography")
 
 VECTORS = sorted((Path(__file__).parents[1] / "vectors" / "v2").glob("*.json"))
 REFUSALS = {"corrupt": SnapshotCorrupt, "unsupported": UnsupportedFormat, "untrusted": UntrustedSnapshot}

@@ -36,6 +36,8 @@ from colony_memory.testing import FaultyVault
 from colony_memory.testing.faults import ProcessDied
 from colony_memory.transfer import copy, export_snapshot, import_snapshot
 
+pytest.importorskip("cryptography")
+
 
 @pytest.fixture(autouse=True)
 def _three_parts(monkeypatch):

@@ -139,6 +139,23 @@ def test_a_link_is_followed_where_the_name_is_a_users(tmp_path):
 
 
 @on_posix
+@pytest.mark.parametrize("linked", [False, True])
+def test_what_is_made_while_it_is_read_is_read(tmp_path, monkeypatch, linked):
+    (tmp_path / "link").symlink_to("a")
+    opens = Directory.open_file
+
+    def open_too_early(self, name, **more):
+        monkeypatch.undo()
+        with pytest.raises(FileNotFoundError) as caught:
+            opens(self, name, **more)
+        (tmp_path / "a").write_text("made since")
+        raise caught.value
+
+    monkeypatch.setattr(Directory, "open_file", open_too_early)
+    assert read_file(tmp_path / ("link" if linked else "a"), 10, follow=True).data == b"made since"
+
+
+@on_posix
 def test_a_device_is_not_even_opened(monkeypatch):
     def refuse(*args, **kwargs):
         pytest.fail("opened")

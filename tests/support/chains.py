@@ -7,6 +7,8 @@ import json
 import random
 from typing import TYPE_CHECKING, Any
 
+import needs_zstd  # noqa: F401 - skips what imports this where there is none
+
 from colony_memory._format.json import load_object
 from colony_memory._format.names import manifest_filename
 from colony_memory._format.payload import sha256
