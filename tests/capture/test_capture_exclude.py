@@ -172,6 +172,7 @@ def test_a_pattern_takes_no_longer_for_being_hostile(tmp_path: Path) -> None:
     assert len(saved(src, "*a" * 100 + "b", "**/" * 100 + "*a*a*a*a*b")) == 50
 
 
+@pytest.mark.once
 def test_a_directory_of_many_names_takes_no_longer_for_each(tmp_path: Path) -> None:
     def seconds(count: int) -> float:
         src = tmp_path / str(count)

@@ -358,6 +358,7 @@ def half_record() -> Path:
     return place / name
 
 
+@pytest.mark.once
 @root_only
 @pytest.mark.parametrize("spoil", ["owner", "mode", "second name", "link"])
 def test_state_that_others_could_have_written_is_passed_over(
@@ -409,6 +410,7 @@ SPOILED = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("spoiled", ["", "[]", "{}", *sorted(set(SPOILED) - {"boot"})])
 def test_state_that_makes_no_sense_stops_whoever_comes(half: Path, spoiled: str) -> None:
     record = half_record()
@@ -421,6 +423,7 @@ def test_state_that_makes_no_sense_stops_whoever_comes(half: Path, spoiled: str)
     assert tree(half) == before
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("key", "value"),
     [

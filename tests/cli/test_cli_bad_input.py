@@ -148,6 +148,7 @@ def test_a_hostile_value_is_understood_or_refused(tried, verb, option):
     check_people(tried, verb, option)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("verb", "option"), QUICK, ids=lambda each: each.lstrip("-"))
 def test_programs_get_an_object(tried, verb, option):
     check_programs(tried, verb, option)

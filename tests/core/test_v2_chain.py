@@ -201,6 +201,7 @@ def test_more_than_the_bound_is_refused_before_it_is_compressed():
     assert read_at(built.files, 0, max_bytes=108)[1] == {"a": "x" * 100}
 
 
+@pytest.mark.once
 def test_a_hundred_thousand_documents():
     documents = {f"notes/{n:06}.md": f"{n}" for n in range(100_000)}
     files, _ = build_all([documents])

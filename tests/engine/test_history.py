@@ -356,6 +356,7 @@ def test_files_are_asked_for_several_at_once(vault, monkeypatch):
     assert [len(names) for names in asked if names] == [2] * 30
 
 
+@pytest.mark.once
 def test_no_more_than_two_snapshots_are_in_memory(vault, monkeypatch):
     class Documents(dict):
         """Some that can be watched."""
