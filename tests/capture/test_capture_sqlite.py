@@ -283,6 +283,7 @@ while True:
     number += 1
     database.execute("BEGIN IMMEDIATE")
     database.executemany("INSERT INTO t VALUES (?)", [(f"{number}.{part}" + "x" * 500,) for part in range(7)])
+    database.execute("DELETE FROM t WHERE rowid <= ?", [7 * (number - 100)])  # or a fast disk fills with it
     database.execute("COMMIT")
     if number == 3:
         print("ready", flush=True)
