@@ -31,7 +31,15 @@ from colony_memory.exceptions import (
     VaultUnavailable,
     message_of,
 )
-from colony_memory.schedule.last_run import LastRun, last_run_path, only_one, read_last_run, write_last_run
+from colony_memory.schedule.last_run import (
+    LastRun,
+    RunLog,
+    last_run_path,
+    only_one,
+    read_last_run,
+    read_runs,
+    write_last_run,
+)
 from colony_memory.schedule.loop import Clock, Loop, Outcome
 from colony_memory.schedule.signals import EndingSignals
 from colony_memory.schedule.timetable import LONGEST_ASKED, LOOK, require_seconds
@@ -44,7 +52,7 @@ if TYPE_CHECKING:
 
     from colony_memory.app.save import Saved
 
-__all__ = ["Ended", "LastRun", "Watch", "last_run_path", "mends_itself", "read_last_run"]
+__all__ = ["Ended", "LastRun", "RunLog", "Watch", "last_run_path", "mends_itself", "read_last_run", "read_runs"]
 
 # Seconds.
 _LONGEST_EVERY = 3650 * 86_400.0
