@@ -99,6 +99,24 @@ ExcludeOption = Annotated[
         help="Leave out what this matches, as a line of a .cmemignore would, and before all of those. Repeatable.",
     ),
 ]
+PingOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ping",
+        metavar="URL",
+        help="Tell a monitor: URL/start before, URL after a success, URL/fail with the reason after a failure, as "
+        "healthchecks.io takes it.",
+    ),
+]
+OnErrorOption = Annotated[
+    str | None,
+    typer.Option(
+        "--on-error",
+        metavar="COMMAND",
+        help="Run this after a failure, for 30 s at most and without a shell. COLONY_MEMORY_ERROR, _KIND, _CODE and "
+        "_LABEL in its environment tell of it.",
+    ),
+]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print only warnings, errors, and tables that were asked for.")
 ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colony_memory.cli.options import CommonOptions
+from colony_memory.cli.options import CommonOptions, OnErrorOption, PingOption
 from colony_memory.cli.verbs import backup
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ def run(
         str, typer.Option("--final-timeout", metavar="TIME", help="Time that the last backup may take.")
     ] = "10s",
     once: Annotated[bool, typer.Option("--once", help="Make one backup and end, as 'backup' does.")] = False,
+    ping: PingOption = None,
+    on_error: OnErrorOption = None,
     common: CommonOptions,
     **options: Any,
 ) -> int:
@@ -61,10 +63,11 @@ def run(
     from colony_memory.app.place import choose_place
     from colony_memory.cli.durations import show_duration
     from colony_memory.cli.errors import FAILED, exit_code
+    from colony_memory.cli.telling import LAST_WORDS, notifier_of
     from colony_memory.schedule.watch import Watch, last_run_path
 
     if once:
-        return backup.run(paths, common=common, **options)
+        return backup.run(paths, ping=ping, on_error=on_error, common=common, **options)
     interval, patience = _read("--every", every), _read("--final-timeout", final_timeout)
     place, output = choose_place(common.vault), common.output
     greeting = [f"saving to {place.title} every {show_duration(interval)}; SIGTERM or Ctrl-C to stop"]
@@ -75,12 +78,14 @@ def run(
             output.note(greeting.pop())
         _tell(done, output)
 
+    notifier = notifier_of(ping=ping, on_error=on_error, label=options["label"], output=output)
     watch = Watch(
         lambda: _save(paths, common, options),
         every=interval,
         final_timeout=patience,
         state=last_run_path(place.url, options["label"]),
         on_run=tell,
+        notifier=notifier,
     )
     code = FAILED
     try:
@@ -93,6 +98,8 @@ def run(
         code = exit_code(error)
         if not watch.busy:
             raise
+    finally:
+        notifier.close(LAST_WORDS)
     if watch.busy:
         _leave(code)
     return code
