@@ -292,7 +292,8 @@ def alone(state: Path) -> Iterator[None]:
     with only_one(state) as free:
         if not free:
             raise ColonyMemoryError(
-                "another watch of this vault and label is running on this host: stop it first, or use another label"
+                "another watch or run of this vault and label is running on this host: stop it first, "
+                "or use another label"
             )
         yield
 

@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from colony_memory.cli.options import (
+    AllowSecretOption,
     CommonOptions,
     DryRunOption,
     ExcludeOption,
+    KeepOption,
     LabelOption,
+    OnConflictOption,
     OnErrorOption,
     PingOption,
+    SecretsOption,
     VerboseOption,
 )
 
@@ -44,39 +48,13 @@ def run(
     label: LabelOption = "default",
     dry_run: DryRunOption = False,
     exclude: ExcludeOption = None,
-    keep: Annotated[
-        int | None,
-        typer.Option("--keep", metavar="N", min=1, help="Then keep only the newest N snapshots of the label."),
-    ] = None,
-    secrets: Annotated[
-        str,
-        typer.Option(
-            "--secrets",
-            metavar="stop|warn|mask|allow",
-            help="What to do about likely secrets: save nothing, warn, replace them, or not look for any.",
-        ),
-    ] = "stop",
-    allow_secret: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--allow-secret",
-            metavar="NAME",
-            help="Save this one, named as it was told: FILE:KIND:DIGEST, or FILE:KIND for all of a kind in a file. "
-            "Repeatable.",
-        ),
-    ] = None,
+    keep: KeepOption = None,
+    secrets: SecretsOption = "stop",
+    allow_secret: AllowSecretOption = None,
     git: Annotated[
         bool, typer.Option("--git", help="Take git repositories along, each as a bundle beside its files.")
     ] = False,
-    on_conflict: Annotated[
-        str,
-        typer.Option(
-            "--on-conflict",
-            metavar="raise|continue|merge",
-            help="Where another client saves in between: store both and fail; the same, and let the newer one be the "
-            "latest; or join both line by line.",
-        ),
-    ] = "raise",
+    on_conflict: OnConflictOption = "raise",
     note: Annotated[
         str | None, typer.Option("--note", metavar="TEXT", help="What to say of it; 'list' and 'show' do.")
     ] = None,
