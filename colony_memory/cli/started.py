@@ -5,10 +5,17 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from colony_memory.cli.errors import Failure
+from colony_memory.cli.errors import Failure, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+
+def become_process_1() -> None:
+    """In a container, do what its first process owes; to be called before anything is opened."""
+    from colony_memory.schedule.child import become_init
+
+    become_init(lambda line: say(f"error: {line}"))
 
 
 def split_command(given: Sequence[str]) -> tuple[str, list[str]]:

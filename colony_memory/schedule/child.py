@@ -10,7 +10,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 from colony_memory.schedule.signals import EndingSignals
@@ -142,13 +141,16 @@ def _terminal_tells_all() -> bool:
         os.close(terminal)
 
 
-def become_init() -> None:
+def become_init(tell: Callable[[str], object]) -> None:
     """As process 1 of a container, do what that owes, and go on in a child; elsewhere, and in that child, nothing.
 
     Process 1 takes in every process whose parent has died, and has to wait for it, or it stays as a zombie. What goes
     on here must not: it could not tell them from children of its own. So it goes on in a child, and this process passes
     signals on, reaps, and ends with the child's exit code. Where the child is killed it waits for the others: they are
     the command that goes on without it. To be called before there are threads.
+
+    Args:
+        tell: Is told in a line that the child was killed.
     """
     if os.getpid() != 1:
         return
@@ -156,11 +158,11 @@ def become_init() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     worker = os.fork()
     if worker:
-        os._exit(_reap(worker, numbers))
+        os._exit(_reap(worker, numbers, tell))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
 
 
-def _reap(worker: int, numbers: set[signal.Signals]) -> int:
+def _reap(worker: int, numbers: set[signal.Signals], tell: Callable[[str], object]) -> int:
     """Wait for the worker, and for whoever else ends meanwhile; the worker's exit code."""
     # Everybody there is but this process, once the worker is gone.
     everybody = -1
@@ -186,5 +188,4 @@ def _reap(worker: int, numbers: set[signal.Signals]) -> int:
         if not os.WIFSIGNALED(status):
             return code
         target = everybody
-        sys.stderr.write(f"error: what makes the backups ended by signal {code - 128}; the command goes on without\n")
-        sys.stderr.flush()
+        tell(f"what makes the backups was ended by signal {code - 128}; the command goes on without")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -468,9 +469,13 @@ def test_ctrl_c_on_a_terminal_reaches_the_command_once(vault, memory):
 
     script = f"trap 'echo interrupted >> {memory}/MEMORY.md; echo heard' INT; echo ready; read a; read b; exit 5"
     command = [sys.executable, "-m", "colony_memory", "run", "-q", str(memory), "--", "sh", "-c", script]
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.execv(sys.executable, command)
+    # Its own session, with the terminal as that session's.
+    take = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+    terminal, end = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", take, *command], stdin=end, stdout=end, stderr=end, start_new_session=True
+    )
+    os.close(end)
     seen = b""
 
     def until(word):
@@ -478,18 +483,20 @@ def test_ctrl_c_on_a_terminal_reaches_the_command_once(vault, memory):
         while word not in seen:
             seen += os.read(terminal, 1000)
 
-    until(b"ready")
-    os.write(terminal, b"\x03")
-    until(b"heard")
-    os.write(terminal, b"\n\n")
     try:
-        while True:
-            seen += os.read(terminal, 1000)
-    except OSError:  # the end, as Linux tells it
-        pass
-    _, status = os.waitpid(pid, 0)
-    os.close(terminal)
-    assert os.waitstatus_to_exitcode(status) == 5, seen
+        until(b"ready")
+        os.write(terminal, b"\x03")
+        until(b"heard")
+        os.write(terminal, b"\n\n")
+        with contextlib.suppress(OSError):  # the end, as Linux tells it
+            while more := os.read(terminal, 1000):
+                seen += more
+        code = process.wait(60)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(terminal)
+    assert code == 5, seen
     assert ColonyMemory(backend=vault).restore() == {"MEMORY.md": "interrupted\n"}
 
 
@@ -630,7 +637,7 @@ def test_in_a_container_the_command_outlives_what_makes_the_backups(vault, memor
     (tmp_path / "in").write_text("go\n")
     assert process.stdout.readline() == "done\n"
     code, _, err = ended(process)
-    assert (code, err) == (137, "error: what makes the backups ended by signal 9; the command goes on without\n")
+    assert (code, err) == (137, "error: what makes the backups was ended by signal 9; the command goes on without\n")
     assert (memory / "MEMORY.md").read_text() == "after\n"
 
 

@@ -201,7 +201,7 @@ NUMBERS = {TERM, INT}
 @POSIX
 def test_process_1_reaps_and_passes_on_until_the_worker_ends(world):
     here = world((50, 0), TERM, (51, 9), INT, (7, 3 << 8), (52, 0))
-    assert module._reap(7, NUMBERS) == 3
+    assert module._reap(7, NUMBERS, print) == 3
     assert here.sent == [(7, TERM), (7, INT)]
     assert here.ends == [(52, 0)]
     assert here.masks == [signal.SIG_UNBLOCK]
@@ -210,19 +210,19 @@ def test_process_1_reaps_and_passes_on_until_the_worker_ends(world):
 @POSIX
 def test_process_1_lets_the_command_go_on_where_the_worker_is_killed(world, capsys):
     here = world((7, 9), (50, 0), TERM, (51, 0))
-    assert module._reap(7, NUMBERS) == 137
+    assert module._reap(7, NUMBERS, print) == 137
     assert here.sent == [(-1, TERM)]
-    assert capsys.readouterr().err == "error: what makes the backups ended by signal 9; the command goes on without\n"
+    assert capsys.readouterr().out == "what makes the backups was ended by signal 9; the command goes on without\n"
 
 
 @POSIX
 def test_process_1_sends_no_interrupt_of_the_terminal(world, monkeypatch):
     here = world(INT, (404, 0))
     monkeypatch.setattr(module, "_terminal_tells_all", lambda: True)
-    assert module._reap(404, NUMBERS) == 0
+    assert module._reap(404, NUMBERS, print) == 0
     assert here.sent == []
     here = world(TERM, (404, 0))  # it has just ended
-    assert module._reap(404, NUMBERS) == 0
+    assert module._reap(404, NUMBERS, print) == 0
     assert here.sent == [(404, TERM)]
 
 
@@ -232,11 +232,11 @@ def test_only_process_1_becomes_one(world, monkeypatch):
     left = []
     monkeypatch.setattr(os, "fork", lambda: 7)
     monkeypatch.setattr(os, "_exit", left.append)
-    module.become_init()
+    module.become_init(print)
     assert (left, here.masks) == ([], [])
     monkeypatch.setattr(os, "getpid", lambda: 1)
-    module.become_init()
+    module.become_init(print)
     assert left == [0]
     monkeypatch.setattr(os, "fork", lambda: 0)
-    module.become_init()
+    module.become_init(print)
     assert left == [0]

@@ -49,11 +49,11 @@ def run(
     from colony_memory.cli.commands import command as worded
     from colony_memory.cli.errors import say, say_json
     from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.started import split_command, starting
+    from colony_memory.cli.started import become_process_1, split_command, starting
     from colony_memory.cli.verbs import backup
-    from colony_memory.schedule.child import Child, become_init
+    from colony_memory.schedule.child import Child
 
-    become_init()
+    become_process_1()
     directory, program = split_command(command)
     options = {"label": label, "exclude": exclude, "secrets": secrets, "allow_secret": allow_secret}
     with starting(program):

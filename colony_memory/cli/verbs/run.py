@@ -67,13 +67,13 @@ def run(
     from colony_memory.app.place import choose_place
     from colony_memory.cli.durations import read_seconds, show_duration
     from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.started import split_command, starting
+    from colony_memory.cli.started import become_process_1, split_command, starting
     from colony_memory.cli.telling import LAST_WORDS, leave, notifier_of, telling
     from colony_memory.schedule.beside import Beside
-    from colony_memory.schedule.child import Child, become_init
+    from colony_memory.schedule.child import Child
     from colony_memory.schedule.watch import Watch, alone, last_run_path
 
-    become_init()
+    become_process_1()
     directory, program = split_command(command)
     interval, patience = read_seconds("--every", every), read_seconds("--final-timeout", final_timeout)
     options: dict[str, Any] = {
