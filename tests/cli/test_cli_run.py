@@ -290,6 +290,8 @@ def test_another_s_snapshot_in_between_is_a_conflict(cli, vault, memory):
     long_ago(vault, {"MEMORY.md": "two years"})
 
     def life(agent):
+        while read_runs(str(vault.path), "default") is None:
+            time.sleep(0.002)  # until the first backup is over
         (memory / "MEMORY.md").write_text("ours")
         theirs.append(ColonyMemory(backend=vault).backup({"MEMORY.md": "theirs"}))
 
