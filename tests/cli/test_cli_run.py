@@ -213,6 +213,8 @@ def test_what_is_newer_here_stays_and_the_line_says_how_to_save_it(refused, cli,
         (["--ping", "ftp://x", "memory", "--", "agent"], 2, "the address to ping"),
         (["--label", "a/b", "memory", "--", "agent"], 2, "label 'a/b'"),
         (["--on-conflict", "maybe", "memory", "--", "agent"], 2, "--on-conflict is raise, continue or merge"),
+        (["--exclude", "[", "memory", "--", "agent"], 2, "a bracket that is not closed"),
+        (["--allow-secret", "x", "memory", "--", "agent"], 2, "'x' names no finding"),
         ([".", "--", "agent"], 2, "each backup would hold all the ones before"),
     ],
 )

@@ -47,7 +47,7 @@ def run(
     """
     from colony_memory.app.guard import keep_for_way_back
     from colony_memory.cli.commands import command as worded
-    from colony_memory.cli.errors import say, say_json
+    from colony_memory.cli.errors import cut, say, say_json
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.started import become_process_1, split_command, starting
     from colony_memory.cli.verbs import backup
@@ -72,7 +72,9 @@ def run(
     if common.as_json:
         say_json({"snapshot": asdict(info), "exit_code": code, "way_back": back})
     else:
-        say(f"the command ended with exit code {code}; to get back what was there: {back}")
+        # A command that is cut could not be pasted.
+        told = f"to get back what was there: {back}" if cut(back) == back else f"what was there is {info.snapshot_id}"
+        say(f"the command ended with exit code {code}; {told}")
     return code
 
 

@@ -116,8 +116,12 @@ def run(
 def _check(options: dict[str, Any]) -> None:
     """What every backup would be refused for is refused before the first."""
     from colony_memory.app.save import check_arguments
+    from colony_memory.capture.folder import read_choices
 
     check_arguments(label=options["label"], prune_keep=options["keep"], on_conflict=options["on_conflict"])
+    read_choices(
+        secrets=options["secrets"], allow_secrets=options["allow_secret"] or (), exclude=options["exclude"] or ()
+    )
 
 
 def _begin(opened: Opened, directory: str, *, label: str, common: CommonOptions) -> bool:
