@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from colony_memory.client import ColonyMemory
     from colony_memory.reports import LabelMap, VaultMap
-    from colony_memory.schedule.last_run import LastRun
+    from colony_memory.schedule.last_run import RunLog
     from colony_memory.snapshot import SnapshotInfo
 
 #: ``protected``: the newest snapshot of each label was read in full, and nothing is wrong. ``saved``: the same, and not
@@ -95,13 +95,13 @@ class Checked:
         found: What is in the vault.
         verdict: Whether that would give the memory back.
         read: What reading each label's newest snapshots has shown; empty where nothing was read.
-        runs: How the last run of ``watch`` on this host ended, for each label that there was one of.
+        runs: How the last runs of ``watch`` and ``run`` on this host ended, for each label that there was one of.
     """
 
     found: VaultMap
     verdict: Protection
     read: Mapping[str, Newest] = field(default_factory=dict)
-    runs: Mapping[str, LastRun] = field(default_factory=dict)
+    runs: Mapping[str, RunLog] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.verdict)
@@ -141,17 +141,19 @@ def check_protection(
     read = {} if quick else read_newest(memory, found)
     asked = [wanted] if wanted else [each.label for each in found.labels]
     runs = {} if url is None else last_runs(url, asked)
-    confirmed = {run.snapshot_id: run.when for run in runs.values() if run.ok and run.snapshot_id}
+    # A run that failed since does not undo what the one before has found.
+    good = [run for log in runs.values() if (run := log.last_success) is not None]
+    confirmed = {run.snapshot_id: run.when for run in good if run.snapshot_id}
     now = now or datetime.now(timezone.utc)
     return Checked(found, assess(found, now=now, max_age=max_age, read=read, confirmed=confirmed), read, runs)
 
 
-def last_runs(url: str, labels: Sequence[str]) -> dict[str, LastRun]:
-    """How the last run of ``watch`` on this host ended, for each label that there was one of."""
-    from colony_memory.schedule.watch import read_last_run
+def last_runs(url: str, labels: Sequence[str]) -> dict[str, RunLog]:
+    """How the last runs of ``watch`` and ``run`` on this host ended, for each label that there was one of."""
+    from colony_memory.schedule.watch import read_runs
 
-    runs = {label: read_last_run(url, label) for label in dict.fromkeys([*labels, "default"])}
-    return {label: run for label, run in runs.items() if run is not None}
+    logs = {label: read_runs(url, label) for label in dict.fromkeys([*labels, "default"])}
+    return {label: log for label, log in logs.items() if log is not None}
 
 
 def read_newest(memory: ColonyMemory, found: VaultMap) -> dict[str, Newest]:

@@ -21,7 +21,7 @@ from colony_memory._os.kinds import PERMISSIONS
 from colony_memory._os.names import decode_name
 from colony_memory.capture._contents import reason_of
 from colony_memory.capture._filenames import name_problem, parents_of
-from colony_memory.capture._ignore import read_excluded
+from colony_memory.capture._ignore import Excluded, read_excluded
 from colony_memory.capture._metadata import METADATA_NAME, Metadata, encode_file, metadata_pieces
 from colony_memory.capture._patience import patience
 from colony_memory.capture._reading import Found
@@ -114,9 +114,8 @@ def read_folder(
         SecretsFound: There are likely secrets that must stop the reading or that cannot be masked.
         ColonyMemoryError: The rules of a ``.cmemignore`` cannot be kept.
     """
-    _require_choice(secrets)
-    allowed = read_allowed(allow_secrets)
-    tree = Tree(excluded=read_excluded(exclude))
+    allowed, excluded = read_choices(secrets=secrets, allow_secrets=allow_secrets, exclude=exclude)
+    tree = Tree(excluded=excluded)
     found = _read(
         [require_directory(path)], tree, git=git, max_bytes=max_bytes, dry_run=dry_run, on_progress=on_progress
     )
@@ -160,9 +159,8 @@ def read_paths(
     """
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
-    _require_choice(secrets)
-    allowed = read_allowed(allow_secrets)
-    tree = Tree(excluded=read_excluded(exclude))
+    allowed, excluded = read_choices(secrets=secrets, allow_secrets=allow_secrets, exclude=exclude)
+    tree = Tree(excluded=excluded)
     found = _read(find_sources(paths), tree, git=git, max_bytes=max_bytes, dry_run=dry_run, on_progress=on_progress)
     return _capture(found, secrets=secrets, allowed=allowed, attributes=attributes)
 
@@ -221,6 +219,18 @@ def _capture(found: Found, *, secrets: SecretsChoice, allowed: frozenset[str], a
         secrets=acted_on,
         allowed=tuple(finding for finding in findings if is_allowed(finding, allowed)),
     )
+
+
+def read_choices(
+    *, secrets: SecretsChoice, allow_secrets: str | Iterable[str], exclude: str | Iterable[str]
+) -> tuple[frozenset[str], Excluded]:
+    """What of likely secrets may be saved, and what is left out, as the arguments of :func:`read_folder` have it.
+
+    Raises:
+        ValueError: One of them cannot be read, whatever there is to be saved.
+    """
+    _require_choice(secrets)
+    return read_allowed(allow_secrets), read_excluded(exclude)
 
 
 def _require_choice(secrets: str) -> None:

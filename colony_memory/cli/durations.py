@@ -37,6 +37,18 @@ def parse_duration(text: str) -> timedelta:
     return timedelta(seconds=seconds)
 
 
+def read_seconds(option: str, text: str) -> float:
+    """The seconds that the value of an option names.
+
+    Raises:
+        ValueError: As :func:`parse_duration`, with the option's name.
+    """
+    try:
+        return parse_duration(text).total_seconds()
+    except ValueError as error:
+        raise ValueError(f"{option}: {error}") from error
+
+
 def show_duration(seconds: float) -> str:
     """A length of time in at most two units, ``1h30m``; seconds are dropped beyond an hour, parts of one always.
 

@@ -86,11 +86,11 @@ def report_failure(error: BaseException, asked: Asked | None = None) -> int:
     asked, code = asked or Asked(), exit_code(error)
     if isinstance(error, SecretsFound):
         _list_findings(error, asked)
-    text, hint = _describe(error), _advice(error, asked)
+    text, hint = describe(error), _advice(error, asked)
     if not asked.as_json:
         say(text if text == _MISSING else f"error: {_sentence(text, hint)}")
     else:
-        say_json({"error": text, "kind": _kind(error), "code": code, "hint": hint})
+        say_json({"error": text, "kind": kind_of(error), "code": code, "hint": hint})
     return code
 
 
@@ -103,7 +103,8 @@ def _list_findings(error: SecretsFound, asked: Asked) -> None:
         warn(f"and {len(error.findings) - FEW} more likely secrets", as_json=asked.as_json)
 
 
-def _describe(error: BaseException) -> str:
+def describe(error: BaseException) -> str:
+    """What happened, in words for people."""
     return cut(_full_description(error))
 
 
@@ -121,7 +122,7 @@ def _full_description(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _kind(error: BaseException) -> str:
+def kind_of(error: BaseException) -> str:
     """The library's name for it, whatever the command line has added."""
     if isinstance(error, UsageError):
         return "UsageError"

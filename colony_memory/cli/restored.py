@@ -1,11 +1,13 @@
-"""Pure: what a restore did or would do, as lines for people."""
+"""What a restore did or would do, as lines for people."""
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 from colony_memory.app.facts import left_out, made_at, stamp
 from colony_memory.cli.text import age, count, few
+from colony_memory.exceptions import ColonyMemoryWarning
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -93,3 +95,11 @@ def masked_line(written: Written) -> str:
     names = ", ".join(written.masked[:_SHOWN])
     more = f" and {len(written.masked) - _SHOWN} more" if len(written.masked) > _SHOWN else ""
     return f"secrets were masked when this was saved, put them in again: {names}{more}"
+
+
+def warn_of_lacks(info: SnapshotInfo, written: Written) -> None:
+    """Say what the folder lacks although the restore is done."""
+    if info.incomplete:
+        warnings.warn(ColonyMemoryWarning(incomplete_line(info)), stacklevel=2)
+    if written.masked:
+        warnings.warn(ColonyMemoryWarning(masked_line(written)), stacklevel=2)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from colony_memory.app.preview import Unsaved
     from colony_memory.app.protection import Checked, Problem, Protection
     from colony_memory.reports import VaultMap
-    from colony_memory.schedule.watch import LastRun
+    from colony_memory.schedule.watch import RunLog
 
 _STYLES = {"protected": "bold green", "saved": "bold", "at risk": "bold yellow", "not protected": "bold red"}
 # A run that saves ends a little after the snapshot was made.
@@ -52,7 +52,7 @@ def status_lines(
     ]
     if found.operations_left is not None:
         lines.append(f"left   {found.operations_left} uploads and deletes this hour")
-    lines += [f"watch  {_watch(label, run, now)}" for label, run in checked.runs.items()]
+    lines += [f"watch  {_watch(label, log, now)}" for label, log in checked.runs.items()]
     lines += ["", label_table(found, now=now)]
     lines += ["", *unsaved] if unsaved else []
     for problem in verdict.problems:
@@ -113,13 +113,15 @@ def status_document(
         else {**unsaved_document(unsaved), "left_out": [asdict(each) for each in unsaved.capture.left_out]},
         "watch": {
             label: {
-                "when": run.when.isoformat(),
-                "ok": run.ok,
-                "message": run.message,
-                "snapshot_id": run.snapshot_id,
-                "next_run": run.next_run.isoformat() if run.next_run else None,
+                "when": log.last.when.isoformat(),
+                "ok": log.last.ok,
+                "message": log.last.message,
+                "snapshot_id": log.last.snapshot_id,
+                "next_run": log.last.next_run.isoformat() if log.last.next_run else None,
+                "last_success": log.last_success.when.isoformat() if log.last_success else None,
+                "failed_since": log.failed_since,
             }
-            for label, run in checked.runs.items()
+            for label, log in checked.runs.items()
         },
         **asdict(checked.found),
     }
@@ -194,7 +196,12 @@ def _used(found: VaultMap) -> str:
     return f"{size(found.used_bytes)} of {size(found.quota_bytes)} ({100 * found.used_bytes / found.quota_bytes:.0f} %)"
 
 
-def _watch(label: str, run: LastRun, now: datetime) -> str:
+def _watch(label: str, log: RunLog, now: datetime) -> str:
+    run, good = log.last, log.last_success
     of = "" if label == "default" else f"label {label}: "
     due = f", next {age(run.next_run, now)}" if run.next_run else ", ended"
-    return shown(f"{of}{'ok' if run.ok else 'FAILED'} {age(run.when, now)}: {run.message}{due}")
+    told = f"{of}{'ok' if run.ok else 'FAILED'} {age(run.when, now)}: {run.message}{due}"
+    if not run.ok:
+        told += f"; {log.failed_since} failed since the last success, " if good else f"; {log.failed_since} failed, "
+        told += age(good.when, now) if good else "none succeeded"
+    return shown(told)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -102,11 +103,14 @@ def test_a_risk_is_no_success_for_a_monitor(cli, vault, refused, noon):
 def test_an_idle_agent_does_not_alarm(cli, vault, refused, monkeypatch, noon):
     info = save(vault, {"a.md": "x"}, at=NOON - timedelta(days=9))
     run = watch.LastRun(NOON, True, "unchanged", info.snapshot_id, None, 1)
-    monkeypatch.setattr(watch, "read_last_run", lambda url, label: {"default": run}.get(label))
+    log = watch.RunLog((run,), 0)
+    monkeypatch.setattr(watch, "read_runs", lambda url, label: {"default": log}.get(label))
     assert cli("status", "--max-age", "1d", "-q") == (0, "", "")
     assert "last good backup 9d ago (2026-10-23 12:00 UTC), unchanged 3h ago, " in cli("status")[1]
     failed = watch.LastRun(NOON, False, "failed", None, None, 1)
-    monkeypatch.setattr(watch, "read_last_run", lambda url, label: {"default": failed}.get(label))
+    log = watch.RunLog((run, failed), 1)
+    assert cli("status", "--max-age", "1d", "-q") == (0, "", "")
+    log = watch.RunLog((failed,), 1)
     assert "old, and at most 1d" in refused(1, "status", "--max-age", "1d", "-q")
 
 
@@ -230,14 +234,17 @@ def test_for_programs(cli, vault, noon):
 def test_the_last_run_of_watch_is_told(cli, vault, monkeypatch, noon):
     ok = watch.LastRun(NOON, True, "saved", ID, NOON + timedelta(hours=4), 1)
     ended = watch.LastRun(NOON, False, "no\nroom", None, None, 1)
-    monkeypatch.setattr(watch, "read_last_run", lambda url, label: {"default": ok, "other": ended}.get(label))
+    logs = {"default": watch.RunLog((ok,), 0), "other": watch.RunLog((ended,), 7)}
+    monkeypatch.setattr(watch, "read_runs", lambda url, label: logs.get(label))
     save(vault, {"a.md": "x"}, at=NOON)
     save(vault, {"a.md": "x"}, at=NOON, label="other")
     lines = cli("status")[1].splitlines()
     assert lines[5:7] == [
         "watch  ok 3h ago: saved, next in 1h",
-        r"watch  label other: FAILED 3h ago: no\nroom, ended",
+        r"watch  label other: FAILED 3h ago: no\nroom, ended; 7 failed, none succeeded",
     ]
+    logs["other"] = watch.RunLog((replace(ok, when=NOON - timedelta(days=2)), ended), 7)
+    assert cli("status")[1].splitlines()[6].endswith("ended; 7 failed since the last success, 2d ago")
     watched = json.loads(cli("status", "--json")[1])["watch"]
     assert watched["default"] == {
         "when": "2026-11-01T12:00:00.300000+00:00",
@@ -245,5 +252,8 @@ def test_the_last_run_of_watch_is_told(cli, vault, monkeypatch, noon):
         "message": "saved",
         "snapshot_id": ID,
         "next_run": "2026-11-01T16:00:00.300000+00:00",
+        "last_success": "2026-11-01T12:00:00.300000+00:00",
+        "failed_since": 0,
     }
     assert watched["other"]["next_run"] is None
+    assert watched["other"]["failed_since"] == 7

@@ -23,7 +23,7 @@ import cli_runs
 from turning_clock import TurningClock
 
 from colony_memory import ColonyMemory
-from colony_memory.cli import errors, output
+from colony_memory.cli import errors, output, telling
 from colony_memory.cli.errors import Failure
 from colony_memory.cli.verbs import backup
 from colony_memory.cli.verbs import watch as verb
@@ -231,7 +231,7 @@ def test_a_second_watch_of_the_label_is_refused(cli, refused, waits, vault, fold
     waits += [second]
     code, _, err = cli("watch", folder)
     assert (code, seen) == (0, [1])
-    assert "error: another watch of this vault and label is running on this host: stop it first" in err
+    assert "error: another watch or run of this vault and label is running on this host: stop it first" in err
 
 
 @pytest.mark.once
@@ -247,7 +247,7 @@ def test_an_end_in_spite_of_a_backup_that_hangs(monkeypatch, vault, folder, caps
         let_go.wait(20)
 
     monkeypatch.setattr(backup, "save", hang)
-    monkeypatch.setattr(verb, "_leave", left.append)
+    monkeypatch.setattr(telling, "leave", left.append)
     assert cli_runs.main(["watch", str(folder), "--final-timeout", "1s"]) == code
     assert left == [code]
     let_go.set()

@@ -89,7 +89,7 @@ def test_the_file_of_the_key_is_made_for_its_owner_alone(tmp_path):
 
 def test_the_crontab_is_read_by_cron_as_it_is_meant():
     blocks = [block for block in read_blocks(PAGE) if block.language == "crontab"]
-    assert [block.heading for block in blocks] == ["cron", "Is it working?"]
+    assert [block.heading for block in blocks] == ["cron", "Being told of failure", "Is it working?"]
     for block in blocks:
         (line,) = block.text.splitlines()
         fields, command = line.split(None, 5)[:5], line.split(None, 5)[5]

@@ -173,7 +173,7 @@ def test_what_does_not_mend_itself_is_raised_by_the_first_run(error, tmp_path):
         runs.go(state=tmp_path / "state.json")
     assert caught.value is error
     assert (runs.times, runs.told) == ([0], [])
-    noted = json.loads((tmp_path / "state.json").read_text())
+    (noted,) = json.loads((tmp_path / "state.json").read_text())["runs"]
     assert (noted["ok"], noted["next_run"]) == (False, None)
 
 
@@ -302,11 +302,13 @@ def test_each_result_is_in_the_state_file(tmp_path):
     seen = []
 
     def look(run):
-        seen.append(json.loads(state.read_text())["message"] == run.message)
+        seen.append(json.loads(state.read_text())["runs"][-1]["message"] == run.message)
 
     Runs(saved("a"), DOWN).go(stop=1000, on_run=look, state=state)
     assert seen == [True] * 5
-    assert json.loads(state.read_text())["next_run"] is None
+    log = json.loads(state.read_text())
+    assert log["runs"][-1]["next_run"] is None
+    assert ([run["ok"] for run in log["runs"]], log["failed_since"]) == ([True, *[False] * 4], 4)
 
 
 def test_a_state_file_that_cannot_be_written_is_told_and_nothing_more(tmp_path):
@@ -322,7 +324,7 @@ def test_a_state_file_that_cannot_be_written_is_told_and_nothing_more(tmp_path):
 def test_a_second_watch_of_the_same_state_is_refused(tmp_path):
     state = tmp_path / "state.json"
     runs = Runs(saved("a"))
-    with only_one(state), pytest.raises(ColonyMemoryError, match="another watch of this vault and label"):
+    with only_one(state), pytest.raises(ColonyMemoryError, match="another watch or run of this vault and label"):
         runs.go(state=state)
     assert (runs.times, state.exists()) == ([], False)
     runs.go(state=state, stop=1)
