@@ -1,0 +1,105 @@
+"""The verbs over a vault in an object store: what they ask for, and what two writers and a rollback come to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+pytest.importorskip("obstore")
+
+import object_server
+
+from colony_memory import AsyncColonyMemory, ColonyMemory
+from colony_memory.exceptions import ConflictDetected
+from colony_memory.vaults.objects import ObjectVault
+
+running, server, vault = object_server.running, object_server.server, object_server.vault
+NOTES = {"MEMORY.md": "two years of notes"}
+
+
+def test_calls_of_the_verbs(server, vault):
+    """Each by count, so that a change that asks for more is seen."""
+    counts = {}
+
+    def count(what, call):
+        server.calls.clear()
+        call()
+        counts[what] = dict(sorted(server.calls.items()))
+
+    memory = ColonyMemory(backend=ObjectVault(server.store()))
+    count("first", lambda: memory.backup(NOTES))
+    count("second", lambda: memory.backup({"a.md": "1"}))
+    count("unchanged", lambda: memory.backup({"a.md": "1"}))
+    count("restore", lambda: ColonyMemory(backend=ObjectVault(server.store())).restore())
+    count("list", memory.list_snapshots)
+    count("status", memory.status)
+    count("prune", lambda: memory.prune(keep=1))
+    assert counts["unchanged"].keys() <= {"GET", "LIST"}
+    assert counts["restore"] == {"GET": 4}
+
+
+def test_two_writers(server, vault):
+    one, two = (ColonyMemory(backend=ObjectVault(server.store())) for _ in range(2))
+    one.backup(NOTES)
+    two.restore()
+    one.backup({"a.md": "one"})
+    with pytest.raises(ConflictDetected):
+        two.backup({"a.md": "two"})
+    assert ColonyMemory(backend=vault).restore() == {"a.md": "one"}
+    assert len(one.list_snapshots()) == 3
+
+
+def test_a_race_for_the_pointer_has_one_winner(server, vault):
+    memory = ColonyMemory(backend=vault)
+    memory.backup(NOTES)
+    raced = []
+
+    def race(verb, key):
+        if verb == "PUT" and key.endswith("latest.json") and not raced:
+            raced.append(key)
+            server.objects[key] = json.dumps(json.loads(server.objects[key])).encode() + b"\n"
+
+    server.fault = race
+    memory.backup({"a.md": "after"})
+    assert raced
+    assert memory.restore() == {"a.md": "after"}
+
+
+def test_a_signed_label_that_is_rolled_back(server, vault, tmp_path):
+    pytest.importorskip("cryptography")
+    from colony_memory import Ed25519Signer, FileWitness, RollbackDetected
+
+    def client():
+        signer = Ed25519Signer(bytes(range(32)))
+        return ColonyMemory(
+            backend=ObjectVault(server.store()), signer=signer, witness=FileWitness(tmp_path / "witness.json")
+        )
+
+    memory = client()
+    memory.backup(NOTES)
+    old = dict(server.objects)
+    memory.backup({"a.md": "newer"})
+    server.objects.clear()
+    server.objects.update(old)
+    with pytest.raises(RollbackDetected):
+        client().restore()
+
+
+def test_an_asynchronous_client_takes_it(server, vault):
+    async def run():
+        memory = AsyncColonyMemory(backend=vault)
+        await memory.backup(NOTES)
+        return await memory.restore()
+
+    assert asyncio.run(run()) == NOTES
+
+
+def test_retention(server, vault):
+    memory = ColonyMemory(backend=vault)
+    for number in range(5):
+        memory.backup({"a.md": str(number)}, prune_keep=2)
+    assert len(memory.list_snapshots()) == 2
+    assert memory.restore() == {"a.md": "4"}
+    assert memory.verify()
