@@ -26,7 +26,7 @@ def probe_conditions(store: Any, key: str, place: str) -> None:
     if not heeds:
         raise VaultError(
             f"{place} does not write on condition, and two writers could overwrite each other's latest snapshot "
-            "unseen; for one writer at a time say so, with AWS_CONDITIONAL_PUT=disabled or conditional=False",
+            "unseen; where one program at a time saves to an S3 store, AWS_CONDITIONAL_PUT=disabled says so",
             status=501,
             code="NOT_SUPPORTED",
         )
