@@ -26,7 +26,8 @@ class ObjectServer:
     Attributes:
         objects: Key to bytes; every key that a bucket can hold, also ones that no path is.
         calls: Requests by verb: ``GET``, ``HEAD``, ``PUT``, ``DELETE``, ``LIST``.
-        fault: Called with verb and key; what it returns, ``(status, body)``, is the answer. None: no fault.
+        fault: Called with verb and key; what it returns, ``(status, body)``, is the answer. None: no fault;
+            ``("applied", answer)``: this answer, and it is done all the same.
         conditions: How PUT takes a condition: ``"kept"``, ``"ignored"`` or ``"refused"`` (501).
         page: Keys in one answer to LIST.
     """
@@ -108,6 +109,9 @@ class _Handler(BaseHTTPRequestHandler):
         with store.lock:
             store.calls[verb] += 1
             answer = store.fault(verb, key)
+            if answer is not None and answer[0] == "applied":
+                getattr(self, f"_{verb.lower()}")(key, body, query)
+                answer = answer[1]
             if answer is None and bucket != BUCKET:
                 answer = error(404, "NoSuchBucket")
             if answer is None:

@@ -19,6 +19,7 @@ from colony_memory.exceptions import (
     ColonyMemoryWarning,
     QuotaExceeded,
     RateLimited,
+    SnapshotCorrupt,
     VaultDenied,
     VaultError,
     VaultMissing,
@@ -28,6 +29,7 @@ from colony_memory.vaults.objects import ObjectVault
 
 running, server, vault = object_server.running, object_server.server, object_server.vault
 NOTES = {"MEMORY.md": "two years of notes"}
+DATE = "Thu, 01 Jan 2026 00:00:00 GMT"
 LATEST = "cmem.default.latest.json"
 
 
@@ -125,6 +127,23 @@ def test_a_bucket_that_went_away_holds_nothing_and_proves_nothing(server, vault)
         ObjectVault(server.store(), create=True)
 
 
+def test_whoever_answers_in_the_stores_place_proves_nothing(server, vault):
+    """Obstore follows a redirect of a read, such as that of a portal; there no marker is, and so no absence."""
+    vault.vault_upload_file(LATEST, "x")
+    with ObjectServer() as elsewhere:
+        away = {"Location": f"{elsewhere.url}/another/x"}
+        for page in (error(404), (200, b"<html>log in</html>", {"ETag": '"x"', "Last-Modified": DATE})):
+            elsewhere.fault = lambda verb, key, page=page: page
+            server.fault = lambda verb, key: (302, b"", away)
+            for opened in (vault, ObjectVault(server.store())):
+                for verb in (lambda memory: memory.restore(default={}), lambda memory: memory.backup(NOTES)):
+                    with pytest.raises((VaultUnavailable, SnapshotCorrupt)):
+                        verb(ColonyMemory(backend=opened))
+        assert elsewhere.objects == {}
+    server.fault = lambda verb, key: None
+    assert vault.vault_get_file(LATEST)["content"] == "x"
+
+
 def test_a_place_that_takes_no_upload_is_unavailable(server, vault):
     server.fault = lambda verb, key: error(404, "NoSuchUpload") if verb == "PUT" else None
     with pytest.raises(VaultUnavailable, match="does not find the place") as caught:
@@ -138,7 +157,7 @@ def test_a_torn_object_is_no_content(server, vault):
     def cut(verb, key):
         if verb != "GET" or not key.endswith("latest.json"):
             return None
-        facts = {"Content-Length": "9", "ETag": '"x"', "Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT"}
+        facts = {"Content-Length": "9", "ETag": '"x"', "Last-Modified": DATE}
         return 200, b"x", {**facts, "Connection": "close"}
 
     server.fault = cut
