@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from colony_memory._format.names import latest_filename
 from colony_memory.vaults._directory import is_plain_name
 from colony_memory.vaults.objects.keys import folder_of, key_of, name_of
+from colony_memory.vaults.objects.replies import read_tag, tag_of
 
 LABELS = st.from_regex(r"[a-z0-9_]([a-z0-9_-]{0,8}[a-z0-9_])?", fullmatch=True)
 NAMES = st.one_of(
@@ -64,3 +65,10 @@ def test_what_begins_with_a_whole_label_lies_in_its_folder(label, rest):
 )
 def test_what_leaves_more_than_one_label_is_looked_for_everywhere(prefix):
     assert folder_of(prefix) is None
+
+
+@pytest.mark.parametrize("e_tag", ['"abc"', "0x1", 'W/"a|b"', "|", "a|"])
+@pytest.mark.parametrize("version", [None, "1700000000000000", "a.b-c_d"])
+def test_a_tag_carries_all_that_the_store_needs(e_tag, version):
+    state = {"e_tag": e_tag, "version": version}
+    assert read_tag("a.json", tag_of(state)) == {name: value for name, value in state.items() if value}

@@ -34,6 +34,7 @@ from colony_memory.vaults.memory import UNLIMITED_BYTES
 from colony_memory.vaults.objects.errors import told
 from colony_memory.vaults.objects.keys import folder_of, key_of, name_of
 from colony_memory.vaults.objects.probe import probe_conditions
+from colony_memory.vaults.objects.replies import describe_object, encode_text, read_tag, tag_of
 from colony_memory.vaults.objects.stores import describe, refuse_fork, writes_on_condition
 
 if TYPE_CHECKING:
@@ -160,9 +161,9 @@ class ObjectVault:
         except FileNotFoundError:
             raise self._absent(filename) from None
         return {
-            **_describe(filename, meta),
+            **describe_object(filename, meta),
             "content": data.decode("utf-8", "replace"),
-            "etag": _tag(meta),
+            "etag": tag_of(meta),
         }
 
     def vault_upload_file(self, filename: str, content: str) -> dict[str, Any]:
@@ -207,7 +208,7 @@ class ObjectVault:
                 if is_ours(last) and last.startswith(prefix):
                     strays.append(meta["path"])
             elif name.startswith(prefix):
-                items.append(_describe(name, meta))
+                items.append(describe_object(name, meta))
         if strays:
             _warn(
                 f"{self.url}: {len(strays)} objects bear names of files of snapshots and are not where those lie, such "
@@ -233,7 +234,7 @@ class ObjectVault:
             # What is to be there with a tag, and not to be there, is neither.
             raise VaultError(f"{filename}: not written", status=412, code="PRECONDITION_FAILED")
         if if_match is not None:
-            return self._upload(filename, content, _version(filename, if_match))
+            return self._upload(filename, content, read_tag(filename, if_match))
         return self._upload(filename, content, "overwrite" if if_none_match is None else "create")
 
     # --- in the store
@@ -245,7 +246,7 @@ class ObjectVault:
 
     def _upload(self, filename: str, content: str, mode: Any) -> dict[str, Any]:
         key, doing = self._locate(filename), f"writing {filename}"
-        data = _encode(filename, content)
+        data = encode_text(filename, content)
         if len(data) > self._most:
             raise VaultError(
                 f"{filename} takes {len(data)} bytes; a file in {self.url} may take {self._most}",
@@ -262,7 +263,7 @@ class ObjectVault:
             raise VaultUnavailable(f"{doing} failed: the store does not find the place for it, try again") from None
         if not reply.get("e_tag"):
             return {"filename": filename}  # no proof, so that whoever asked reads it back
-        return {"filename": filename, "content_size": len(data), "etag": _tag(reply)}
+        return {"filename": filename, "content_size": len(data), "etag": tag_of(reply)}
 
     def _read(self, key: str, doing: str, most: int) -> tuple[bytes, ObjectMeta]:
         """An object of at most so many bytes; FileNotFoundError where it is absent, or its bucket."""
@@ -370,37 +371,6 @@ class ObjectVault:
     def _told(self, doing: str) -> contextlib.AbstractContextManager[None]:
         refuse_fork(doing)
         return told(doing)
-
-
-def _encode(filename: str, content: str) -> bytes:
-    try:
-        return content.encode("utf-8")
-    except UnicodeEncodeError as exc:
-        raise VaultError(
-            f"{filename}: character {exc.start} of the text is half of a surrogate pair, which UTF-8 cannot hold",
-            status=400,
-            code="INVALID_INPUT",
-        ) from exc
-
-
-def _describe(filename: str, meta: ObjectMeta) -> dict[str, Any]:
-    when = meta["last_modified"].isoformat(timespec="microseconds").replace("+00:00", "Z")
-    return {"filename": filename, "content_size": meta["size"], "updated_at": when}
-
-
-def _tag(found: Any) -> str | None:
-    """Whatever the store needs to know a state of an object again, as one text: its e_tag, its version before it."""
-    tag, version = found.get("e_tag"), found.get("version")
-    if not tag:
-        return None
-    return f"{version}|{tag}" if version else str(tag)
-
-
-def _version(filename: str, tag: str) -> dict[str, str]:
-    version, _, e_tag = tag.rpartition("|")
-    if not e_tag or not (tag.isascii() and tag.isprintable()):
-        raise VaultError(f"not an etag of {filename}: {tag!r}", status=400, code="INVALID_INPUT")
-    return {"e_tag": e_tag, "version": version} if version else {"e_tag": e_tag}
 
 
 def _warn(text: str) -> None:
