@@ -84,6 +84,8 @@ class ObjectVault:
     """
 
     vault_upload_file_if: Callable[..., Any]
+    #: There is no quota, so that no verb lists everything to learn how much is left of one.
+    unlimited = True
 
     def __init__(
         self,
