@@ -35,6 +35,13 @@ pytestmark = [pytest.mark.once, pytest.mark.network]
 
 NOTES = {"MEMORY.md": "two years of notes"}
 AZURITE = "azurite@3.37.0"
+# One request at a time: of two on a condition that meet, its own threads let both through.
+_MOTO = """
+import sys
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import run_simple
+run_simple("127.0.0.1", int(sys.argv[1]), DomainDispatcherApplication(create_backend_app), threaded=False)
+"""
 ACCOUNT = "devstoreaccount1"
 ACCOUNT_KEY = base64.b64encode(bytes(64)).decode()
 
@@ -75,9 +82,7 @@ def s3(tmp_path_factory):
     """A way to open a new bucket of moto's S3; without a name, one that is not there."""
     python = environment("moto", ("moto[server]>=5,<6",))
     port = _free_port()
-    process = _serve(
-        [python, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], port, tmp_path_factory.mktemp("moto")
-    )
+    process = _serve([python, "-c", _MOTO, str(port)], port, tmp_path_factory.mktemp("moto"))
 
     def open_(bucket="", **config):
         if bucket:
