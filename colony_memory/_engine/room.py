@@ -23,7 +23,9 @@ _HOUR = 3600.0
 
 
 async def available(session: Session) -> int | None:
-    """Free bytes, None where the vault does not tell."""
+    """Free bytes, None where the vault does not tell, or has no quota."""
+    if session.vault.unlimited:
+        return None
     status = await session.vault.status()
     quota, free = status.get("quota_bytes"), status.get("available_bytes")
     if quota == 0 and not status.get("used_bytes") and not status.get("file_count"):

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from colony_memory.client import AsyncColonyMemory
 from colony_memory.vaults import open_vault
-from colony_memory.vaults._directory import no_vault
 from colony_memory.vaults._open import is_path
 from colony_memory.vaults.local import LocalVault
 
@@ -39,13 +38,19 @@ class Place:
     @property
     def title(self) -> str:
         """The vault in a sentence."""
-        if _kind(self.url) == "colony:":
+        if self.comes_with_the_account:
             return "the hosted vault"
         return f"the {'' if self.chosen else 'local '}vault {self.url}"
 
+    @property
+    def comes_with_the_account(self) -> bool:
+        """Whether it is the hosted vault, which nobody makes."""
+        return _kind(self.url) == "colony:"
+
     def exists(self) -> bool:
         """Whether there is a vault at all; where this host does not see to that, there is one."""
-        return not isinstance(self.backend, LocalVault) or self.backend.exists()
+        backend: Any = self.backend
+        return not hasattr(backend, "exists") or bool(backend.exists())
 
     def make(self) -> bool:
         """Make the vault, if it is one that is to be made; tells whether there was none."""
@@ -66,8 +71,9 @@ class Place:
         Raises:
             VaultMissing: There is none.
         """
-        if isinstance(self.backend, LocalVault) and not self.backend.exists():
-            raise no_vault(self.backend.path)
+        backend: Any = self.backend
+        if hasattr(backend, "require"):
+            backend.require()
 
     def is_same_as(self, other: Place) -> bool:
         """Whether both are one vault, however it was named."""

@@ -35,8 +35,8 @@ VaultOption = Annotated[
         "--vault",
         metavar="URL",
         envvar="COLONY_MEMORY_VAULT",
-        help="Vault: colony: (hosted), file:///absolute/path, or a directory; see 'init'. Default: the hosted one if "
-        "COLONY_API_KEY is set, else a directory of the user's data.",
+        help="Vault: colony: (hosted), file:///absolute/path, s3://bucket/prefix, or a directory; see 'init'. Default: "
+        "the hosted one if COLONY_API_KEY is set, else a directory of the user's data.",
     ),
 ]
 LabelOption = Annotated[

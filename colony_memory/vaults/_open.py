@@ -10,7 +10,7 @@ from urllib.parse import unquote_to_bytes
 if TYPE_CHECKING:
     from colony_memory.vaults import VaultBackend
 
-_KINDS = "colony:, file:///absolute/path, export:path, memory:, or a path"
+_KINDS = "colony:, file:///absolute/path, s3://, gs:// or az://bucket/prefix, export:path, memory:, or a path"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 # A colon before any slash, as in host:/path, user@host:path, [::1]:/path or host::module.
 _ADDRESS = re.compile(r"[^/\\]*:")
@@ -44,7 +44,7 @@ def open_url(url: str, *, create: bool) -> VaultBackend:
             raise ValueError("export: is one snapshot, to read; no vault is made there")
         return ExportVault(load_export(path))
     if kind in {"s3", "gs", "az"}:
-        raise ValueError(f"{kind}: object stores are not in this version; known are {_KINDS}")
+        return _open_objects(kind, rest, create=create)
     if kind not in {"colony", "memory"}:
         return _open_directory(_expand(_refuse_address(url)), create=create)
     if rest.strip("/"):
@@ -70,6 +70,13 @@ def _open_directory(path: str, *, create: bool) -> VaultBackend:
     from colony_memory.vaults.local import LocalVault
 
     return LocalVault(path, create=create)
+
+
+def _open_objects(kind: str, rest: str, *, create: bool) -> VaultBackend:
+    from colony_memory.vaults.objects import ObjectVault
+    from colony_memory.vaults.objects.stores import open_store
+
+    return ObjectVault(open_store(kind, rest), create=create)
 
 
 def _refuse_address(path: str) -> str:

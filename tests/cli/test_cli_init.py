@@ -88,7 +88,7 @@ def test_the_hosted_vault_needs_no_making(cli, server):
     [
         ("", 2, "empty vault URL"),
         ("backup@nas:/srv/vault", 2, "no kind of vault"),
-        ("s3://bucket", 2, "not in this version"),
+        ("s3://bucket?key=secret", 2, "without a user, a '?'"),
         ("memory:", 2, "would be gone"),
         ("colony:", 2, "set COLONY_API_KEY"),
         ("$HOME/vault", 2, "$HOME in"),
