@@ -88,6 +88,7 @@ LATE = {
     "to_attestation",
 }
 HEAVY = {
+    "deflate",
     "asyncio",
     "backports",
     "colony_sdk",
