@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Failure, corrupt, demand } from "./failure.mjs";
-import { bytes, canonical, decodeUtf8, parseObject } from "./json.mjs";
+import { binary, bytes, canonical, decodeUtf8, parseObject } from "./json.mjs";
 import { decodeBase64, sha256 } from "./payload.mjs";
 import { areStrings, isCount, isDigest } from "./snapshot.mjs";
 import { fileName, isId } from "./vault.mjs";
@@ -49,6 +49,7 @@ export function chainMemory(vault, manifest, maxBytes) {
     memory = applied(memory, content, most, `pack ${id}`);
     demand(memory.size <= most && stateSize(memory) <= maxBytes, `pack ${id} makes more than this reader takes`);
   }
+  for (const text of memory.values()) decodeUtf8(bytes(text), "a text");
   const plain = bytes(canonical(memory));
   const same = plain.length === size && sha256(plain) === raw.get("plaintext_sha256");
   demand(same && BigInt(memory.size) === raw.get("doc_count"), "the packs give another memory than the manifest says");
@@ -90,7 +91,7 @@ function applied(below, content, most, what) {
   demand(end >= 0, `${what} has no first line`);
   const head = content.subarray(0, end);
   let marks = 0;
-  for (const byte of head) marks += ",:[]{}".includes(String.fromCharCode(byte)) ? 1 : 0;
+  for (const byte of head) marks += ",:[{".includes(String.fromCharCode(byte)) ? 1 : 0;
   demand(marks <= 4 * most, `${what} has more in its first line than this reader takes`);
   const line = parseObject(head, `the first line of ${what}`);
   const [drop, move, put] = ["drop", "move", "put"].map((field) => line.get(field));
@@ -107,7 +108,7 @@ function applied(below, content, most, what) {
   for (const [name, size] of ordered(put)) {
     const text = content.subarray(pos, pos + Number(size));
     demand(BigInt(text.length) === size, `${what} has less text than it says`);
-    memory.set(name, decodeUtf8(text, `a text of ${what}`));
+    memory.set(name, binary(text));
     pos += text.length;
   }
   demand(pos === content.length, `${what} has more text than it says`);
@@ -155,6 +156,7 @@ function frameSize(frame, what) {
   const length = [single, 2, 4, 8][descriptor >> 6];
   whole(length > 0);
   const size = number(pos, length) + (length === 2 ? 256n : 0n);
+  whole(!single || size <= MAX_WINDOW);
   pos += length;
   for (let last = false; !last; ) {
     const block = Number(number(pos, 3));

@@ -80,9 +80,10 @@ function readValue(at, depth) {
   NUMBER.lastIndex = at.pos;
   const found = NUMBER.exec(at.text);
   if (!found) throw wrong(at);
-  demand(found[0].length <= MAX_DIGITS, `${at.what} has a number that is too long`);
   at.pos = NUMBER.lastIndex;
-  return found[1] || found[2] ? new OtherNumber() : BigInt(found[0]);
+  if (found[1] || found[2]) return new OtherNumber();
+  demand(found[0].length <= MAX_DIGITS, `${at.what} has a number that is too long`);
+  return BigInt(found[0]);
 }
 
 function readMap(at, depth) {

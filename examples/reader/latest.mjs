@@ -17,8 +17,10 @@ export function readSnapshot(vault, { label, id = null, issuers = null, maxBytes
 
 const absent = (label) => new Failure("absent", `there is no such snapshot of ${label}`);
 
-function readOne(reader, id, missing, digest = null) {
+function readOne(reader, id, missing) {
   const manifest = trustedManifest(reader, id, missing);
+  const digest = reader.rows?.get(id) ?? null;
+  if (reader.rows && isForeign(reader, manifest)) throw untrusted("it is of another history of the label");
   if (digest !== null && manifest.sha256 !== digest) throw untrusted("the manifest is another than the catalogue says");
   return { id, manifest, memory: readMemory(reader.vault, manifest, reader.maxBytes) };
 }
@@ -55,7 +57,8 @@ function readPointer({ vault, label }) {
   if (!(id === "" && file === "") && !(isId(id) && file === manifestName(label, id))) return null;
   const names = (field) => (isId(raw.get(field)) ? raw.get(field) : null);
   const removed = areStrings(raw.get("removed")) ? raw.get("removed") : [];
-  return { raw, id, removed, wentBackFrom: names("went_back_from"), arriving: names("arriving") };
+  const stream = isStream(raw.get("stream")) ? raw.get("stream") : null;
+  return { raw, id, stream, removed, wentBackFrom: names("went_back_from"), arriving: names("arriving") };
 }
 
 function readLatest(reader) {
@@ -86,44 +89,76 @@ function signatureHolds(pointer, warn) {
   }
 }
 
-function newestIntact(reader, pointer) {
-  const ids = reader.vault.ids(reader.label).filter((id) => !pointer?.removed.includes(id));
-  for (const id of ids) {
+/** The newest snapshot that is intact; `believed` is the pointer that tells what was deleted, or null. */
+function newestIntact(reader, pointer, believed = pointer) {
+  let refused = null;
+  let broken = false;
+  for (const id of reader.vault.ids(reader.label)) {
+    if (believed && tookOut(believed, id)) continue;
     try {
       return readOne(reader, id, () => new Gone());
     } catch (error) {
       const passed = error instanceof Gone || error.kind === "corrupt" || (reader.issuers && error.kind === "untrusted");
       if (!passed) throw error;
+      if (error.kind === "untrusted") refused ??= error;
+      broken ||= error.kind === "corrupt";
       reader.warn(`${id} is passed over: ${error.message}`);
     }
   }
-  if (!ids.length && pointer === undefined) throw absent(reader.label);
+  if (refused) throw refused;
+  if (!broken && (pointer === undefined || pointer?.id === "")) throw absent(reader.label);
   throw new Failure("corrupt", `no snapshot of ${reader.label} is intact`);
 }
+
+function tookOut(pointer, id) {
+  const back = pointer.wentBackFrom !== null && isNewer(id, pointer.id) && compareIds(id, pointer.wentBackFrom) <= 0;
+  return back || pointer.removed.includes(id);
+}
+
+const isNewer = (id, than) => than === "" || compareIds(id, than) > 0;
 
 /** The latest for a reader that pins: by a pointer that is proven, else by the newest trusted snapshot. */
 function readPinned(reader, pointer) {
   const proven = pointer && isProven(reader, pointer);
   const trusted = trustedManifests(reader);
   if (!proven) {
-    const modern = trusted.find(previousOf);
+    const modern = trusted.find((manifest) => (manifest.raw.get("previous") ?? null) !== null);
     if (modern) throw untrusted(`the pointer is not proven; the newest trusted snapshot is ${trusted[0].id}`);
     reader.warn("the pointer is not proven: this is the newest trusted snapshot");
-    return newestIntact(reader, null);
+    return newestIntact(reader, pointer, null);
   }
   const rows = readCatalog(pointer.raw.get("catalog"));
-  checkRollback(pointer, rows, trusted);
+  const last = reader.issuers.get(pointer.raw.get("signature").get("key_id"));
+  for (const id of rows.keys()) if (last !== null && compareIds(id, last) > 0) rows.delete(id);
+  reader = { ...reader, rows, stream: pointer.stream };
+  checkRollback(pointer, rows, trusted.filter((manifest) => !isForeign(reader, manifest)));
   if (pointer.id === "" && pointer.arriving === null) throw absent(reader.label);
   if (pointer.id === "") return newestIntact(reader, pointer);
-  if (!rows.has(pointer.id)) throw untrusted("the catalogue does not list what the pointer names");
-  return readOne(reader, pointer.id, () => untrusted("the snapshot that the pointer names is gone"), rows.get(pointer.id));
+  try {
+    return readOne(reader, pointer.id, () => new Gone());
+  } catch (error) {
+    if (!(error instanceof Gone)) throw error;
+  }
+  reader.warn("the pointer names what is not there: this is the newest trusted snapshot");
+  return newestIntact(reader, pointer);
 }
+
+/** Whether a manifest is of another history of this label than the proven pointer, which does not list it. */
+function isForeign({ rows, stream }, manifest) {
+  const own = manifest.raw.get("stream");
+  return stream !== null && isStream(own) && own !== stream && !rows.has(manifest.id);
+}
+
+const isStream = (value) => typeof value === "string" && /^[0-9a-f]{16}$/.test(value);
 
 function isProven(reader, pointer) {
   const did = signatureHolds(pointer, reader.warn);
   if (did === null || !reader.issuers.has(did)) return false;
   const last = reader.issuers.get(did);
-  return last === null || compareIds(pointer.id, last) <= 0;
+  if (last === null) return true;
+  // To name nothing is to speak of all that may come, and a key of the past has no say in that.
+  const named = [pointer.id, pointer.wentBackFrom, pointer.arriving].filter((id) => id !== null);
+  return named.every((id) => id !== "" && compareIds(id, last) <= 0);
 }
 
 function trustedManifests(reader) {
@@ -154,11 +189,10 @@ function readCatalog(text) {
 }
 
 function checkRollback(pointer, rows, trusted) {
-  const newer = (a, b) => b === "" || compareIds(a, b) > 0;
   for (const manifest of trusted) {
-    if (!newer(manifest.id, pointer.id) || rows.has(manifest.id)) continue;
+    if (!isNewer(manifest.id, pointer.id) || rows.has(manifest.id)) continue;
     const before = previousOf(manifest)?.get("snapshot_id");
-    if (!before || !newer(before, pointer.id)) continue;
+    if (!before || !isNewer(before, pointer.id)) continue;
     if (pointer.wentBackFrom !== null && compareIds(pointer.wentBackFrom, before) >= 0) continue;
     if (pointer.arriving !== null && compareIds(manifest.id, pointer.arriving) <= 0) continue;
     throw untrusted(`the vault was rolled back: ${manifest.id} is newer than what its pointer knows`);

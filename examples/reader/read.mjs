@@ -80,7 +80,8 @@ function main() {
     maxBytes,
     warn: (message) => console.error(`warning: ${message}`),
   });
-  if (![undefined, null].includes(manifest.raw.get("incomplete"))) console.error("warning: it is incomplete");
+  const missing = manifest.raw.get("incomplete") ?? [];
+  if (!Array.isArray(missing) || missing.length) console.error("warning: it is incomplete");
   if (out === "-") {
     const data = bytes(canonical(memory));
     for (let done = 0; done < data.length; ) done += writeSync(1, data, done);

@@ -56,7 +56,7 @@ function checkParts(raw, label, id, what) {
 export function previousOf(manifest) {
   const previous = manifest.raw.get("previous");
   if (!(previous instanceof Map)) return null;
-  return isId(previous.get("snapshot_id")) && isDigest(previous.get("manifest_sha256")) ? previous : null;
+  return areStrings([previous.get("snapshot_id"), previous.get("manifest_sha256")]) ? previous : null;
 }
 
 /** The documents of a snapshot whose signature has been looked at: a Map of binary strings. */
@@ -68,13 +68,15 @@ export function readMemory(vault, manifest, maxBytes) {
 function partsMemory(vault, manifest) {
   const { raw, label, id, size } = manifest;
   const slices = raw.get("part_files").map((name, seq) => readPart(vault, name, id, seq));
+  const characters = slices.reduce((sum, slice) => sum + slice.length, 0);
+  demand(BigInt(characters) === raw.get("blob_chars"), "the parts have not the characters that the manifest says");
   const plain = gunzip(decodeBase64(slices, "the parts"), size, "the payload");
   demand(sha256(plain) === raw.get("plaintext_sha256"), "the payload has another digest than its manifest says");
   const names = raw.get("doc_names");
   const memory = parseMemory(plain, names.length);
   const found = [...memory.keys()].map(spelled).sort();
   demand(found.length === names.length, "the payload has other documents than its manifest says");
-  const told = [...names].sort();
+  const told = names.map(spelled).sort();
   demand(found.every((name, n) => name === told[n]), "the payload has other documents than its manifest says");
   return memory;
 }

@@ -5,9 +5,18 @@ import { join } from "node:path";
 import { Failure } from "./failure.mjs";
 import { binary, parseObject } from "./json.mjs";
 
+const FAMILY = "colony-memory/vault/";
 const LABEL = /^(?!-)[a-z0-9_-]{1,171}(?<!-)$/;
 const ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
-const TIMED = /^[0-9]{8}T[0-9]{12}Z-[0-9a-f]{6}$/;
+const TIMED = /^([0-9]{4})([0-9]{2})([0-9]{2})T([0-9]{2})([0-9]{2})([0-9]{2})[0-9]{6}Z-[0-9a-f]{6}$/;
+// What sync services put in the place of a file.
+const PLACEHOLDERS = [
+  [".", ".icloud"],
+  ["", ".nextcloud"],
+  ["", ".owncloud"],
+  [".syncthing.", ".tmp"],
+  ["~syncthing~", ".tmp"],
+];
 
 export const isId = (value) => typeof value === "string" && ID.test(value);
 export const manifestName = (label, id) => `cmem.${label}.${id}.manifest.json`;
@@ -21,9 +30,18 @@ export function foldLabel(given) {
   return label;
 }
 
+function isTimed(id) {
+  const [year, month, day, hour, minute, second] = (TIMED.exec(id) ?? []).slice(1).map(Number);
+  if (!year) return false;
+  const time = new Date(Date.UTC(2000, month - 1, day, hour, minute, second));
+  time.setUTCFullYear(year, month - 1, day);
+  const same = [time.getUTCMonth() + 1, time.getUTCDate(), time.getUTCHours(), time.getUTCMinutes(), time.getUTCSeconds()];
+  return same.join() === [month, day, hour, minute, second].join();
+}
+
 /** Order of ids: those of another form first, then by time. Negative where `a` is older. */
 export function compareIds(a, b) {
-  const [timedA, timedB] = [TIMED.test(a), TIMED.test(b)];
+  const [timedA, timedB] = [isTimed(a), isTimed(b)];
   if (timedA !== timedB) return timedA ? 1 : -1;
   return a < b ? -1 : Number(a > b);
 }
@@ -42,18 +60,25 @@ export class Directory {
 
   #checkMarker() {
     const marker = this.#read(".cmem-vault.json");
-    if (marker === null && !this.names.some((name) => name.startsWith("cmem."))) {
+    const raw = marker && this.#parse(marker);
+    const format = raw?.get("format");
+    const ours = typeof format === "string" && format.startsWith(FAMILY);
+    if (ours && format !== `${FAMILY}1`) {
+      throw new Failure("unsupported", `${this.path} is a vault of a later version`);
+    }
+    if (ours && typeof raw.get("id") === "string") return;
+    if (!this.names.some((name) => name.startsWith("cmem."))) {
       throw new Failure("unknown", `${this.path} is no vault`);
     }
-    let format;
+    if (marker !== null) console.error(`warning: the marker of ${this.path} is damaged`);
+  }
+
+  #parse(marker) {
     try {
-      format = marker && parseObject(marker, "the marker").get("format");
+      return parseObject(marker, "the marker");
     } catch (error) {
-      if (!(error instanceof Failure)) throw error;
-      console.error(`warning: the marker of ${this.path} is damaged`);
-    }
-    if (typeof format === "string" && format.startsWith("colony-memory/vault/") && !format.endsWith("/vault/1")) {
-      throw new Failure("unsupported", `${this.path} is a vault of a later version`);
+      if (error instanceof Failure) return null;
+      throw error;
     }
   }
 
@@ -74,7 +99,7 @@ export class Directory {
   /** The bytes of a file, or null where there is none. */
   read(name) {
     const found = this.#read(name);
-    if (found === null && this.names.includes(`.${name}.icloud`)) {
+    if (found === null && PLACEHOLDERS.some(([head, tail]) => this.names.includes(head + name + tail))) {
       throw new Failure("unknown", `${name} is elsewhere: a sync service took it away`);
     }
     return found;
@@ -91,7 +116,9 @@ export class Directory {
       throw new Failure("unknown", `${name} cannot be read: ${error.code}`);
     }
     try {
-      return fstatSync(file).isFile() ? readFileSync(file) : null;
+      if (!fstatSync(file).isFile()) return null;
+      // What is not UTF-8 stands as U+FFFD; what that breaks is found out by what is checked of the text.
+      return Buffer.from(new TextDecoder("utf-8", { ignoreBOM: true }).decode(readFileSync(file)));
     } finally {
       closeSync(file);
     }
