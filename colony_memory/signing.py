@@ -29,7 +29,7 @@ _ED25519 = b"\xed\x01"
 # section 5.1) with y in {0, 1, -1} and the two y of order 8, and what equals them modulo p.
 _P = 2**255 - 19
 _Y8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
-_SMALL_ORDER = frozenset({0, 1, _P - 1, _P, _P + 1, _Y8, _P - _Y8})
+_SMALL_ORDER = frozenset({0, 1, _P - 1, _Y8, _P - _Y8})
 _MISSING = "signatures need the extra 'sign': pip install 'colony-memory[sign]'"
 
 
@@ -257,8 +257,11 @@ def verify_manifest(manifest: Mapping[str, Any]) -> str:
         raise UntrustedSnapshot("the signature is malformed")
     try:
         public_key = decode_did_key(key_id)
-        if int.from_bytes(public_key, "little") % 2**255 in _SMALL_ORDER:
+        y = int.from_bytes(public_key, "little") % 2**255
+        if y % _P in _SMALL_ORDER:
             raise ValueError("a key of small order signs everything")
+        if y >= _P:
+            raise ValueError("the key is not in its one spelling")
         raw = _decode_sig(sig)
     except ValueError as error:
         msg = f"the signature is malformed: {error}"

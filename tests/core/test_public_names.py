@@ -90,6 +90,7 @@ LATE = {
     "to_attestation",
 }
 HEAVY = {
+    "deflate",
     "asyncio",
     "backports",
     "colony_sdk",
