@@ -96,6 +96,7 @@ def preview_capture(
             note=note,
             incomplete=[str(each) for each in capture.left_out],
             tags=tags,
+            damaged=latest.problem is not None,
         )
     )
     return Preview(plan, _compare(latest, capture))
