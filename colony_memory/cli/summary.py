@@ -14,6 +14,7 @@ from colony_memory.cli.text import age, count, few, shown, size, stored
 from colony_memory.retention import newest_first
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from colony_memory.app.content import Contents
@@ -109,8 +110,14 @@ def change_lines(found: SnapshotDiff, *, verbose: bool) -> list[str]:
 
 
 def changes(found: SnapshotDiff) -> str:
-    """How much differs: ``1 added, 2 removed, 0 changed``."""
-    return f"{len(found.added)} added, {len(found.removed)} removed, {len(found.changed)} changed"
+    """How much differs: ``1 added, 2 removed and 1 empty folder, 0 changed``."""
+    return f"{_came(found.added, 'added')}, {_came(found.removed, 'removed')}, {len(found.changed)} changed"
+
+
+def _came(names: Sequence[str], what: str) -> str:
+    """Files, and empty folders apart, as everywhere."""
+    folders = sum(name.endswith("/") for name in names)
+    return f"{len(names) - folders} {what}" + (f" and {count(folders, 'empty folder')}" if folders else "")
 
 
 def preview_lines(found: Preview, *, keep: int | None, verbose: bool, now: datetime) -> list[str]:

@@ -43,7 +43,7 @@ def test_what_is_not_saved_yet_is_told_beside_the_verdict(folder, vault, cli):
     shutil.rmtree(folder / "logs")
     before = tree(vault.path), tree(folder)
     assert unsaved(cli, folder) == [
-        f"1 added, 1 removed, 1 changed, since the latest of label default, {first}",
+        f"1 added, 0 removed and 1 empty folder, 1 changed, since the latest of label default, {first}",
         "~ MEMORY.md  +1 -1 lines",
         "- logs/",
         "+ notes/new.md",
