@@ -176,7 +176,7 @@ class Watch:
         return _Done(
             saved.info.snapshot_id,
             saved.info.reused,
-            tuple(f"{each.name} ({each.reason})" for each in saved.left_out),
+            tuple(f"{each.name}: {each.reason}" for each in saved.left_out),
         )
 
     def _run_until_stopped(self) -> str:
@@ -250,8 +250,8 @@ def _result(outcome: Outcome[_Done], *, next_run: datetime | None = None) -> Las
         return _failed(outcome.when, _describe(outcome.error), next_run=next_run)
     message = f"{'unchanged since' if saved.reused else 'saved'} {saved.snapshot_id}"
     if saved.left_out:
-        more = f" and {len(saved.left_out) - _NAMED} more" if len(saved.left_out) > _NAMED else ""
-        message += f"; {len(saved.left_out)} left out: {', '.join(saved.left_out[:_NAMED])}{more}"
+        more = f"; and {len(saved.left_out) - _NAMED} more" if len(saved.left_out) > _NAMED else ""
+        message += f"; {len(saved.left_out)} left out: {'; '.join(saved.left_out[:_NAMED])}{more}"
     return LastRun(outcome.when, not saved.left_out, message, saved.snapshot_id, next_run, os.getpid())
 
 

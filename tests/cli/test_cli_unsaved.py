@@ -132,7 +132,7 @@ def test_snapshots_are_listed_by_tag(folder, vault, cli, refused):
     assert not table[1].startswith("*")
     assert "tags       2.0, release" in cli("show", "latest~2")[1].splitlines()
     for bad in ("two words", "a\x1b", "-x", "#a", "x" * 65):
-        assert "is no tag" in refused(2, "list", f"--tag={bad}")
+        assert "is not a tag" in refused(2, "list", f"--tag={bad}")
 
 
 def test_a_forged_tag_cannot_command_a_terminal(vault, cli):

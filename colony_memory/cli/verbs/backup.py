@@ -69,7 +69,7 @@ def run(
         ),
     ] = "raise",
     note: Annotated[
-        str | None, typer.Option("--note", metavar="TEXT", help="What to say of it; 'list' and 'show' do.")
+        str | None, typer.Option("--note", metavar="TEXT", help="A remark, which 'list' and 'show' print.")
     ] = None,
     tag: Annotated[
         list[str] | None, typer.Option("--tag", metavar="NAME", help="File it under this, for 'list'. Repeatable.")

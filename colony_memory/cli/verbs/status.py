@@ -36,7 +36,7 @@ def run(
     """Tell whether the memory is protected, and what to do if not.
 
     The newest snapshot of each label is read in full. The first line is the answer. Below stand the vault, each label,
-    the last run of watch on this host, and everything that is wrong with the command that mends it. With --max-age a
+    the last run of watch on this host, and whatever is wrong, each with the command that mends it. With --max-age a
     monitor needs no more than the exit code: 1 if the newest good backup is older or something puts the memory at
     risk, 3 if there is no good one, 4 if the newest is damaged. Where watch has found the memory unchanged since, its
     run is what counts.
