@@ -138,7 +138,9 @@ def mending(problem: Problem, given: Mapping[str, Any]) -> str:
     if problem.mending == "prune":
         return command("prune", options=("--keep", "5"), label=problem.label, given=given)
     if problem.mending in ("backup", "replace"):
-        return command("backup", "PATH", label=problem.label, given=given)
+        # The paths that were looked at are those of one label.
+        paths = given.get("paths") if problem.label == given.get("paths_label") else None
+        return command("backup", *(paths or ["PATH"]), label=problem.label, given=given)
     return command("status", given=given)
 
 

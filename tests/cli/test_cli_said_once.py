@@ -15,6 +15,7 @@ from cli_runs import NOON, damage, save
 from colony_memory.schedule import watch
 
 environment, vault, cli, refused = cli_runs.environment, cli_runs.vault, cli_runs.cli, cli_runs.refused
+folder = cli_runs.folder
 KEY = "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd"
 
 
@@ -50,3 +51,16 @@ def test_damage_and_a_failed_run_are_told_in_few_words(cli, vault, monkeypatch):
     (problem,) = (line for line in out.splitlines() if line.startswith("problem  "))
     assert problem.startswith("problem  label default: ")
     assert "Error -" not in problem
+
+
+def test_the_paths_that_were_looked_at_are_in_the_command_that_mends(cli, vault, folder):
+    for label in ("default", "other"):
+        save(vault, {"a.md": "x"}, incomplete=["b.md: Permission denied"], label=label)
+    out = cli("status", folder)[1]
+    assert f"mend it  colony-memory backup {folder} --vault {vault.path}" in out
+    assert f"mend it  colony-memory backup PATH --label other --vault {vault.path}" in out
+    again = next(
+        line.partition("  ")[2] for line in out.splitlines() if line.startswith("mend it") and "PATH" not in line
+    )
+    assert cli(*again.split()[1:])[0] == 0
+    assert "mend it" not in cli("status", "--label", "default", folder)[1]
