@@ -50,7 +50,7 @@ class Pattern:
         """Take a regular expression of :mod:`re`, or with ``fixed`` a text.
 
         Raises:
-            ValueError: It is empty, has a line feed in it, or is no regular expression.
+            ValueError: It is empty, has a line feed in it, or is not a regular expression.
         """
         if not isinstance(pattern, str):
             msg = f"a pattern must be a string, not {type(pattern).__name__}"
@@ -141,7 +141,7 @@ def _compiled(pattern: str, flags: int) -> re.Pattern[str]:
             warnings.simplefilter("ignore")  # of what another version of Python may take it for
             return re.compile(pattern, flags)
     except (re.error, RecursionError, OverflowError) as error:
-        msg = f"{shown(pattern)} is no regular expression: {error}"
+        msg = f"{shown(pattern)} is not a regular expression: {error}"
         raise ValueError(msg) from error
 
 

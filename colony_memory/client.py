@@ -418,7 +418,7 @@ class ColonyMemory(_Facade):
             ignore_case: Take upper and lower case for the same.
 
         Raises:
-            ValueError: The pattern is empty, has a line feed in it, or is no regular expression.
+            ValueError: The pattern is empty, has a line feed in it, or is not a regular expression.
             SnapshotNotFound: Nothing is saved under this label.
             SnapshotCorrupt: No snapshot of it can be read.
             UntrustedSnapshot: This client does not trust it; ``RollbackDetected``: it was set back.

@@ -115,7 +115,7 @@ class FileWitness:
         try:
             return _parse(found.data)
         except ValueError as error:
-            raise self._unusable(f"it is no witness file: {error}") from error
+            raise self._unusable(f"it is not a witness file: {error}") from error
 
     def _unusable(self, reason: str) -> ColonyMemoryError:
         return ColonyMemoryError(

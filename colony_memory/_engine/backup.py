@@ -106,7 +106,7 @@ async def backup(
             await differ(job, state, job.latest)
         else:
             state = await meet(job, state)
-    msg = f"label {label!r} kept changing, or writing took too long, so that nothing was saved"
+    msg = f"label {label!r} kept changing, or writing took too long, so nothing was saved"
     raise VaultError(msg, hint=Hint("backup", label=label))
 
 

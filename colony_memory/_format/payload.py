@@ -98,7 +98,7 @@ def unpack(chunks: Iterable[str], *, size: int) -> bytearray:
                 if unpacker.eof:
                     unpacker = None
     except zlib.error as error:
-        msg = f"the gzip stream is damaged: {error}"
+        msg = f"the gzip stream is damaged: {str(error).rpartition(': ')[2]}"
         raise ValueError(msg) from error
     if unpacker is not None or not members:
         raise ValueError("the gzip stream is cut short")

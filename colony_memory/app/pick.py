@@ -108,7 +108,7 @@ def find(memory: ColonyMemory, text: str, *, label: str) -> SnapshotInfo:
                 latest = found.snapshot_id
             return resolve(memory.list_snapshots(label=label), text, latest=latest)
         except SnapshotNotFound as error:
-            raise SnapshotNotFound(f"{error.message}, under label {label!r}", hint=error.hint) from error
+            raise SnapshotNotFound(f"{error.message} under label {label!r}", hint=error.hint) from error
 
 
 def with_pin(memory: ColonyMemory, info: SnapshotInfo) -> SnapshotInfo:
@@ -199,8 +199,10 @@ def parse_moment(text: str, *, now: datetime | None = None) -> datetime:
         if form:
             return _read(text, form)
     except (ValueError, OverflowError, OSError) as error:
-        raise ValueError(f"{text!r} is no time: {error}") from error
-    raise ValueError(f"{text!r} is no time: write 2026-11-01T12:00, with Z at its end for UTC, 2026-11-01, or 3h ago")
+        raise ValueError(f"{text!r} is not a time: {error}") from error
+    raise ValueError(
+        f"{text!r} is not a time: write 2026-11-01T12:00, with Z at its end for UTC, 2026-11-01, or 3h ago"
+    )
 
 
 def _read(text: str, form: re.Match[str]) -> datetime:
@@ -227,6 +229,6 @@ def newest_at(infos: Sequence[SnapshotInfo], moment: datetime, *, label: str) ->
     if not made:
         raise SnapshotNotFound(f"nothing is saved yet under label {label!r}")
     raise SnapshotNotFound(
-        f"label {label!r} has no snapshot from {moment.isoformat(sep=' ', timespec='seconds')} or before; "
+        f"label {label!r} has no snapshot from {stamp(moment.astimezone(timezone.utc))} or before; "
         f"its oldest is {made[0].snapshot_id}, of {stamp(made_at(made[0]))}"
     )

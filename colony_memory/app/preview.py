@@ -11,11 +11,10 @@ from colony_memory._format.names import require_label
 from colony_memory.app.place import require_synchronous
 from colony_memory.app.save import read_for
 from colony_memory.capture._metadata import split_documents
-from colony_memory.capture._view import view_files
+from colony_memory.capture._view import compare_files, view_files
 from colony_memory.capture.git import BUNDLE_NAME
 from colony_memory.capture.secrets import mask_contents, masked_names
 from colony_memory.exceptions import SnapshotCorrupt, message_of
-from colony_memory.reports import compare
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -96,6 +95,7 @@ def preview_capture(
             note=note,
             incomplete=[str(each) for each in capture.left_out],
             tags=tags,
+            damaged=latest.problem is not None,
         )
     )
     return Preview(plan, _compare(latest, capture))
@@ -142,15 +142,15 @@ def _read_latest(memory: ColonyMemory, label: str) -> Latest:
 
 
 def _compare(latest: Latest, capture: Capture, *, masking: bool = False) -> Unsaved:
-    after = view_files(capture.documents)
     if latest.documents is None:
-        return Unsaved(latest.info, compare({}, after), latest.problem, capture)
-    before = view_files(latest.documents)
+        return Unsaved(latest.info, compare_files({}, capture.documents), latest.problem, capture)
+    before, after = view_files(latest.documents), view_files(capture.documents)
+    instead: dict[str, str] = {}
     for name in masked_names(latest.documents) if masking else ():
         # What was masked when it was saved is compared as it would be saved again.
         content = after.get(name)
         if content is not None and content != before.get(name):
             contents: dict[str, str | bytes] = {name: content}
             mask_contents(contents)
-            after[name] = str(contents[name])
-    return Unsaved(latest.info, compare(before, after), None, capture)
+            instead[name] = str(contents[name])
+    return Unsaved(latest.info, compare_files(latest.documents, capture.documents, instead=instead), None, capture)

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Literal
 
 from colony_memory._format.names import id_order, read_filename, require_label
+from colony_memory.app.facts import left_out
 from colony_memory.app.save import BEFORE_RESTORE
 from colony_memory.exceptions import ColonyMemoryWarning, SnapshotNotFound
 from colony_memory.retention import created
@@ -32,7 +33,6 @@ State = Literal["protected", "saved", "at risk", "not protected"]
 #: a snapshot that is not trusted is one's own, or ``replace`` what is damaged by a new backup, until which an older
 #: snapshot restores.
 Mending = Literal["delete", "backup", "prune", "wait", "judge", "replace"]
-_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -258,10 +258,9 @@ def _incomplete(infos: list[SnapshotInfo]) -> Iterator[Problem]:
     for info in infos:
         # What a restore has replaced is saved once, and nobody saves it again.
         if info.incomplete and not info.label.endswith(BEFORE_RESTORE):
-            named = "; ".join(info.incomplete[:_NAMED]) + ("; …" if len(info.incomplete) > _NAMED else "")
             yield Problem(
-                f"snapshot {info.snapshot_id} is incomplete: {named}: make readable what belongs to the memory, and "
-                "exclude the rest",
+                f"snapshot {info.snapshot_id} is incomplete, {left_out(info)}; make readable what belongs to the "
+                "memory, and exclude the rest",
                 "backup",
                 info.label,
                 info.snapshot_id,

@@ -274,8 +274,8 @@ def _judge_secrets(found: Found, choice: str, allowed: frozenset[str]) -> tuple[
     likely = [finding for finding in findings if not is_allowed(finding, allowed)]
     if likely and choice == "stop":
         raise SecretsFound(
-            f"{len(likely)} likely secret{'s' if len(likely) > 1 else ''}, so that nothing was saved; take out what is "
-            "one, exclude its file, or have it masked or allowed",
+            f"nothing was saved: {len(likely)} likely secret{'s' if len(likely) > 1 else ''}; remove what is one, "
+            "exclude its file, or have it masked or allowed",
             findings=likely,
             hint=Hint("read_folder", "secrets", "mask"),
         )

@@ -143,7 +143,7 @@ def mask_contents(contents: dict[str, str | bytes], allowed: frozenset[str] = fr
     elsewhere = [finding for finding in findings if finding.line is None and not is_allowed(finding, allowed)]
     if elsewhere:
         raise SecretsFound(
-            "secrets can be masked in text only, so that nothing was saved; exclude the files where there are others, "
+            "secrets can be masked in text only, so nothing was saved; exclude the files where there are others, "
             "or allow these",
             findings=elsewhere,
             hint=Hint("read_folder", "secrets", "warn"),

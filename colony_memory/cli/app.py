@@ -247,6 +247,7 @@ def _understood(error: Any, argv: Sequence[str]) -> UsageError:
         return UsageError(meant.what, advice=meant.command)
     parameter: Any = getattr(error, "param", None)
     message = " ".join(error.format_message().split()).removesuffix(".")
+    message = message[:1].lower() + message[1:]  # it goes on after "error: "
     if type(error) is typer.BadParameter and getattr(parameter, "metavar", None) == "N":
         # What typer says of it is different in each version, and speaks of parsers.
         message = f"{max(parameter.opts, key=len)} takes a whole number{_from(parameter, error.ctx)}"

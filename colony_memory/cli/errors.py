@@ -9,6 +9,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from colony_memory.cli.commands import PROGRAM, Asked, worded
+from colony_memory.cli.terminal import fitted
 from colony_memory.cli.text import FEW, shown
 from colony_memory.exceptions import (
     BackupUncertain,
@@ -153,14 +154,18 @@ def cut(text: str) -> str:
 
 
 def say(text: str) -> None:
-    """Write one line to stderr, whatever characters are in it."""
-    with contextlib.suppress(OSError):  # there is no other place to tell of it
-        write(sys.stderr, shown(text) + "\n")
+    """Write one line to stderr, whatever characters are in it; a terminal gets it folded."""
+    _write_line(fitted(shown(text), sys.stderr))
 
 
 def say_json(document: object) -> None:
     """Write one JSON object to stderr, on one line and in ASCII."""
-    say(json.dumps(document))
+    _write_line(json.dumps(document))
+
+
+def _write_line(line: str) -> None:
+    with contextlib.suppress(OSError):  # there is no other place to tell of it
+        write(sys.stderr, f"{line}\n")
 
 
 def warn(text: str, *, as_json: bool, hint: str | None = None) -> None:

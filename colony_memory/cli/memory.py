@@ -100,7 +100,7 @@ def make_unchosen(place: Place) -> None:
     """Make the vault that nobody chose where there is none yet, and say so to whoever is listening at all."""
     if place.make_unchosen():
         warnings.warn(
-            f"no vault was chosen, so that one was made: {place.title}; {_ANOTHER}", ColonyMemoryWarning, stacklevel=2
+            f"no vault was chosen, so one was made: {place.title}; {_ANOTHER}", ColonyMemoryWarning, stacklevel=2
         )
 
 

@@ -23,10 +23,8 @@ _LEFT = "left as it is"
 _SHOWN = 10
 
 
-def restore_lines(
-    info: SnapshotInfo | None, written: Written, *, directory: str, dry_run: bool, verbose: bool, now: datetime
-) -> list[str]:
-    """The files that a restore wrote, or would write, what stops it, and the sum of it.
+def restore_names(written: Written, *, dry_run: bool, verbose: bool) -> list[str]:
+    """The files that a restore wrote, or would write, and what stops it.
 
     Of each kind the first are named, or all where they are asked for; so they are of what one decides by: what would be
     removed, and what is newer here or in use.
@@ -40,9 +38,15 @@ def restore_lines(
     masked = [f"{_LEFT} {name} (the snapshot has its secrets masked)" for name in written.left]
     lines += few(masked, verbose=verbose)
     lines += [f"{_NEWER} {name}" for name in written.conflicts]
-    lines += [f"{_IN_USE} {name}" for name in written.in_use]
+    return [*lines, *(f"{_IN_USE} {name}" for name in written.in_use)]
+
+
+def restore_lines(
+    info: SnapshotInfo | None, written: Written, *, directory: str, dry_run: bool, now: datetime
+) -> list[str]:
+    """The sum of what a restore did, or would do."""
     named = f"snapshot {info.snapshot_id} of label {info.label}" if info else "a snapshot that the vault does not list"
-    lines.append(f"would restore {named}; nothing written" if dry_run else f"restored {named}")
+    lines = [f"would restore {named}; nothing written" if dry_run else f"restored {named}"]
     if info is not None:
         made = made_at(info)
         lines.append(f"made {stamp(made)} ({age(made, now)})")

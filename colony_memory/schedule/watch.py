@@ -205,7 +205,7 @@ class Watch:
         return _Done(
             saved.info.snapshot_id,
             saved.info.reused,
-            tuple(f"{each.name} ({each.reason})" for each in saved.left_out),
+            tuple(f"{each.name}: {each.reason}" for each in saved.left_out),
         )
 
     def _run_until_stopped(self) -> str:
@@ -314,8 +314,8 @@ def _result(outcome: Outcome[_Done], *, next_run: datetime | None = None) -> Las
         return LastRun(outcome.when, True, "nothing to save yet", None, next_run, os.getpid())
     message = f"{'unchanged since' if saved.reused else 'saved'} {saved.snapshot_id}"
     if saved.left_out:
-        more = f" and {len(saved.left_out) - _NAMED} more" if len(saved.left_out) > _NAMED else ""
-        message += f"; {len(saved.left_out)} left out: {', '.join(saved.left_out[:_NAMED])}{more}"
+        more = f"; and {len(saved.left_out) - _NAMED} more" if len(saved.left_out) > _NAMED else ""
+        message += f"; {len(saved.left_out)} left out: {'; '.join(saved.left_out[:_NAMED])}{more}"
     return LastRun(outcome.when, not saved.left_out, message, saved.snapshot_id, next_run, os.getpid())
 
 

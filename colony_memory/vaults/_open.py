@@ -87,7 +87,7 @@ def _refuse_address(path: str) -> str:
         # Not repeated whole: addresses may hold passwords.
         found = _SCHEME.fullmatch(path)
         what, dotted = (f"{found[1].lower()}:", f"./{found[1]}:…") if found else ("an address on a host", "./…")
-        raise ValueError(f"{what} is no kind of vault; known are {_KINDS} ({dotted} where a path begins so)")
+        raise ValueError(f"{what} is not a kind of vault; known are {_KINDS} ({dotted} where a path begins so)")
     return path
 
 

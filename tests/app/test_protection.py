@@ -131,7 +131,7 @@ def test_an_incomplete_snapshot_is_a_risk():
     verdict = state()
     (problem,) = verdict.problems
     assert (verdict.state, problem.mending, problem.snapshot_id) == ("at risk", "backup", snapshot().snapshot_id)
-    assert "MEMORY.md: Permission denied; 0.sock: socket; 1.sock: socket; …" in problem.what
+    assert "MEMORY.md: Permission denied; 0.sock: socket; 1.sock: socket; and 2 more; make" in problem.what
     # What a restore has replaced is saved once.
     assert state(label="default-before-restore").state == "protected"
 

@@ -95,9 +95,9 @@ def test_a_risk_is_no_success_for_a_monitor(cli, vault, refused, noon):
     save(vault, {"a.md": "x"}, at=NOON, incomplete=["MEMORY.md: Permission denied"])
     (vault.path / "cmem.default.latest.json").unlink()
     line = refused(1, "status", "--max-age", "1d", "-q")
-    assert "is incomplete: MEMORY.md: Permission denied" in line
+    assert "is incomplete, 1 left out: MEMORY.md: Permission denied" in line
     assert "(and 1 more problem)" in line
-    assert "newest lacks 1" in cli("status")[1]
+    assert "newest: 1 left out" in cli("status")[1]
 
 
 def test_an_idle_agent_does_not_alarm(cli, vault, refused, monkeypatch, noon):
@@ -123,11 +123,11 @@ def test_the_first_line_is_the_answer(cli, vault, noon):
     assert lines[0].endswith("B free")
     assert lines[2] == f"vault  {vault.path}"
     assert lines[3].startswith("used   ")
-    assert lines[4] == "files  3"
-    assert lines[6].split() == ["label", "snapshots", "newest", "oldest", "size", "stored", "problems"]
-    assert lines[7].split()[:5] == ["default", "1", "2026-11-01", "12:00", "UTC"]
-    assert lines[7].endswith("  none found")
-    assert len(lines) == 8
+    assert lines[3].endswith(", in 3 vault files")
+    assert lines[5].split() == ["label", "snapshots", "newest", "oldest", "size", "stored", "problems"]
+    assert lines[6].split()[:5] == ["default", "1", "2026-11-01", "12:00", "UTC"]
+    assert lines[6].endswith("  none found")
+    assert len(lines) == 7
 
 
 def test_the_key_is_named(cli, vault):
@@ -169,7 +169,11 @@ def test_an_empty_vault_protects_nothing(cli, vault, server, monkeypatch):
     monkeypatch.delenv("COLONY_MEMORY_VAULT")
     out = cli("status")[1].splitlines()
     assert out[0] == "not protected: nothing is saved yet"
-    assert out[2:5] == ["vault  colony:", "used   0 B; the vault gives room with the first backup", "files  0"]
+    assert out[2:5] == [
+        "vault  colony:",
+        "used   0 B, in 0 vault files; the vault gives room with the first backup",
+        "",
+    ]
 
 
 def test_the_table_counts_what_is_wrong():
@@ -195,7 +199,7 @@ def test_a_monitor_needs_the_code_only(cli, refused, vault, noon):
     code, out, err = cli("status", "--max-age", "90m")
     assert (code, len(err.splitlines())) == (1, 1)
     assert out.startswith("not protected: last good backup 3h ago ")
-    assert "is no length of time" in refused(2, "status", "--max-age", "soon")
+    assert "is not a length of time" in refused(2, "status", "--max-age", "soon")
 
 
 def test_a_monitor_over_http(server, folder):
@@ -239,7 +243,7 @@ def test_the_last_run_of_watch_is_told(cli, vault, monkeypatch, noon):
     save(vault, {"a.md": "x"}, at=NOON)
     save(vault, {"a.md": "x"}, at=NOON, label="other")
     lines = cli("status")[1].splitlines()
-    assert lines[5:7] == [
+    assert lines[4:6] == [
         "watch  ok 3h ago: saved, next in 1h",
         r"watch  label other: FAILED 3h ago: no\nroom, ended; 7 failed, none succeeded",
     ]

@@ -151,7 +151,7 @@ def test_what_is_left_out_is_named_in_the_line_and_is_exit_code_1(cli, waits, va
     code, out, err = cli("watch", folder, "--quiet")
     assert (code, out) == (1, "")
     first, _ = err.splitlines()
-    assert re.match(rf"{TIME} saved {ID}; 1 left out: link \(is a link to .*\); next in 15m", first)
+    assert re.match(rf"{TIME} saved {ID}; 1 left out: link: is a link to .*; next in 15m", first)
     assert not read_last_run(str(vault.path), "default").ok
 
 
@@ -184,10 +184,10 @@ def test_nobody_reads_the_lines(monkeypatch, waits, vault, folder):
         (["nowhere"], "error: 'nowhere': no such file or directory"),
         ([""], "error: an empty path"),
         (["memory", "--every", "900"], "error: --every: '900' has no unit: write it like 90s, 15m, 1h30m or 2d ("),
-        (["memory", "--final-timeout", "soon"], "error: --final-timeout: 'soon' is no length of time: "),
+        (["memory", "--final-timeout", "soon"], "error: --final-timeout: 'soon' is not a length of time: "),
         (["memory", "--keep", "0"], "error: --keep takes a whole number from 1 up"),
         (["memory", "--label", "a/b"], "error: label 'a/b' cannot be used as it is"),
-        (["memory", "--vault", "ftp://x"], "error: ftp: is no kind of vault"),
+        (["memory", "--vault", "ftp://x"], "error: ftp: is not a kind of vault"),
         ([".", "--vault", "inside"], "error: the vault "),
     ],
 )

@@ -126,7 +126,7 @@ def test_a_crontab_line_is_silent_only_where_nothing_is_wrong(tmp_path):
     (tmp_path / "agent/memory/MEMORY.md").write_text("hello")
     code, told = run()
     assert code == 0
-    assert told.startswith("warning: no vault was chosen, so that one was made: ")
+    assert told.startswith("warning: no vault was chosen, so one was made: ")
     assert run() == (0, "")
 
 

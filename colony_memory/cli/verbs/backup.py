@@ -56,7 +56,7 @@ def run(
     ] = False,
     on_conflict: OnConflictOption = "raise",
     note: Annotated[
-        str | None, typer.Option("--note", metavar="TEXT", help="What to say of it; 'list' and 'show' do.")
+        str | None, typer.Option("--note", metavar="TEXT", help="A remark, which 'list' and 'show' print.")
     ] = None,
     tag: Annotated[
         list[str] | None, typer.Option("--tag", metavar="NAME", help="File it under this, for 'list'. Repeatable.")

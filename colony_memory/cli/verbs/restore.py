@@ -14,7 +14,7 @@ EXAMPLES = (
     "colony-memory restore ~/agent/memory",
     "colony-memory restore latest~1 ./before",
     "colony-memory restore --dry-run --only 'notes/*' ~/agent/memory",
-    "colony-memory restore --at 2026-11-01T12:00 --snapshot-first --force ~/agent/memory",
+    "colony-memory restore --at '3h ago' --snapshot-first --force ~/agent/memory",
 )
 
 
@@ -71,7 +71,7 @@ def run(
     from colony_memory.cli.interrupts import first_interrupt_only
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.options import split_positional
-    from colony_memory.cli.restored import conflict_line, restore_lines, warn_of_lacks
+    from colony_memory.cli.restored import conflict_line, restore_lines, restore_names, warn_of_lacks
     from colony_memory.cli.text import now_utc
 
     named, directory = split_positional(target, "DIR")
@@ -119,7 +119,8 @@ def run(
             for each in before.left_out:
                 opened.output.warn(f"left out of it: {each.name}: {each.reason}")
         opened.output.report(
-            *restore_lines(info, written, directory=directory, dry_run=dry_run, verbose=verbose, now=now_utc())
+            *restore_lines(info, written, directory=directory, dry_run=dry_run, now=now_utc()),
+            names=restore_names(written, dry_run=dry_run, verbose=verbose),
         )
         warn_of_lacks(info, written)
     if not restored:

@@ -53,8 +53,8 @@ def run(
     """Save folders and files now, and then every so often until told to stop.
 
     Each run is a backup with the same options, and is told in one line. A run that fails is tried again, sooner at
-    first and then less often, for as long as it takes; only what the first one fails of ends the command, unless it
-    may mend itself. SIGTERM and Ctrl-C have a last backup made, and the exit code is that backup's.
+    first and then less often, for as long as it takes; only a failure of the first one ends the command, unless it may
+    mend itself. SIGTERM and Ctrl-C have a last backup made, and the exit code is that backup's.
     """
     from colony_memory.app.place import choose_place
     from colony_memory.cli.durations import read_seconds, show_duration
