@@ -7,6 +7,7 @@ import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._format.json import shown
+from colony_memory._lines import each_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,10 +110,7 @@ class Pattern:
         """Every line of a text that has it."""
         if self._text is not None and self._text not in text:
             return
-        lines = text.split("\n")
-        if not lines[-1]:
-            lines.pop()  # the end of the last line begins none
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(each_line(text), 1):
             span = self.find(line)
             if span is not None:
                 yield Found(number, _key(line), *_excerpt(line, *span))
