@@ -68,7 +68,7 @@ def parse_export(data: bytes, *, name: str = "the export") -> Export:
 
 
 def _locate(path: str | os.PathLike[str]) -> Path:
-    given = os.fspath(path)
+    given = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(given, str) or not given or "\0" in given:
         raise ValueError("path must be the name of an export file")
     return Path(given)

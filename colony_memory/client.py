@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory import _engine
+from colony_memory._arguments import require_type
 from colony_memory._format.constants import FORMAT, MAX_BYTES, NO_DEFAULT
 from colony_memory.exceptions import ColonyMemoryError, Hint
 from colony_memory.vaults import AsyncVaultBackend, VaultBackend
@@ -364,6 +365,7 @@ class ColonyMemory(_Facade):
             VaultError: A vault could not be reached or refused; ``RateLimited`` after 60 writes an hour to the hosted
                 one. The message tells how far it came.
         """
+        require_type("destination", destination, ColonyMemory)
         flow = _engine.transfer.copy(self._session, destination._session, labels=labels, progress=progress)
         return self._run(flow)
 
@@ -634,6 +636,7 @@ class AsyncColonyMemory(_Facade):
         progress: Callable[[int, int], object] | None = None,
     ) -> CopyReport:
         """See :meth:`ColonyMemory.copy_to`."""
+        require_type("destination", destination, AsyncColonyMemory)
         flow = _engine.transfer.copy(self._session, destination._session, labels=labels, progress=progress)
         return await self._run(flow)
 

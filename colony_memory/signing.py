@@ -13,6 +13,7 @@ import os
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from colony_memory import _keys
+from colony_memory._arguments import require_text
 from colony_memory._format.json import canonical, holds_fraction, shown
 from colony_memory.exceptions import ColonyMemoryError, UntrustedSnapshot
 
@@ -186,7 +187,7 @@ def decode_did_key(did_key: str) -> bytes:
     Raises:
         ValueError: It is not an Ed25519 did:key in its one canonical spelling.
     """
-    digits = did_key[len(_PREFIX) :]
+    digits = require_text("did_key", did_key)[len(_PREFIX) :]
     # An Ed25519 key has 47 digits; a bound keeps the arithmetic below small.
     if not did_key.startswith(_PREFIX) or len(digits) > 64:
         msg = f"{did_key[:80]!r} is not a did:key of an Ed25519 key"

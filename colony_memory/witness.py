@@ -54,7 +54,7 @@ class FileWitness:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        given = os.fspath(path)
+        given = os.fspath(path) if isinstance(path, os.PathLike) else path
         if not isinstance(given, str) or not given or "\0" in given:
             raise ValueError(f"not a path of a witness file: {given!r}")
         # Absolute, so that a later change of the working directory does not move the file.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._arguments import several
 from colony_memory._engine import files as order
 from colony_memory._engine import room
 from colony_memory._engine.conflict import Job, conflict, differ, meet, race
@@ -150,7 +151,7 @@ def check_arguments(
         raise ValueError(f"note must have at most {_NOTE_CHARS} characters, not {len(note)}")
     if isinstance(incomplete, str):
         raise ValueError("incomplete must be lines, not one string")  # noqa: TRY004 - one type for bad arguments
-    lines = tuple(incomplete or ())
+    lines = tuple(several("incomplete", incomplete or ()))
     if not all(isinstance(line, str) for line in lines):
         raise ValueError("incomplete must be lines of text")
     facts = {"note": note, "incomplete": lines, "tags": check_tags(tags)}

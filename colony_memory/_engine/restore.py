@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._arguments import texts
 from colony_memory._engine.load import load
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import UNREADABLE, State, look, manifest_of, read_manifests, require_sound, tell
@@ -66,7 +67,7 @@ async def restore(
         read_head(at_least)
         if snapshot_id is not None:
             raise ValueError("at_least is for the latest snapshot: leave it out where a snapshot is named")
-    patterns = None if names is None else (names,) if isinstance(names, str) else tuple(names)
+    patterns = None if names is None else texts("names", names)
     if snapshot_id is None:
         restored = await _restore_latest(session, label, verify=verify, fallback=fallback, at_least=at_least)
     else:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import os
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Literal
 
+from colony_memory._arguments import several
 from colony_memory._format.head import read_head
 from colony_memory._format.names import manifest_filename
 from colony_memory.exceptions import (
@@ -20,7 +22,7 @@ from colony_memory.signing import did_key_of, require_cryptography
 from colony_memory.trust import OPEN, Trust, read_trust
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from colony_memory._engine.store import Vault
     from colony_memory._format.pointer import Pointer
@@ -83,8 +85,10 @@ class Session:
         on_event: Callable[[Event], None] | None = None,
         now: Callable[[], datetime] = _utc_now,
     ) -> None:
-        if trusted_issuers is not None and not isinstance(trusted_issuers, (str, dict)):
-            trusted_issuers = list(trusted_issuers)  # it is read more than once
+        if isinstance(trusted_issuers, Mapping):
+            trusted_issuers = dict(trusted_issuers)
+        elif trusted_issuers is not None:
+            trusted_issuers = several("trusted_issuers", trusted_issuers)  # it is read more than once
         self._trusted = trusted_issuers
         self._require_signature = require_signature
         self._accept_legacy_pointer = accept_legacy_pointer

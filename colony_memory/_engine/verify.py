@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from colony_memory.snapshot import SnapshotInfo, check_documents, read_manifest
 from colony_memory.trust import OPEN, check_newer, previous_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from colony_memory._engine.replies import Listing
     from colony_memory._engine.session import Session
@@ -227,6 +228,8 @@ async def _documents(session: Session, side: str | Mapping[str, str] | None, lab
         looking = copy.copy(session)
         looking.bases = {}  # a look is no restore: the memory is based on what it was before
         return (await restore(looking, label=label, snapshot_id=side)).documents
+    if not isinstance(side, Mapping):
+        raise ValueError(f"a and b must each be an id or documents, not {type(side).__name__}")  # noqa: TRY004
     check_documents(dict(side))
     return side
 

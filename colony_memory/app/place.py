@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colony_memory.client import AsyncColonyMemory
+from colony_memory._arguments import require_text, require_type
+from colony_memory.client import AsyncColonyMemory, ColonyMemory
 from colony_memory.vaults import open_vault
 from colony_memory.vaults._directory import no_vault
 from colony_memory.vaults._open import is_path
@@ -16,7 +17,6 @@ from colony_memory.vaults.local import LocalVault
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from colony_memory.client import ColonyMemory
     from colony_memory.vaults import VaultBackend
 
 __all__ = ["Place", "choose_place", "read_setting", "refuse_vault_inside", "require_synchronous"]
@@ -90,6 +90,8 @@ def choose_place(url: str | None = None) -> Place:
     chosen, key = True, read_setting("COLONY_API_KEY")
     if url is None:
         url = read_setting("COLONY_MEMORY_VAULT") or ("colony:" if key else None)
+    if url is not None:
+        require_text("url", url)
     if url is None:
         from platformdirs import user_data_path
 
@@ -121,7 +123,9 @@ def require_synchronous(memory: object) -> None:
     Raises:
         ValueError: It is one.
     """
-    if isinstance(memory, AsyncColonyMemory):
+    if not isinstance(memory, AsyncColonyMemory):
+        require_type("memory", memory, ColonyMemory)
+    else:
         raise ValueError(  # noqa: TRY004 - as for a backend that is
             "this client is asynchronous: give one that is not, and call this in a thread of its own"
         )

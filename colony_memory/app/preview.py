@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from colony_memory import _engine
 from colony_memory._format.names import require_label
 from colony_memory.app.place import require_synchronous
-from colony_memory.app.save import read_for
+from colony_memory.app.save import listed_paths, read_for
 from colony_memory.capture._metadata import split_documents
 from colony_memory.capture._view import view_files
 from colony_memory.capture.git import BUNDLE_NAME
@@ -18,6 +17,7 @@ from colony_memory.exceptions import SnapshotCorrupt, message_of
 from colony_memory.reports import compare
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable
 
     from colony_memory._engine.preview import Latest, Plan
@@ -126,8 +126,7 @@ def find_unsaved(
     latest = _read_latest(memory, label)
     saved = split_documents(latest.documents or {})[0]
     git = any(name.rpartition("/")[2] == BUNDLE_NAME for name in saved)
-    listed: list[str | os.PathLike[str]] = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    capture = read_for(memory, listed, git=git, exclude=exclude, secrets="allow", dry_run=True)
+    capture = read_for(memory, listed_paths(paths), git=git, exclude=exclude, secrets="allow", dry_run=True)
     return _compare(latest, capture, masking=True)
 
 

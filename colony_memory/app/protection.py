@@ -12,6 +12,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Literal
 
 from colony_memory._format.names import id_order, read_filename, require_label
+from colony_memory.app.place import require_synchronous
 from colony_memory.app.save import BEFORE_RESTORE
 from colony_memory.exceptions import ColonyMemoryWarning, SnapshotNotFound
 from colony_memory.retention import created
@@ -135,6 +136,7 @@ def check_protection(
         ValueError: The label cannot be one.
         VaultError: The vault could not be reached or refused.
     """
+    require_synchronous(memory)
     wanted = None if label is None else require_label(label)
     found = memory.inspect()
     found = replace(found, labels=tuple(each for each in found.labels if wanted in (None, each.label)))

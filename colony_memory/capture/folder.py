@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from colony_memory._arguments import require_call, require_type, several
 from colony_memory._format.constants import MAX_BYTES
 from colony_memory._os.held import settling
 from colony_memory._os.kinds import PERMISSIONS
@@ -163,7 +164,14 @@ def read_paths(
     _require_choice(secrets)
     allowed = read_allowed(allow_secrets)
     tree = Tree(excluded=read_excluded(exclude))
-    found = _read(find_sources(paths), tree, git=git, max_bytes=max_bytes, dry_run=dry_run, on_progress=on_progress)
+    found = _read(
+        find_sources(several("paths", paths)),
+        tree,
+        git=git,
+        max_bytes=max_bytes,
+        dry_run=dry_run,
+        on_progress=on_progress,
+    )
     return _capture(found, secrets=secrets, allowed=allowed, attributes=attributes)
 
 
@@ -177,6 +185,8 @@ def _read(
     dry_run: bool,
     on_progress: Callable[[int, int, str], None] | None,
 ) -> Found:
+    require_call("on_progress", on_progress)
+    require_type("max_bytes", max_bytes, int)
     for source in sources:
         if dry_run:
             _tell_unfinished(source.path)

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from colony_memory._arguments import several
 from colony_memory.capture._metadata import METADATA_NAME, dump_metadata, load_metadata, split_documents
 from colony_memory.capture._secret_kinds import KINDS
 from colony_memory.exceptions import Hint, SecretsFound
@@ -116,7 +117,7 @@ def read_allowed(ids: str | Iterable[str]) -> frozenset[str]:
     Raises:
         ValueError: One is neither.
     """
-    allowed = [ids] if isinstance(ids, str) else list(ids)
+    allowed = several("allow_secrets", ids)
     for each in allowed:
         match = _ID.fullmatch(each) if isinstance(each, str) else None
         if match is None or match["kind"] not in _SLUGS:

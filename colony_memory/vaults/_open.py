@@ -7,6 +7,8 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
+from colony_memory._arguments import require_text
+
 if TYPE_CHECKING:
     from colony_memory.vaults import VaultBackend
 
@@ -28,7 +30,7 @@ def open_url(url: str, *, create: bool) -> VaultBackend:
         ColonyMemoryError: ``colony:`` without a key, ``export:`` with a file that cannot be read or is no export, or
             a vault that cannot be made.
     """
-    if not url.strip():
+    if not require_text("url", url).strip():
         raise ValueError(f"an empty vault URL; known are {_KINDS}")
     drive = os.name == "nt" and _DRIVE.match(url)
     found = None if url.startswith((".", "/", "\\", "~")) or drive else _SCHEME.fullmatch(url)
