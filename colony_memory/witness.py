@@ -12,7 +12,6 @@ import os
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from colony_memory._arguments import require_path
 from colony_memory._format.head import read_head
 from colony_memory._format.json import load_object
 from colony_memory._format.names import require_label
@@ -55,8 +54,8 @@ class FileWitness:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        given = require_path("path", path)
-        if not given or "\0" in given:
+        given = os.fspath(path) if isinstance(path, os.PathLike) else path
+        if not isinstance(given, str) or not given or "\0" in given:
             raise ValueError(f"not a path of a witness file: {given!r}")
         # Absolute, so that a later change of the working directory does not move the file.
         self.path = Path(os.path.abspath(given))  # noqa: PTH100 - resolve() would follow links
