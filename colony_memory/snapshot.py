@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._format.constants import FORMAT, MAX_BYTES
+from colony_memory._format.constants import FORMAT, FORMAT_2, MAX_BYTES
 from colony_memory._format.json import decode_documents, encode_documents, load_object, printable
 from colony_memory._format.names import (
     is_cortex_file,
@@ -325,11 +325,13 @@ def parse(
     """
     checked = _manifest(manifest, "", label=label, snapshot_id=snapshot_id)
     OPEN.judge(manifest, verify=verify_signature)
-    return read_documents(checked, dict(parts), max_bytes=max_bytes)
+    from colony_memory._format.formats import format_of
+
+    return format_of(checked.info.format).read(checked, dict(parts), max_bytes=max_bytes)
 
 
 def read_documents(manifest: Manifest, parts: dict[str, str | None], *, max_bytes: int = MAX_BYTES) -> dict[str, str]:
-    """The documents of a checked manifest. See :func:`parse`; the parts are used up, to free their memory."""
+    """The documents of a checked manifest of format 1; the parts are used up, to free memory. See :func:`parse`."""
     info, file = manifest.info, manifest_filename(manifest.info.label, manifest.info.snapshot_id)
     if info.byte_size > max_bytes:
         msg = f"{file} says {info.byte_size} bytes, more than the {max_bytes} that this client takes"
@@ -383,7 +385,18 @@ def _chunks(manifest: Manifest, parts: dict[str, str | None]) -> Iterator[str]:
 def _manifest(
     raw: Mapping[str, Any], digest_of_file: str, *, label: str | None = None, snapshot_id: str | None = None
 ) -> Manifest:
-    """Check every field of a manifest that came out of a vault."""
+    """Check every field of a manifest that came out of a vault, as its format has them."""
+    if raw.get("format") == FORMAT_2:
+        from colony_memory._format.v2.manifest import check_manifest
+
+        return check_manifest(raw, digest_of_file, label=label, snapshot_id=snapshot_id)
+    return _check_manifest(raw, digest_of_file, label, snapshot_id)
+
+
+def _check_manifest(
+    raw: Mapping[str, Any], digest_of_file: str, label: str | None, snapshot_id: str | None
+) -> Manifest:
+    """Check every field of a manifest of format 1."""
     file = None if label is None or snapshot_id is None else manifest_filename(label, snapshot_id)
     name = file or "the manifest"
 

@@ -19,8 +19,6 @@ from colony_memory._engine.publish import Move, Published, may_move, publish, to
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, list_files, look, tell
 from colony_memory._engine.store import Unanswered
-from colony_memory._format.constants import FORMAT
-from colony_memory._format.formats import format_of
 from colony_memory._format.names import new_id, require_label
 from colony_memory._format.pointer import Entry, write_pointer
 from colony_memory._format.tags import check_tags
@@ -36,6 +34,7 @@ from colony_memory.exceptions import (
 )
 from colony_memory.retention import is_much_smaller
 from colony_memory.snapshot import BuiltSnapshot, SnapshotInfo, check_documents
+from colony_memory.snapshot import build as build_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -268,7 +267,7 @@ def build(job: Job, state: State, stream: str) -> BuiltSnapshot:
     previous = None
     if latest is not None and digest_of_latest is not None:
         previous = {"snapshot_id": latest, "manifest_sha256": digest_of_latest}
-    built = format_of(FORMAT).build(
+    built = build_parts(
         job.documents,
         label=job.label,
         snapshot_id=new_id(session.now(), session.token(), seen),

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._engine.label import has_pointer
+from colony_memory._format.constants import FORMAT_2
+from colony_memory._format.formats import format_of
 from colony_memory._format.head import read_head
 from colony_memory._format.names import id_order, latest_filename, manifest_filename
 from colony_memory._format.pointer import Entry, Pointer, read_pointer
@@ -332,7 +334,10 @@ def _look(asked: Asked, base: Decision, files: LabelFiles, manifests: Mapping[st
 
 def _check_files(entry: Entry, manifest: Manifest | None, files: LabelFiles, *, exact: bool) -> tuple[str | None, int]:
     """What is wrong with the files of a snapshot by their names and sizes, and how many bytes they take."""
-    info, parts = entry.info, files.parts.get(entry.snapshot_id, {})
+    info = entry.info
+    if info.format == FORMAT_2:
+        return _check_packs(entry, manifest, files, exact=exact)
+    parts = files.parts.get(entry.snapshot_id, {})
     missing = [seq for seq in range(info.part_count) if seq not in parts]
     file = manifest_filename(files.label, entry.snapshot_id)
     size = files.size((file, *parts.values())) or 0
@@ -347,6 +352,25 @@ def _check_files(entry: Entry, manifest: Manifest | None, files: LabelFiles, *, 
     if short or longer:
         what = "is cut short" if short else "was replaced by a longer one"
         return f"a file of snapshot {entry.snapshot_id} {what}", told
+    return None, told
+
+
+def _check_packs(entry: Entry, manifest: Manifest | None, files: LabelFiles, *, exact: bool) -> tuple[str | None, int]:
+    """The same for a snapshot that needs packs of others; the bytes are those of its own files.
+
+    A row tells of its own files alone. What it needs of others is known where its manifest was read.
+    """
+    info = entry.info
+    own = [manifest_filename(files.label, entry.snapshot_id), *files.pack(entry.snapshot_id)]
+    told = files.size(own) or info.stored_bytes
+    for name, size in format_of(info.format).needed(info, manifest).items():
+        there = files.files.get(name)
+        if there is None:
+            return f"{name}, which snapshot {entry.snapshot_id} needs, is missing", told
+        if None not in (size, there.size) and size != there.size:
+            return f"{name}, which snapshot {entry.snapshot_id} needs, has another size than its manifest says", told
+    if manifest is None and (told < info.stored_bytes or (exact and 0 < info.stored_bytes < told)):
+        return f"a file of snapshot {entry.snapshot_id}, which it needs, has another size than the pointer says", told
     return None, told
 
 
