@@ -127,12 +127,21 @@ class SnapshotInfo:
 
 @dataclass(frozen=True)
 class BuiltSnapshot:
-    """A snapshot as vault files, in the order in which they are to be written: parts, then the manifest."""
+    """A snapshot as vault files, in the order in which they are to be written: parts, then the manifest.
+
+    Attributes:
+        info: The summary.
+        manifest_file: Name of the manifest.
+        files: Text of each file by its name.
+        manifest_sha256: Digest of the manifest.
+        inherited: Names of the files that it needs and that were written for others.
+    """
 
     info: SnapshotInfo
     manifest_file: str
     files: dict[str, str] = field(default_factory=dict)
     manifest_sha256: str = ""
+    inherited: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ pointer is overwritten, so wherever this stops, what is listed restores and the 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine import files as order
@@ -15,13 +16,16 @@ from colony_memory._engine.conflict import Job, conflict, differ, meet, race
 from colony_memory._engine.keep import newest_good, plan_for, policy_of, withdraw
 from colony_memory._engine.label import GRACE, LabelFiles
 from colony_memory._engine.load import restores
+from colony_memory._engine.parent import keep, parent_of
 from colony_memory._engine.publish import Move, Published, may_move, publish, touch
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, list_files, look, tell
 from colony_memory._engine.store import Unanswered
+from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.names import new_id, require_label
 from colony_memory._format.pointer import Entry, write_pointer
 from colony_memory._format.tags import check_tags
+from colony_memory._format.v2.build import build as build_chain
 from colony_memory.exceptions import (
     BackupUncertain,
     ColonyMemoryError,
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from colony_memory._engine.judge import Decision
+    from colony_memory._engine.parent import Parent
     from colony_memory._engine.session import Session
     from colony_memory.retention import Retention
     from colony_memory.signing import Signer
@@ -77,6 +82,9 @@ async def backup(
         tags=tags,
     )
     check_documents(documents)
+    if session.format == FORMAT_2 and not session.vault.conditional:
+        msg = "format 2 needs a vault that writes on condition, which this one does not"
+        raise ColonyMemoryError(msg, hint=Hint("open", "format"))
     label, policy, signer = asked.label, asked.policy, signer or session.signer
     job = Job(session, label, dict(documents), signer, policy, on_conflict, asked.facts)
     session.trust.check_signer(job.issuer)
@@ -221,20 +229,28 @@ async def _save(job: Job, state: State) -> SnapshotInfo | None:
     """Write the snapshot and publish it; None where it has to be made anew."""
     session, label = job.session, job.label
     stream = state.decision.stream or session.stream(label)
-    built = await session.vault.compute(build, job, state, stream)
+    parent = await find_parent(job, state)
+    built = await session.vault.compute(build, job, state, stream, parent)
+    beside = [] if parent is None or not built.inherited else [*built.inherited, parent.manifest_file]
     what = f"snapshot of label {label!r}"
     room.check_files(built.files, what)
     state = await _make_room(job, state, built, what)
     began = session.now()
     await order.upload(session, built)
+    if built.info.format == FORMAT_2 and not beside:
+        await order.read_back(session, built)  # so much will stand on it
     session.proved(label, built.info.snapshot_id)
-    if abs(session.now() - began) > GRACE / 2 and not await order.prove(session, label, built.files, own=built.files):
+    late = abs(session.now() - began) > GRACE / 2
+    if (beside or late) and not await order.prove(session, label, [*built.files, *beside], own=built.files):
         await order.discard(session, built)
+        job.as_base = True
         return None
-    done = await _publish(job, state, built, stream)
+    done = await _publish(job, state, built, stream, beside)
     if done is None:
         await order.discard(session, built)
+        job.as_base = True
         return None
+    keep(session, built)
     head = done.pointer.head if done.pointer.snapshot_id == built.info.snapshot_id else ""
     info = replace(built.info, head=head, diverged_from=job.theirs, merged=job.merged)
     if job.stays:
@@ -250,7 +266,14 @@ async def _save(job: Job, state: State) -> SnapshotInfo | None:
     return info
 
 
-def build(job: Job, state: State, stream: str) -> BuiltSnapshot:
+async def find_parent(job: Job, state: State) -> Parent | None:
+    """What to go on from, where the format knows that."""
+    if job.session.format != FORMAT_2 or job.as_base:
+        return None
+    return await parent_of(job.session, state)
+
+
+def build(job: Job, state: State, stream: str, parent: Parent | None) -> BuiltSnapshot:
     """The snapshot as files."""
     session, decision = job.session, state.decision
     seen = {each for each in (session.newest.get(job.label), decision.follow) if each}
@@ -267,7 +290,9 @@ def build(job: Job, state: State, stream: str) -> BuiltSnapshot:
     previous = None
     if latest is not None and digest_of_latest is not None:
         previous = {"snapshot_id": latest, "manifest_sha256": digest_of_latest}
-    built = build_parts(
+    chain = None if parent is None else parent.chain
+    write = build_parts if session.format == FORMAT else partial(build_chain, parent=chain)
+    built = write(
         job.documents,
         label=job.label,
         snapshot_id=new_id(session.now(), session.token(), seen),
@@ -343,7 +368,9 @@ def _rows(job: Job, state: State, built: BuiltSnapshot) -> list[Entry]:
     return job.planned.rows(rows) if job.planned is not None else rows
 
 
-async def _publish(job: Job, state: State, built: BuiltSnapshot, stream: str) -> Published | None:
+async def _publish(
+    job: Job, state: State, built: BuiltSnapshot, stream: str, beside: Sequence[str]
+) -> Published | None:
     """Commit the snapshot: a row in the catalogue, and the latest, unless another client's is that.
 
     None where other clients may have taken it for a leftover, or began the label at the same moment under another
@@ -356,7 +383,7 @@ async def _publish(job: Job, state: State, built: BuiltSnapshot, stream: str) ->
         nonlocal given_up
         decision = now.decision
         if now is not before:
-            given_up = not _still_there(now, built)
+            given_up = not _still_there(now, built, beside)
             if given_up:
                 return None
             follow = decision.follow
@@ -400,14 +427,14 @@ async def _publish(job: Job, state: State, built: BuiltSnapshot, stream: str) ->
     return None if given_up else done
 
 
-def _still_there(now: State, built: BuiltSnapshot) -> bool:
+def _still_there(now: State, built: BuiltSnapshot, beside: Sequence[str]) -> bool:
     """Whether a snapshot whose pointer was not moved yet is safe from those who delete leftovers.
 
     They leave alone what is younger than the grace period. Where the pointer to follow is that much younger than the
     manifest, whoever wrote it may be deleting it already.
     """
     files: LabelFiles = now.listed
-    if any(name not in files.files for name in built.files):
+    if any(name not in files.files for name in (*built.files, *beside)):
         return False
     if now.decision.pointer.entry(built.info.snapshot_id) is not None:
         return True

@@ -51,6 +51,7 @@ class Job:
         merged: Names under which the other's text is kept beside the own one's.
         given: What the caller gave, where it was merged.
         planned: What the retention keeps and removes.
+        as_base: What it would have gone on from is gone.
     """
 
     session: Session
@@ -65,6 +66,7 @@ class Job:
     merged: tuple[str, ...] = ()
     given: dict[str, str] | None = None
     planned: Planned | None = None
+    as_base: bool = False
 
     @property
     def issuer(self) -> str | None:

@@ -28,7 +28,7 @@ from colony_memory.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from colony_memory._engine.session import Session
     from colony_memory.snapshot import BuiltSnapshot
@@ -59,6 +59,22 @@ async def upload(session: Session, built: BuiltSnapshot) -> None:
             await discard(session, built, error)
             raise
         session.tell("upload", name, done, len(built.files))
+
+
+async def read_back(session: Session, built: BuiltSnapshot) -> None:
+    """Read what was written, and remove it again where it is not what was sent.
+
+    Raises:
+        VaultError: It is not, or cannot be read.
+    """
+    try:
+        for name, stored in (await session.vault.get_many(built.files)).items():
+            if stored is None or stored.content != built.files[name]:
+                state = "is not there" if stored is None else "holds another text"
+                raise VaultError(f"{name} was written, and read back it {state}: do it again")
+    except ColonyMemoryError as error:
+        await discard(session, built, error)
+        raise
 
 
 async def discard(session: Session, built: BuiltSnapshot, error: ColonyMemoryError | None = None) -> None:
@@ -171,13 +187,24 @@ async def _free(session: Session, files: LabelFiles, gone: Sequence[str], *, of:
     return names + await _free_packs(session, files, packs)
 
 
-async def _free_packs(session: Session, files: LabelFiles, packs: Mapping[str, Sequence[str]]) -> list[str]:
+async def gain(session: Session, files: LabelFiles, victims: Collection[str]) -> int:
+    """Bytes that are free once snapshots are deleted: their own files, and old packs that nobody else needs."""
+    names = [name for each in victims for name in files.owned(each)]
+    names += await _free_packs(session, files, files.old_packs(now=session.now()), without=victims)
+    return files.size(names) or 0
+
+
+async def _free_packs(
+    session: Session, files: LabelFiles, packs: Mapping[str, Sequence[str]], *, without: Collection[str] = ()
+) -> list[str]:
     """The files of those packs that no listed manifest needs; none where a manifest cannot tell what it needs."""
     needed = set[str]()
     if not packs or not files.complete:
         return []
     await read_manifests(session, files.label, files.manifests, {})
     for each in files.manifests:
+        if each in without:
+            continue
         # That it is not trusted, or not signed well, does not free what it needs.
         manifest = session.manifests.get(manifest_filename(files.label, each))
         if manifest is None:

@@ -30,11 +30,9 @@ class BuiltChain(BuiltSnapshot):
     """A snapshot of format 2; ``files`` are those that are new.
 
     Attributes:
-        inherited: Names of the files that it needs and that are there already.
         chain: What the next snapshot may go on from.
     """
 
-    inherited: tuple[str, ...] = ()
     chain: Chain | None = None
 
 
