@@ -135,6 +135,7 @@ class BuiltSnapshot:
         files: Text of each file by its name.
         manifest_sha256: Digest of the manifest.
         inherited: Names of the files that it needs and that were written for others.
+        packs: Ids of the packs of a chain, base first, the last the snapshot's own; empty in format 1.
     """
 
     info: SnapshotInfo
@@ -142,6 +143,7 @@ class BuiltSnapshot:
     files: dict[str, str] = field(default_factory=dict)
     manifest_sha256: str = ""
     inherited: tuple[str, ...] = ()
+    packs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,7 @@ class Manifest:
         sha256: ``sha256:`` and the hex digest of the file's text.
         part_files: Names of the parts, in order.
         blob_chars: Base64 characters in all parts together.
+        packs: Ids of the packs of a chain, base first, the last the snapshot's own; empty in format 1.
     """
 
     info: SnapshotInfo
@@ -161,6 +164,7 @@ class Manifest:
     sha256: str
     part_files: tuple[str, ...]
     blob_chars: int
+    packs: tuple[str, ...] = ()
 
     @property
     def stream(self) -> str | None:

@@ -18,7 +18,7 @@ from colony_memory._engine.label import GRACE, LabelFiles
 from colony_memory._engine.load import restores
 from colony_memory._engine.parent import keep, parent_of
 from colony_memory._engine.publish import Move, Published, may_move, publish, touch
-from colony_memory._engine.session import warn
+from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import State, list_files, look, tell
 from colony_memory._engine.store import Unanswered
 from colony_memory._format.constants import FORMAT, FORMAT_2
@@ -238,16 +238,20 @@ async def _save(job: Job, state: State) -> SnapshotInfo | None:
     began = session.now()
     await order.upload(session, built)
     if built.info.format == FORMAT_2 and not beside:
-        await order.read_back(session, built)  # so much will stand on it
+        try:
+            await order.read_back(session, built)  # so much will stand on it
+        except ColonyMemoryError:
+            await _give_up(job, built)
+            raise
     session.proved(label, built.info.snapshot_id)
     late = abs(session.now() - began) > GRACE / 2
     if (beside or late) and not await order.prove(session, label, [*built.files, *beside], own=built.files):
-        await order.discard(session, built)
+        await _give_up(job, built)
         job.as_base = True
         return None
     done = await _publish(job, state, built, stream, beside)
     if done is None:
-        await order.discard(session, built)
+        await _give_up(job, built)
         job.as_base = True
         return None
     keep(session, built)
@@ -264,6 +268,23 @@ async def _save(job: Job, state: State) -> SnapshotInfo | None:
     if before is not None and is_much_smaller(info, before.info):
         info = replace(info, shrunk_from=before.snapshot_id)
     return info
+
+
+async def _give_up(job: Job, built: BuiltSnapshot, why: ColonyMemoryError | None = None) -> None:
+    """Take back a snapshot whose manifest was there for others to see.
+
+    A chain that stood there for long may have been listed, or built on: it is deleted as any other, out of the
+    catalogue first, and its pack once nobody needs it.
+    """
+    if built.info.format == FORMAT:
+        await order.discard(job.session, built, why)
+        return
+    from colony_memory._engine.prune import delete_snapshot
+
+    try:
+        await delete_snapshot(job.session, label=job.label, snapshot_id=built.info.snapshot_id)
+    except ColonyMemoryError as error:
+        log(f"snapshot {built.info.snapshot_id} came to nothing, and could not be taken back: {message_of(error)}")
 
 
 async def find_parent(job: Job, state: State) -> Parent | None:
@@ -361,7 +382,7 @@ async def plan_retention(job: Job, state: State, built: BuiltSnapshot) -> None:
 
 def _rows(job: Job, state: State, built: BuiltSnapshot) -> list[Entry]:
     """The catalogue with the new snapshot, and without what the retention gives up."""
-    own = Entry(built.info, built.manifest_sha256)
+    own = Entry(built.info, built.manifest_sha256, packs=built.packs)
     decision = state.decision
     known = decision.building if state.files is not None else decision.pointer.entries or ()
     rows = [*(entry for entry in known if entry.snapshot_id != own.snapshot_id), own]
@@ -422,7 +443,7 @@ async def _publish(
             msg, status=error.status, code=error.code, retry_after=error.retry_after, hint=error.hint
         ) from error
     except QuotaExceeded as error:
-        await order.discard(session, built, error)
+        await _give_up(job, built, error)
         raise
     return None if given_up else done
 
@@ -436,7 +457,10 @@ def _still_there(now: State, built: BuiltSnapshot, beside: Sequence[str]) -> boo
     files: LabelFiles = now.listed
     if any(name not in files.files for name in (*built.files, *beside)):
         return False
-    if now.decision.pointer.entry(built.info.snapshot_id) is not None:
+    pointer = now.decision.pointer
+    if built.info.snapshot_id in pointer.removed:
+        return False  # another client listed it, and a third one is deleting it as one of the old ones
+    if pointer.entry(built.info.snapshot_id) is not None:
         return True
     written = files.written([built.manifest_file])
     return written is None or files.now is None or files.now - written[0] < GRACE

@@ -60,7 +60,7 @@ class Whole:
     def entry(self) -> Entry:
         """What a catalogue says of it."""
         stored = sum(len(text.encode("utf-8")) for text in self.files.values())
-        return Entry(replace(self.manifest.info, stored_bytes=stored), self.manifest.sha256)
+        return Entry(replace(self.manifest.info, stored_bytes=stored), self.manifest.sha256, packs=self.manifest.packs)
 
 
 @dataclass(frozen=True)

@@ -62,19 +62,15 @@ async def upload(session: Session, built: BuiltSnapshot) -> None:
 
 
 async def read_back(session: Session, built: BuiltSnapshot) -> None:
-    """Read what was written, and remove it again where it is not what was sent.
+    """Read what was written.
 
     Raises:
-        VaultError: It is not, or cannot be read.
+        VaultError: It is not what was sent, or cannot be read.
     """
-    try:
-        for name, stored in (await session.vault.get_many(built.files)).items():
-            if stored is None or stored.content != built.files[name]:
-                state = "is not there" if stored is None else "holds another text"
-                raise VaultError(f"{name} was written, and read back it {state}: do it again")
-    except ColonyMemoryError as error:
-        await discard(session, built, error)
-        raise
+    for name, stored in (await session.vault.get_many(built.files)).items():
+        if stored is None or stored.content != built.files[name]:
+            state = "is not there" if stored is None else "holds another text"
+            raise VaultError(f"{name} was written, and read back it {state}: do it again")
 
 
 async def discard(session: Session, built: BuiltSnapshot, error: ColonyMemoryError | None = None) -> None:
@@ -140,7 +136,7 @@ async def remove(session: Session, files: LabelFiles, victims: Iterable[str], *,
     await job.delete([manifest_filename(label, each) for each in chosen if each in there])
     if chosen:
         try:
-            files = read_label(await session.vault.list(f"cmem.{label}."), label)
+            files = await _list_after(session, files)
         except ColonyMemoryError as error:
             raise job.incomplete(error, [name for each in chosen for name in files.owned(each)]) from error
     gone = [each for each in chosen if each not in files.manifests]
@@ -163,6 +159,13 @@ async def remove(session: Session, files: LabelFiles, victims: Iterable[str], *,
     if job.failed:
         raise job.incomplete()
     return job.deleted
+
+
+async def _list_after(session: Session, files: LabelFiles) -> LabelFiles:
+    """The label's files once manifests were deleted: whoever builds on those from now on finds out by a listing of its
+    own, and what was built before is seen here.
+    """
+    return read_label(await session.vault.list(f"cmem.{files.label}."), files.label)
 
 
 def _affordable(files: LabelFiles, victims: Sequence[str], spare: int | None) -> list[str]:

@@ -140,17 +140,18 @@ async def _move_away(session: Session, now: State, snapshot_id: str) -> Move | N
         )
         raise ColonyMemoryError(msg, hint=Hint("open", "signer"))
     rows, left = await _left(session, now, decision, snapshot_id)
-    if left is None and decision.waiting - {snapshot_id}:
+    # A chain that may lose what it needs is no place to go back to; its writer finds that out, and saves anew.
+    waiting = decision.waiting - decision.unproven - {snapshot_id}
+    if left is None and waiting:
         # A pointer that was lost, or that 0.1.1 wrote, listed nothing of what is young: that is memory, before there is
         # none.
-        decision = replace(decision, committed=decision.counted)
+        decision = replace(decision, committed=decision.committed | waiting)
         rows, left = await _left(session, now, decision, snapshot_id)
     # Behind what the pointer goes back from, only what it lists counts as left.
     rows += [
         entry
         for entry in decision.entries
-        if entry.snapshot_id in decision.waiting - decision.committed - {snapshot_id}
-        and id_order(entry.snapshot_id) > id_order(left or "")
+        if entry.snapshot_id in waiting - decision.committed and id_order(entry.snapshot_id) > id_order(left or "")
     ]
     if left is None and session.trust.pins:
         # What this client does not trust is still somebody's memory.

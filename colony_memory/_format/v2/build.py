@@ -101,7 +101,8 @@ def build(
     files[manifest_file] = text
     info = summarize(raw, stored_bytes=sum(map(len, files.values())))  # all of it is ASCII
     inherited = tuple(name for pack in packs[:-1] for name in _files(label, pack.pack_id, pack.sizes))
-    return BuiltChain(info, manifest_file, files, sha256(text.encode("ascii")), inherited, chain)
+    ids = tuple(pack.pack_id for pack in packs)
+    return BuiltChain(info, manifest_file, files, sha256(text.encode("ascii")), inherited, ids, chain)
 
 
 def measure(documents: Mapping[str, str]) -> tuple[int, str]:
