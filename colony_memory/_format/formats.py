@@ -9,6 +9,7 @@ from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.names import pack_filename
 from colony_memory._format.v2.build import read_documents
 from colony_memory._format.v2.manifest import ChainManifest
+from colony_memory._format.v2.zstd import is_installed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,3 +76,8 @@ FORMATS: Mapping[str, Format] = {FORMAT: _Parts(), FORMAT_2: _Packs()}
 def format_of(name: str) -> Format:
     """The format of this name; of one that is not known, what is true of format 1, whose readers refuse it."""
     return FORMATS.get(name, FORMATS[FORMAT])
+
+
+def is_readable(name: str) -> bool:
+    """Whether this client reads snapshots of this format: it knows it, and what that takes is installed."""
+    return name in FORMATS and (name != FORMAT_2 or is_installed())
