@@ -83,8 +83,9 @@ async def backup(
     )
     check_documents(documents)
     if session.format == FORMAT_2 and not session.vault.conditional:
-        msg = "format 2 needs a vault that writes on condition, which this one does not"
-        raise ColonyMemoryError(msg, hint=Hint("open", "format"))
+        raise ColonyMemoryError(
+            "format 2 needs a vault that writes on condition, which this one does not: save in format 1"
+        )
     label, policy, signer = asked.label, asked.policy, signer or session.signer
     job = Job(session, label, dict(documents), signer, policy, on_conflict, asked.facts)
     session.trust.check_signer(job.issuer)

@@ -57,7 +57,7 @@ def snapshot_table(infos: Sequence[SnapshotInfo], *, latest: Collection[str], no
             ("* " if info.snapshot_id in latest else "  ") + shown(info.snapshot_id),
             shown(info.label),
             when(made_at(info), now),
-            str(count_texts(info)),
+            str(count_texts(info)) if info.doc_names else "-",
             size(info.byte_size),
             stored(info),
             signer(info),

@@ -74,6 +74,14 @@ def run(
     tag: Annotated[
         list[str] | None, typer.Option("--tag", metavar="NAME", help="File it under this, for 'list'. Repeatable.")
     ] = None,
+    format: Annotated[  # noqa: A002 - the word for it
+        str,
+        typer.Option(
+            "--format",
+            metavar="1|2",
+            help="Write what 0.1.1 reads too, or store only what changed (extra zstd).",
+        ),
+    ] = "1",
     verbose: VerboseOption = False,
     common: CommonOptions,
 ) -> int:
@@ -102,7 +110,7 @@ def run(
         "note": note,
         "tag": tag,
     }
-    with open_memory(common, making=True) as opened:
+    with open_memory(common, making=True, wire=wire_of(format)) as opened:
         if dry_run:
             found = preview(opened, paths, **asked)
             if common.as_json:
@@ -113,8 +121,9 @@ def run(
             return 0 if found else FAILED
         saved = save(opened, paths, **asked)
         info, documents = saved.info, saved.capture.documents
-        # Joined with another's it is more than was read.
-        contents = contents_of(documents) if len(documents) == len(info.doc_names) else None
+        # Joined with another's it is more than was read; of format 2 no names are told.
+        as_read = len(documents) == len(info.doc_names) or not (info.doc_names or info.diverged_from)
+        contents = contents_of(documents) if as_read else None
         if common.as_json:
             opened.output.answer_json(_document(info, saved.capture, contents))
         opened.output.report(*backup_lines(info, contents, left_out=len(saved.left_out), now=now_utc()))
@@ -123,6 +132,17 @@ def run(
             warnings.warn(ColonyMemoryWarning(diverged_line(info, joined=on_conflict == "merge")), stacklevel=1)
         _tell(saved.capture, opened, masked=secrets == "mask", verbose=verbose)
     return 0 if saved else FAILED
+
+
+def wire_of(text: str) -> int:
+    """The format that ``--format`` names.
+
+    Raises:
+        ValueError: It names none.
+    """
+    if text not in ("1", "2"):
+        raise ValueError(f"--format must be 1 or 2, not {text!r}")
+    return int(text)
 
 
 def save(opened: Opened, paths: list[str], *, keep: int | None, on_conflict: str, **options: Any) -> Saved:
