@@ -53,7 +53,9 @@ class Export:
         require_id(self.snapshot_id)
         for name, text in self.files.items():
             found = read_filename(name)
-            if found is None or found[:2] != (self.label, self.snapshot_id):
+            # Packs may be of snapshots before it.
+            own = found is not None and (found.snapshot_id == self.snapshot_id or found.kind == "pack")
+            if found is None or found.label != self.label or not own:
                 msg = f"{name[:300]!r} is not a file of snapshot {self.snapshot_id} of label {self.label!r}"
                 raise SnapshotCorrupt(msg, file=name)
             if not isinstance(text, str) or not _is_utf8(text):

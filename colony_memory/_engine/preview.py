@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from colony_memory._engine import room
-from colony_memory._engine.backup import build, check_arguments, doubt, needed_bytes, plan_retention
+from colony_memory._engine.backup import build, check_arguments, doubt, find_parent, needed_bytes, plan_retention
 from colony_memory._engine.conflict import Job
 from colony_memory._engine.restore import restore
 from colony_memory._engine.state import look
@@ -104,7 +104,8 @@ async def plan_backup(
     state = await look(session, asked.label, everything=True, lenient=True)
     if doubt(job, state) is not None:
         job.policy = None
-    built = await session.vault.compute(build, job, state, session.stream(asked.label))
+    parent = await find_parent(job, state)
+    built = await session.vault.compute(build, job, state, session.stream(asked.label), parent)
     entry = state.decision.entry(state.decision.follow)
     sound = state.decision.doubt is None and not damaged
     unchanged = sound and entry is not None and await job.holds(entry.info)

@@ -166,7 +166,7 @@ async def _walk_back(
     if not state.listed.complete:
         raise first
     why = [decision.problem] if decision.problem else []
-    deleted = {entry.snapshot_id for entry in decision.entries} - decision.counted
+    deleted = {entry.snapshot_id for entry in decision.entries} - decision.counted - decision.unproven
     for snapshot_id in state.listed.manifests:
         if snapshot_id in passed or snapshot_id in deleted:
             continue

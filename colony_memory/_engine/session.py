@@ -11,6 +11,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Literal
 
 from colony_memory._arguments import several
+from colony_memory._format.constants import FORMAT
 from colony_memory._format.head import read_head
 from colony_memory._format.names import manifest_filename
 from colony_memory.exceptions import (
@@ -24,6 +25,7 @@ from colony_memory.trust import OPEN, Trust, read_trust
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from colony_memory._engine.parent import Parent
     from colony_memory._engine.store import Vault
     from colony_memory._format.pointer import Pointer
     from colony_memory.exceptions import Hint
@@ -69,6 +71,8 @@ class Session:
         good: When this client last read or wrote every byte of a snapshot, by its manifest's file name.
         newest: The newest id of its own, by label.
         heads: The newest head that was proven to this client, by label.
+        format: Wire format of what it writes.
+        parents: What the next snapshot of format 2 goes on from, by label.
         bases: What the memory of each label is based on.
     """
 
@@ -83,6 +87,7 @@ class Session:
         accept_legacy_pointer: bool = False,
         witness: Witness | None = None,
         on_event: Callable[[Event], None] | None = None,
+        wire: str = FORMAT,
         now: Callable[[], datetime] = _utc_now,
     ) -> None:
         if isinstance(trusted_issuers, Mapping):
@@ -103,6 +108,8 @@ class Session:
         self.newest: dict[str, str] = {}
         self.heads: dict[str, str] = {}
         self.bases: dict[str, Base] = {}
+        self.parents: dict[str, Parent] = {}
+        self.format = wire
         self._streams: dict[str, str] = {}
         if self.trust.pins:
             require_cryptography("to tell which snapshots to trust")

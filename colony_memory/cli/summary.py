@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 def backup_lines(info: SnapshotInfo, contents: Contents | None, *, left_out: int, now: datetime) -> list[str]:
     """What a backup saved, or that there was nothing new to save; joined with another's, it is more than was read."""
     named = f"snapshot {info.snapshot_id} of label {info.label}"
-    more = f", {left_out} left out" if left_out else ""
-    files = held(contents) if contents else count(count_texts(info), "text")
-    what = f"{files}{more}, {size(info.byte_size)}, stored as {stored(info)}"
+    left = f"{left_out} left out" if left_out else ""
+    held_here = held(contents) if contents else count(count_texts(info), "text") if info.doc_names else ""
+    what = ", ".join(filter(None, (held_here, left, size(info.byte_size), f"stored as {stored(info)}")))
     if not info.reused:
         return [f"saved {named}", what]
     made = made_at(info)
@@ -50,12 +50,13 @@ def diverged_line(info: SnapshotInfo, *, joined: bool) -> str:
 def snapshot_lines(info: SnapshotInfo, contents: Contents | None, *, now: datetime) -> list[str]:
     """One snapshot, and the names in it; of one that cannot be read (None) those that its summary gives."""
     made = made_at(info)
+    parts = f" in {count(info.part_count, 'part')}" if info.part_count else ""
     facts = [
         ("snapshot", info.snapshot_id + (", the latest" if info.head else "")),
         ("label", info.label),
         ("made", f"{stamp(made)} ({age(made, now)})"),
         ("signed by", (info.issuer or "?") if info.signed else "nobody"),
-        ("size", f"{size(info.byte_size)}, stored as {stored(info)} in {count(info.part_count, 'part')}"),
+        ("size", f"{size(info.byte_size)}, stored as {stored(info)}{parts}"),
         ("sha256", info.plaintext_sha256.removeprefix("sha256:")),
         ("format", info.format + (", encrypted" if info.encrypted else "")),
         *([("after", info.parent_id)] if info.parent_id else []),
@@ -89,6 +90,8 @@ def _names(contents: Contents) -> list[str]:
 
 def _names_of_texts(info: SnapshotInfo) -> list[str]:
     """Without its content nobody can tell what else there is."""
+    if not info.doc_names:
+        return ["its names are told where it can be read"]
     return [f"{count(count_texts(info), 'text')}:", *(name for name in sorted(info.doc_names) if name != METADATA_NAME)]
 
 

@@ -63,6 +63,14 @@ def run(
     ] = None,
     ping: PingOption = None,
     on_error: OnErrorOption = None,
+    format: Annotated[  # noqa: A002 - the word for it
+        str,
+        typer.Option(
+            "--format",
+            metavar="1|2",
+            help="Write what 0.1.1 reads too, or store only what changed (extra zstd).",
+        ),
+    ] = "1",
     verbose: VerboseOption = False,
     common: CommonOptions,
 ) -> int:
@@ -87,12 +95,13 @@ def run(
         "note": note,
         "tag": tag,
     }
+    wire = wire_of(format)
     notifier = notifier_of(ping=ping, on_error=on_error, label=label, output=common.output)
     if dry_run:
-        return 0 if _preview(paths, common, asked, verbose=verbose) else FAILED
+        return 0 if _preview(paths, common, asked, wire=wire, verbose=verbose) else FAILED
     with telling(notifier, patience=AT_LEISURE):
         notifier.started()
-        saved = _save(paths, common, asked, verbose=verbose)
+        saved = _save(paths, common, asked, wire=wire, verbose=verbose)
         if saved:
             notifier.succeeded()
         else:
@@ -100,7 +109,7 @@ def run(
     return 0 if saved else FAILED
 
 
-def _save(paths: list[str], common: CommonOptions, asked: dict[str, Any], *, verbose: bool) -> Saved:
+def _save(paths: list[str], common: CommonOptions, asked: dict[str, Any], *, wire: int, verbose: bool) -> Saved:
     """Make the backup and tell of it."""
     from colony_memory.app.content import contents_of
     from colony_memory.cli.memory import open_memory
@@ -108,11 +117,12 @@ def _save(paths: list[str], common: CommonOptions, asked: dict[str, Any], *, ver
     from colony_memory.cli.text import now_utc
     from colony_memory.exceptions import ColonyMemoryWarning
 
-    with open_memory(common, making=True) as opened:
+    with open_memory(common, making=True, wire=wire) as opened:
         saved = save(opened, paths, **asked)
         info, documents = saved.info, saved.capture.documents
-        # Joined with another's it is more than was read.
-        contents = contents_of(documents) if len(documents) == len(info.doc_names) else None
+        # Joined with another's it is more than was read; of format 2 no names are told.
+        as_read = len(documents) == len(info.doc_names) or not (info.doc_names or info.diverged_from)
+        contents = contents_of(documents) if as_read else None
         if common.as_json:
             opened.output.answer_json(_document(info, saved.capture, contents))
         opened.output.report(*backup_lines(info, contents, left_out=len(saved.left_out), now=now_utc()))
@@ -124,14 +134,14 @@ def _save(paths: list[str], common: CommonOptions, asked: dict[str, Any], *, ver
     return saved
 
 
-def _preview(paths: list[str], common: CommonOptions, asked: dict[str, Any], *, verbose: bool) -> Preview:
+def _preview(paths: list[str], common: CommonOptions, asked: dict[str, Any], *, wire: int, verbose: bool) -> Preview:
     """Tell what a backup would do."""
     from colony_memory.app.content import contents_of
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.summary import preview_lines
     from colony_memory.cli.text import now_utc
 
-    with open_memory(common, making=True) as opened:
+    with open_memory(common, making=True, wire=wire) as opened:
         found = preview(opened, paths, **asked)
         if common.as_json:
             opened.output.answer_json(_document(None, found.capture, contents_of(found.capture.documents), found))
@@ -139,6 +149,17 @@ def _preview(paths: list[str], common: CommonOptions, asked: dict[str, Any], *, 
             opened.output.answer("\n".join(preview_lines(found, keep=asked["keep"], verbose=verbose, now=now_utc())))
         _tell(found.capture, opened, masked=asked["secrets"] == "mask", verbose=verbose)
     return found
+
+
+def wire_of(text: str) -> int:
+    """The format that ``--format`` names.
+
+    Raises:
+        ValueError: It names none.
+    """
+    if text not in ("1", "2"):
+        raise ValueError(f"--format must be 1 or 2, not {text!r}")
+    return int(text)
 
 
 def save(opened: Opened, paths: list[str], *, keep: int | None, on_conflict: str, **options: Any) -> Saved:
