@@ -15,7 +15,7 @@ from colony_memory._format.names import id_order, read_filename, require_label
 from colony_memory.app.facts import left_out
 from colony_memory.app.place import require_synchronous
 from colony_memory.app.save import BEFORE_RESTORE
-from colony_memory.exceptions import ColonyMemoryWarning, SnapshotNotFound
+from colony_memory.exceptions import ColonyMemoryWarning, SnapshotCorrupt, SnapshotNotFound, UntrustedSnapshot
 from colony_memory.retention import created
 
 if TYPE_CHECKING:
@@ -186,7 +186,10 @@ def _read_newest(memory: ColonyMemory, label: LabelMap) -> Newest:
             listed = True
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ColonyMemoryWarning)  # the map tells of it
-                infos = memory.list_snapshots(label=label.label)
+                try:
+                    infos = memory.list_snapshots(label=label.label)
+                except (SnapshotCorrupt, UntrustedSnapshot):
+                    infos = []  # none is there that a restore would give, which is what was asked
             infos = [each for each in infos if id_order(each.snapshot_id) < id_order(info.snapshot_id)]
     return Newest(None, damaged)
 

@@ -44,9 +44,10 @@ def test_a_stranger_s_snapshot_is_one_problem(cli, vault):
 def test_damage_and_a_failed_run_are_told_in_few_words(cli, vault, monkeypatch):
     damage(vault, save(vault, {"a.md": "x"}, at=NOON))
     failed = watch.LastRun(NOON, False, "failed: no room", None, None, 1)
-    monkeypatch.setattr(watch, "read_last_run", lambda url, label: {"default": failed}.get(label))
+    logs = {"default": watch.RunLog((failed,), 1)}
+    monkeypatch.setattr(watch, "read_runs", lambda url, label: logs.get(label))
     out = cli("status")[1]
-    assert ": no room, ended" in out
+    assert ": no room, ended; 1 failed, none succeeded" in out
     assert "failed:" not in out
     (problem,) = (line for line in out.splitlines() if line.startswith("problem  "))
     assert problem.startswith("problem  label default: ")

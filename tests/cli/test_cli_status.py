@@ -248,7 +248,7 @@ def test_the_last_run_of_watch_is_told(cli, vault, monkeypatch, noon):
         r"watch  label other: FAILED 3h ago: no\nroom, ended; 7 failed, none succeeded",
     ]
     logs["other"] = watch.RunLog((replace(ok, when=NOON - timedelta(days=2)), ended), 7)
-    assert cli("status")[1].splitlines()[6].endswith("ended; 7 failed since the last success, 2d ago")
+    assert cli("status")[1].splitlines()[5].endswith("ended; 7 failed since the last success, 2d ago")
     watched = json.loads(cli("status", "--json")[1])["watch"]
     assert watched["default"] == {
         "when": "2026-11-01T12:00:00.300000+00:00",
