@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 ZSTD = "backports.zstd" if sys.version_info < (3, 14) else "compression.zstd"
-EXTRAS = ("cryptography", "httpx", "merge3", "pathspec", "platformdirs", "rich", "typer")
+EXTRAS = ("cryptography", "deflate", "httpx", "merge3", "obstore", "platformdirs", "rich", "typer")
 HEAVY = ("colony_sdk", ZSTD, *EXTRAS)
 
 

@@ -11,11 +11,15 @@ import base64
 import hashlib
 import json
 import platform
+import random
 import sysconfig
+import tarfile
+import tempfile
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from environments import CACHE, REPOSITORY
+from environments import CACHE, REPOSITORY, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -31,6 +35,9 @@ _KINDS = (
 )
 # With so much of it pictures, 8 MB make eight part files: compressed text alone makes five.
 _PICTURE_BYTES = 2_600_000
+# Six megabytes of handbook, written by people for people.
+_PROSE = ("django==5.2.1", "57fe1f1b59462caed092c80b3dd324fd92161b620d59a9ba9181c34746c97284")
+_PROSE_SIZE = 6_000_000
 
 
 class Corpus(NamedTuple):
@@ -72,6 +79,23 @@ def example() -> Corpus | None:
                 text = base64.b64encode(data).decode("ascii")
             documents.append((path.relative_to(folder).as_posix(), text))
     return _write(CACHE / "corpus-example.jsonl", documents) if documents else None
+
+
+def prose() -> Corpus:
+    """6 MB of real prose: the handbook that a source release of Django ships."""
+    return _saved("prose", lambda: _cut(_handbook(), _PROSE_SIZE))
+
+
+def notes() -> Corpus:
+    """8 MB of an agent's notes, projects and talks, as :mod:`evolving` writes them."""
+    from evolving import written
+
+    return _saved("notes", lambda: written(SIZE).items())
+
+
+def logs() -> Corpus:
+    """8 MB of log lines in JSON: times, ids and numbers, and few words that do not come again and again."""
+    return _saved("logs", lambda: _cut(_log_texts(), SIZE))
 
 
 def load(path: Path) -> Iterator[tuple[str, str]]:
@@ -125,6 +149,44 @@ def _library_text() -> Iterator[str]:
             yield path.read_bytes().decode("utf-8")
         except UnicodeDecodeError:
             continue
+
+
+def _handbook() -> Iterator[str]:
+    with tempfile.TemporaryDirectory() as scratch, tarfile.open(source_of(*_PROSE, Path(scratch))) as archive:
+        for member in sorted(archive.getmembers(), key=lambda member: member.name):
+            if "/docs/" in member.name and member.name.endswith(".txt") and (file := archive.extractfile(member)):
+                yield file.read().decode("utf-8")
+
+
+def _log_texts() -> Iterator[str]:
+    lines = _log_lines()
+    while True:
+        yield "".join(islice(lines, 50))
+
+
+def _log_lines() -> Iterator[str]:
+    from evolving import sentences
+
+    chance, said, at = random.Random(3), sentences(), 1_760_000_000.0
+    pick = chance.choice
+    while True:
+        at += chance.expovariate(2)
+        line: dict[str, object] = {
+            "ts": round(at, 3),
+            "level": pick(("info",) * 6 + ("debug",) * 3 + ("warning",)),
+            "logger": pick(("agent.loop", "agent.tools", "vault", "http", "planner")),
+            "session": f"{chance.randrange(40):08x}",
+        }
+        draw = chance.random()
+        if draw < 0.4:
+            path, status = f"/files/{chance.randrange(2**32):08x}", pick((200, 200, 200, 304, 404, 429))
+            line |= {"event": "request", "path": path, "status": status, "ms": round(chance.lognormvariate(4, 1), 2)}
+        elif draw < 0.75:
+            note, tool = f"notes/{chance.randrange(400):04}.md", pick(("read_file", "search", "write_file"))
+            line |= {"event": "tool", "tool": tool, "call_id": f"call_{chance.randrange(2**64):016x}", "path": note}
+        else:
+            line |= {"event": "message", "role": pick(("user", "assistant")), "content": pick(said)}
+        yield json.dumps(line) + "\n"
 
 
 def _cut(texts: Iterable[str], size: int) -> list[tuple[str, str]]:

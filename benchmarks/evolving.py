@@ -59,6 +59,13 @@ def history(states: int = STATES, size: int = SIZE, seed: int = 7) -> Iterator[d
         yield dict(memory.documents)
 
 
+def written(size: int, seed: int = 7) -> dict[str, str]:
+    """One state of about so many bytes."""
+    memory = _Memory(seed)
+    memory.fill(size)
+    return memory.documents
+
+
 class _Memory:
     """A memory at work."""
 

@@ -26,11 +26,16 @@ class Pair(NamedTuple):
 
 
 class Peer:
-    """The worker in one environment; :meth:`ask` sends it a request and gives its answer."""
+    """The worker in one environment; :meth:`ask` sends it a request and gives its answer.
 
-    def __init__(self, python: Path) -> None:
+    Args:
+        python: Its interpreter.
+        without: Modules that it finds missing: those of extras, other than where an extra is measured.
+    """
+
+    def __init__(self, python: Path, *, without: tuple[str, ...] = ("deflate",)) -> None:
         # Without -I: the folder of the script, which holds nothing of the package, has the worker's own modules.
-        command = [str(python), "-E", "-s", "-B", "-X", "utf8", str(HERE / "worker.py")]
+        command = [str(python), "-E", "-s", "-B", "-X", "utf8", str(HERE / "worker.py"), *without]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=clean_environ(), encoding="utf-8"
         )

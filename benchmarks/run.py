@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 from environments import alone, prepare
+from fast import fast
 from figures import HEAD, Figure, table
 from gzip_levels import levels
 from measure_calls import calls, calls_table
@@ -43,7 +44,7 @@ def _packs(rounds: int) -> tuple[str, list[dict[str, float]]]:
 
 
 # Tables of choices that were made; nothing in them passes or fails.
-TABLES = {"gzip": levels, "packs": _packs}
+TABLES = {"gzip": levels, "packs": _packs, "fast": fast}
 
 
 def main() -> int:
@@ -87,14 +88,14 @@ def _options() -> argparse.Namespace:
         "--only",
         action="append",
         choices=[*GROUPS, *TABLES],
-        help="measure only this; may be given again; gzip and packs, tables of choices, stand alone",
+        help="measure only this; may be given again; gzip, packs and fast, tables of choices, stand alone",
     )
     parser.add_argument("--rounds", type=int, default=7, help="pairs of each timed figure (default 7)")
     options = parser.parse_args()
     if options.rounds < 1:
         parser.error("--rounds must be at least 1")
     if options.only and TABLES.keys() & {*options.only} and len(options.only) > 1:
-        parser.error("--only gzip and --only packs stand alone")
+        parser.error("--only gzip, --only packs and --only fast stand alone")
     return options
 
 

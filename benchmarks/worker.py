@@ -1,6 +1,7 @@
 """Runs inside one of the two environments: answers one line of JSON with one line of JSON.
 
-A request is ``{"do": NAME, …}``; NAME is a function below or in :mod:`worker_calls`.
+A request is ``{"do": NAME, …}``; NAME is a function below or in :mod:`worker_calls`. The arguments
+of the script are modules that it must find missing.
 """
 
 from __future__ import annotations
@@ -35,13 +36,18 @@ def hello() -> dict[str, Any]:
     return {"version": colony_memory.__version__, "python": platform.python_version(), "beside": beside}
 
 
-def backup(*, corpus_file: str, which: str = "first") -> dict[str, Any]:
+def backup(*, corpus_file: str, which: str = "first", fast_level: int | None = None) -> dict[str, Any]:
     """CPU seconds and stored bytes of a backup.
 
     Args:
         corpus_file: The documents.
         which: ``"first"`` into an empty vault, or the next one: ``"changed"`` by a line, ``"unchanged"``.
+        fast_level: Level of libdeflate in place of the one that the package has, where that is there.
     """
+    if fast_level is not None:
+        from colony_memory._format import payload
+
+        payload._FAST_LEVEL = fast_level
     documents, vault = dict(_documents(corpus_file)), vaults.MeteredVault()
     _warm_up()
     if which != "first":
@@ -182,6 +188,7 @@ _VERBS = {
 
 def main() -> None:
     warnings.simplefilter("error")
+    sys.modules.update(dict.fromkeys(sys.argv[1:]))  # type: ignore[arg-type]
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as replies:
         os.dup2(2, 1)  # whatever a library prints must not end up among the replies
         for line in sys.stdin:

@@ -37,6 +37,7 @@ from colony_memory.exceptions import (
 from colony_memory.vaults import AsyncVaultBackend, VaultBackend, open_vault
 
 if TYPE_CHECKING:
+    from colony_memory.app.guard import guard
     from colony_memory.app.restore import restore_folder
     from colony_memory.app.save import save_folder, save_paths
     from colony_memory.attestation import to_attestation
@@ -84,6 +85,7 @@ __all__ = [
     "VerifyReport",
     "Witness",
     "__version__",
+    "guard",
     "open_vault",
     "restore_folder",
     "save_folder",
@@ -106,6 +108,7 @@ _LATE = {
     "VaultMap": "reports",
     "VerifyReport": "reports",
     "Witness": "witness",
+    "guard": "app.guard",
     "restore_folder": "app.restore",
     "save_folder": "app.save",
     "save_paths": "app.save",

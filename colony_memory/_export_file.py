@@ -58,17 +58,17 @@ def load_export(path: str | os.PathLike[str]) -> Export:
 def parse_export(data: bytes, *, name: str = "the export") -> Export:
     """The export in the bytes of a file, which is called ``name`` in errors. See :func:`load_export`."""
     if len(data) > MAX_EXPORT_BYTES:
-        raise ColonyMemoryError(f"{name} is larger than {MAX_EXPORT_BYTES} bytes: it is no export of a snapshot")
+        raise ColonyMemoryError(f"{name} is larger than {MAX_EXPORT_BYTES} bytes: it is not an exported snapshot")
     try:
         return read_export(data.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise SnapshotCorrupt(f"{name}: this is no export of a snapshot: it is not UTF-8") from error
+        raise SnapshotCorrupt(f"{name}: not an exported snapshot: it is not UTF-8") from error
     except SnapshotCorrupt as error:
         raise type(error)(f"{name}: {error}", file=error.file) from error
 
 
 def _locate(path: str | os.PathLike[str]) -> Path:
-    given = os.fspath(path)
+    given = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(given, str) or not given or "\0" in given:
         raise ValueError("path must be the name of an export file")
     return Path(given)

@@ -63,7 +63,7 @@ def write_key_file(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def _locate(path: str | os.PathLike[str]) -> Path:
-    given = os.fspath(path)
+    given = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(given, str) or not given or "\0" in given:
         raise ValueError("path must be the name of a key file")
     return Path(given)

@@ -36,7 +36,7 @@ def read_pem(text: str) -> bytes:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     if not isinstance(text, str) or _PEM not in text:
-        raise ValueError("it is no PEM: a line such as '-----BEGIN PRIVATE KEY-----' is missing")
+        raise ValueError("it is not PEM: a line such as '-----BEGIN PRIVATE KEY-----' is missing")
     if f"{_PEM}PRIVATE KEY-----" not in text:
         raise ValueError(_explain(text))
     key: object = None

@@ -11,10 +11,14 @@ from difflib import Match, SequenceMatcher
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 #: Lines and pairs of equal lines to look at in one comparison of two memories, which takes a few seconds at most.
 MAX_STEPS = 10_000_000
+#: Lines of two texts together that are looked at one by one. Each takes some hundred bytes, however short it is.
+MOST_LINES = 1_000_000
+# Characters to compare at once.
+_PIECE = 1 << 16
 # No document takes more than this share of the steps that are left, so that there are some for those that come after.
 _SHARE = 4
 
@@ -56,6 +60,84 @@ class Common(NamedTuple):
 
     blocks: tuple[Block, ...]
     exact: bool
+
+
+class Part(NamedTuple):
+    """Where two texts differ: what is left between the lines that both begin with and those that both end with.
+
+    Attributes:
+        before: How many lines come before ``lead``.
+        lead: The last lines that both begin with, as many as were asked for.
+        old: What the one text has there.
+        new: What the other has.
+        rest: The first lines that both end with, as many as were asked for.
+    """
+
+    before: int
+    lead: list[str]
+    old: str
+    new: str
+    rest: list[str]
+
+    @property
+    def fits(self) -> bool:
+        """Whether its lines are few enough to be split."""
+        return number_of_lines(self.old) + number_of_lines(self.new) <= MOST_LINES
+
+
+def changed_part(old: str, new: str, *, around: int = 0) -> Part:
+    """Where two texts differ, with so many lines around it that both have. Nothing else of them is split."""
+    head = _same_at_start(old, new)
+    head = old.rfind("\n", 0, head) + 1
+    tail = _same_at_end(old, new, most=min(len(old), len(new)) - head)
+    places = (old, len(old) - tail), (new, len(new) - tail)
+    if not all(at == head or text[at - 1] == "\n" for text, at in places):
+        end = old.find("\n", len(old) - tail)
+        tail = 0 if end < 0 else len(old) - end - 1
+    begin, end = head, len(old) - tail
+    for _ in range(around):
+        begin = old.rfind("\n", 0, max(begin - 1, 0)) + 1
+        end = old.find("\n", end) + 1 or len(old)
+    lead, rest = split_lines(old[begin:head]), split_lines(old[len(old) - tail : end])
+    return Part(old.count("\n", 0, begin), lead, old[head : len(old) - tail], new[head : len(new) - tail], rest)
+
+
+def _same_at_start(old: str, new: str) -> int:
+    """How many characters are the same at the beginning."""
+    most, at, size = min(len(old), len(new)), 0, _PIECE
+    while size and at < most:
+        if old[at : at + size] == new[at : at + size]:
+            at += size
+        else:
+            size //= 2
+    return min(at, most)
+
+
+def _same_at_end(old: str, new: str, *, most: int) -> int:
+    """How many characters are the same at the end."""
+    at, size = 0, _PIECE
+    while size and at < most:
+        here, there = (text[max(len(text) - at - size, 0) : len(text) - at] for text in (old, new))
+        if here == there:
+            at += size
+        else:
+            size //= 2
+    return min(at, most)
+
+
+def number_of_lines(text: str) -> int:
+    """How many lines a text has."""
+    return text.count("\n") + (text[-1:] not in ("", "\n"))
+
+
+def each_line(text: str) -> Iterator[str]:
+    """The lines of a text without their ends, one after the other: all of them at once may take far more memory."""
+    at = 0
+    while at < len(text):
+        end = text.find("\n", at)
+        end = len(text) if end < 0 else end
+        yield text[at:end]
+        at = end + 1
 
 
 def split_lines(text: str) -> list[str]:

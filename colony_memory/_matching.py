@@ -7,6 +7,7 @@ import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._format.json import shown
+from colony_memory._lines import each_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +51,7 @@ class Pattern:
         """Take a regular expression of :mod:`re`, or with ``fixed`` a text.
 
         Raises:
-            ValueError: It is empty, has a line feed in it, or is no regular expression.
+            ValueError: It is empty, has a line feed in it, or is not a regular expression.
         """
         if not isinstance(pattern, str):
             msg = f"a pattern must be a string, not {type(pattern).__name__}"
@@ -109,10 +110,7 @@ class Pattern:
         """Every line of a text that has it."""
         if self._text is not None and self._text not in text:
             return
-        lines = text.split("\n")
-        if not lines[-1]:
-            lines.pop()  # the end of the last line begins none
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(each_line(text), 1):
             span = self.find(line)
             if span is not None:
                 yield Found(number, _key(line), *_excerpt(line, *span))
@@ -141,7 +139,7 @@ def _compiled(pattern: str, flags: int) -> re.Pattern[str]:
             warnings.simplefilter("ignore")  # of what another version of Python may take it for
             return re.compile(pattern, flags)
     except (re.error, RecursionError, OverflowError) as error:
-        msg = f"{shown(pattern)} is no regular expression: {error}"
+        msg = f"{shown(pattern)} is not a regular expression: {error}"
         raise ValueError(msg) from error
 
 

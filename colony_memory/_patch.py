@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from colony_memory._lines import Steps, common_lines, split_lines
+from colony_memory._lines import Steps, changed_part, common_lines, number_of_lines, split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from colony_memory._lines import Part
 
 PLAIN, EXECUTABLE, LINK = "100644", "100755", "120000"
 
@@ -74,8 +76,8 @@ def file_patch(name: str, before: File | None, after: File | None, steps: Steps 
         line = [f"Binary files {from_} and {to} differ\n"] if differ else []
         # Without its head: git would not apply the rest, for it cannot apply this.
         return "".join(line or head)
-    was, is_ = (split_lines(text or "") for text in texts)
-    hunks, exact = _hunks(was, is_, steps)
+    part = changed_part(texts[0] or "", texts[1] or "", around=_CONTEXT)
+    hunks, exact = _hunks(part, steps) if part.fits else (list(_replaced(part)), False)
     if not exact:
         head.insert(0, f"Very much differs in {new}: lines may be shown as replaced that stayed\n")
     if hunks:
@@ -93,8 +95,9 @@ def _modes(before: File | None, after: File | None) -> Iterator[str]:
         yield f"new mode {after.mode}\n"
 
 
-def _hunks(old: Sequence[str], new: Sequence[str], steps: Steps | None) -> tuple[list[str], bool]:
+def _hunks(part: Part, steps: Steps | None) -> tuple[list[str], bool]:
     """The changed places with what is around them, and whether every line that stayed was found."""
+    old, new = ([*part.lead, *split_lines(text), *part.rest] for text in (part.old, part.new))
     common = common_lines(old, new, steps)
     changes, at, to = list[tuple[int, int, int, int]](), 0, 0
     for block in (*common.blocks, None):
@@ -106,22 +109,36 @@ def _hunks(old: Sequence[str], new: Sequence[str], steps: Steps | None) -> tuple
     for number, change in enumerate(changes, 1):
         # Changes whose surroundings touch are one hunk.
         if number == len(changes) or changes[number][0] - change[1] > 2 * _CONTEXT:
-            out += _hunk(old, new, changes[begin:number])
+            out += _hunk(old, new, changes[begin:number], above=part.before)
             begin = number
     return out, common.exact
 
 
-def _hunk(old: Sequence[str], new: Sequence[str], changes: Sequence[tuple[int, int, int, int]]) -> Iterator[str]:
+def _hunk(
+    old: Sequence[str], new: Sequence[str], changes: Sequence[tuple[int, int, int, int]], *, above: int
+) -> Iterator[str]:
     first, last = changes[0], changes[-1]
     lead, rest = min(_CONTEXT, first[0]), min(_CONTEXT, len(old) - last[1])
     start, end, here, there = first[0] - lead, last[1] + rest, first[2] - lead, last[3] + rest
-    yield f"@@ -{_range(start, end)} +{_range(here, there)} @@\n"
+    yield f"@@ -{_range(start + above, end + above)} +{_range(here + above, there + above)} @@\n"
     for was, until, to, stop in changes:
         yield from (_line(" ", line) for line in old[start:was])
         yield from (_line("-", line) for line in old[was:until])
         yield from (_line("+", line) for line in new[to:stop])
         start = until
     yield from (_line(" ", line) for line in old[start:end])
+
+
+def _replaced(part: Part) -> Iterator[str]:
+    """The one place where so many lines changed that they are not looked at: all of the old, then all of the new."""
+    around, start = len(part.lead) + len(part.rest), part.before
+    ends = [start + around + number_of_lines(text) for text in (part.old, part.new)]
+    yield f"@@ -{_range(start, ends[0])} +{_range(start, ends[1])} @@\n"
+    yield from (_line(" ", line) for line in part.lead)
+    for sign, text in (("-", part.old), ("+", part.new)):
+        if text:
+            yield _line(sign, text.removesuffix("\n").replace("\n", f"\n{sign}") + "\n" * text.endswith("\n"))
+    yield from (_line(" ", line) for line in part.rest)
 
 
 def _range(start: int, end: int) -> str:

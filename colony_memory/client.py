@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from colony_memory import _engine
-from colony_memory._format.constants import FORMAT, MAX_BYTES, NO_DEFAULT
+from colony_memory._arguments import require_type
+from colony_memory._format.constants import FORMAT, FORMAT_2, MAX_BYTES, NO_DEFAULT
 from colony_memory.exceptions import ColonyMemoryError, Hint
 from colony_memory.vaults import AsyncVaultBackend, VaultBackend
 
@@ -87,6 +88,8 @@ class ColonyMemory(_Facade):
         accept_legacy_pointer: Accept pointers without a signature for good, where 0.1.1 writes to the same label.
         witness: Keeps outside of the vault how far each label has come, such as :class:`FileWitness`, so that a vault
             that was set back to an older state is noticed.
+        format: 1 or 2, what to write. 2 keeps every state in little room, needs the extra ``zstd`` and a vault that
+            writes on condition, and is not read by 0.1.1. Both are read, whatever is written.
         max_bytes: Bytes of plain text that a snapshot may hold, written or read.
         on_event: Called with an :class:`Event` for every file that is written, read or deleted.
     """
@@ -102,6 +105,7 @@ class ColonyMemory(_Facade):
         require_signature: bool | None = None,
         accept_legacy_pointer: bool = False,
         witness: Witness | None = None,
+        format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
         max_bytes: int = MAX_BYTES,
         on_event: Callable[[Event], None] | None = None,
     ) -> None:
@@ -123,6 +127,7 @@ class ColonyMemory(_Facade):
             accept_legacy_pointer=accept_legacy_pointer,
             witness=witness,
             max_bytes=max_bytes,
+            wire=_wire(format),
             on_event=on_event,
         )
 
@@ -364,6 +369,7 @@ class ColonyMemory(_Facade):
             VaultError: A vault could not be reached or refused; ``RateLimited`` after 60 writes an hour to the hosted
                 one. The message tells how far it came.
         """
+        require_type("destination", destination, ColonyMemory)
         flow = _engine.transfer.copy(self._session, destination._session, labels=labels, progress=progress)
         return self._run(flow)
 
@@ -418,7 +424,7 @@ class ColonyMemory(_Facade):
             ignore_case: Take upper and lower case for the same.
 
         Raises:
-            ValueError: The pattern is empty, has a line feed in it, or is no regular expression.
+            ValueError: The pattern is empty, has a line feed in it, or is not a regular expression.
             SnapshotNotFound: Nothing is saved under this label.
             SnapshotCorrupt: No snapshot of it can be read.
             UntrustedSnapshot: This client does not trust it; ``RollbackDetected``: it was set back.
@@ -498,6 +504,7 @@ class AsyncColonyMemory(_Facade):
         require_signature: bool | None = None,
         accept_legacy_pointer: bool = False,
         witness: Witness | None = None,
+        format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
         max_bytes: int = MAX_BYTES,
         on_event: Callable[[Event], None] | None = None,
     ) -> None:
@@ -518,6 +525,7 @@ class AsyncColonyMemory(_Facade):
             accept_legacy_pointer=accept_legacy_pointer,
             witness=witness,
             max_bytes=max_bytes,
+            wire=_wire(format),
             on_event=on_event,
         )
 
@@ -634,6 +642,7 @@ class AsyncColonyMemory(_Facade):
         progress: Callable[[int, int], object] | None = None,
     ) -> CopyReport:
         """See :meth:`ColonyMemory.copy_to`."""
+        require_type("destination", destination, AsyncColonyMemory)
         flow = _engine.transfer.copy(self._session, destination._session, labels=labels, progress=progress)
         return await self._run(flow)
 
@@ -706,6 +715,18 @@ def _policy(keep: int, retention: Retention | None) -> Retention:
     if policy is None:
         raise ValueError("keep must be a count")
     return policy
+
+
+def _wire(number: int | None) -> str:
+    """The wire format of that number."""
+    if number not in (None, 1, 2) or isinstance(number, bool):
+        raise ValueError(f"format must be 1 or 2, not {number!r}")
+    if number != 2:
+        return FORMAT
+    from colony_memory._format.v2.zstd import require_zstd
+
+    require_zstd()
+    return FORMAT_2
 
 
 def _require_key(api_key: str | None) -> str:

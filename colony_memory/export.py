@@ -53,8 +53,10 @@ class Export:
         require_id(self.snapshot_id)
         for name, text in self.files.items():
             found = read_filename(name)
-            if found is None or found[:2] != (self.label, self.snapshot_id):
-                msg = f"{name[:300]!r} is no file of snapshot {self.snapshot_id} of label {self.label!r}"
+            # Packs may be of snapshots before it.
+            own = found is not None and (found.snapshot_id == self.snapshot_id or found.kind == "pack")
+            if found is None or found.label != self.label or not own:
+                msg = f"{name[:300]!r} is not a file of snapshot {self.snapshot_id} of label {self.label!r}"
                 raise SnapshotCorrupt(msg, file=name)
             if not isinstance(text, str) or not _is_utf8(text):
                 msg = f"the content of {name} is not text"
@@ -99,14 +101,14 @@ def read_export(text: str) -> Export:
     try:
         raw = load_object(text)
     except ValueError as error:
-        msg = f"this is no export of a snapshot: {error}"
+        msg = f"not an exported snapshot: {error}"
         raise SnapshotCorrupt(msg) from error
     kind, files = raw.get("format"), raw.get("files")
     if isinstance(kind, str) and kind != EXPORT_FORMAT and kind.startswith("colony-memory/export/"):
         msg = f"unsupported export format {kind[:80]!r}; a newer colony-memory may read it"
         raise UnsupportedFormat(msg)
     if kind != EXPORT_FORMAT:
-        msg = f"this is no export of a snapshot: its format is not {EXPORT_FORMAT!r}"
+        msg = f"not an exported snapshot: its format is not {EXPORT_FORMAT!r}"
         raise SnapshotCorrupt(msg)
     if not isinstance(files, dict):
         raise SnapshotCorrupt("the export has no object of files")

@@ -309,9 +309,11 @@ def compare(before: Mapping[str, str], after: Mapping[str, str]) -> SnapshotDiff
 
 def count_lines(before: str, after: str, steps: Steps) -> DocumentChange:
     """Lines added and removed from one text to the other."""
-    from colony_memory._lines import common_lines, split_lines
+    from colony_memory._lines import changed_part, common_lines, number_of_lines, split_lines
 
-    old, new = split_lines(before), split_lines(after)
-    blocks, exact = common_lines(old, new, steps)
-    same = sum(block.size for block in blocks)
-    return DocumentChange(len(new) - same, len(old) - same, exact)
+    part = changed_part(before, after)
+    same, exact = 0, False
+    if part.fits:
+        blocks, exact = common_lines(split_lines(part.old), split_lines(part.new), steps)
+        same = sum(block.size for block in blocks)
+    return DocumentChange(number_of_lines(part.new) - same, number_of_lines(part.old) - same, exact)

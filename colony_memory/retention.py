@@ -231,7 +231,7 @@ def before_shrink(
     kept: dict[str, datetime] = {}
     size = documents = 0
     for snapshot_id, (since, info) in found.items():
-        if not kept or info.byte_size >= 2 * size or len(info.doc_names) >= 2 * documents:
+        if not kept or info.byte_size >= 2 * size or 0 < 2 * documents <= len(info.doc_names):
             kept[snapshot_id] = since
             size, documents = max(size, info.byte_size), max(documents, len(info.doc_names))
     return kept

@@ -13,6 +13,7 @@ import os
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from colony_memory import _keys
+from colony_memory._arguments import require_text
 from colony_memory._format.json import canonical, holds_fraction, shown
 from colony_memory.exceptions import ColonyMemoryError, UntrustedSnapshot
 
@@ -29,7 +30,7 @@ _ED25519 = b"\xed\x01"
 # section 5.1) with y in {0, 1, -1} and the two y of order 8, and what equals them modulo p.
 _P = 2**255 - 19
 _Y8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
-_SMALL_ORDER = frozenset({0, 1, _P - 1, _P, _P + 1, _Y8, _P - _Y8})
+_SMALL_ORDER = frozenset({0, 1, _P - 1, _Y8, _P - _Y8})
 _MISSING = "signatures need the extra 'sign': pip install 'colony-memory[sign]'"
 
 
@@ -186,7 +187,7 @@ def decode_did_key(did_key: str) -> bytes:
     Raises:
         ValueError: It is not an Ed25519 did:key in its one canonical spelling.
     """
-    digits = did_key[len(_PREFIX) :]
+    digits = require_text("did_key", did_key)[len(_PREFIX) :]
     # An Ed25519 key has 47 digits; a bound keeps the arithmetic below small.
     if not did_key.startswith(_PREFIX) or len(digits) > 64:
         msg = f"{did_key[:80]!r} is not a did:key of an Ed25519 key"
@@ -257,8 +258,11 @@ def verify_manifest(manifest: Mapping[str, Any]) -> str:
         raise UntrustedSnapshot("the signature is malformed")
     try:
         public_key = decode_did_key(key_id)
-        if int.from_bytes(public_key, "little") % 2**255 in _SMALL_ORDER:
+        y = int.from_bytes(public_key, "little") % 2**255
+        if y % _P in _SMALL_ORDER:
             raise ValueError("a key of small order signs everything")
+        if y >= _P:
+            raise ValueError("the key is not in its one spelling")
         raw = _decode_sig(sig)
     except ValueError as error:
         msg = f"the signature is malformed: {error}"

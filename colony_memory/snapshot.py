@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._format.constants import FORMAT, MAX_BYTES
+from colony_memory._format.constants import FORMAT, FORMAT_2, MAX_BYTES
 from colony_memory._format.json import decode_documents, encode_documents, load_object, printable
 from colony_memory._format.names import (
     is_cortex_file,
@@ -127,12 +127,23 @@ class SnapshotInfo:
 
 @dataclass(frozen=True)
 class BuiltSnapshot:
-    """A snapshot as vault files, in the order in which they are to be written: parts, then the manifest."""
+    """A snapshot as vault files, in the order in which they are to be written: parts, then the manifest.
+
+    Attributes:
+        info: The summary.
+        manifest_file: Name of the manifest.
+        files: Text of each file by its name.
+        manifest_sha256: Digest of the manifest.
+        inherited: Names of the files that it needs and that were written for others.
+        packs: Ids of the packs of a chain, base first, the last the snapshot's own; empty in format 1.
+    """
 
     info: SnapshotInfo
     manifest_file: str
     files: dict[str, str] = field(default_factory=dict)
     manifest_sha256: str = ""
+    inherited: tuple[str, ...] = ()
+    packs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -145,6 +156,7 @@ class Manifest:
         sha256: ``sha256:`` and the hex digest of the file's text.
         part_files: Names of the parts, in order.
         blob_chars: Base64 characters in all parts together.
+        packs: Ids of the packs of a chain, base first, the last the snapshot's own; empty in format 1.
     """
 
     info: SnapshotInfo
@@ -152,6 +164,7 @@ class Manifest:
     sha256: str
     part_files: tuple[str, ...]
     blob_chars: int
+    packs: tuple[str, ...] = ()
 
     @property
     def stream(self) -> str | None:
@@ -325,11 +338,13 @@ def parse(
     """
     checked = _manifest(manifest, "", label=label, snapshot_id=snapshot_id)
     OPEN.judge(manifest, verify=verify_signature)
-    return read_documents(checked, dict(parts), max_bytes=max_bytes)
+    from colony_memory._format.formats import format_of
+
+    return format_of(checked.info.format).read(checked, dict(parts), max_bytes=max_bytes)
 
 
 def read_documents(manifest: Manifest, parts: dict[str, str | None], *, max_bytes: int = MAX_BYTES) -> dict[str, str]:
-    """The documents of a checked manifest. See :func:`parse`; the parts are used up, to free their memory."""
+    """The documents of a checked manifest of format 1; the parts are used up, to free memory. See :func:`parse`."""
     info, file = manifest.info, manifest_filename(manifest.info.label, manifest.info.snapshot_id)
     if info.byte_size > max_bytes:
         msg = f"{file} says {info.byte_size} bytes, more than the {max_bytes} that this client takes"
@@ -383,7 +398,18 @@ def _chunks(manifest: Manifest, parts: dict[str, str | None]) -> Iterator[str]:
 def _manifest(
     raw: Mapping[str, Any], digest_of_file: str, *, label: str | None = None, snapshot_id: str | None = None
 ) -> Manifest:
-    """Check every field of a manifest that came out of a vault."""
+    """Check every field of a manifest that came out of a vault, as its format has them."""
+    if raw.get("format") == FORMAT_2:
+        from colony_memory._format.v2.manifest import check_manifest
+
+        return check_manifest(raw, digest_of_file, label=label, snapshot_id=snapshot_id)
+    return _check_manifest(raw, digest_of_file, label, snapshot_id)
+
+
+def _check_manifest(
+    raw: Mapping[str, Any], digest_of_file: str, label: str | None, snapshot_id: str | None
+) -> Manifest:
+    """Check every field of a manifest of format 1."""
     file = None if label is None or snapshot_id is None else manifest_filename(label, snapshot_id)
     name = file or "the manifest"
 

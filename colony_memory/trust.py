@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._arguments import several
 from colony_memory._format.head import read_head
 from colony_memory._format.names import id_order, require_id
 from colony_memory.exceptions import Hint, RollbackDetected, UntrustedSnapshot, bad_argument
@@ -158,7 +159,7 @@ def read_trust(
     elif isinstance(trusted_issuers, Mapping):
         issuers = dict(trusted_issuers)
     else:
-        issuers = dict.fromkeys([trusted_issuers] if isinstance(trusted_issuers, str) else trusted_issuers)
+        issuers = dict.fromkeys(several("trusted_issuers", trusted_issuers))
     if trusted_issuers is not None and not issuers:
         raise bad_argument(
             "nobody is named as trusted: name the did:key of each signer, or say nothing of trust",

@@ -54,7 +54,7 @@ class FileWitness:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        given = os.fspath(path)
+        given = os.fspath(path) if isinstance(path, os.PathLike) else path
         if not isinstance(given, str) or not given or "\0" in given:
             raise ValueError(f"not a path of a witness file: {given!r}")
         # Absolute, so that a later change of the working directory does not move the file.
@@ -115,7 +115,7 @@ class FileWitness:
         try:
             return _parse(found.data)
         except ValueError as error:
-            raise self._unusable(f"it is no witness file: {error}") from error
+            raise self._unusable(f"it is not a witness file: {error}") from error
 
     def _unusable(self, reason: str) -> ColonyMemoryError:
         return ColonyMemoryError(

@@ -7,23 +7,26 @@ pointer is overwritten, so wherever this stops, what is listed restores and the 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._arguments import several
 from colony_memory._engine import files as order
 from colony_memory._engine import room
 from colony_memory._engine.conflict import Job, conflict, differ, meet, race
 from colony_memory._engine.keep import newest_good, plan_for, policy_of, withdraw
 from colony_memory._engine.label import GRACE, LabelFiles
 from colony_memory._engine.load import restores
+from colony_memory._engine.parent import keep, parent_of
 from colony_memory._engine.publish import Move, Published, may_move, publish, touch
-from colony_memory._engine.session import warn
+from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import State, list_files, look, tell
 from colony_memory._engine.store import Unanswered
-from colony_memory._format.constants import FORMAT
-from colony_memory._format.formats import format_of
+from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.names import new_id, require_label
 from colony_memory._format.pointer import Entry, write_pointer
 from colony_memory._format.tags import check_tags
+from colony_memory._format.v2.build import build as build_chain
 from colony_memory.exceptions import (
     BackupUncertain,
     ColonyMemoryError,
@@ -36,11 +39,13 @@ from colony_memory.exceptions import (
 )
 from colony_memory.retention import is_much_smaller
 from colony_memory.snapshot import BuiltSnapshot, SnapshotInfo, check_documents
+from colony_memory.snapshot import build as build_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from colony_memory._engine.judge import Decision
+    from colony_memory._engine.parent import Parent
     from colony_memory._engine.session import Session
     from colony_memory.retention import Retention
     from colony_memory.signing import Signer
@@ -78,6 +83,10 @@ async def backup(
         tags=tags,
     )
     check_documents(documents)
+    if session.format == FORMAT_2 and not session.vault.conditional:
+        raise ColonyMemoryError(
+            "format 2 needs a vault that writes on condition, which this one does not: save in format 1"
+        )
     label, policy, signer = asked.label, asked.policy, signer or session.signer
     job = Job(session, label, dict(documents), signer, policy, on_conflict, asked.facts)
     session.trust.check_signer(job.issuer)
@@ -106,7 +115,7 @@ async def backup(
             await differ(job, state, job.latest)
         else:
             state = await meet(job, state)
-    msg = f"label {label!r} kept changing, or writing took too long, so that nothing was saved"
+    msg = f"label {label!r} kept changing, or writing took too long, so nothing was saved"
     raise VaultError(msg, hint=Hint("backup", label=label))
 
 
@@ -150,7 +159,7 @@ def check_arguments(
         raise ValueError(f"note must have at most {_NOTE_CHARS} characters, not {len(note)}")
     if isinstance(incomplete, str):
         raise ValueError("incomplete must be lines, not one string")  # noqa: TRY004 - one type for bad arguments
-    lines = tuple(incomplete or ())
+    lines = tuple(several("incomplete", incomplete or ()))
     if not all(isinstance(line, str) for line in lines):
         raise ValueError("incomplete must be lines of text")
     facts = {"note": note, "incomplete": lines, "tags": check_tags(tags)}
@@ -222,20 +231,32 @@ async def _save(job: Job, state: State) -> SnapshotInfo | None:
     """Write the snapshot and publish it; None where it has to be made anew."""
     session, label = job.session, job.label
     stream = state.decision.stream or session.stream(label)
-    built = await session.vault.compute(build, job, state, stream)
+    parent = await find_parent(job, state)
+    built = await session.vault.compute(build, job, state, stream, parent)
+    beside = [] if parent is None or not built.inherited else [*built.inherited, parent.manifest_file]
     what = f"snapshot of label {label!r}"
     room.check_files(built.files, what)
     state = await _make_room(job, state, built, what)
     began = session.now()
     await order.upload(session, built)
+    if built.info.format == FORMAT_2 and not beside:
+        try:
+            await order.read_back(session, built)  # so much will stand on it
+        except ColonyMemoryError:
+            await _give_up(job, built)
+            raise
     session.proved(label, built.info.snapshot_id)
-    if abs(session.now() - began) > GRACE / 2 and not await order.prove(session, label, built.files, own=built.files):
-        await order.discard(session, built)
+    late = abs(session.now() - began) > GRACE / 2
+    if (beside or late) and not await order.prove(session, label, [*built.files, *beside], own=built.files):
+        await _give_up(job, built)
+        job.as_base = True
         return None
-    done = await _publish(job, state, built, stream)
+    done = await _publish(job, state, built, stream, beside)
     if done is None:
-        await order.discard(session, built)
+        await _give_up(job, built)
+        job.as_base = True
         return None
+    keep(session, built)
     head = done.pointer.head if done.pointer.snapshot_id == built.info.snapshot_id else ""
     info = replace(built.info, head=head, diverged_from=job.theirs, merged=job.merged)
     if job.stays:
@@ -251,7 +272,31 @@ async def _save(job: Job, state: State) -> SnapshotInfo | None:
     return info
 
 
-def build(job: Job, state: State, stream: str) -> BuiltSnapshot:
+async def _give_up(job: Job, built: BuiltSnapshot, why: ColonyMemoryError | None = None) -> None:
+    """Take back a snapshot whose manifest was there for others to see.
+
+    A chain that stood there for long may have been listed, or built on: it is deleted as any other, out of the
+    catalogue first, and its pack once nobody needs it.
+    """
+    if built.info.format == FORMAT:
+        await order.discard(job.session, built, why)
+        return
+    from colony_memory._engine.prune import delete_snapshot
+
+    try:
+        await delete_snapshot(job.session, label=job.label, snapshot_id=built.info.snapshot_id)
+    except ColonyMemoryError as error:
+        log(f"snapshot {built.info.snapshot_id} came to nothing, and could not be taken back: {message_of(error)}")
+
+
+async def find_parent(job: Job, state: State) -> Parent | None:
+    """What to go on from, where the format knows that."""
+    if job.session.format != FORMAT_2 or job.as_base:
+        return None
+    return await parent_of(job.session, state)
+
+
+def build(job: Job, state: State, stream: str, parent: Parent | None) -> BuiltSnapshot:
     """The snapshot as files."""
     session, decision = job.session, state.decision
     seen = {each for each in (session.newest.get(job.label), decision.follow) if each}
@@ -268,7 +313,9 @@ def build(job: Job, state: State, stream: str) -> BuiltSnapshot:
     previous = None
     if latest is not None and digest_of_latest is not None:
         previous = {"snapshot_id": latest, "manifest_sha256": digest_of_latest}
-    built = format_of(FORMAT).build(
+    chain = None if parent is None else parent.chain
+    write = build_parts if session.format == FORMAT else partial(build_chain, parent=chain)
+    built = write(
         job.documents,
         label=job.label,
         snapshot_id=new_id(session.now(), session.token(), seen),
@@ -337,14 +384,16 @@ async def plan_retention(job: Job, state: State, built: BuiltSnapshot) -> None:
 
 def _rows(job: Job, state: State, built: BuiltSnapshot) -> list[Entry]:
     """The catalogue with the new snapshot, and without what the retention gives up."""
-    own = Entry(built.info, built.manifest_sha256)
+    own = Entry(built.info, built.manifest_sha256, packs=built.packs)
     decision = state.decision
     known = decision.building if state.files is not None else decision.pointer.entries or ()
     rows = [*(entry for entry in known if entry.snapshot_id != own.snapshot_id), own]
     return job.planned.rows(rows) if job.planned is not None else rows
 
 
-async def _publish(job: Job, state: State, built: BuiltSnapshot, stream: str) -> Published | None:
+async def _publish(
+    job: Job, state: State, built: BuiltSnapshot, stream: str, beside: Sequence[str]
+) -> Published | None:
     """Commit the snapshot: a row in the catalogue, and the latest, unless another client's is that.
 
     None where other clients may have taken it for a leftover, or began the label at the same moment under another
@@ -357,7 +406,7 @@ async def _publish(job: Job, state: State, built: BuiltSnapshot, stream: str) ->
         nonlocal given_up
         decision = now.decision
         if now is not before:
-            given_up = not _still_there(now, built)
+            given_up = not _still_there(now, built, beside)
             if given_up:
                 return None
             follow = decision.follow
@@ -396,21 +445,24 @@ async def _publish(job: Job, state: State, built: BuiltSnapshot, stream: str) ->
             msg, status=error.status, code=error.code, retry_after=error.retry_after, hint=error.hint
         ) from error
     except QuotaExceeded as error:
-        await order.discard(session, built, error)
+        await _give_up(job, built, error)
         raise
     return None if given_up else done
 
 
-def _still_there(now: State, built: BuiltSnapshot) -> bool:
+def _still_there(now: State, built: BuiltSnapshot, beside: Sequence[str]) -> bool:
     """Whether a snapshot whose pointer was not moved yet is safe from those who delete leftovers.
 
     They leave alone what is younger than the grace period. Where the pointer to follow is that much younger than the
     manifest, whoever wrote it may be deleting it already.
     """
     files: LabelFiles = now.listed
-    if any(name not in files.files for name in built.files):
+    if any(name not in files.files for name in (*built.files, *beside)):
         return False
-    if now.decision.pointer.entry(built.info.snapshot_id) is not None:
+    pointer = now.decision.pointer
+    if built.info.snapshot_id in pointer.removed:
+        return False  # another client listed it, and a third one is deleting it as one of the old ones
+    if pointer.entry(built.info.snapshot_id) is not None:
         return True
     written = files.written([built.manifest_file])
     return written is None or files.now is None or files.now - written[0] < GRACE

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._engine.load import load
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import list_files
+from colony_memory._format.constants import FORMAT
 from colony_memory._format.json import printable
 from colony_memory._format.names import id_order
 from colony_memory._format.pointer import few_lines
@@ -50,6 +51,7 @@ class Job:
         merged: Names under which the other's text is kept beside the own one's.
         given: What the caller gave, where it was merged.
         planned: What the retention keeps and removes.
+        as_base: What it would have gone on from is gone.
     """
 
     session: Session
@@ -64,6 +66,7 @@ class Job:
     merged: tuple[str, ...] = ()
     given: dict[str, str] | None = None
     planned: Planned | None = None
+    as_base: bool = False
 
     @property
     def issuer(self) -> str | None:
@@ -91,7 +94,7 @@ class Job:
             return False
         if not info.plaintext_sha256:
             return False  # without a digest in the clear it cannot be told
-        if info.doc_names != [printable(name) for name in sorted(self.documents)]:
+        if info.format == FORMAT and info.doc_names != [printable(name) for name in sorted(self.documents)]:
             return False
         return await self.is_equal(info)
 

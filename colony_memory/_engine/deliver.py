@@ -17,6 +17,7 @@ from colony_memory._engine.publish import Move, may_write, publish, touch
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, look, read_pointer_file
 from colony_memory._engine.store import Changed, Unanswered
+from colony_memory._format.constants import FORMAT
 from colony_memory._format.head import read_head
 from colony_memory._format.names import (
     id_order,
@@ -32,6 +33,7 @@ from colony_memory.exceptions import (
     ConflictDetected,
     Hint,
     PruneIncomplete,
+    UnsupportedFormat,
     UntrustedSnapshot,
     VaultError,
 )
@@ -58,7 +60,7 @@ class Whole:
     def entry(self) -> Entry:
         """What a catalogue says of it."""
         stored = sum(len(text.encode("utf-8")) for text in self.files.values())
-        return Entry(replace(self.manifest.info, stored_bytes=stored), self.manifest.sha256)
+        return Entry(replace(self.manifest.info, stored_bytes=stored), self.manifest.sha256, packs=self.manifest.packs)
 
 
 @dataclass(frozen=True)
@@ -208,6 +210,7 @@ class Delivery:
         None where files of it are in the way, as :meth:`in_the_way` tells.
 
         Raises:
+            UnsupportedFormat: It is of a format that is not written here.
             ConflictDetected: Another content is there under this id, or another client is writing or removing it.
             QuotaExceeded: It does not fit; nothing of it was written.
             RateLimited: It takes more uploads than the vault takes this hour; nothing of it was written.
@@ -215,6 +218,12 @@ class Delivery:
         """
         self._require_signer(whole)
         snapshot_id, files = whole.manifest.info.snapshot_id, whole.files
+        if whole.manifest.info.format != FORMAT:
+            msg = (
+                f"snapshot {snapshot_id} of label {self.label!r} is of format {whole.manifest.info.format}, which this "
+                "version restores and exports, but does not write to another vault"
+            )
+            raise UnsupportedFormat(msg, file=manifest_filename(self.label, snapshot_id))
         listed, pointer = self._here.listed, self._here.decision.pointer
         committed = _is_committed(self._here, snapshot_id)
         stale: tuple[str, ...] = ()

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from colony_memory._engine.label import GRACE, LabelFiles, read_label
 from colony_memory._engine.session import log
+from colony_memory._engine.state import read_manifests
 from colony_memory._engine.store import Unanswered
-from colony_memory._format.constants import FORMAT
-from colony_memory._format.formats import needed_files
+from colony_memory._format.formats import format_of
 from colony_memory._format.names import id_order, manifest_filename
 from colony_memory.exceptions import (
     BackupUncertain,
@@ -28,7 +28,7 @@ from colony_memory.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from colony_memory._engine.session import Session
     from colony_memory.snapshot import BuiltSnapshot
@@ -59,6 +59,18 @@ async def upload(session: Session, built: BuiltSnapshot) -> None:
             await discard(session, built, error)
             raise
         session.tell("upload", name, done, len(built.files))
+
+
+async def read_back(session: Session, built: BuiltSnapshot) -> None:
+    """Read what was written.
+
+    Raises:
+        VaultError: It is not what was sent, or cannot be read.
+    """
+    for name, stored in (await session.vault.get_many(built.files)).items():
+        if stored is None or stored.content != built.files[name]:
+            state = "is not there" if stored is None else "holds another text"
+            raise VaultError(f"{name} was written, and read back it {state}: do it again")
 
 
 async def discard(session: Session, built: BuiltSnapshot, error: ColonyMemoryError | None = None) -> None:
@@ -124,7 +136,7 @@ async def remove(session: Session, files: LabelFiles, victims: Iterable[str], *,
     await job.delete([manifest_filename(label, each) for each in chosen if each in there])
     if chosen:
         try:
-            files = read_label(await session.vault.list(f"cmem.{label}."), label)
+            files = await _list_after(session, files)
         except ColonyMemoryError as error:
             raise job.incomplete(error, [name for each in chosen for name in files.owned(each)]) from error
     gone = [each for each in chosen if each not in files.manifests]
@@ -139,13 +151,21 @@ async def remove(session: Session, files: LabelFiles, victims: Iterable[str], *,
         raise job.incomplete(
             VaultError("the vault's list is cut"), [name for each in gone for name in files.owned(each)]
         )
-    await job.delete(_free(session, files, gone, spare=None if spare is None else max(0, spare - job.done)))
+    free = await _free(session, files, gone)
+    await job.delete(free[: None if spare is None else max(0, spare - job.done)])
     for each in chosen:
         if each in files.manifests:
             job.failed += [name for name in files.owned(each) if name not in job.failed]
     if job.failed:
         raise job.incomplete()
     return job.deleted
+
+
+async def _list_after(session: Session, files: LabelFiles) -> LabelFiles:
+    """The label's files once manifests were deleted: whoever builds on those from now on finds out by a listing of its
+    own, and what was built before is seen here.
+    """
+    return read_label(await session.vault.list(f"cmem.{files.label}."), files.label)
 
 
 def _affordable(files: LabelFiles, victims: Sequence[str], spare: int | None) -> list[str]:
@@ -160,17 +180,42 @@ def _affordable(files: LabelFiles, victims: Sequence[str], spare: int | None) ->
     return chosen
 
 
-def _free(
-    session: Session, files: LabelFiles, gone: Sequence[str], *, spare: int | None, of: str | None = None
-) -> list[str]:
+async def _free(session: Session, files: LabelFiles, gone: Sequence[str], *, of: str | None = None) -> list[str]:
     """Files that go: what is named after snapshots that are gone, and old leftovers, where no manifest needs them."""
-    old = files.old_orphans(now=session.now())
+    old, packs = files.old_orphans(now=session.now()), files.old_packs(now=session.now())
     if of is not None:
-        old = {each: names for each, names in old.items() if each == of}
+        old, packs = ({each: names for each, names in found.items() if each == of} for found in (old, packs))
     names = [name for each in gone for name in files.owned(each)]
     names += [name for each in sorted(old, key=id_order) if each not in gone for name in old[each]]
-    needed = needed_files(((each, FORMAT, None) for each in files.manifests), files.parts)
-    return [] if needed is None else [name for name in names if name not in needed][:spare]
+    return names + await _free_packs(session, files, packs)
+
+
+async def gain(session: Session, files: LabelFiles, victims: Collection[str]) -> int:
+    """Bytes that are free once snapshots are deleted: their own files, and old packs that nobody else needs."""
+    names = [name for each in victims for name in files.owned(each)]
+    names += await _free_packs(session, files, files.old_packs(now=session.now()), without=victims)
+    return files.size(names) or 0
+
+
+async def _free_packs(
+    session: Session, files: LabelFiles, packs: Mapping[str, Sequence[str]], *, without: Collection[str] = ()
+) -> list[str]:
+    """The files of those packs that no listed manifest needs; none where a manifest cannot tell what it needs."""
+    needed = set[str]()
+    if not packs or not files.complete:
+        return []
+    await read_manifests(session, files.label, files.manifests, {})
+    for each in files.manifests:
+        if each in without:
+            continue
+        # That it is not trusted, or not signed well, does not free what it needs.
+        manifest = session.manifests.get(manifest_filename(files.label, each))
+        if manifest is None:
+            log(f"no pack of label {files.label!r} is deleted, since the manifest of snapshot {each} cannot be read")
+            return []
+        needed |= format_of(manifest.info.format).needed(manifest.info, manifest).keys()
+    free = [each for each in sorted(packs, key=id_order) if needed.isdisjoint(packs[each])]
+    return [name for each in free for name in packs[each]]
 
 
 async def sweep(session: Session, files: LabelFiles, *, of: str | None = None) -> int:
@@ -184,7 +229,7 @@ async def sweep(session: Session, files: LabelFiles, *, of: str | None = None) -
     Raises:
         PruneIncomplete: Some of it is still there.
     """
-    names = _free(session, files, (), spare=None, of=of)
+    names = await _free(session, files, (), of=of)
     freed = files.size(names) or 0
     job = _Deletion(session, files.label, total=len(names))
     await job.delete(names)

@@ -11,9 +11,11 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from colony_memory._engine.label import has_pointer
+from colony_memory._engine.label import GRACE, has_pointer
+from colony_memory._format.constants import FORMAT_2
+from colony_memory._format.formats import format_of
 from colony_memory._format.head import read_head
-from colony_memory._format.names import id_order, latest_filename, manifest_filename
+from colony_memory._format.names import id_order, latest_filename, manifest_filename, pack_filename
 from colony_memory._format.pointer import Entry, Pointer, read_pointer
 from colony_memory.exceptions import (
     ColonyMemoryError,
@@ -30,7 +32,7 @@ from colony_memory.snapshot import Manifest
 from colony_memory.trust import check_head, check_newer, follows_signed_pointer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from datetime import datetime
 
     from colony_memory._engine.label import LabelFiles
@@ -94,6 +96,7 @@ class Decision:
         entries: Every snapshot that is whole and not distrusted, newest first.
         committed: Those of them that the pointer names or lists; only on these anything is built.
         waiting: Ids of snapshots that are whole, not committed, and may be the work of a backup under way.
+        unproven: Ids of those that are whole and not committed, and need what another client may be deleting.
         signs: A trusted manifest says that the pointer was signed when it was made.
         broken: What is wrong with each other manifest, by file name, those that are not trusted included.
         untrusted: The errors of those, by id.
@@ -115,6 +118,7 @@ class Decision:
     entries: tuple[Entry, ...] = ()
     committed: frozenset[str] = frozenset()
     waiting: frozenset[str] = frozenset()
+    unproven: frozenset[str] = frozenset()
     signs: bool = False
     broken: Mapping[str, str] = field(default_factory=dict)
     untrusted: Mapping[str, UntrustedSnapshot] = field(default_factory=dict)
@@ -278,7 +282,11 @@ def _rows(asked: Asked, base: Decision) -> dict[str, Entry]:
 
 
 def _stands(asked: Asked, base: Decision, entry: Entry) -> bool:
-    """Whether a row stands without a look at the manifest: who pins takes a trusted signer's word only."""
+    """Whether a row stands without a look at the manifest: who pins takes a trusted signer's word only, and where every
+    snapshot is looked at, a chain has to name its packs.
+    """
+    if asked.everything and entry.info.format == FORMAT_2 and not entry.packs:
+        return False
     return not asked.pins or (base.proven and asked.trust.accepts(entry.info.issuer, entry.snapshot_id))
 
 
@@ -311,7 +319,7 @@ def _look(asked: Asked, base: Decision, files: LabelFiles, manifests: Mapping[st
                 )
                 broken[file] = message_of(untrusted[each])
                 continue
-            entry = Entry(read.info, read.sha256, row.shrunk_at if row else None)
+            entry = Entry(read.info, read.sha256, row.shrunk_at if row else None, read.packs)
         elif row is not None and _stands(asked, base, row):
             entry = row
         else:
@@ -332,7 +340,10 @@ def _look(asked: Asked, base: Decision, files: LabelFiles, manifests: Mapping[st
 
 def _check_files(entry: Entry, manifest: Manifest | None, files: LabelFiles, *, exact: bool) -> tuple[str | None, int]:
     """What is wrong with the files of a snapshot by their names and sizes, and how many bytes they take."""
-    info, parts = entry.info, files.parts.get(entry.snapshot_id, {})
+    info = entry.info
+    if info.format == FORMAT_2:
+        return _check_packs(entry, manifest, files, exact=exact)
+    parts = files.parts.get(entry.snapshot_id, {})
     missing = [seq for seq in range(info.part_count) if seq not in parts]
     file = manifest_filename(files.label, entry.snapshot_id)
     size = files.size((file, *parts.values())) or 0
@@ -350,13 +361,36 @@ def _check_files(entry: Entry, manifest: Manifest | None, files: LabelFiles, *, 
     return None, told
 
 
+def _check_packs(entry: Entry, manifest: Manifest | None, files: LabelFiles, *, exact: bool) -> tuple[str | None, int]:
+    """The same for a snapshot that needs packs of others; the bytes are those of its own files.
+
+    A row tells of how many bytes its own files have, and which packs it needs; the manifest, of every file.
+    """
+    info = entry.info
+    own = [manifest_filename(files.label, entry.snapshot_id), *files.pack(entry.snapshot_id)]
+    told = files.size(own) or info.stored_bytes
+    needed = dict(format_of(info.format).needed(info, manifest))
+    if manifest is None:
+        needed |= {pack_filename(files.label, each, 0): None for each in entry.packs}
+    for name, size in needed.items():
+        there = files.files.get(name)
+        if there is None:
+            return f"{name}, which snapshot {entry.snapshot_id} needs, is missing", told
+        if None not in (size, there.size) and size != there.size:
+            return f"{name}, which snapshot {entry.snapshot_id} needs, has another size than its manifest says", told
+    if manifest is None and (told < info.stored_bytes or (exact and 0 < info.stored_bytes < told)):
+        return f"a file of snapshot {entry.snapshot_id}, which it needs, has another size than the pointer says", told
+    return None, told
+
+
 def _with_commits(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Read]) -> Decision:
     """Tell what is committed from what may be under way.
 
     Committed is what a believed pointer names or lists. What stands beside it, whole and a grace period old, was left
     by a pointer that lists nothing, as 0.1.1 writes it, or was never told to anybody: it is a restore point all the
-    same, unless the pointer says that it was removed. Where 0.1.1 wrote the pointer, what is older than its latest is
-    no backup under way of that client, and one of ours finds out that its snapshot went before it says that it is done.
+    same, unless the pointer says that it was removed, or what it needs may be on its way out. Where 0.1.1 wrote the
+    pointer, what is older than its latest is no backup under way of that client, and one of ours finds out that its
+    snapshot went before it says that it is done.
     """
     pointer = found.pointer
     listed = {*_rows(asked, found), pointer.snapshot_id, found.written}
@@ -364,18 +398,46 @@ def _with_commits(asked: Asked, found: Decision, files: LabelFiles, manifests: M
     # Nor is what began elsewhere, which that pointer may have covered: not to list it would be to disown it.
     streams = {each: read.stream for each, read in manifests.items() if isinstance(read, Manifest)}
     elsewhere = {each for each, stream in streams.items() if stream not in (None, found.stream)}
-    committed, waiting = set[str](), set[str]()
+    committed, waiting, unproven = set[str](), set[str](), _unproven(found, files, listed)
     for entry in found.entries:
         each = entry.snapshot_id
         if each in listed:
             committed.add(each)
         elif pointer.took_out(each):
             continue  # it was deleted, and its manifest is still there or was put back
-        elif files.is_old(each, now=asked.now) or (legacy and (each in elsewhere or id_order(each) < written)):
+        elif each not in unproven and files.is_old(each, now=asked.now):
+            committed.add(each)
+        elif files.is_old(each, now=asked.now):
+            continue  # its writer died before it could tell that nobody was deleting what it needs
+        elif legacy and (each in elsewhere or id_order(each) < written):
             committed.add(each)
         else:
             waiting.add(each)
-    return replace(found, committed=frozenset(committed), waiting=frozenset(waiting))
+    return replace(found, committed=frozenset(committed), waiting=frozenset(waiting), unproven=frozenset(unproven))
+
+
+def _unproven(found: Decision, files: LabelFiles, listed: Collection[str | None]) -> set[str]:
+    """Chains beside a catalogue that need what may be on its way out.
+
+    Who deletes a pack has listed the label, and seen that no manifest needs it and that it is a grace period old. So a
+    chain is safe where its manifest came less than that after its own pack, and where all else that it needs is needed
+    by what the catalogue lists, in a listing that shows the chain's manifest too: whoever deletes that lists after it,
+    and sees the chain.
+    """
+    rows = found.pointer.entries
+    if not rows:
+        return set()  # a pointer that was lost, or that 0.1.1 wrote, says nothing of what is there
+    oldest = min(id_order(row.snapshot_id) for row in rows)
+    kept = {each for entry in found.entries if entry.snapshot_id in listed for each in entry.packs}
+    out = set[str]()
+    for entry in found.entries:
+        each = entry.snapshot_id
+        if entry.info.format != FORMAT_2 or each in listed or id_order(each) < oldest:
+            continue  # what is older than every row was left out of a catalogue that grew too long
+        own = files.written([manifest_filename(files.label, each), *files.pack(each)])
+        if not kept.issuperset(entry.packs[:-1]) or (own is not None and max(own) - min(own) >= GRACE):
+            out.add(each)
+    return out
 
 
 def _by_pointer(asked: Asked, found: Decision, files: LabelFiles, manifests: Mapping[str, Read]) -> Decision:

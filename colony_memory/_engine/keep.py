@@ -10,6 +10,7 @@ from colony_memory import retention as rules
 from colony_memory._engine.load import restores
 from colony_memory._engine.publish import Move, publish
 from colony_memory._engine.state import forget, require_believed
+from colony_memory._format.formats import is_readable
 from colony_memory.retention import Retention
 
 if TYPE_CHECKING:
@@ -91,7 +92,9 @@ def policy_of(keep: int | None, retention: Retention | None) -> Retention | None
 def plan_for(session: Session, state: State, policy: Retention, *, new: SnapshotInfo | None = None) -> Planned:
     """Apply a retention to what is there, as a backup does where ``new`` is the snapshot that it is about to write."""
     decision, now = state.decision, session.now()
-    counted = [entry for entry in decision.entries if entry.snapshot_id in decision.counted]
+    # What this client cannot read is neither counted nor removed.
+    entries = [entry for entry in decision.entries if is_readable(entry.info.format)]
+    counted = [entry for entry in entries if entry.snapshot_id in decision.counted]
     infos = [
         *(entry.info for entry in counted if not new or entry.snapshot_id != new.snapshot_id),
         *([new] if new else []),
@@ -110,7 +113,7 @@ def plan_for(session: Session, state: State, policy: Retention, *, new: Snapshot
     )
     leftovers = tuple(
         entry.snapshot_id
-        for entry in decision.entries
+        for entry in entries
         if entry not in counted and not entry.info.pinned and state.listed.is_old(entry.snapshot_id, now=now)
     )
     return Planned(plan, shrunk, leftovers)
@@ -123,7 +126,7 @@ async def newest_good(session: Session, state: State, *, complete: bool = True) 
     """
     for want_complete in (True, False) if complete else (False,):
         for entry in state.decision.building:
-            if want_complete and entry.info.incomplete:
+            if (want_complete and entry.info.incomplete) or not is_readable(entry.info.format):
                 continue
             problem = await restores(session, state.label, entry.snapshot_id)
             if problem is None:

@@ -18,7 +18,7 @@ from colony_memory._format.names import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from colony_memory._engine.replies import ListedFile, Listing
@@ -37,6 +37,7 @@ class LabelFiles:
         complete: The vault listed everything.
         manifests: Ids of the snapshots whose manifest is there, newest first.
         parts: Names of the part files by id and number, whether or not a manifest stands beside them.
+        packs: Names of the files of packs by id and number, whoever needs them.
         pins: Ids that are pinned.
         now: Newest time that the vault shows of any of its files, None where it shows none.
     """
@@ -46,13 +47,14 @@ class LabelFiles:
     complete: bool = True
     manifests: tuple[str, ...] = ()
     parts: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    packs: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     pins: frozenset[str] = frozenset()
     now: datetime | None = None
 
     @cached_property
     def ids(self) -> frozenset[str]:
         """Every id that any file is of."""
-        return frozenset((*self.manifests, *self.parts, *self.pins))
+        return frozenset((*self.manifests, *self.parts, *self.packs, *self.pins))
 
     @property
     def orphans(self) -> dict[str, tuple[str, ...]]:
@@ -61,7 +63,7 @@ class LabelFiles:
         return {each: tuple(found.values()) for each, found in self.parts.items() if each not in there}
 
     def owned(self, snapshot_id: str) -> list[str]:
-        """Every file that is named after the snapshot and is there, its manifest first."""
+        """Every file that is there, is named after the snapshot and is of use to no other, its manifest first."""
         first = (manifest_filename(self.label, snapshot_id), pin_filename(self.label, snapshot_id))
         return [name for name in (*first, *self.parts.get(snapshot_id, {}).values()) if name in self.files]
 
@@ -83,7 +85,18 @@ class LabelFiles:
         The vault's clock tells, by the newest time that it shows: a host's own may be ahead, and an upload of this
         minute would look old. Where the vault tells no times, ids do, and of those none later than the host's ``now``.
         """
-        written = self.written(self.owned(snapshot_id))
+        return self._is_aged(snapshot_id, [*self.owned(snapshot_id), *self.pack(snapshot_id)], now)
+
+    def pack(self, pack_id: str) -> tuple[str, ...]:
+        """The files of a pack."""
+        return tuple(self.packs.get(pack_id, {}).values())
+
+    def old_packs(self, *, now: datetime) -> dict[str, tuple[str, ...]]:
+        """Packs that no writer builds on any more unless a manifest names them, by id; see :meth:`is_old`."""
+        return {each: self.pack(each) for each in self.packs if self._is_aged(each, self.pack(each), now)}
+
+    def _is_aged(self, snapshot_id: str, names: Sequence[str], now: datetime) -> bool:
+        written = self.written(names)
         if written is not None and self.now is not None:
             return self.now - max(written) > GRACE
         since = id_time(snapshot_id)
@@ -100,6 +113,7 @@ def read_labels(listing: Listing) -> dict[str, LabelFiles]:
     files: dict[str, dict[str, ListedFile]] = {}
     manifests: dict[str, list[str]] = {}
     parts: dict[str, dict[str, dict[int, str]]] = {}
+    packs: dict[str, dict[str, dict[int, str]]] = {}
     pins: dict[str, set[str]] = {}
     for name, stored in listing.files.items():
         file = read_filename(name)
@@ -112,8 +126,9 @@ def read_labels(listing: Listing) -> dict[str, LabelFiles]:
             manifests.setdefault(file.label, []).append(file.snapshot_id)
         elif file.kind == "pin":
             pins.setdefault(file.label, set()).add(file.snapshot_id)
-        elif file.kind == "part" and file.seq is not None:
-            parts.setdefault(file.label, {}).setdefault(file.snapshot_id, {})[file.seq] = name
+        elif file.seq is not None:
+            found = parts if file.kind == "part" else packs
+            found.setdefault(file.label, {}).setdefault(file.snapshot_id, {})[file.seq] = name
     now = max((stored.updated for stored in listing.files.values() if stored.updated is not None), default=None)
     return {
         label: LabelFiles(
@@ -122,6 +137,7 @@ def read_labels(listing: Listing) -> dict[str, LabelFiles]:
             listing.complete,
             tuple(sorted(manifests.get(label, ()), key=id_order, reverse=True)),
             {each: dict(sorted(found.items())) for each, found in parts.get(label, {}).items()},
+            {each: dict(sorted(found.items())) for each, found in packs.get(label, {}).items()},
             frozenset(pins.get(label, ())),
             now,
         )

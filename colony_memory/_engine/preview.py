@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from colony_memory._engine import room
-from colony_memory._engine.backup import build, check_arguments, doubt, needed_bytes, plan_retention
+from colony_memory._engine.backup import build, check_arguments, doubt, find_parent, needed_bytes, plan_retention
 from colony_memory._engine.conflict import Job
 from colony_memory._engine.restore import restore
 from colony_memory._engine.state import look
@@ -88,8 +88,12 @@ async def plan_backup(
     note: str | None,
     incomplete: Iterable[str] | None,
     tags: str | Iterable[str],
+    damaged: bool = False,
 ) -> Plan:
-    """Do all of a backup but the writing. Arguments and errors are those of a backup, but for a want of room."""
+    """Do all of a backup but the writing. Arguments and errors are those of a backup, but for a want of room.
+
+    ``damaged`` says that the latest cannot be read: what holds the same is saved anew then.
+    """
     session = session.unnoticed()
     asked = check_arguments(
         label=label, prune_keep=prune_keep, retention=retention, note=note, incomplete=incomplete, tags=tags
@@ -100,9 +104,11 @@ async def plan_backup(
     state = await look(session, asked.label, everything=True, lenient=True)
     if doubt(job, state) is not None:
         job.policy = None
-    built = await session.vault.compute(build, job, state, session.stream(asked.label))
+    parent = await find_parent(job, state)
+    built = await session.vault.compute(build, job, state, session.stream(asked.label), parent)
     entry = state.decision.entry(state.decision.follow)
-    unchanged = state.decision.doubt is None and entry is not None and await job.holds(entry.info)
+    sound = state.decision.doubt is None and not damaged
+    unchanged = sound and entry is not None and await job.holds(entry.info)
     await plan_retention(job, state, built)
     needed, free = needed_bytes(job, state, built), await room.available(session)
     return Plan(

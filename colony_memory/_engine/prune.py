@@ -14,8 +14,9 @@ from colony_memory._engine.keep import Planned, newest_good, plan_for
 from colony_memory._engine.publish import Move, may_write, publish
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, look, require_believed, require_listed, tell
+from colony_memory._format.formats import is_readable
 from colony_memory._format.names import id_order, manifest_filename, pin_filename, require_id, require_label
-from colony_memory.exceptions import ColonyMemoryError, ConflictDetected, Hint, SnapshotNotFound
+from colony_memory.exceptions import ColonyMemoryError, ConflictDetected, Hint, SnapshotNotFound, UnsupportedFormat
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -37,7 +38,13 @@ async def plan_prune(session: Session, *, label: str, policy: Retention) -> Prun
     files = state.listed
     aged = files.old_orphans(now=session.now()) if files.complete else {}
     orphans = tuple(name for names in aged.values() for name in names)
-    return replace(planned.plan, unread=tuple(sorted(state.decision.broken)), orphans=orphans)
+    unread = (*state.decision.broken, *(manifest_filename(state.label, each) for each in _unreadable(state)))
+    return replace(planned.plan, unread=tuple(sorted(unread)), orphans=orphans)
+
+
+def _unreadable(state: State) -> list[str]:
+    """Ids of snapshots that this client takes for good, and cannot read."""
+    return [entry.snapshot_id for entry in state.decision.building if not is_readable(entry.info.format)]
 
 
 async def prune(session: Session, *, label: str, policy: Retention) -> int:
@@ -54,6 +61,12 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
         require_believed(now)
         now, _ = await newest_good(session, now)
         planned, decision = plan_for(session, now, policy), now.decision
+        unread = _unreadable(now)
+        if unread:
+            warn(
+                f"label {label!r} has {len(unread)} snapshots of a format that this client cannot read, such as "
+                f"{unread[0]}: they are neither counted nor removed"
+            )
         rows = planned.rows(decision.building)
         dangling = decision.follow is not None and decision.written != decision.follow
         listed = [entry.snapshot_id for entry in decision.pointer.entries or ()]
@@ -140,17 +153,18 @@ async def _move_away(session: Session, now: State, snapshot_id: str) -> Move | N
         )
         raise ColonyMemoryError(msg, hint=Hint("open", "signer"))
     rows, left = await _left(session, now, decision, snapshot_id)
-    if left is None and decision.waiting - {snapshot_id}:
+    # A chain that may lose what it needs is no place to go back to; its writer finds that out, and saves anew.
+    waiting = decision.waiting - decision.unproven - {snapshot_id}
+    if left is None and waiting:
         # A pointer that was lost, or that 0.1.1 wrote, listed nothing of what is young: that is memory, before there is
         # none.
-        decision = replace(decision, committed=decision.counted)
+        decision = replace(decision, committed=decision.committed | waiting)
         rows, left = await _left(session, now, decision, snapshot_id)
     # Behind what the pointer goes back from, only what it lists counts as left.
     rows += [
         entry
         for entry in decision.entries
-        if entry.snapshot_id in decision.waiting - decision.committed - {snapshot_id}
-        and id_order(entry.snapshot_id) > id_order(left or "")
+        if entry.snapshot_id in waiting - decision.committed and id_order(entry.snapshot_id) > id_order(left or "")
     ]
     if left is None and session.trust.pins:
         # What this client does not trust is still somebody's memory.
@@ -165,6 +179,14 @@ async def _left(session: Session, now: State, decision: Decision, snapshot_id: s
     rows = [entry for entry in decision.building if entry.snapshot_id != snapshot_id]
     rest = replace(now, decision=replace(decision, entries=tuple(rows)))
     _, left = await newest_good(session, rest, complete=False)
+    unread = _unreadable(rest)
+    if unread and id_order(left or "") < id_order(max(unread, key=id_order)):
+        newest, entry = max(unread, key=id_order), now.decision.entry(max(unread, key=id_order))
+        msg = (
+            f"snapshot {newest} of label {now.label!r} would be the latest once {snapshot_id} is deleted, and this "
+            f"client cannot read its format {entry.info.format if entry else ''}; nothing was deleted"
+        )
+        raise UnsupportedFormat(msg, file=manifest_filename(now.label, newest))
     return rows, left
 
 

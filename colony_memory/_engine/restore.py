@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._arguments import texts
 from colony_memory._engine.load import load
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import UNREADABLE, State, look, manifest_of, read_manifests, require_sound, tell
@@ -66,7 +67,7 @@ async def restore(
         read_head(at_least)
         if snapshot_id is not None:
             raise ValueError("at_least is for the latest snapshot: leave it out where a snapshot is named")
-    patterns = None if names is None else (names,) if isinstance(names, str) else tuple(names)
+    patterns = None if names is None else texts("names", names)
     if snapshot_id is None:
         restored = await _restore_latest(session, label, verify=verify, fallback=fallback, at_least=at_least)
     else:
@@ -165,7 +166,7 @@ async def _walk_back(
     if not state.listed.complete:
         raise first
     why = [decision.problem] if decision.problem else []
-    deleted = {entry.snapshot_id for entry in decision.entries} - decision.counted
+    deleted = {entry.snapshot_id for entry in decision.entries} - decision.counted - decision.unproven
     for snapshot_id in state.listed.manifests:
         if snapshot_id in passed or snapshot_id in deleted:
             continue
@@ -233,18 +234,18 @@ async def _manifest(session: Session, state: State, snapshot_id: str) -> Manifes
 
 async def list_snapshots(session: Session, *, label: str | None) -> list[SnapshotInfo]:
     """See :meth:`colony_memory.ColonyMemory.list_snapshots`."""
-    from colony_memory._engine.label import read_labels
+    from colony_memory._engine.label import has_pointer, read_labels
 
     wanted = None if label is None else require_label(label)
     listing = await session.vault.list("cmem." if wanted is None else f"cmem.{wanted}.")
     if not listing.complete:
         warn(f"the vault's list of {listing.prefix}* is cut: there may be more snapshots")
-    out, unread = list[SnapshotInfo](), list[VaultError]()
+    out, unread = list[SnapshotInfo](), list[ColonyMemoryError]()
     for each, files in read_labels(listing).items():
-        if not files.manifests:
+        if not files.manifests and not has_pointer(files):
             continue
         try:
-            decision = (await look(session, each, everything=True, listing=listing)).decision
+            decision = (await look(session, each, everything=True, files=files)).decision
         except VaultError as error:
             if wanted is not None or error.code not in UNREADABLE:
                 raise
@@ -253,6 +254,9 @@ async def list_snapshots(session: Session, *, label: str | None) -> list[Snapsho
             continue
         if decision.doubt is not None and message_of(decision.doubt) not in decision.broken.values():
             warn(decision.doubt.message, hint=decision.doubt.hint)
+        elif decision.refusal is not None and not files.manifests:
+            warn(decision.refusal.message, hint=decision.refusal.hint)
+            unread.append(decision.refusal)
         if decision.proven:
             tell(decision)
         for problem in decision.broken.values():

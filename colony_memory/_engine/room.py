@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from colony_memory._engine.files import remove, sweep
+from colony_memory._engine.files import gain, remove, sweep
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import look
 from colony_memory.exceptions import Hint, QuotaExceeded, RateLimited
@@ -23,7 +23,9 @@ _HOUR = 3600.0
 
 
 async def available(session: Session) -> int | None:
-    """Free bytes, None where the vault does not tell."""
+    """Free bytes, None where the vault does not tell, or has no quota."""
+    if session.vault.unlimited:
+        return None
     status = await session.vault.status()
     quota, free = status.get("quota_bytes"), status.get("available_bytes")
     if quota == 0 and not status.get("used_bytes") and not status.get("file_count"):
@@ -103,15 +105,14 @@ async def make(
     if state.listed.orphans and not state.listed.old_orphans(now=session.now()) and await touch(state):
         state = await look(session, label, everything=True, lenient=True)
     freed = await sweep(session, state.listed)
-    missing, victims = need - free - freed, list[str]()
+    missing, victims, gained = need - free - freed, list[str](), 0
     if missing > 0:
-        choice = await candidates(state)
-        for each in choice:
-            if missing <= 0:
+        for each in await candidates(state):
+            if gained >= missing:
                 break
             victims.append(each)
-            missing -= state.listed.size(state.listed.owned(each)) or 0
-        if missing > 0:
+            gained = await gain(session, state.listed, victims)
+        if gained < missing:
             raise full(need, free + freed, what, label)
         state = await withdraw(state, victims)
         await remove(session, state.listed, victims)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import copy
 import os
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Literal
 
+from colony_memory._arguments import several
+from colony_memory._format.constants import FORMAT
 from colony_memory._format.head import read_head
 from colony_memory._format.names import manifest_filename
 from colony_memory.exceptions import (
@@ -20,8 +23,9 @@ from colony_memory.signing import did_key_of, require_cryptography
 from colony_memory.trust import OPEN, Trust, read_trust
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
+    from colony_memory._engine.parent import Parent
     from colony_memory._engine.store import Vault
     from colony_memory._format.pointer import Pointer
     from colony_memory.exceptions import Hint
@@ -67,6 +71,8 @@ class Session:
         good: When this client last read or wrote every byte of a snapshot, by its manifest's file name.
         newest: The newest id of its own, by label.
         heads: The newest head that was proven to this client, by label.
+        format: Wire format of what it writes.
+        parents: What the next snapshot of format 2 goes on from, by label.
         bases: What the memory of each label is based on.
     """
 
@@ -81,10 +87,13 @@ class Session:
         accept_legacy_pointer: bool = False,
         witness: Witness | None = None,
         on_event: Callable[[Event], None] | None = None,
+        wire: str = FORMAT,
         now: Callable[[], datetime] = _utc_now,
     ) -> None:
-        if trusted_issuers is not None and not isinstance(trusted_issuers, (str, dict)):
-            trusted_issuers = list(trusted_issuers)  # it is read more than once
+        if isinstance(trusted_issuers, Mapping):
+            trusted_issuers = dict(trusted_issuers)
+        elif trusted_issuers is not None:
+            trusted_issuers = several("trusted_issuers", trusted_issuers)  # it is read more than once
         self._trusted = trusted_issuers
         self._require_signature = require_signature
         self._accept_legacy_pointer = accept_legacy_pointer
@@ -99,6 +108,8 @@ class Session:
         self.newest: dict[str, str] = {}
         self.heads: dict[str, str] = {}
         self.bases: dict[str, Base] = {}
+        self.parents: dict[str, Parent] = {}
+        self.format = wire
         self._streams: dict[str, str] = {}
         if self.trust.pins:
             require_cryptography("to tell which snapshots to trust")

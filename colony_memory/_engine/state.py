@@ -23,7 +23,6 @@ from colony_memory.snapshot import Manifest, read_manifest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from colony_memory._engine.replies import Listing
     from colony_memory._engine.session import Session
 
 # How often a label that other clients keep changing is looked at before what it shows then has to do.
@@ -91,7 +90,7 @@ async def look(
     newer: bool = True,
     unremoved: frozenset[str] = frozenset(),
     bringing: frozenset[str] = frozenset(),
-    listing: Listing | None = None,
+    files: LabelFiles | None = None,
 ) -> State:
     """Read the pointer, and what else it takes to judge a label.
 
@@ -109,7 +108,7 @@ async def look(
         newer: Where the pointer has to be proven, look for what is newer than the latest: it may have been put back.
         unremoved: Ids that count as not removed, see :class:`Asked`.
         bringing: Snapshots that the client brings there itself, which are no sign of that.
-        listing: A listing that was made already; it stands only where nothing speaks against the label.
+        files: The label in a listing that was made already; it stands only where nothing speaks against the label.
     """
     prefix = f"cmem.{label}."
     for turn in range(_TRIES):
@@ -118,14 +117,14 @@ async def look(
         text, match = await read_pointer_file(session, label)
         how = (session.vault.conditional, verify, newer, unremoved, bringing)
         asked = Asked(label, session.trust, seen, session.now(), everything, *how)
-        shown = listing if turn == 0 else None
+        shown = files if turn == 0 else None
         if shown is None and (listed or everything):
-            shown = await session.vault.list(prefix)
+            shown = read_label(await session.vault.list(prefix), label)
         state = await _decide(
             session, State(Decision(label, None, Pointer(label, None)), text, match, asked, blind), shown
         )
         against = state.decision.refusal or state.decision.rollback or state.decision.problem
-        if turn == 0 and listing is not None and (against or state.decision.broken):
+        if turn == 0 and files is not None and (against or state.decision.broken):
             continue  # the listing is of an earlier moment than the pointer
         if not against or state.first or (await read_pointer_file(session, label))[0] == text:
             break
@@ -155,10 +154,9 @@ async def read_pointer_file(session: Session, label: str) -> tuple[str | None, s
     return (None, ABSENT) if file is None else (file.content, file.etag or ANY)
 
 
-async def _decide(session: Session, state: State, listing: Listing | None) -> State:
+async def _decide(session: Session, state: State, files: LabelFiles | None) -> State:
     """Read what the decision wants until it is made."""
     label, manifests = state.asked.label, dict[str, Read]()
-    files = None if listing is None else read_label(listing, label)
     decision = judge(state.asked, state.text, files, manifests)
     while decision.wants is not None:
         if decision.wants.listing:
@@ -172,7 +170,7 @@ async def list_files(session: Session, state: State) -> State:
     """The same label with its files, listed now, judged by the pointer that was read."""
     if state.files is not None:
         return state
-    return await _decide(session, state, await session.vault.list(f"cmem.{state.label}."))
+    return await _decide(session, state, read_label(await session.vault.list(f"cmem.{state.label}."), state.label))
 
 
 async def read_manifests(

@@ -55,6 +55,8 @@ class Vault:
     def __init__(self, backend: Any) -> None:
         self.backend = backend
         self.conditional = isinstance(backend, ConditionalUpload)
+        #: Whether there is no quota to ask for, which may cost a listing of everything.
+        self.unlimited = getattr(backend, "unlimited", False) is True
         self._prefixes = isinstance(backend, PrefixListing)
         self._budget = isinstance(backend, OperationBudget)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory import retention
+from colony_memory._arguments import require_call, several
 from colony_memory._engine import room
 from colony_memory._engine.deliver import Delivery, Origin, Whole
 from colony_memory._engine.label import LabelFiles, read_labels
@@ -130,9 +131,8 @@ async def copy(
     progress: Callable[[int, int], object] | None,
 ) -> CopyReport:
     """See :meth:`colony_memory.ColonyMemory.copy_to`."""
-    wanted = (
-        None if labels is None else [require_label(each) for each in ([labels] if isinstance(labels, str) else labels)]
-    )
+    require_call("progress", progress)
+    wanted = None if labels is None else [require_label(each) for each in several("labels", labels)]
     prefix = f"cmem.{wanted[0]}." if wanted is not None and len(wanted) == 1 else "cmem."
     listing = await source.vault.list(prefix)
     listing.need_complete("copying")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +27,9 @@ from colony_memory.snapshot import SnapshotInfo, check_documents, read_manifest
 from colony_memory.trust import OPEN, check_newer, previous_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
-    from colony_memory._engine.replies import Listing
+    from colony_memory._engine.label import LabelFiles
     from colony_memory._engine.session import Session
     from colony_memory.snapshot import Manifest
 
@@ -227,6 +228,8 @@ async def _documents(session: Session, side: str | Mapping[str, str] | None, lab
         looking = copy.copy(session)
         looking.bases = {}  # a look is no restore: the memory is based on what it was before
         return (await restore(looking, label=label, snapshot_id=side)).documents
+    if not isinstance(side, Mapping):
+        raise ValueError(f"a and b must each be an id or documents, not {type(side).__name__}")  # noqa: TRY004
     check_documents(dict(side))
     return side
 
@@ -238,7 +241,7 @@ async def inspect(session: Session) -> VaultMap:
     labels = read_labels(listing)
     total, free = _number(quota.get("quota_bytes")), quota.get("available_bytes")
     return VaultMap(
-        labels=tuple([await _map_label(session, label, listing) for label in labels]),
+        labels=tuple([await _map_label(session, label, files) for label, files in labels.items()]),
         files=len(listing.files),
         foreign_files=len(listing.files) - sum(len(files.files) for files in labels.values()),
         complete=listing.complete,
@@ -249,9 +252,9 @@ async def inspect(session: Session) -> VaultMap:
     )
 
 
-async def _map_label(session: Session, label: str, listing: Listing) -> LabelMap:
+async def _map_label(session: Session, label: str, there: LabelFiles) -> LabelMap:
     try:
-        state = await look(session, label, everything=True, listing=listing)
+        state = await look(session, label, everything=True, files=there)
     except VaultError as error:
         if error.code not in UNREADABLE:
             raise

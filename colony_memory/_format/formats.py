@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from colony_memory import snapshot
-from colony_memory._format.constants import FORMAT
+from colony_memory._format.constants import FORMAT, FORMAT_2
+from colony_memory._format.names import pack_filename
+from colony_memory._format.v2.build import read_documents
+from colony_memory._format.v2.manifest import ChainManifest
+from colony_memory._format.v2.zstd import is_installed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from colony_memory.snapshot import BuiltSnapshot, Manifest, SnapshotInfo
+    from colony_memory.snapshot import Manifest, SnapshotInfo
 
 
 class Format(Protocol):
     """A wire format.
 
     A snapshot's files are those that :meth:`needed` gives; a deletion asks that of every manifest that stays, and never
-    takes it from a name. :meth:`owned` is what goes with a snapshot where nobody else needs it.
+    takes it from a name.
     """
 
     name: str
 
-    def files(self, info: SnapshotInfo) -> tuple[str, ...]:
-        """Names of the files that hold its text, by its summary alone, in the order in which they are read."""
+    def needed(self, info: SnapshotInfo, manifest: Manifest | None) -> Mapping[str, int | None]:
+        """Names of the files beside its manifest that a restore takes, with their bytes where those are known.
 
-    def owned(self, info: SnapshotInfo, parts: Mapping[int, str]) -> tuple[str, ...]:
-        """Of the listed files that are named after it, those that were written for it."""
-
-    def needed(self, snapshot_id: str, parts: Mapping[int, str], manifest: Manifest | None) -> frozenset[str] | None:
-        """Names of the listed files that a restore of it takes; None where that cannot be told."""
-
-    def build(self, documents: dict[str, str], **facts: Any) -> BuiltSnapshot:
-        """A snapshot of these documents, as files in the order in which they are to be written."""
+        Where a summary does not tell all of them, and no manifest is given, those that it tells.
+        """
 
     def read(self, manifest: Manifest, texts: dict[str, str | None], *, max_bytes: int) -> dict[str, str]:
         """The documents; the texts are used up.
@@ -47,28 +45,32 @@ class _Parts:
 
     name = FORMAT
 
-    def files(self, info: SnapshotInfo) -> tuple[str, ...]:
-        return tuple(snapshot.part_filename(info.label, info.snapshot_id, seq) for seq in range(info.part_count))
-
-    def owned(self, info: SnapshotInfo, parts: Mapping[int, str]) -> tuple[str, ...]:  # noqa: ARG002
-        return tuple(parts.values())
-
-    def needed(
-        self,
-        snapshot_id: str,  # noqa: ARG002
-        parts: Mapping[int, str],
-        manifest: Manifest | None,  # noqa: ARG002
-    ) -> frozenset[str]:
-        return frozenset(parts.values())
-
-    def build(self, documents: dict[str, str], **facts: Any) -> BuiltSnapshot:
-        return snapshot.build(documents, **facts)
+    def needed(self, info: SnapshotInfo, manifest: Manifest | None) -> dict[str, int | None]:  # noqa: ARG002
+        parts = range(info.part_count)
+        return {snapshot.part_filename(info.label, info.snapshot_id, seq): None for seq in parts}
 
     def read(self, manifest: Manifest, texts: dict[str, str | None], *, max_bytes: int) -> dict[str, str]:
         return snapshot.read_documents(manifest, texts, max_bytes=max_bytes)
 
 
-FORMATS: Mapping[str, Format] = {FORMAT: _Parts()}
+class _Packs:
+    """Format 2: each snapshot has one pack of its own, and needs others below it."""
+
+    name = FORMAT_2
+
+    def needed(self, info: SnapshotInfo, manifest: Manifest | None) -> dict[str, int | None]:
+        if not isinstance(manifest, ChainManifest):
+            return {pack_filename(info.label, info.snapshot_id, 0): None}
+        sizes = [size for pack in manifest.pack_bytes for size in pack]
+        return dict(zip(manifest.part_files, sizes, strict=True))
+
+    def read(self, manifest: Manifest, texts: dict[str, str | None], *, max_bytes: int) -> dict[str, str]:
+        if not isinstance(manifest, ChainManifest):
+            raise TypeError("the manifest was not read as one of format 2")
+        return read_documents(manifest, texts, max_bytes=max_bytes)
+
+
+FORMATS: Mapping[str, Format] = {FORMAT: _Parts(), FORMAT_2: _Packs()}
 
 
 def format_of(name: str) -> Format:
@@ -76,14 +78,6 @@ def format_of(name: str) -> Format:
     return FORMATS.get(name, FORMATS[FORMAT])
 
 
-def needed_files(
-    manifests: Iterable[tuple[str, str, Manifest | None]], parts: Mapping[str, Mapping[int, str]]
-) -> frozenset[str] | None:
-    """What the snapshots that stay take, each given by id, format and manifest; None where that cannot be told."""
-    found: set[str] = set()
-    for snapshot_id, name, manifest in manifests:
-        needed = format_of(name).needed(snapshot_id, parts.get(snapshot_id, {}), manifest)
-        if needed is None:
-            return None
-        found |= needed
-    return frozenset(found)
+def is_readable(name: str) -> bool:
+    """Whether this client reads snapshots of this format: it knows it, and what that takes is installed."""
+    return name in FORMATS and (name != FORMAT_2 or is_installed())

@@ -77,6 +77,8 @@ def shown(value: object) -> str:
 def encode_documents(documents: Mapping[str, str]) -> Iterator[bytes]:
     """The canonical JSON of ``{name: text}``, piece by piece, so that it never stands whole in memory."""
     lead = b"{"
+    if not documents:
+        yield lead
     for name in sorted(documents):
         yield lead + _utf8(_COMPACT(name)) + b":"
         yield from _quoted(documents[name])

@@ -26,6 +26,7 @@ _IS_LABEL = re.compile(_LABEL)
 _IS_ID = re.compile(_ID)
 _TIMED_ID = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})T([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{6})Z-[0-9a-f]{6}")
 _FILE = re.compile(rf"cmem\.({_LABEL})\.(?:({_ID})\.(?:(manifest|pin)|([pk])(0|[1-9][0-9]{{0,5}}))|latest)\.json")
+_LEADING_LABEL = re.compile(rf"cmem\.({_LABEL})\.")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _TICK = timedelta(microseconds=1)
 
@@ -152,6 +153,12 @@ def pin_filename(label: str, snapshot_id: str) -> str:
 def latest_filename(label: str) -> str:
     """Name of a label's pointer."""
     return f"cmem.{sanitize_label(label)}.latest.json"
+
+
+def leading_label(start: str) -> str | None:
+    """The label of every file whose name starts so, None where that leaves more than one, or none."""
+    found = _LEADING_LABEL.match(start)
+    return None if found is None else found[1]
 
 
 def is_cortex_file(filename: str) -> bool:

@@ -59,7 +59,7 @@ _ROW = (
     ("shrunk_at", (str, type(None))),
 )
 # What a row may have behind these, so that most rows stay short. Newer writers may have more behind them.
-_MORE = (("note", (str, type(None))), ("incomplete", list), ("tags", list))
+_MORE = (("note", (str, type(None))), ("incomplete", list), ("tags", list), ("packs", list))
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,13 @@ class Entry:
         info: The summary.
         manifest_sha256: Digest of the manifest file.
         shrunk_at: When the first snapshot of less than half its bytes or documents followed, ``YYYY-MM-DDThh:mm:ssZ``.
+        packs: Ids of the packs of a chain, base first; empty in format 1, and where the row does not tell.
     """
 
     info: SnapshotInfo
     manifest_sha256: str
     shrunk_at: str | None = None
+    packs: tuple[str, ...] = ()
 
     @property
     def snapshot_id(self) -> str:
@@ -259,7 +261,7 @@ def _write_catalog(entries: Collection[Entry]) -> tuple[Packed, int]:
             names.append(docs)  # most snapshots have the names of the one before
         known = {"manifest_sha256": entry.manifest_sha256, "shrunk_at": entry.shrunk_at}
         row = [known[key] if key in known else getattr(entry.info, key) for key, _ in _ROW]
-        more = [entry.info.note, list(few_lines(entry.info.incomplete)), list(entry.info.tags)]
+        more = [entry.info.note, list(few_lines(entry.info.incomplete)), list(entry.info.tags), list(entry.packs)]
         while more and not more[-1] and more[-1] != "":
             more.pop()  # what all read as nothing
         rows.append([len(names) - 1, *row, *more])
@@ -325,5 +327,8 @@ def _read_row(row: list[Any], names: list[list[str]], label: str) -> Entry:
         raise TypeError("incomplete is wrong")
     values["incomplete"], values["tags"] = tuple(missing), read_tags(values.get("tags"))
     digest, shrunk_at = values.pop("manifest_sha256"), values.pop("shrunk_at")
+    packs = tuple(map(require_id, values.pop("packs", ())))
+    if packs and packs[-1] != values["snapshot_id"]:
+        raise ValueError("packs is wrong")
     # One list for all snapshots of the same names: a copy for each would grow with rows times names.
-    return Entry(SnapshotInfo(label=label, doc_names=names[place], **values), digest, shrunk_at)
+    return Entry(SnapshotInfo(label=label, doc_names=names[place], **values), digest, shrunk_at, packs)

@@ -26,8 +26,8 @@ def check_tags(tags: str | Iterable[str]) -> tuple[str, ...]:
     for tag in [tags] if isinstance(tags, str) else tags:
         if not is_tag(tag):
             msg = (
-                f"{tag!r} is no tag: it must have 1 to 64 letters, digits or any of ._:/@+=- of ASCII, and begin with "
-                "a letter or a digit"
+                f"{tag!r} is not a tag: it must have 1 to 64 letters, digits or any of ._:/@+=- of ASCII, and begin "
+                "with a letter or a digit"
             )
             raise ValueError(msg)
         found.add(tag)

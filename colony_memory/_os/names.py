@@ -14,6 +14,15 @@ def encode_name(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
 
 
+def local_bytes(name: str) -> bytes:
+    """The bytes that the system counts of a name.
+
+    Raises:
+        UnicodeEncodeError: There is no such name: it has surrogates that stand for no byte.
+    """
+    return os.fsencode(name) if os.name == "nt" else encode_name(name)
+
+
 def decode_name(name: str) -> str:
     """A name as Python gives it, as it is saved."""
     return name if os.name == "nt" else os.fsencode(name).decode("utf-8", "surrogateescape")

@@ -80,7 +80,7 @@ def content_of(info: SnapshotInfo, documents: Mapping[str, str], name: str) -> s
 def near(name: str, names: Collection[str]) -> str:
     """Where a name is not among these, what is like it, to be said after that; empty where nothing is."""
     found = get_close_matches(name, names, n=3) or [each for each in names if each.startswith(f"{name.rstrip('/')}/")]
-    return f"; there is {', '.join(map(repr, found[:3]))}" if found else ""
+    return f"; the nearest {'is' if len(found) == 1 else 'are'} {', '.join(map(repr, found[:3]))}" if found else ""
 
 
 def narrow(documents: Mapping[str, str], globs: Sequence[str]) -> dict[str, str]:

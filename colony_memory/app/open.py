@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._arguments import texts
 from colony_memory.app.place import Place, choose_place
 from colony_memory.client import ColonyMemory
 from colony_memory.exceptions import ColonyMemoryError
@@ -88,7 +89,7 @@ def trust_arguments(
     given: dict[str, Any] = {}
     if key_file:
         given["signer"] = load_signer(key_file)
-    issuers = _read_trust((trust,) if isinstance(trust, str) else trust)
+    issuers = _read_trust(texts("trust", trust))
     if issuers:
         own = {given["signer"].did_key: None} if "signer" in given else {}
         given["trusted_issuers"] = {**own, **issuers}

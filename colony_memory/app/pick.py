@@ -9,8 +9,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
+from colony_memory._arguments import require_text
 from colony_memory._format.names import id_time
 from colony_memory.app.facts import SPANS, made_at, stamp
+from colony_memory.app.place import require_synchronous
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, SnapshotNotFound
 from colony_memory.retention import newest_first
 
@@ -95,6 +97,8 @@ def find(memory: ColonyMemory, text: str, *, label: str) -> SnapshotInfo:
         SnapshotNotFound: There is none, and where one of another label is named so, the message says which.
         ValueError: As :func:`resolve`.
     """
+    require_text("text", text)
+    require_synchronous(memory)
     with naming_the_label(memory, text):
         try:
             latest = None
@@ -108,7 +112,7 @@ def find(memory: ColonyMemory, text: str, *, label: str) -> SnapshotInfo:
                 latest = found.snapshot_id
             return resolve(memory.list_snapshots(label=label), text, latest=latest)
         except SnapshotNotFound as error:
-            raise SnapshotNotFound(f"{error.message}, under label {label!r}", hint=error.hint) from error
+            raise SnapshotNotFound(f"{error.message} under label {label!r}", hint=error.hint) from error
 
 
 def with_pin(memory: ColonyMemory, info: SnapshotInfo) -> SnapshotInfo:
@@ -134,7 +138,7 @@ def latest_ids(memory: ColonyMemory, infos: Sequence[SnapshotInfo]) -> set[str]:
 
 def find_id(memory: ColonyMemory, text: str, *, label: str) -> str:
     """The id that the text names. A whole id is taken as it is, so it may be one that a list leaves out."""
-    return text if id_time(text) else find(memory, text, label=label).snapshot_id
+    return text if id_time(require_text("text", text)) else find(memory, text, label=label).snapshot_id
 
 
 def find_at(memory: ColonyMemory, moment: datetime | str, *, label: str) -> SnapshotInfo:
@@ -146,6 +150,7 @@ def find_at(memory: ColonyMemory, moment: datetime | str, *, label: str) -> Snap
         ValueError: It is no time, or has no time zone.
         SnapshotNotFound: There is none so old.
     """
+    require_synchronous(memory)
     if isinstance(moment, str):
         if id_time(moment):
             return find(memory, moment, label=label)
@@ -188,7 +193,7 @@ def parse_moment(text: str, *, now: datetime | None = None) -> datetime:
     Raises:
         ValueError: It is of no such form, or there is no such time.
     """
-    text = text.strip()
+    text = require_text("text", text).strip()
     exact, age, form = id_time(text), _AGO.fullmatch(text), _FORM.fullmatch(text)
     if exact is not None:
         return exact
@@ -199,8 +204,10 @@ def parse_moment(text: str, *, now: datetime | None = None) -> datetime:
         if form:
             return _read(text, form)
     except (ValueError, OverflowError, OSError) as error:
-        raise ValueError(f"{text!r} is no time: {error}") from error
-    raise ValueError(f"{text!r} is no time: write 2026-11-01T12:00, with Z at its end for UTC, 2026-11-01, or 3h ago")
+        raise ValueError(f"{text!r} is not a time: {error}") from error
+    raise ValueError(
+        f"{text!r} is not a time: write 2026-11-01T12:00, with Z at its end for UTC, 2026-11-01, or 3h ago"
+    )
 
 
 def _read(text: str, form: re.Match[str]) -> datetime:
@@ -227,6 +234,6 @@ def newest_at(infos: Sequence[SnapshotInfo], moment: datetime, *, label: str) ->
     if not made:
         raise SnapshotNotFound(f"nothing is saved yet under label {label!r}")
     raise SnapshotNotFound(
-        f"label {label!r} has no snapshot from {moment.isoformat(sep=' ', timespec='seconds')} or before; "
+        f"label {label!r} has no snapshot from {stamp(moment.astimezone(timezone.utc))} or before; "
         f"its oldest is {made[0].snapshot_id}, of {stamp(made_at(made[0]))}"
     )

@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from colony_memory.client import AsyncColonyMemory
+from colony_memory._arguments import require_text, require_type
+from colony_memory.client import AsyncColonyMemory, ColonyMemory
 from colony_memory.vaults import open_vault
-from colony_memory.vaults._directory import no_vault
 from colony_memory.vaults._open import is_path
 from colony_memory.vaults.local import LocalVault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from colony_memory.client import ColonyMemory
     from colony_memory.vaults import VaultBackend
 
 __all__ = ["Place", "choose_place", "read_setting", "refuse_vault_inside", "require_synchronous"]
@@ -39,13 +38,19 @@ class Place:
     @property
     def title(self) -> str:
         """The vault in a sentence."""
-        if _kind(self.url) == "colony:":
+        if self.comes_with_the_account:
             return "the hosted vault"
         return f"the {'' if self.chosen else 'local '}vault {self.url}"
 
+    @property
+    def comes_with_the_account(self) -> bool:
+        """Whether it is the hosted vault, which nobody makes."""
+        return _kind(self.url) == "colony:"
+
     def exists(self) -> bool:
         """Whether there is a vault at all; where this host does not see to that, there is one."""
-        return not isinstance(self.backend, LocalVault) or self.backend.exists()
+        backend: Any = self.backend
+        return not hasattr(backend, "exists") or bool(backend.exists())
 
     def make(self) -> bool:
         """Make the vault, if it is one that is to be made; tells whether there was none."""
@@ -66,8 +71,9 @@ class Place:
         Raises:
             VaultMissing: There is none.
         """
-        if isinstance(self.backend, LocalVault) and not self.backend.exists():
-            raise no_vault(self.backend.path)
+        backend: Any = self.backend
+        if hasattr(backend, "require"):
+            backend.require()
 
     def is_same_as(self, other: Place) -> bool:
         """Whether both are one vault, however it was named."""
@@ -90,6 +96,8 @@ def choose_place(url: str | None = None) -> Place:
     chosen, key = True, read_setting("COLONY_API_KEY")
     if url is None:
         url = read_setting("COLONY_MEMORY_VAULT") or ("colony:" if key else None)
+    if url is not None:
+        require_text("url", url)
     if url is None:
         from platformdirs import user_data_path
 
@@ -121,7 +129,9 @@ def require_synchronous(memory: object) -> None:
     Raises:
         ValueError: It is one.
     """
-    if isinstance(memory, AsyncColonyMemory):
+    if not isinstance(memory, AsyncColonyMemory):
+        require_type("memory", memory, ColonyMemory)
+    else:
         raise ValueError(  # noqa: TRY004 - as for a backend that is
             "this client is asynchronous: give one that is not, and call this in a thread of its own"
         )

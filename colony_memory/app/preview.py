@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from colony_memory import _engine
 from colony_memory._format.names import require_label
 from colony_memory.app.place import require_synchronous
-from colony_memory.app.save import read_for
+from colony_memory.app.save import listed_paths, read_for
 from colony_memory.capture._metadata import split_documents
-from colony_memory.capture._view import view_files
+from colony_memory.capture._view import compare_files, view_files
 from colony_memory.capture.git import BUNDLE_NAME
 from colony_memory.capture.secrets import mask_contents, masked_names
 from colony_memory.exceptions import SnapshotCorrupt, message_of
-from colony_memory.reports import compare
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable
 
     from colony_memory._engine.preview import Latest, Plan
@@ -96,6 +95,7 @@ def preview_capture(
             note=note,
             incomplete=[str(each) for each in capture.left_out],
             tags=tags,
+            damaged=latest.problem is not None,
         )
     )
     return Preview(plan, _compare(latest, capture))
@@ -126,8 +126,7 @@ def find_unsaved(
     latest = _read_latest(memory, label)
     saved = split_documents(latest.documents or {})[0]
     git = any(name.rpartition("/")[2] == BUNDLE_NAME for name in saved)
-    listed: list[str | os.PathLike[str]] = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    capture = read_for(memory, listed, git=git, exclude=exclude, secrets="allow", dry_run=True)
+    capture = read_for(memory, listed_paths(paths), git=git, exclude=exclude, secrets="allow", dry_run=True)
     return _compare(latest, capture, masking=True)
 
 
@@ -142,15 +141,15 @@ def _read_latest(memory: ColonyMemory, label: str) -> Latest:
 
 
 def _compare(latest: Latest, capture: Capture, *, masking: bool = False) -> Unsaved:
-    after = view_files(capture.documents)
     if latest.documents is None:
-        return Unsaved(latest.info, compare({}, after), latest.problem, capture)
-    before = view_files(latest.documents)
+        return Unsaved(latest.info, compare_files({}, capture.documents), latest.problem, capture)
+    before, after = view_files(latest.documents), view_files(capture.documents)
+    instead: dict[str, str] = {}
     for name in masked_names(latest.documents) if masking else ():
         # What was masked when it was saved is compared as it would be saved again.
         content = after.get(name)
         if content is not None and content != before.get(name):
             contents: dict[str, str | bytes] = {name: content}
             mask_contents(contents)
-            after[name] = str(contents[name])
-    return Unsaved(latest.info, compare(before, after), None, capture)
+            instead[name] = str(contents[name])
+    return Unsaved(latest.info, compare_files(latest.documents, capture.documents, instead=instead), None, capture)

@@ -12,8 +12,10 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Literal
 
 from colony_memory._format.names import id_order, read_filename, require_label
+from colony_memory.app.facts import left_out
+from colony_memory.app.place import require_synchronous
 from colony_memory.app.save import BEFORE_RESTORE
-from colony_memory.exceptions import ColonyMemoryWarning, SnapshotNotFound
+from colony_memory.exceptions import ColonyMemoryWarning, SnapshotCorrupt, SnapshotNotFound, UntrustedSnapshot
 from colony_memory.retention import created
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
     from colony_memory.client import ColonyMemory
     from colony_memory.reports import LabelMap, VaultMap
-    from colony_memory.schedule.last_run import LastRun
+    from colony_memory.schedule.last_run import RunLog
     from colony_memory.snapshot import SnapshotInfo
 
 #: ``protected``: the newest snapshot of each label was read in full, and nothing is wrong. ``saved``: the same, and not
@@ -32,7 +34,6 @@ State = Literal["protected", "saved", "at risk", "not protected"]
 #: a snapshot that is not trusted is one's own, or ``replace`` what is damaged by a new backup, until which an older
 #: snapshot restores.
 Mending = Literal["delete", "backup", "prune", "wait", "judge", "replace"]
-_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -95,13 +96,13 @@ class Checked:
         found: What is in the vault.
         verdict: Whether that would give the memory back.
         read: What reading each label's newest snapshots has shown; empty where nothing was read.
-        runs: How the last run of ``watch`` on this host ended, for each label that there was one of.
+        runs: How the last runs of ``watch`` and ``run`` on this host ended, for each label that there was one of.
     """
 
     found: VaultMap
     verdict: Protection
     read: Mapping[str, Newest] = field(default_factory=dict)
-    runs: Mapping[str, LastRun] = field(default_factory=dict)
+    runs: Mapping[str, RunLog] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.verdict)
@@ -135,23 +136,26 @@ def check_protection(
         ValueError: The label cannot be one.
         VaultError: The vault could not be reached or refused.
     """
+    require_synchronous(memory)
     wanted = None if label is None else require_label(label)
     found = memory.inspect()
     found = replace(found, labels=tuple(each for each in found.labels if wanted in (None, each.label)))
     read = {} if quick else read_newest(memory, found)
     asked = [wanted] if wanted else [each.label for each in found.labels]
     runs = {} if url is None else last_runs(url, asked)
-    confirmed = {run.snapshot_id: run.when for run in runs.values() if run.ok and run.snapshot_id}
+    # A run that failed since does not undo what the one before has found.
+    good = [run for log in runs.values() if (run := log.last_success) is not None]
+    confirmed = {run.snapshot_id: run.when for run in good if run.snapshot_id}
     now = now or datetime.now(timezone.utc)
     return Checked(found, assess(found, now=now, max_age=max_age, read=read, confirmed=confirmed), read, runs)
 
 
-def last_runs(url: str, labels: Sequence[str]) -> dict[str, LastRun]:
-    """How the last run of ``watch`` on this host ended, for each label that there was one of."""
-    from colony_memory.schedule.watch import read_last_run
+def last_runs(url: str, labels: Sequence[str]) -> dict[str, RunLog]:
+    """How the last runs of ``watch`` and ``run`` on this host ended, for each label that there was one of."""
+    from colony_memory.schedule.watch import read_runs
 
-    runs = {label: read_last_run(url, label) for label in dict.fromkeys([*labels, "default"])}
-    return {label: run for label, run in runs.items() if run is not None}
+    logs = {label: read_runs(url, label) for label in dict.fromkeys([*labels, "default"])}
+    return {label: log for label, log in logs.items() if log is not None}
 
 
 def read_newest(memory: ColonyMemory, found: VaultMap) -> dict[str, Newest]:
@@ -182,7 +186,10 @@ def _read_newest(memory: ColonyMemory, label: LabelMap) -> Newest:
             listed = True
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ColonyMemoryWarning)  # the map tells of it
-                infos = memory.list_snapshots(label=label.label)
+                try:
+                    infos = memory.list_snapshots(label=label.label)
+                except (SnapshotCorrupt, UntrustedSnapshot):
+                    infos = []  # none is there that a restore would give, which is what was asked
             infos = [each for each in infos if id_order(each.snapshot_id) < id_order(info.snapshot_id)]
     return Newest(None, damaged)
 
@@ -256,10 +263,9 @@ def _incomplete(infos: list[SnapshotInfo]) -> Iterator[Problem]:
     for info in infos:
         # What a restore has replaced is saved once, and nobody saves it again.
         if info.incomplete and not info.label.endswith(BEFORE_RESTORE):
-            named = "; ".join(info.incomplete[:_NAMED]) + ("; …" if len(info.incomplete) > _NAMED else "")
             yield Problem(
-                f"snapshot {info.snapshot_id} is incomplete: {named}: make readable what belongs to the memory, and "
-                "exclude the rest",
+                f"snapshot {info.snapshot_id} is incomplete, {left_out(info)}; make readable what belongs to the "
+                "memory, and exclude the rest",
                 "backup",
                 info.label,
                 info.snapshot_id,

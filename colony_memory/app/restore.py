@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from colony_memory._arguments import require_text, texts
 from colony_memory.app.content import narrow
 from colony_memory.app.facts import made_at
 from colony_memory.app.pick import find_at, find_id
@@ -88,7 +89,7 @@ def restore_folder(
             And as for :meth:`ColonyMemory.restore` and :func:`colony_memory.capture.write_folder`.
     """
     require_synchronous(memory)
-    globs = (only,) if isinstance(only, str) else tuple(only)
+    globs = tuple(texts("only", only))
     if snapshot is not None and at is not None:
         raise ValueError("snapshot and at each name a snapshot: give one of them")
     if delete and globs:
@@ -125,6 +126,8 @@ def fetch(
         ValueError: ``snapshot`` names none, or several.
         ColonyMemoryError: As :meth:`ColonyMemory.restore`.
     """
+    if snapshot is not None:
+        require_text("snapshot", snapshot)
     if snapshot == "latest":
         snapshot = None
     if snapshot is not None:

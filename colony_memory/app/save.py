@@ -8,15 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colony_memory._arguments import require_type, several
 from colony_memory._engine.backup import check_arguments
 from colony_memory.app.place import refuse_vault_inside, require_synchronous
-from colony_memory.capture.folder import read_folder, read_paths
+from colony_memory.capture.folder import Capture, read_folder, read_paths
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from colony_memory.capture.folder import Capture, LeftOut, SecretsChoice
+    from colony_memory.capture.folder import LeftOut, SecretsChoice
     from colony_memory.client import ColonyMemory
     from colony_memory.retention import Retention
     from colony_memory.snapshot import SnapshotInfo
@@ -155,7 +156,7 @@ def save_paths(
     )
     capture = read_for(
         memory,
-        _listed(paths),
+        listed_paths(paths),
         git=git,
         exclude=exclude,
         secrets=secrets,
@@ -219,6 +220,7 @@ def save_capture(
 ) -> Saved:
     """Save what was read, with a record of what it lacks. Arguments and errors as :meth:`ColonyMemory.backup`."""
     require_synchronous(memory)
+    require_type("capture", capture, Capture)
     info = memory.backup(
         capture.documents,
         label=label,
@@ -267,5 +269,10 @@ def save_present(
     return save_capture(memory, capture, label=label + BEFORE_RESTORE)
 
 
-def _listed(paths: Iterable[str | os.PathLike[str]]) -> list[str | os.PathLike[str]]:
-    return [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+def listed_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str | os.PathLike[str]]:
+    """One path, or each of several.
+
+    Raises:
+        ValueError: It is neither.
+    """
+    return [paths] if isinstance(paths, os.PathLike) else several("paths", paths)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._patch import patch, quoted
 from colony_memory.app.pick import find_id, may_name_a_snapshot, naming_the_label
 from colony_memory.capture import read_folder
-from colony_memory.capture._view import empty_folders, git_files, view_files
+from colony_memory.capture._view import compare_files, empty_folders, git_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from colony_memory.capture import LeftOut
     from colony_memory.client import ColonyMemory
+    from colony_memory.reports import SnapshotDiff
 
 
 @dataclass(frozen=True)
@@ -26,16 +27,14 @@ class Side:
     Attributes:
         name: The snapshot's id, or the folder.
         title: The same in a sentence.
-        documents: Each file with its content.
         left_out: What of a folder could not be read.
-        saved: The documents of a snapshot of it.
+        documents: Those of the snapshot, or of one of the folder.
     """
 
     name: str
     title: str
-    documents: dict[str, str]
+    documents: Mapping[str, str]
     left_out: tuple[LeftOut, ...] = ()
-    saved: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_side(memory: ColonyMemory, text: str, *, label: str) -> Side:
@@ -51,18 +50,27 @@ def read_side(memory: ColonyMemory, text: str, *, label: str) -> Side:
         not text[0].isdigit() and not text.startswith("latest") and Path(text).is_dir()
     ):
         capture = read_folder(Path(os.path.expanduser(text)), secrets="allow")  # noqa: PTH111 - Path's raises RuntimeError
-        return Side(text, f"the folder {text}", view_files(capture.documents), capture.left_out, capture.documents)
+        return Side(text, f"the folder {text}", capture.documents, capture.left_out)
     snapshot_id = find_id(memory, text, label=label)
     with naming_the_label(memory, text):
         documents = memory.restore(label=label, snapshot_id=snapshot_id)
-    return Side(snapshot_id, f"snapshot {snapshot_id}", view_files(documents), saved=documents)
+    return Side(snapshot_id, f"snapshot {snapshot_id}", documents)
+
+
+def compare_sides(before: Side, after: Side) -> SnapshotDiff:
+    """What differs, file by file.
+
+    Raises:
+        SnapshotCorrupt: The document that describes a folder is malformed.
+    """
+    return compare_files(before.documents, after.documents)
 
 
 def patch_of(before: Side, after: Side) -> str:
     """What differs, as git and patch take it; what they cannot make is told in lines that they pass over."""
-    folders = [empty_folders(side.saved) for side in (before, after)]
+    folders = [empty_folders(side.documents) for side in (before, after)]
     only = [
         (name, side) for side, here, there in zip("ab", folders, folders[::-1], strict=True) for name in here - there
     ]
     lines = [f"Only in {side}: {quoted(f'{name}/')}\n" for name, side in sorted(only)]
-    return patch(git_files(before.saved), git_files(after.saved)) + "".join(lines)
+    return patch(git_files(before.documents), git_files(after.documents)) + "".join(lines)

@@ -13,6 +13,7 @@ import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colony_memory._os.names import decode_name, local_bytes, local_name
 from colony_memory.capture._dotgit import is_dotgit
 from colony_memory.capture._listed import listed
 from colony_memory.exceptions import ColonyMemoryError, Hint
@@ -67,7 +68,7 @@ def _local_problem(name: str, *, room: int) -> str | None:
         if is_staging(component):
             return f"has the path component {component!r}, which is for a restore's own use"
         try:
-            encoded = os.fsencode(component)
+            encoded = local_bytes(component)
         except UnicodeEncodeError:
             return "has a name that this system cannot encode"
         if len(component if _COUNTS_CHARACTERS else encoded) > LONGEST_COMPONENT:
@@ -76,8 +77,9 @@ def _local_problem(name: str, *, room: int) -> str | None:
             return f"has the path component {component!r}, which Windows does not allow"
         if _WINDOWS and _WINDOWS_DEVICE.match(component):
             return f"has the path component {component!r}, which is a device on Windows"
-    if len(os.fsencode(name)) > room:
-        return f"has a path that is {len(os.fsencode(name)) - room} bytes too long for this system"
+    longer = len(local_bytes(name)) - room
+    if longer > 0:
+        return f"has a path that is {longer} bytes too long for this system"
     return None
 
 
@@ -127,10 +129,11 @@ def _folded(name: str) -> str:
 
 def _joins_names(directory: Path) -> tuple[bool, bool]:
     """Try out whether ``directory`` takes names of other case, and of other composition, as one."""
-    with tempfile.TemporaryDirectory(prefix=STAGING_PREFIX, suffix="-\u00e9", dir=directory) as probe:
+    with tempfile.TemporaryDirectory(prefix=STAGING_PREFIX, suffix=local_name("-\u00e9"), dir=directory) as probe:
         path = Path(probe)
-        other_case = path.with_name(path.name.upper())
-        other_form = path.with_name(unicodedata.normalize("NFD", path.name))
+        name = decode_name(path.name)
+        other_case = path.with_name(local_name(name.upper()))
+        other_form = path.with_name(local_name(unicodedata.normalize("NFD", name)))
         return os.path.lexists(other_case), os.path.lexists(other_form)
 
 

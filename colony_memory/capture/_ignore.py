@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from colony_memory._arguments import several
 from colony_memory.capture._wildmatch import Wildcard, read_pattern
 from colony_memory.exceptions import ColonyMemoryError
 
@@ -20,6 +21,10 @@ IGNORE_NAME = ".cmemignore"
 LARGEST = 1 << 16  # bytes of a file of rules: each name is held against each rule
 
 _LONGEST = 4096  # bytes of a rule: no path is longer
+# The rules of all directories above are held against a name, and all may be a stranger's. So many steps there are for
+# each name, and so many more for all together; a hundred usual rules take about a thousand.
+_STEPS_FOR_A_NAME = 50_000
+_STEPS_MORE = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,14 @@ class _Rule:
         """Whether it names this very path."""
         if self.for_directories and not is_directory:
             return False
-        return self.pattern.matches(path if self.anchored else path[path.rfind(b"/") + 1 :])
+        return self.pattern.matches(self._of(path))
+
+    def steps(self, path: bytes) -> int:
+        """What that costs at most."""
+        return self.pattern.steps(self._of(path))
+
+    def _of(self, path: bytes) -> bytes:
+        return path if self.anchored else path[path.rfind(b"/") + 1 :]
 
 
 @dataclass(frozen=True)
@@ -76,7 +88,7 @@ def read_excluded(patterns: str | Iterable[str]) -> Excluded:
         ValueError: One is no rule of gitignore, or could exclude nothing.
     """
     rules = []
-    for pattern in [patterns] if isinstance(patterns, str) else patterns:
+    for pattern in several("exclude", patterns):
         if not isinstance(pattern, str):
             raise ValueError(f"a pattern of what to exclude must be a text, not {pattern!r}")  # noqa: TRY004 - one type
         try:
@@ -95,6 +107,7 @@ class IgnoreRules:
     """The rules found so far in a folder, by the directory that they are for."""
 
     _rules: dict[bytes, list[_Rule]] = field(default_factory=dict)
+    _steps: int = field(default_factory=lambda: _STEPS_MORE)
 
     def add(self, directory: str, data: bytes | bytearray, *, where: str) -> None:
         """Take in the file of a directory.
@@ -120,14 +133,26 @@ class IgnoreRules:
             self._rules[_bytes(directory)] = rules[::-1]
 
     def exclude(self, name: str, *, is_directory: bool) -> bool:
-        """Whether the rules exclude what has this name in the folder; directories above it are not looked at."""
+        """Whether the rules exclude what has this name in the folder; directories above it are not looked at.
+
+        Raises:
+            ColonyMemoryError: They are so many, or so involved, that it would take for ever to hold them against all
+                names.
+        """
         if not self._rules:
             return False
+        self._steps += _STEPS_FOR_A_NAME
         path = directory = _bytes(name)
         while directory:
             directory = directory.rpartition(b"/")[0]
             below = path[len(directory) + 1 :] if directory else path
             for rule in self._rules.get(directory, ()):
+                self._steps -= rule.steps(below)
+                if self._steps < 0:
+                    raise ColonyMemoryError(
+                        f"the rules of {IGNORE_NAME} that hold for {name!r} are too many to be held against each name: "
+                        "give fewer, or simpler ones"
+                    )
                 if rule.matches(below, is_directory=is_directory):
                     return rule.excludes
         return False

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from colony_memory._os.names import local_bytes
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -18,7 +20,7 @@ def link_problem(name: str, target: str, *, is_link: Callable[[str], bool]) -> s
         target: What it says.
         is_link: Whether a name in the folder is a link, in the snapshot or there now.
     """
-    if not target or "\0" in target or len(target.encode("utf-8", "surrogatepass")) > _LONGEST:
+    if not target or "\0" in target or not _fits(target):
         return "is a link that says nothing usable"
     if target.startswith("/") or "\\" in target or ":" in target.partition("/")[0]:
         return f"is a link to {target!r}, which is not a path from its own place on"
@@ -35,3 +37,11 @@ def link_problem(name: str, target: str, *, is_link: Callable[[str], bool]) -> s
         if number < len(parts) - 1 and at and is_link("/".join(at)):
             return f"is a link to {target!r}, which leads through another link"
     return None
+
+
+def _fits(target: str) -> bool:
+    """Whether systems can hold it: a text may have surrogates that stand for no byte of a name."""
+    try:
+        return len(local_bytes(target)) <= _LONGEST
+    except UnicodeEncodeError:
+        return False

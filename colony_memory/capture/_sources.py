@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colony_memory._arguments import require_path
 from colony_memory._os.names import decode_name
 from colony_memory.capture._contents import reason_of
 
@@ -67,7 +68,7 @@ def require_named(path: str | os.PathLike[str]) -> None:
     Raises:
         ValueError: It is one.
     """
-    if not os.fspath(path):
+    if not require_path("path", path):
         raise ValueError("an empty path")
 
 

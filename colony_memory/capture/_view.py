@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._patch import EXECUTABLE, LINK, PLAIN, File
 from colony_memory.capture._metadata import split_documents
+from colony_memory.reports import SnapshotDiff, compare
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +28,36 @@ def view_files(documents: Mapping[str, str]) -> dict[str, str]:
     view.update(dict.fromkeys((f"{name} (executable)" for name in metadata.executable), ""))
     view.update({f"{name} (link)": target for name, target in metadata.links.items()})
     return view
+
+
+def compare_files(
+    before: Mapping[str, str], after: Mapping[str, str], *, instead: Mapping[str, str] | None = None
+) -> SnapshotDiff:
+    """What changed from one memory to another, under the names of :func:`view_files`; ``unchanged`` counts files.
+
+    That a file is executable is told where it is on both sides, and else it comes and goes with the file.
+
+    Args:
+        before: The documents of one.
+        after: Those of the other.
+        instead: Contents that stand for those that files have in the other.
+
+    Raises:
+        SnapshotCorrupt: A document that describes a folder is malformed.
+    """
+    (files, old), (others, new) = split_documents(before), split_documents(after)
+    found = compare(view_files(before), {**view_files(after), **(instead or {})})
+    marked = old.executable ^ new.executable
+    own = {*files, *others}
+    silent = {f"{name} (executable)" for name in marked if (name in files) != (name in others)} - own
+    same = [name for name in files if name in others and name not in found.changed and name not in marked]
+    links = [name for name, target in old.links.items() if new.links.get(name) == target]
+    return SnapshotDiff(
+        added=tuple(name for name in found.added if name not in silent),
+        removed=tuple(name for name in found.removed if name not in silent),
+        changed=found.changed,
+        unchanged=len(same) + len(links),
+    )
 
 
 def git_files(documents: Mapping[str, str], *, modes: bool = True) -> dict[str, File]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _SPECIAL = b"*?[\\"
+_STATES_A_STEP = 1024
 _SLASH = frozenset(b"/")
 _ANY = frozenset(range(256))
 _NO_SLASH = _ANY - _SLASH
@@ -75,6 +76,12 @@ class Wildcard:
         if self.suffix is not None:
             return rest.endswith(self.suffix) and b"/" not in rest[: len(rest) - len(self.suffix)]
         return self._run(rest)
+
+    def steps(self, name: bytes) -> int:
+        """What that costs at most, in steps of less than a microsecond."""
+        if not self.tokens or self.suffix is not None or not name.startswith(self.prefix):
+            return 1
+        return 1 + (len(name) - len(self.prefix)) * (1 + len(self.tokens) // _STATES_A_STEP)
 
     def _run(self, text: bytes) -> bool:
         repeats = sum(1 << number for number, token in enumerate(self.tokens) if token.repeats)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colony_memory._arguments import require_call, require_type
 from colony_memory._os.directory import Directory
 from colony_memory._os.held import settling
 from colony_memory._os.kinds import is_link
@@ -29,7 +31,7 @@ from colony_memory.capture._swap import put_in_place
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, Hint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from colony_memory.capture._metadata import Metadata
 
@@ -111,7 +113,9 @@ def write_folder(
     Warns:
         ColonyMemoryWarning: Something of a file could not be kept: its owner, permissions, times or other names.
     """
-    if newer_than is not None and newer_than.tzinfo is None:
+    require_type("documents", documents, Mapping)  # type: ignore[type-abstract]
+    require_call("on_progress", on_progress)
+    if newer_than is not None and require_type("newer_than", newer_than, datetime).tzinfo is None:
         raise ValueError("newer_than needs a time zone")
     if not documents:
         raise ValueError("there are no documents to write")

@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from colony_memory._arguments import require_call, require_type, several
 from colony_memory._format.constants import MAX_BYTES
 from colony_memory._os.held import settling
 from colony_memory._os.kinds import PERMISSIONS
 from colony_memory._os.names import decode_name
 from colony_memory.capture._contents import reason_of
 from colony_memory.capture._filenames import name_problem, parents_of
-from colony_memory.capture._ignore import read_excluded
+from colony_memory.capture._ignore import Excluded, read_excluded
 from colony_memory.capture._metadata import METADATA_NAME, Metadata, encode_file, metadata_pieces
 from colony_memory.capture._patience import patience
 from colony_memory.capture._reading import Found
@@ -114,9 +115,8 @@ def read_folder(
         SecretsFound: There are likely secrets that must stop the reading or that cannot be masked.
         ColonyMemoryError: The rules of a ``.cmemignore`` cannot be kept.
     """
-    _require_choice(secrets)
-    allowed = read_allowed(allow_secrets)
-    tree = Tree(excluded=read_excluded(exclude))
+    allowed, excluded = read_choices(secrets=secrets, allow_secrets=allow_secrets, exclude=exclude)
+    tree = Tree(excluded=excluded)
     found = _read(
         [require_directory(path)], tree, git=git, max_bytes=max_bytes, dry_run=dry_run, on_progress=on_progress
     )
@@ -160,10 +160,16 @@ def read_paths(
     """
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
-    _require_choice(secrets)
-    allowed = read_allowed(allow_secrets)
-    tree = Tree(excluded=read_excluded(exclude))
-    found = _read(find_sources(paths), tree, git=git, max_bytes=max_bytes, dry_run=dry_run, on_progress=on_progress)
+    allowed, excluded = read_choices(secrets=secrets, allow_secrets=allow_secrets, exclude=exclude)
+    tree = Tree(excluded=excluded)
+    found = _read(
+        find_sources(several("paths", paths)),
+        tree,
+        git=git,
+        max_bytes=max_bytes,
+        dry_run=dry_run,
+        on_progress=on_progress,
+    )
     return _capture(found, secrets=secrets, allowed=allowed, attributes=attributes)
 
 
@@ -177,6 +183,8 @@ def _read(
     dry_run: bool,
     on_progress: Callable[[int, int, str], None] | None,
 ) -> Found:
+    require_call("on_progress", on_progress)
+    require_type("max_bytes", max_bytes, int)
     for source in sources:
         if dry_run:
             _tell_unfinished(source.path)
@@ -223,6 +231,18 @@ def _capture(found: Found, *, secrets: SecretsChoice, allowed: frozenset[str], a
     )
 
 
+def read_choices(
+    *, secrets: SecretsChoice, allow_secrets: str | Iterable[str], exclude: str | Iterable[str]
+) -> tuple[frozenset[str], Excluded]:
+    """What of likely secrets may be saved, and what is left out, as the arguments of :func:`read_folder` have it.
+
+    Raises:
+        ValueError: One of them cannot be read, whatever there is to be saved.
+    """
+    _require_choice(secrets)
+    return read_allowed(allow_secrets), read_excluded(exclude)
+
+
 def _require_choice(secrets: str) -> None:
     if secrets not in _CHOICES:
         raise ValueError(f"secrets must be one of {', '.join(map(repr, _CHOICES))}, not {secrets!r}")
@@ -264,8 +284,8 @@ def _judge_secrets(found: Found, choice: str, allowed: frozenset[str]) -> tuple[
     likely = [finding for finding in findings if not is_allowed(finding, allowed)]
     if likely and choice == "stop":
         raise SecretsFound(
-            f"{len(likely)} likely secret{'s' if len(likely) > 1 else ''}, so that nothing was saved; take out what is "
-            "one, exclude its file, or have it masked or allowed",
+            f"nothing was saved: {len(likely)} likely secret{'s' if len(likely) > 1 else ''}; remove what is one, "
+            "exclude its file, or have it masked or allowed",
             findings=likely,
             hint=Hint("read_folder", "secrets", "mask"),
         )

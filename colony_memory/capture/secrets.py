@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from colony_memory._arguments import several
 from colony_memory.capture._metadata import METADATA_NAME, dump_metadata, load_metadata, split_documents
 from colony_memory.capture._secret_kinds import KINDS
 from colony_memory.exceptions import Hint, SecretsFound
@@ -116,7 +117,7 @@ def read_allowed(ids: str | Iterable[str]) -> frozenset[str]:
     Raises:
         ValueError: One is neither.
     """
-    allowed = [ids] if isinstance(ids, str) else list(ids)
+    allowed = several("allow_secrets", ids)
     for each in allowed:
         match = _ID.fullmatch(each) if isinstance(each, str) else None
         if match is None or match["kind"] not in _SLUGS:
@@ -143,7 +144,7 @@ def mask_contents(contents: dict[str, str | bytes], allowed: frozenset[str] = fr
     elsewhere = [finding for finding in findings if finding.line is None and not is_allowed(finding, allowed)]
     if elsewhere:
         raise SecretsFound(
-            "secrets can be masked in text only, so that nothing was saved; exclude the files where there are others, "
+            "secrets can be masked in text only, so nothing was saved; exclude the files where there are others, "
             "or allow these",
             findings=elsewhere,
             hint=Hint("read_folder", "secrets", "warn"),

@@ -26,7 +26,7 @@ _COMPLETION = "_COLONY_MEMORY_COMPLETE"
 
 #: How the help groups them; the verbs of a group in the order of the help.
 GROUPS = {
-    "Save and restore": ("backup", "restore", "watch"),
+    "Save and restore": ("backup", "restore", "watch", "run", "guard"),
     "Look": ("status", "list", "show", "cat", "log", "grep", "diff", "verify"),
     "Tidy": ("prune", "delete", "pin", "unpin"),
     "Vaults and keys": ("init", "export", "import", "copy", "keygen"),
@@ -53,6 +53,8 @@ VERBS = {
     "import": "Put a snapshot that was exported into the vault.",
     "copy": "Copy every snapshot from one vault into another, signatures and all.",
     "watch": "Save folders and files now, and then every so often until told to stop.",
+    "run": "Restore a folder, run a command on it, and save it meanwhile and at the end.",
+    "guard": "Save a folder, run a command that may spoil it, and say how to get back.",
     "keygen": "Make a key that snapshots are signed with, in a file that its owner alone may read.",
 }
 
@@ -116,7 +118,10 @@ class _Command(_Helping, typer.core.TyperCommand):
         return tuple(word for each in self.params if each.param_type_name == "argument" for word in _words_of(each))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature is typer's
-        return ["[OPTIONS]", *self.arguments]
+        words = list(self.arguments)
+        if "COMMAND..." in words:  # what begins with a dash there is the command's
+            words.insert(words.index("COMMAND..."), "--")
+        return ["[OPTIONS]", *words]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         common = {field.name for field in fields(CommonOptions)} | {"help"}
@@ -242,6 +247,7 @@ def _understood(error: Any, argv: Sequence[str]) -> UsageError:
         return UsageError(meant.what, advice=meant.command)
     parameter: Any = getattr(error, "param", None)
     message = " ".join(error.format_message().split()).removesuffix(".")
+    message = message[:1].lower() + message[1:]  # it goes on after "error: "
     if type(error) is typer.BadParameter and getattr(parameter, "metavar", None) == "N":
         # What typer says of it is different in each version, and speaks of parsers.
         message = f"{max(parameter.opts, key=len)} takes a whole number{_from(parameter, error.ctx)}"

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from colony_memory.cli.errors import FAILED, USAGE, Failure, write
+from colony_memory.cli.terminal import fitted
 from colony_memory.cli.text import shown
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def confirm(question: str, *, yes: bool, as_json: bool, told: Sequence[str] = ()
     if yes:
         return
     if as_json or not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr)):
-        raise Failure("this deletes, and there is no terminal to ask on: add --yes", code=USAGE)
-    write(sys.stderr, "".join(f"{line}\n" for line in told) + f"{shown(question)} [y/N] ")
+        raise Failure("this deletes, and there is no terminal to ask on", code=USAGE, advice="add --yes")
+    write(sys.stderr, "".join(f"{line}\n" for line in told) + f"{fitted(f'{shown(question)} [y/N]', sys.stderr)} ")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise Failure("nothing was deleted", code=FAILED)

@@ -122,7 +122,7 @@ SETTINGS = {
 }
 
 #: For arguments of these the run is repeated with an option more: the verbs that have it.
-_REPEATED = {"open": None, "read_folder": ("backup", "watch"), "write_folder": ("restore",)}
+_REPEATED = {"open": None, "read_folder": ("backup", "watch", "run", "guard"), "write_folder": ("restore",)}
 _SAME = {"watch": "backup"}
 
 
@@ -187,7 +187,8 @@ def _fresh(verb: _Verb, words: list[str], hint: Hint, asked: Asked) -> str:
         label = None
     arguments: list[str] = []
     for name, word in verb.needs:
-        known = asked.params.get(name) or [word]
+        # Of what starts a command, the folder stands before it.
+        known = asked.params.get(name) or (asked.params.get("command") or [word])[:1]
         # Before the folder a restore may have been told another snapshot.
         arguments += [known] if isinstance(known, str) else known[-1:] if verb.name == "restore" else known
     given = {name: asked.params.get(name) for name in verb.carries}

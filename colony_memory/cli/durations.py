@@ -25,16 +25,28 @@ def parse_duration(text: str) -> timedelta:
         raise ValueError(f"{named} has no unit: {_KNOWN}")
     found = _DURATION.fullmatch(plain)
     if not plain or found is None:
-        raise ValueError(f"{named} is no length of time: {_KNOWN}")
+        raise ValueError(f"{named} is not a length of time: {_KNOWN}")
     # Python refuses to read a number of more than 4,300 digits.
     if any(len(number) > 12 for number in found.groups("")):
         raise ValueError(_too_long(named))
     seconds = sum(int(number) * length for number, (_, length) in zip(found.groups("0"), _UNITS, strict=True))
     if not seconds:
-        raise ValueError(f"{named} is no time at all: it must be above 0")
+        raise ValueError(f"{named} is too short: it must be above 0")
     if seconds > _LONGEST.total_seconds():
         raise ValueError(_too_long(named))
     return timedelta(seconds=seconds)
+
+
+def read_seconds(option: str, text: str) -> float:
+    """The seconds that the value of an option names.
+
+    Raises:
+        ValueError: As :func:`parse_duration`, with the option's name.
+    """
+    try:
+        return parse_duration(text).total_seconds()
+    except ValueError as error:
+        raise ValueError(f"{option}: {error}") from error
 
 
 def show_duration(seconds: float) -> str:

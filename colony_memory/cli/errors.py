@@ -9,6 +9,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from colony_memory.cli.commands import PROGRAM, Asked, worded
+from colony_memory.cli.terminal import fitted
 from colony_memory.cli.text import FEW, shown
 from colony_memory.exceptions import (
     BackupUncertain,
@@ -86,11 +87,11 @@ def report_failure(error: BaseException, asked: Asked | None = None) -> int:
     asked, code = asked or Asked(), exit_code(error)
     if isinstance(error, SecretsFound):
         _list_findings(error, asked)
-    text, hint = _describe(error), _advice(error, asked)
+    text, hint = describe(error), _advice(error, asked)
     if not asked.as_json:
         say(text if text == _MISSING else f"error: {_sentence(text, hint)}")
     else:
-        say_json({"error": text, "kind": _kind(error), "code": code, "hint": hint})
+        say_json({"error": text, "kind": kind_of(error), "code": code, "hint": hint})
     return code
 
 
@@ -103,7 +104,8 @@ def _list_findings(error: SecretsFound, asked: Asked) -> None:
         warn(f"and {len(error.findings) - FEW} more likely secrets", as_json=asked.as_json)
 
 
-def _describe(error: BaseException) -> str:
+def describe(error: BaseException) -> str:
+    """What happened, in words for people."""
     return cut(_full_description(error))
 
 
@@ -121,7 +123,7 @@ def _full_description(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _kind(error: BaseException) -> str:
+def kind_of(error: BaseException) -> str:
     """The library's name for it, whatever the command line has added."""
     if isinstance(error, UsageError):
         return "UsageError"
@@ -152,14 +154,18 @@ def cut(text: str) -> str:
 
 
 def say(text: str) -> None:
-    """Write one line to stderr, whatever characters are in it."""
-    with contextlib.suppress(OSError):  # there is no other place to tell of it
-        write(sys.stderr, shown(text) + "\n")
+    """Write one line to stderr, whatever characters are in it; a terminal gets it folded."""
+    _write_line(fitted(shown(text), sys.stderr))
 
 
 def say_json(document: object) -> None:
     """Write one JSON object to stderr, on one line and in ASCII."""
-    say(json.dumps(document))
+    _write_line(json.dumps(document))
+
+
+def _write_line(line: str) -> None:
+    with contextlib.suppress(OSError):  # there is no other place to tell of it
+        write(sys.stderr, f"{line}\n")
 
 
 def warn(text: str, *, as_json: bool, hint: str | None = None) -> None:

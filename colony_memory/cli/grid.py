@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
+import re
 import shutil
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from colony_memory.cli.terminal import fitted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _UNBOUNDED = 100_000
+_PADDING = re.compile(r" +((?:\x1b\[0m)?) *$")
 _GAP, _NARROW_GAP = 2, 1
 
 
@@ -51,6 +55,11 @@ def styled(text: str, style: str) -> str:
     return drawn.getvalue()
 
 
+def prose(line: str) -> str:
+    """A line of an answer, folded where it goes to a terminal."""
+    return fitted(line, sys.stdout)
+
+
 def draw(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
     """The rows under their heads.
 
@@ -74,7 +83,8 @@ def draw(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
     else:
         console.width = _UNBOUNDED
     console.print(_build(shown, cells, gap))
-    lines = [line.rstrip() for line in drawn.getvalue().splitlines()]
+    # Heads are padded inside of their style.
+    lines = [_PADDING.sub(r"\1", line) for line in drawn.getvalue().splitlines()]
     left_out = [column.head for at, column in enumerate(columns) if at not in kept]
     return "\n".join([*lines, *([f"narrow terminal, not shown: {', '.join(left_out)}"] if left_out else [])])
 

@@ -41,8 +41,8 @@ class Opened:
 
 
 @contextmanager
-def open_memory(common: CommonOptions, *, making: bool = False) -> Iterator[Opened]:
-    """Open the memory that the options name; ``making`` as :func:`at_vault` takes it.
+def open_memory(common: CommonOptions, *, making: bool = False, wire: int = 1) -> Iterator[Opened]:
+    """Open the memory that the options name, to write in that format; ``making`` as :func:`at_vault` takes it.
 
     Raises:
         ValueError: The vault, the key file or the witness cannot be used as things are.
@@ -50,7 +50,7 @@ def open_memory(common: CommonOptions, *, making: bool = False) -> Iterator[Open
     """
     output, progress, trust = common.output, Progress(), trust_of(common)
     with at_vault(common.vault, output, making=making) as place:
-        memory = ColonyMemory(backend=place.backend, on_event=progress, **trust)
+        memory = ColonyMemory(backend=place.backend, format=1 if wire == 1 else 2, on_event=progress, **trust)
         yield Opened(memory, place, output, progress)
 
 
@@ -100,7 +100,7 @@ def make_unchosen(place: Place) -> None:
     """Make the vault that nobody chose where there is none yet, and say so to whoever is listening at all."""
     if place.make_unchosen():
         warnings.warn(
-            f"no vault was chosen, so that one was made: {place.title}; {_ANOTHER}", ColonyMemoryWarning, stacklevel=2
+            f"no vault was chosen, so one was made: {place.title}; {_ANOTHER}", ColonyMemoryWarning, stacklevel=2
         )
 
 

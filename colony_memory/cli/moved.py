@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory.app.facts import made_at, stamp
@@ -29,10 +30,13 @@ def read_file(path: str) -> Export:
     """The export in a file, or in the standard input for ``-``.
 
     Raises:
+        ValueError: There is no such file.
         Failure: There is no standard input, or it cannot be read.
         ColonyMemoryError: As :func:`colony_memory.transfer.load_export`.
     """
     if path != "-":
+        if "\0" not in path and not Path(path).exists():
+            raise ValueError(f"{path!r}: no such file")
         return load_export(path)
     if sys.stdin is None:
         raise Failure("there is no standard input to read", code=FAILED)

@@ -35,8 +35,8 @@ VaultOption = Annotated[
         "--vault",
         metavar="URL",
         envvar="COLONY_MEMORY_VAULT",
-        help="Vault: colony: (hosted), file:///absolute/path, or a directory; see 'init'. Default: the hosted one if "
-        "COLONY_API_KEY is set, else a directory of the user's data.",
+        help="Vault: colony: (hosted), file:///absolute/path, s3://bucket/prefix, or a directory; see 'init'. Default: "
+        "the hosted one if COLONY_API_KEY is set, else a directory of the user's data.",
     ),
 ]
 LabelOption = Annotated[
@@ -97,6 +97,58 @@ ExcludeOption = Annotated[
         "--exclude",
         metavar="GLOB",
         help="Leave out what this matches, as a line of a .cmemignore would, and before all of those. Repeatable.",
+    ),
+]
+SecretsOption = Annotated[
+    str,
+    typer.Option(
+        "--secrets",
+        metavar="stop|warn|mask|allow",
+        help="What to do about likely secrets: save nothing, warn, replace them, or not look for any.",
+    ),
+]
+AllowSecretOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-secret",
+        metavar="NAME",
+        help="Save this one, named as it was told: FILE:KIND:DIGEST, or FILE:KIND for all of a kind in a file. "
+        "Repeatable.",
+    ),
+]
+KeepOption = Annotated[
+    int | None,
+    typer.Option("--keep", metavar="N", min=1, help="Then keep only the newest N snapshots of the label."),
+]
+OnConflictOption = Annotated[
+    str,
+    typer.Option(
+        "--on-conflict",
+        metavar="raise|continue|merge",
+        help="Where another client saves in between: store both and fail; the same, and let the newer one be the "
+        "latest; or join both line by line.",
+    ),
+]
+EveryOption = Annotated[str, typer.Option("--every", metavar="TIME", help="Time between backups: 90s, 15m, 1h30m, 2d.")]
+FinalTimeoutOption = Annotated[
+    str, typer.Option("--final-timeout", metavar="TIME", help="Time that the last backup may take.")
+]
+PingOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ping",
+        metavar="URL",
+        help="Tell a monitor: URL/start before, URL after a success, URL/fail with the reason after a failure, as "
+        "healthchecks.io takes it.",
+    ),
+]
+OnErrorOption = Annotated[
+    str | None,
+    typer.Option(
+        "--on-error",
+        metavar="COMMAND",
+        help="Run this after a failure, for 30 s at most and without a shell. COLONY_MEMORY_ERROR, _KIND, _CODE and "
+        "_LABEL in its environment tell of it.",
     ),
 ]
 QuietOption = Annotated[

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from colony_memory.cli.errors import FAILED, Failure, say, warn, write, write_bytes
 from colony_memory.cli.progress import Progress
+from colony_memory.cli.terminal import fitted
 from colony_memory.cli.text import shown, shown_with_tabs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 
 @contextmanager
@@ -80,10 +81,11 @@ class Output:
         """Write the one JSON document; in ASCII, so that every name passes."""
         self.answer(json.dumps(document, indent=2))
 
-    def report(self, *lines: str) -> None:
-        """Write to stdout what was done, each line on its own, for people."""
+    def report(self, *lines: str, names: Sequence[str] = ()) -> None:
+        """Write to stdout what was done, each line on its own, for people; before that names, which are not folded."""
         if not self.quiet and not self.as_json:
-            self.answer("\n".join(map(shown, lines)))
+            told = [fitted(shown(line), sys.stdout) for line in lines]
+            self.answer("\n".join([*map(shown, names), *told]))
 
     def note(self, line: str) -> None:
         """Write to stderr what is good to know, for people."""

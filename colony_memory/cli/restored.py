@@ -1,11 +1,13 @@
-"""Pure: what a restore did or would do, as lines for people."""
+"""What a restore did or would do, as lines for people."""
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 from colony_memory.app.facts import left_out, made_at, stamp
 from colony_memory.cli.text import age, count, few
+from colony_memory.exceptions import ColonyMemoryWarning
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -21,10 +23,8 @@ _LEFT = "left as it is"
 _SHOWN = 10
 
 
-def restore_lines(
-    info: SnapshotInfo | None, written: Written, *, directory: str, dry_run: bool, verbose: bool, now: datetime
-) -> list[str]:
-    """The files that a restore wrote, or would write, what stops it, and the sum of it.
+def restore_names(written: Written, *, dry_run: bool, verbose: bool) -> list[str]:
+    """The files that a restore wrote, or would write, and what stops it.
 
     Of each kind the first are named, or all where they are asked for; so they are of what one decides by: what would be
     removed, and what is newer here or in use.
@@ -38,9 +38,15 @@ def restore_lines(
     masked = [f"{_LEFT} {name} (the snapshot has its secrets masked)" for name in written.left]
     lines += few(masked, verbose=verbose)
     lines += [f"{_NEWER} {name}" for name in written.conflicts]
-    lines += [f"{_IN_USE} {name}" for name in written.in_use]
+    return [*lines, *(f"{_IN_USE} {name}" for name in written.in_use)]
+
+
+def restore_lines(
+    info: SnapshotInfo | None, written: Written, *, directory: str, dry_run: bool, now: datetime
+) -> list[str]:
+    """The sum of what a restore did, or would do."""
     named = f"snapshot {info.snapshot_id} of label {info.label}" if info else "a snapshot that the vault does not list"
-    lines.append(f"would restore {named}; nothing written" if dry_run else f"restored {named}")
+    lines = [f"would restore {named}; nothing written" if dry_run else f"restored {named}"]
     if info is not None:
         made = made_at(info)
         lines.append(f"made {stamp(made)} ({age(made, now)})")
@@ -93,3 +99,11 @@ def masked_line(written: Written) -> str:
     names = ", ".join(written.masked[:_SHOWN])
     more = f" and {len(written.masked) - _SHOWN} more" if len(written.masked) > _SHOWN else ""
     return f"secrets were masked when this was saved, put them in again: {names}{more}"
+
+
+def warn_of_lacks(info: SnapshotInfo, written: Written) -> None:
+    """Say what the folder lacks although the restore is done."""
+    if info.incomplete:
+        warnings.warn(ColonyMemoryWarning(incomplete_line(info)), stacklevel=2)
+    if written.masked:
+        warnings.warn(ColonyMemoryWarning(masked_line(written)), stacklevel=2)

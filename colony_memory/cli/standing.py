@@ -10,7 +10,7 @@ from colony_memory._format.names import id_time
 from colony_memory.app.facts import made_at, stamp
 from colony_memory.cli.commands import command
 from colony_memory.cli.durations import show_duration
-from colony_memory.cli.grid import styled
+from colony_memory.cli.grid import prose, styled
 from colony_memory.cli.summary import change_lines, changes, unsaved_document
 from colony_memory.cli.tables import label_table
 from colony_memory.cli.text import age, count, few, shown, signer, size
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from colony_memory.app.preview import Unsaved
     from colony_memory.app.protection import Checked, Problem, Protection
     from colony_memory.reports import VaultMap
-    from colony_memory.schedule.watch import LastRun
+    from colony_memory.schedule.watch import RunLog
 
 _STYLES = {"protected": "bold green", "saved": "bold", "at risk": "bold yellow", "not protected": "bold red"}
 # A run that saves ends a little after the snapshot was made.
@@ -44,20 +44,20 @@ def status_lines(
     """
     found, verdict = checked.found, checked.verdict
     lines = [
-        f"{styled(verdict.state, _STYLES[verdict.state])}{_unread(verdict)}: {_newest(verdict, now)}{_room(found)}",
+        prose(
+            f"{styled(verdict.state, _STYLES[verdict.state])}{_unread(verdict)}: {_newest(verdict, now)}{_room(found)}"
+        ),
         "",
         f"vault  {shown(url)}",
         f"used   {_used(found)}",
-        f"files  {found.files}",
     ]
     if found.operations_left is not None:
         lines.append(f"left   {found.operations_left} uploads and deletes this hour")
-    lines += [f"watch  {_watch(label, run, now)}" for label, run in checked.runs.items()]
+    lines += [prose(f"watch  {_watch(label, log, now)}") for label, log in checked.runs.items()]
     lines += ["", label_table(found, now=now)]
     lines += ["", *unsaved] if unsaved else []
     for problem in verdict.problems:
-        of = f"label {problem.label}: " if problem.label else ""
-        lines += ["", f"problem  {shown(of + problem.what)}", f"mend it  {mending(problem, given)}"]
+        lines += ["", prose(f"problem  {shown(_told(problem))}"), f"mend it  {mending(problem, given)}"]
         older = fallback(problem, given)
         lines += [f"restore  {older}"] if older else []
     return lines
@@ -68,12 +68,12 @@ def unsaved_lines(found: Unsaved, *, label: str, verbose: bool) -> list[str]:
     of = f"label {shown(label)}"
     left_out = found.capture.left_out
     if found.problem is not None:
-        lines = [f"unsaved  it cannot be told, as the latest of {of} cannot be read: {shown(found.problem)}"]
+        lines = [prose(f"unsaved  it cannot be told, as the latest of {of} cannot be read: {shown(found.problem)}")]
     elif found.latest is None:
         lines = [f"unsaved  all of it: nothing is saved under {of}"]
     else:
         what = changes(found.changes) if found else "nothing"
-        lines = [f"unsaved  {what}, since the latest of {of}, {found.latest.snapshot_id}"]
+        lines = [prose(f"unsaved  {what}, since the latest of {of}, {found.latest.snapshot_id}")]
         lines += change_lines(found.changes, verbose=verbose)
     if left_out:
         lines.append(f"{count(len(left_out), 'name')} cannot be saved:")
@@ -113,13 +113,15 @@ def status_document(
         else {**unsaved_document(unsaved), "left_out": [asdict(each) for each in unsaved.capture.left_out]},
         "watch": {
             label: {
-                "when": run.when.isoformat(),
-                "ok": run.ok,
-                "message": run.message,
-                "snapshot_id": run.snapshot_id,
-                "next_run": run.next_run.isoformat() if run.next_run else None,
+                "when": log.last.when.isoformat(),
+                "ok": log.last.ok,
+                "message": log.last.message,
+                "snapshot_id": log.last.snapshot_id,
+                "next_run": log.last.next_run.isoformat() if log.last.next_run else None,
+                "last_success": log.last_success.when.isoformat() if log.last_success else None,
+                "failed_since": log.failed_since,
             }
-            for label, run in checked.runs.items()
+            for label, log in checked.runs.items()
         },
         **asdict(checked.found),
     }
@@ -138,7 +140,9 @@ def mending(problem: Problem, given: Mapping[str, Any]) -> str:
     if problem.mending == "prune":
         return command("prune", options=("--keep", "5"), label=problem.label, given=given)
     if problem.mending in ("backup", "replace"):
-        return command("backup", "PATH", label=problem.label, given=given)
+        # The paths that were looked at are those of one label.
+        paths = given.get("paths") if problem.label == given.get("paths_label") else None
+        return command("backup", *(paths or ["PATH"]), label=problem.label, given=given)
     return command("status", given=given)
 
 
@@ -152,9 +156,14 @@ def fallback(problem: Problem, given: Mapping[str, Any]) -> str | None:
 def at_risk(verdict: Protection, given: Mapping[str, Any]) -> str:
     """What a monitor is told of what puts the memory at risk: the first thing, and what mends it."""
     first, *more = verdict.problems
-    of = f" label {first.label}:" if first.label else ""
     others = f" (and {count(len(more), 'more problem')})" if more else ""
-    return f"the memory is at risk:{of} {first.what}{others}; mend it with: {mending(first, given)}"
+    return f"the memory is at risk: {_told(first)}{others}; mend it with: {mending(first, given)}"
+
+
+def _told(problem: Problem) -> str:
+    """What is wrong, with the label that it is of where that is not said in it."""
+    named = problem.label is None or f"label {problem.label!r}" in problem.what
+    return problem.what if named else f"label {problem.label}: {problem.what}"
 
 
 def too_old(verdict: Protection, max_age: timedelta) -> str:
@@ -189,12 +198,19 @@ def _room(found: VaultMap) -> str:
 
 
 def _used(found: VaultMap) -> str:
+    files = f"in {count(found.files, 'vault file')}"
     if not found.quota_bytes:
-        return f"{size(found.used_bytes)}; the vault gives room with the first backup"
-    return f"{size(found.used_bytes)} of {size(found.quota_bytes)} ({100 * found.used_bytes / found.quota_bytes:.0f} %)"
+        return f"{size(found.used_bytes)}, {files}; the vault gives room with the first backup"
+    share = 100 * found.used_bytes / found.quota_bytes
+    return f"{size(found.used_bytes)} of {size(found.quota_bytes)} ({share:.0f} %), {files}"
 
 
-def _watch(label: str, run: LastRun, now: datetime) -> str:
+def _watch(label: str, log: RunLog, now: datetime) -> str:
+    run, good = log.last, log.last_success
     of = "" if label == "default" else f"label {label}: "
     due = f", next {age(run.next_run, now)}" if run.next_run else ", ended"
-    return shown(f"{of}{'ok' if run.ok else 'FAILED'} {age(run.when, now)}: {run.message}{due}")
+    told = f"{of}{'ok' if run.ok else 'FAILED'} {age(run.when, now)}: {run.message.removeprefix('failed: ')}{due}"
+    if not run.ok:
+        told += f"; {log.failed_since} failed since the last success, " if good else f"; {log.failed_since} failed, "
+        told += age(good.when, now) if good else "none succeeded"
+    return shown(told)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from colony_memory.app.content import contents_of
 from colony_memory.app.facts import count_left_out, count_texts, made_at, stamp
 from colony_memory.capture._metadata import METADATA_NAME
-from colony_memory.cli.grid import styled
+from colony_memory.cli.grid import prose, styled
 from colony_memory.cli.tables import check_table
 from colony_memory.cli.text import age, count, few, shown, size, stored
 from colony_memory.retention import newest_first
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from colony_memory.app.content import Contents
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 def backup_lines(info: SnapshotInfo, contents: Contents | None, *, left_out: int, now: datetime) -> list[str]:
     """What a backup saved, or that there was nothing new to save; joined with another's, it is more than was read."""
     named = f"snapshot {info.snapshot_id} of label {info.label}"
-    more = f", {left_out} left out" if left_out else ""
-    files = held(contents) if contents else count(count_texts(info), "text")
-    what = f"{files}{more}, {size(info.byte_size)}, stored as {stored(info)}"
+    left = f"{left_out} left out" if left_out else ""
+    held_here = held(contents) if contents else count(count_texts(info), "text") if info.doc_names else ""
+    what = ", ".join(filter(None, (held_here, left, size(info.byte_size), f"stored as {stored(info)}")))
     if not info.reused:
         return [f"saved {named}", what]
     made = made_at(info)
@@ -49,12 +50,13 @@ def diverged_line(info: SnapshotInfo, *, joined: bool) -> str:
 def snapshot_lines(info: SnapshotInfo, contents: Contents | None, *, now: datetime) -> list[str]:
     """One snapshot, and the names in it; of one that cannot be read (None) those that its summary gives."""
     made = made_at(info)
+    parts = f" in {count(info.part_count, 'part')}" if info.part_count else ""
     facts = [
         ("snapshot", info.snapshot_id + (", the latest" if info.head else "")),
         ("label", info.label),
         ("made", f"{stamp(made)} ({age(made, now)})"),
         ("signed by", (info.issuer or "?") if info.signed else "nobody"),
-        ("size", f"{size(info.byte_size)}, stored as {stored(info)} in {count(info.part_count, 'part')}"),
+        ("size", f"{size(info.byte_size)}, stored as {stored(info)}{parts}"),
         ("sha256", info.plaintext_sha256.removeprefix("sha256:")),
         ("format", info.format + (", encrypted" if info.encrypted else "")),
         *([("after", info.parent_id)] if info.parent_id else []),
@@ -88,6 +90,8 @@ def _names(contents: Contents) -> list[str]:
 
 def _names_of_texts(info: SnapshotInfo) -> list[str]:
     """Without its content nobody can tell what else there is."""
+    if not info.doc_names:
+        return ["its names are told where it can be read"]
     return [f"{count(count_texts(info), 'text')}:", *(name for name in sorted(info.doc_names) if name != METADATA_NAME)]
 
 
@@ -109,8 +113,14 @@ def change_lines(found: SnapshotDiff, *, verbose: bool) -> list[str]:
 
 
 def changes(found: SnapshotDiff) -> str:
-    """How much differs: ``1 added, 2 removed, 0 changed``."""
-    return f"{len(found.added)} added, {len(found.removed)} removed, {len(found.changed)} changed"
+    """How much differs: ``1 added, 2 removed and 1 empty folder, 0 changed``."""
+    return f"{_came(found.added, 'added')}, {_came(found.removed, 'removed')}, {len(found.changed)} changed"
+
+
+def _came(names: Sequence[str], what: str) -> str:
+    """Files, and empty folders apart, as everywhere."""
+    folders = sum(name.endswith("/") for name in names)
+    return f"{len(names) - folders} {what}" + (f" and {count(folders, 'empty folder')}" if folders else "")
 
 
 def preview_lines(found: Preview, *, keep: int | None, verbose: bool, now: datetime) -> list[str]:
@@ -126,13 +136,13 @@ def preview_lines(found: Preview, *, keep: int | None, verbose: bool, now: datet
         since = f"since {latest.snapshot_id} ({age(made_at(latest), now)}): {changes(unsaved.changes)}"
     if plan.unchanged:
         lines = [f"would write nothing to label {info.label}: unchanged {since.partition(':')[0]}", what]
-        return [*map(shown, lines), "nothing written"]
+        return [*(prose(shown(line)) for line in lines), "nothing written"]
     differ = change_lines(unsaved.changes, verbose=verbose) if latest is not None and unsaved.problem is None else []
     free = "" if plan.available_bytes is None else f", and {size(plan.available_bytes)} are free"
     fits = plan.problem or f"fits: takes about {size(plan.needed_bytes)}{free}"
     gone = [] if keep is None else [f"would then delete {count(len(plan.removed), 'older snapshot')}"]
-    first = [shown(f"would save {what} to label {info.label}"), shown(since)]
-    return [*first, *differ, shown(fits), *gone, "nothing written"]
+    first = [prose(shown(line)) for line in (f"would save {what} to label {info.label}", since)]
+    return [*first, *differ, prose(shown(fits)), *gone, "nothing written"]
 
 
 def preview_document(found: Preview) -> dict[str, Any]:
@@ -183,7 +193,7 @@ def plan_lines(plan: PrunePlan, *, label: str, now: datetime) -> list[str]:
             named = f"delete  {info.snapshot_id} ({age(made_at(info), now)})" + (f": {why}" if why else "")
             lines.append(styled(shown(named), "red"))
         else:
-            lines.append(shown(f"keep    {info.snapshot_id} ({age(made_at(info), now)}): {why}"))
+            lines.append(prose(shown(f"keep    {info.snapshot_id} ({age(made_at(info), now)}): {why}")))
     lines += [f"keep    {shown(file)} (cannot be read or is not trusted)" for file in plan.unread]
     lines += [styled(f"delete  {shown(file)} (left over)", "red") for file in plan.orphans]
     return [*lines, f"label {shown(label)}: {plan_total(plan)}"]
@@ -191,18 +201,21 @@ def plan_lines(plan: PrunePlan, *, label: str, now: datetime) -> list[str]:
 
 def plan_total(plan: PrunePlan) -> str:
     """How much a prune keeps and deletes."""
-    files = f" and {count(len(plan.orphans), 'leftover file')}" if plan.orphans else ""
-    return f"{len(plan.keep)} to keep, {len(plan.remove)}{files} to delete"
+    going = [str(len(plan.remove))] if plan.remove or not plan.orphans else []
+    going += [count(len(plan.orphans), "leftover file")] if plan.orphans else []
+    return f"{len(plan.keep)} to keep, {' and '.join(going)} to delete"
 
 
 def verify_lines(report: VerifyReport) -> list[str]:
     """What was checked of each snapshot, and what is wrong."""
     found = [each.problem for each in report.snapshots if each.problem] + ([report.problem] if report.problem else [])
     found += [f"snapshot {each} was listed and is gone" for each in report.removed]
-    found += [f"snapshot {each} is not what a trusted issuer made" for each in report.forged]
+    known = {each.snapshot_id for each in report.snapshots if each.problem}
+    found += [f"snapshot {each} is not what a trusted issuer made" for each in report.forged if each not in known]
     good = sum(map(bool, report.snapshots))
     total = (
         f"label {report.label}: {good} of {count(len(report.snapshots), 'snapshot')} good, "
         f"pointer {report.pointer}, rollback {report.rollback}"
     )
-    return [check_table(report), *(f"problem  {shown(each)}" for each in dict.fromkeys(found)), shown(total)]
+    told = [*(f"problem  {each}" for each in dict.fromkeys(found)), total]
+    return [check_table(report), *(prose(shown(line)) for line in told)]

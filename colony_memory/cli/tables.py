@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from colony_memory.app.facts import count_left_out, count_texts, made_at, stamp
+from colony_memory.app.facts import count_left_out, made_at, stamp
 from colony_memory.cli.grid import Column, draw, is_terminal
 from colony_memory.cli.text import age, count, shown, signer, size, stored
 
@@ -19,15 +19,14 @@ _SNAPSHOTS = (
     Column("  id"),
     Column("label", folds=8),
     Column("created"),
-    Column("texts", right=True, spare=2),
-    Column("size", right=True),
+    Column("size", right=True, spare=1),
     Column("stored", right=True, spare=3),
-    Column("signed by", spare=1),
+    Column("signed by", spare=2),
 )
 #: Only where there are any.
-_REMARKS = Column("remarks", folds=14)
+_REMARKS = Column("remarks", folds=10)
 _LABELS = (
-    Column("label", folds=8),
+    Column("label", folds=10),
     Column("snapshots", right=True),
     Column("newest"),
     Column("oldest", spare=3),
@@ -39,12 +38,12 @@ _LABELS = (
 _CHECKS = (
     Column("id"),
     Column("manifest"),
-    Column("parts"),
+    Column("parts", spare=1),
     Column("digest"),
     Column("signature"),
-    Column("trust", spare=1),
-    Column("catalog", spare=3),
-    Column("chain", spare=2),
+    Column("trust", spare=2),
+    Column("catalog", spare=4),
+    Column("chain", spare=3),
 )
 
 
@@ -57,7 +56,6 @@ def snapshot_table(infos: Sequence[SnapshotInfo], *, latest: Collection[str], no
             ("* " if info.snapshot_id in latest else "  ") + shown(info.snapshot_id),
             shown(info.label),
             when(made_at(info), now),
-            str(count_texts(info)),
             size(info.byte_size),
             stored(info),
             signer(info),
@@ -112,7 +110,7 @@ def problems(label: LabelMap) -> list[str]:
     if label.dangling:
         found.append("no usable pointer")
     if label.newest is not None and label.newest.incomplete:
-        found.append(f"newest lacks {count_left_out(label.newest)}")
+        found.append(f"newest: {count_left_out(label.newest)} left out")
     if label.orphans:
         found.append(count(len(label.orphans), "leftover file"))
     return found

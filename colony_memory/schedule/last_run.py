@@ -1,7 +1,7 @@
-"""How the latest run of a watch ended, in a small file for whoever asks later.
+"""How the latest runs of a watch ended, in a small file for whoever asks later.
 
-One file a vault and label, in the user's directory for the state of programs. It is replaced whole, and holds nothing
-that must be kept secret: neither the key nor the vault's address, which may have one in it.
+One file a vault and label, in the user's directory for the state of programs. It is replaced whole, bounded, and holds
+nothing that must be kept secret: neither the key nor the vault's address, which may have one in it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import os
 import re
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
-_VERSION = 1
-_MOST_BYTES = 65_536
+_VERSION = 2
+_MOST_BYTES = 2**20
 _MOST_CHARS = 2000  # of a message: an error may quote a page of HTML
+_MOST_RUNS = 200
+_EARLIER_CHARS = 200  # of the message of any but the latest
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,43 @@ class LastRun:
     snapshot_id: str | None
     next_run: datetime | None
     pid: int
+
+
+@dataclass(frozen=True)
+class RunLog:
+    """The latest runs of a watch.
+
+    Attributes:
+        runs: The latest 200, the newest last; at least one. The newest that succeeded is always among them.
+        failed_since: How many runs have failed since that one, or at all where none did succeed.
+    """
+
+    runs: tuple[LastRun, ...]
+    failed_since: int
+
+    @property
+    def last(self) -> LastRun:
+        """The latest run."""
+        return self.runs[-1]
+
+    @property
+    def last_success(self) -> LastRun | None:
+        """The newest run that saved everything, or found it saved; None where none did."""
+        return next((run for run in reversed(self.runs) if run.ok), None)
+
+
+def add_run(log: RunLog | None, run: LastRun) -> RunLog:
+    """The log with a run more, and the oldest gone where they are too many: pure."""
+    run = replace(run, message=run.message[:_MOST_CHARS])
+    if log is None:
+        return RunLog((run,), 0 if run.ok else 1)
+    earlier = [*log.runs[:-1], replace(log.last, message=log.last.message[:_EARLIER_CHARS])]
+    if len(earlier) >= _MOST_RUNS:
+        kept = None if run.ok else log.last_success
+        del earlier[: len(earlier) - _MOST_RUNS + 1]
+        if kept is not None and not any(each.ok for each in earlier):
+            earlier[0] = replace(kept, message=kept.message[:_EARLIER_CHARS])
+    return RunLog((*earlier, run), 0 if run.ok else log.failed_since + 1)
 
 
 def last_run_path(vault_url: str, label: str) -> Path:
@@ -82,40 +121,54 @@ def last_run_path(vault_url: str, label: str) -> Path:
 def read_last_run(vault_url: str, label: str) -> LastRun | None:
     """How the latest run of a watch of this vault and label ended; None where there has been none on this host.
 
+    Arguments, errors and warnings are those of :func:`read_runs`.
+    """
+    log = _read_told(last_run_path(vault_url, label))
+    return None if log is None else log.last
+
+
+def read_runs(vault_url: str, label: str) -> RunLog | None:
+    """How the latest runs of a watch of this vault and label ended; None where there has been none on this host.
+
     Arguments and errors are those of :func:`last_run_path`.
 
     Warns:
         ColonyMemoryWarning: The file is there and cannot be read. The answer is None then too.
     """
-    path = last_run_path(vault_url, label)
-    try:
-        found = read_file(path, _MOST_BYTES)
-        return None if found is None else _parse(found.data)
-    except (OSError, ValueError, RecursionError) as error:
-        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        warnings.warn(f"the last result of watch cannot be read: {path}: {why}", ColonyMemoryWarning, stacklevel=2)
-        return None
+    return _read_told(last_run_path(vault_url, label))
 
 
 def write_last_run(path: Path, run: LastRun) -> None:
-    """Put a result in the place of the one before, whole or not at all, for its owner alone.
+    """Add a result to those before, whole or not at all, for the file's owner alone.
 
     Raises:
-        OSError: It could not be written.
+        OSError: It could not be written, or what was there not be read.
+
+    Warns:
+        ColonyMemoryWarning: What was there cannot be read. The log begins anew.
     """
-    document = {
-        "version": _VERSION,
+    try:
+        earlier = _read(path)
+    except (ValueError, RecursionError) as error:
+        _warn_unreadable(path, error)
+        earlier = None
+    log = add_run(earlier, run)
+    document = {"version": _VERSION, "failed_since": log.failed_since, "runs": [_dump(each) for each in log.runs]}
+    make_directory(path.parent)
+    # A process of that number may have been killed before it was done: in a container they all have the same.
+    temp = f".{path.stem}.{os.getpid()}.tmp"
+    replace_file(path, json.dumps(document, indent=1).encode("ascii") + b"\n", temp=temp)
+
+
+def _dump(run: LastRun) -> dict[str, Any]:
+    return {
         "when": run.when.isoformat(),
         "ok": run.ok,
-        "message": run.message[:_MOST_CHARS],
+        "message": run.message,
         "snapshot_id": run.snapshot_id,
         "next_run": None if run.next_run is None else run.next_run.isoformat(),
         "pid": run.pid,
     }
-    make_directory(path.parent)
-    # A process of that number may have been killed before it was done: in a container they all have the same.
-    temp = f".{path.stem}.{os.getpid()}.tmp"
-    replace_file(path, json.dumps(document, indent=2).encode("ascii") + b"\n", temp=temp)
 
 
 @contextlib.contextmanager
@@ -155,8 +208,26 @@ def _identify(vault_url: str) -> list[str]:
     return ["file:", str(Path(getattr(open_vault(vault_url), "path", vault_url)).resolve())]
 
 
-def _parse(data: bytes) -> LastRun:
-    """The result in a file's bytes.
+def _read_told(path: Path) -> RunLog | None:
+    try:
+        return _read(path)
+    except (OSError, ValueError, RecursionError) as error:
+        _warn_unreadable(path, error)
+        return None
+
+
+def _read(path: Path) -> RunLog | None:
+    found = read_file(path, _MOST_BYTES)
+    return None if found is None else _parse(found.data)
+
+
+def _warn_unreadable(path: Path, error: Exception) -> None:
+    why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    warnings.warn(f"the last result of watch cannot be read: {path}: {why}", ColonyMemoryWarning, stacklevel=4)
+
+
+def _parse(data: bytes) -> RunLog:
+    """The results in a file's bytes.
 
     Raises:
         ValueError: They hold none.
@@ -164,8 +235,15 @@ def _parse(data: bytes) -> LastRun:
     found: Any = json.loads(data)
     if not isinstance(found, dict) or found.get("version") != _VERSION:
         raise ValueError("not of a form that this version knows")
+    runs, failed = found.get("runs"), found.get("failed_since")
+    if not isinstance(runs, list) or not 0 < len(runs) <= _MOST_RUNS or type(failed) is not int or failed < 0:
+        raise ValueError("malformed")
+    return RunLog(tuple(map(_parse_run, runs)), failed)
+
+
+def _parse_run(found: Any) -> LastRun:
     kinds: dict[str, Any] = {"ok": bool, "message": str, "snapshot_id": (str, type(None)), "pid": int}
-    if any(not isinstance(found.get(name), kind) for name, kind in kinds.items()):
+    if not isinstance(found, dict) or any(not isinstance(found.get(name), kind) for name, kind in kinds.items()):
         raise ValueError("malformed")
     due = found.get("next_run")
     return LastRun(

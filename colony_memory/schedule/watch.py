@@ -31,20 +31,29 @@ from colony_memory.exceptions import (
     VaultUnavailable,
     message_of,
 )
-from colony_memory.schedule.last_run import LastRun, last_run_path, only_one, read_last_run, write_last_run
+from colony_memory.schedule.last_run import (
+    LastRun,
+    RunLog,
+    last_run_path,
+    only_one,
+    read_last_run,
+    read_runs,
+    write_last_run,
+)
 from colony_memory.schedule.loop import Clock, Loop, Outcome
 from colony_memory.schedule.signals import EndingSignals
 from colony_memory.schedule.timetable import LONGEST_ASKED, LOOK, require_seconds
 from colony_memory.snapshot import SnapshotInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
     from types import FrameType
 
     from colony_memory.app.save import Saved
+    from colony_memory.schedule.notify import Notifier
 
-__all__ = ["Ended", "LastRun", "Watch", "last_run_path", "mends_itself", "read_last_run"]
+__all__ = ["Ended", "LastRun", "RunLog", "Watch", "last_run_path", "mends_itself", "read_last_run", "read_runs"]
 
 # Seconds.
 _LONGEST_EVERY = 3650 * 86_400.0
@@ -57,9 +66,12 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class _Done:
-    """What is told of a run: the snapshot, whether nothing had changed, and what was left out, with the reasons."""
+    """What is told of a run: the snapshot, whether nothing had changed, and what was left out, with the reasons.
 
-    snapshot_id: str
+    Without a snapshot there was nothing to save yet.
+    """
+
+    snapshot_id: str | None
     reused: bool
     left_out: tuple[str, ...]
 
@@ -97,12 +109,18 @@ class Watch:
     **Runs are made in a thread** of their own, one at a time, so that a vault that hangs does not keep signals
     waiting. While one takes longer than ``every`` (a minute at least), that is told each time as a failure.
 
+    **Beside something else** that has the main thread, such as the agent's own process, with ``beside``: signals and
+    the state's lock are then the caller's, and nothing that a run fails of ends it, the first one neither.
+
     Args:
-        save: Makes one backup. It returns what :meth:`ColonyMemory.backup` does, or :func:`save_folder`.
+        save: Makes one backup. It returns what :meth:`ColonyMemory.backup` does, or :func:`save_folder`; None where
+            there is nothing to save yet.
         every: Seconds between runs.
         final_timeout: Seconds for the last backup.
         state: File for the result of each run, see :func:`last_run_path`. It also keeps a second watch out.
         on_run: Called with the result of each run, in the thread of :meth:`run`.
+        notifier: Is told of each run, too.
+        beside: It runs beside something else, which has the signals and the lock.
         clock: For tests.
 
     Raises:
@@ -111,12 +129,14 @@ class Watch:
 
     def __init__(
         self,
-        save: Callable[[], SnapshotInfo | Saved],
+        save: Callable[[], SnapshotInfo | Saved | None],
         *,
         every: float = 900.0,
         final_timeout: float = 10.0,
         state: Path | None = None,
         on_run: Callable[[LastRun], object] | None = None,
+        notifier: Notifier | None = None,
+        beside: bool = False,
         clock: Clock | None = None,
     ) -> None:
         self._save = save
@@ -124,6 +144,8 @@ class Watch:
         self._final_timeout = require_seconds("final_timeout", final_timeout, most=LONGEST_ASKED)
         self._state = state
         self._on_run = on_run
+        self._notifier = notifier
+        self._beside = beside
         self._clock = clock or Clock()
         # What has happened: an outcome, or as a text why to stop.
         self._inbox: queue.SimpleQueue[Outcome[_Done] | str] = queue.SimpleQueue()
@@ -149,6 +171,10 @@ class Watch:
         """Have :meth:`run` make the last backup and return."""
         self._inbox.put(reason)
 
+    def save_now(self) -> None:
+        """Have a backup made at once, or after the one under way; safe in a signal handler."""
+        self._loop.post(self._final_timeout, final=False)
+
     def run(self) -> Ended:
         """Make backups until told to stop; called once.
 
@@ -158,31 +184,34 @@ class Watch:
             Exception: What the first run failed of, where that does not mend itself.
         """
         with contextlib.ExitStack() as held:
-            if self._state is not None and not held.enter_context(only_one(self._state)):
-                raise ColonyMemoryError(
-                    "another watch of this vault and label is running on this host: stop it first, or use another label"
-                )
-            held.callback(self._signals.give_back)
-            self._signals.take()
+            if not self._beside:
+                if self._state is not None:
+                    held.enter_context(alone(self._state))
+                held.callback(self._signals.give_back)
+                self._signals.take()
             self._loop.start()
             # However this ends: none is begun after it.
             held.callback(self._loop.post, 0.0, end=True)
             return self._end(self._run_until_stopped())
 
     def _run_once(self) -> _Done:
+        if self._notifier is not None:
+            self._notifier.started()
         saved = self._save()
+        if saved is None:
+            return _Done(None, reused=False, left_out=())
         if isinstance(saved, SnapshotInfo):
             return _Done(saved.snapshot_id, saved.reused, saved.incomplete)
         return _Done(
             saved.info.snapshot_id,
             saved.info.reused,
-            tuple(f"{each.name} ({each.reason})" for each in saved.left_out),
+            tuple(f"{each.name}: {each.reason}" for each in saved.left_out),
         )
 
     def _run_until_stopped(self) -> str:
         """Tell of each run; the reason to stop."""
         patience = max(self._every, _LEAST_PATIENCE)
-        first, told_of = True, patience
+        first, told_of = not self._beside, patience
         while True:
             taken = self._loop.busy_for
             wait = LOOK if taken is None else min(LOOK, max(0.0, told_of - taken))
@@ -191,22 +220,22 @@ class Watch:
                 return message
             if message is not None:
                 if first and message.error is not None and not mends_itself(message.error):
-                    self._record(_result(message))
+                    self._notify(self._record(_result(message)), message.error)
                     raise message.error
                 first, told_of = False, patience
-                self._tell(_result(message, next_run=message.when + timedelta(seconds=message.next_in)))
+                outcome = _with_limit(message)
+                due = outcome.when + timedelta(seconds=outcome.next_in)
+                self._tell(_result(outcome, next_run=due), outcome.error)
             elif taken is not None and taken >= told_of and self._loop.busy_for is not None:
-                self._tell(_failed(_now(), f"not done after {taken:.0f} s, still waiting"))
+                late = VaultUnavailable(f"not done after {taken:.0f} s, still waiting")
+                self._tell(_failed(_now(), late.message), late)
                 told_of = taken + patience
 
     def _end(self, reason: str) -> Ended:
-        outcome = self._final_outcome(self._loop.post(self._final_timeout, end=True).left)
-        if held := outcome.held:
-            limit = RateLimited(f"the vault's rate limit holds for {held:.0f} s more", retry_after=held)
-            outcome = replace(outcome, error=limit)
+        outcome = _with_limit(self._final_outcome(self._loop.post(self._final_timeout, end=True).left))
         last = _result(outcome)
         last = replace(last, message=f"{last.message} (last backup, on {reason})")
-        self._tell(last)
+        self._tell(last, outcome.error)
         return Ended(last, outcome.error)
 
     def _final_outcome(self, left: Callable[[], float]) -> Outcome[_Done]:
@@ -227,10 +256,19 @@ class Watch:
 
     # What is told of it.
 
-    def _tell(self, run: LastRun) -> None:
+    def _tell(self, run: LastRun, error: BaseException | None) -> None:
         run = self._record(run)
+        self._notify(run, error)
         if self._on_run is not None:
             self._on_run(run)
+
+    def _notify(self, run: LastRun, error: BaseException | None) -> None:
+        if self._notifier is None:
+            return
+        if run.ok:
+            self._notifier.succeeded()
+        else:
+            self._notifier.failed(run.message, error)
 
     def _record(self, run: LastRun) -> LastRun:
         """Write the state file; the result, with a word about it where that failed."""
@@ -244,14 +282,40 @@ class Watch:
         return run
 
 
+@contextlib.contextmanager
+def alone(state: Path) -> Iterator[None]:
+    """Be the one process on this host that saves what this state file is of, as long as the block runs.
+
+    Raises:
+        ColonyMemoryError: Another one does.
+    """
+    with only_one(state) as free:
+        if not free:
+            raise ColonyMemoryError(
+                "another watch or run of this vault and label is running on this host: stop it first, "
+                "or use another label"
+            )
+        yield
+
+
+def _with_limit(outcome: Outcome[_Done]) -> Outcome[_Done]:
+    """What was held up by a rate limit failed of that."""
+    if not outcome.held:
+        return outcome
+    limit = RateLimited(f"the vault's rate limit holds for {outcome.held:.0f} s more", retry_after=outcome.held)
+    return replace(outcome, error=limit)
+
+
 def _result(outcome: Outcome[_Done], *, next_run: datetime | None = None) -> LastRun:
     saved = outcome.result
     if saved is None:
         return _failed(outcome.when, _describe(outcome.error), next_run=next_run)
+    if saved.snapshot_id is None:
+        return LastRun(outcome.when, True, "nothing to save yet", None, next_run, os.getpid())
     message = f"{'unchanged since' if saved.reused else 'saved'} {saved.snapshot_id}"
     if saved.left_out:
-        more = f" and {len(saved.left_out) - _NAMED} more" if len(saved.left_out) > _NAMED else ""
-        message += f"; {len(saved.left_out)} left out: {', '.join(saved.left_out[:_NAMED])}{more}"
+        more = f"; and {len(saved.left_out) - _NAMED} more" if len(saved.left_out) > _NAMED else ""
+        message += f"; {len(saved.left_out)} left out: {'; '.join(saved.left_out[:_NAMED])}{more}"
     return LastRun(outcome.when, not saved.left_out, message, saved.snapshot_id, next_run, os.getpid())
 
 

@@ -119,21 +119,24 @@ class OperationBudget(Protocol):
 def open_vault(url: str, *, create: bool = False) -> VaultBackend:
     """Open the vault that a URL names.
 
-    A local vault is made once, on purpose. Where none was made, or its disk is not mounted, every call of what is
-    opened raises :class:`~colony_memory.VaultMissing`, so that a missing disk never passes for a first start.
+    A vault in a directory or in an object store is made once, on purpose. Where none was made, or its disk is not
+    mounted, every call of what is opened raises :class:`~colony_memory.VaultMissing`, so that a missing disk never
+    passes for a first start.
 
     Args:
         url: ``colony:`` (the hosted vault; key from ``COLONY_API_KEY``, address from ``COLONY_BASE_URL``),
-            ``file:///absolute/path`` or a plain path (a local directory), ``export:path`` (one exported snapshot, to
-            read), ``memory:`` (gone with the process). What looks like an address (``host:/path``), or holds a
-            variable that nobody expanded (``$NAME``, ``%NAME%``), is no path.
+            ``file:///absolute/path`` or a plain path (a local directory), ``s3://bucket/prefix``, ``gs://bucket/prefix``
+            or ``az://container/prefix`` (an object store; options and credentials by obstore's environment variables,
+            extra ``objects``), ``export:path`` (one exported snapshot, to read), ``memory:`` (gone with the process).
+            What looks like an address (``host:/path``), or holds a variable that nobody expanded (``$NAME``,
+            ``%NAME%``), is no path.
         create: Make it where it is not there: for setting up, not for a program that runs again and again. The hosted
             vault comes with the account, so there is nothing to make.
 
     Raises:
         ValueError: The URL is of no known kind.
-        ColonyMemoryError: ``colony:`` without a key, ``export:`` with a file that cannot be read or is no export, or
-            a vault that cannot be made.
+        ColonyMemoryError: ``colony:`` without a key, an object store without its extra or with settings that are wrong,
+            ``export:`` with a file that cannot be read or is no export, or a vault that cannot be made.
     """
     from colony_memory.vaults._open import open_url
 

@@ -13,7 +13,9 @@ MARKER = ".cmem-vault.json"
 MARKER_BYTES = 4096
 
 _FAMILY = "colony-memory/vault/"
-_FORMAT = f"{_FAMILY}1"
+#: What a marker names: a directory that holds the files side by side, or keys as :mod:`.objects.keys` makes them. A
+#: vault of one kind that was copied file by file into the other is none there, and not an empty one either.
+IN_DIRECTORY, IN_OBJECTS = f"{_FAMILY}1", f"{_FAMILY}objects/1"
 # What a sync service leaves, or has begun, in the place of a file: iCloud Drive, Nextcloud, ownCloud, Syncthing.
 _PLACEHOLDERS = (
     (".", ".icloud"),
@@ -28,24 +30,24 @@ class NewerVault(Exception):
     """The marker is of a format that this version does not know; its text names it."""
 
 
-def write_marker(vault_id: str) -> bytes:
+def write_marker(vault_id: str, layout: str = IN_DIRECTORY) -> bytes:
     """The bytes of the marker of a vault with this random id."""
-    return (json.dumps({"format": _FORMAT, "id": vault_id}) + "\n").encode("ascii")
+    return (json.dumps({"format": layout, "id": vault_id}) + "\n").encode("ascii")
 
 
 @lru_cache(maxsize=16)
-def check_marker(data: bytes) -> None:
-    """Look whether a marker is one that this version knows. Every call of a vault asks that, mostly of the same bytes.
+def check_marker(data: bytes, layout: str = IN_DIRECTORY) -> None:
+    """Look whether a marker is of this layout and known. Every call of a vault asks that, mostly of the same bytes.
 
     Raises:
-        NewerVault: A later version made the vault.
+        NewerVault: A later version made the vault, or it is of another layout.
         ValueError: It is damaged.
     """
     raw = load_object(data.decode("utf-8"))
     known = raw.get("format")
     if not isinstance(known, str) or not known.startswith(_FAMILY):
         raise ValueError("it names no format of a vault")
-    if known != _FORMAT:
+    if known != layout:
         raise NewerVault(known[:60])
     if not isinstance(raw.get("id"), str):
         raise ValueError("it has no id")  # noqa: TRY004 - what was read is wrong, not what was passed

@@ -7,10 +7,12 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
+from colony_memory._arguments import require_text
+
 if TYPE_CHECKING:
     from colony_memory.vaults import VaultBackend
 
-_KINDS = "colony:, file:///absolute/path, export:path, memory:, or a path"
+_KINDS = "colony:, file:///absolute/path, s3://, gs:// or az://bucket/prefix, export:path, memory:, or a path"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 # A colon before any slash, as in host:/path, user@host:path, [::1]:/path or host::module.
 _ADDRESS = re.compile(r"[^/\\]*:")
@@ -28,7 +30,7 @@ def open_url(url: str, *, create: bool) -> VaultBackend:
         ColonyMemoryError: ``colony:`` without a key, ``export:`` with a file that cannot be read or is no export, or
             a vault that cannot be made.
     """
-    if not url.strip():
+    if not require_text("url", url).strip():
         raise ValueError(f"an empty vault URL; known are {_KINDS}")
     drive = os.name == "nt" and _DRIVE.match(url)
     found = None if url.startswith((".", "/", "\\", "~")) or drive else _SCHEME.fullmatch(url)
@@ -44,7 +46,7 @@ def open_url(url: str, *, create: bool) -> VaultBackend:
             raise ValueError("export: is one snapshot, to read; no vault is made there")
         return ExportVault(load_export(path))
     if kind in {"s3", "gs", "az"}:
-        raise ValueError(f"{kind}: object stores are not in this version; known are {_KINDS}")
+        return _open_objects(kind, rest, create=create)
     if kind not in {"colony", "memory"}:
         return _open_directory(_expand(_refuse_address(url)), create=create)
     if rest.strip("/"):
@@ -72,6 +74,13 @@ def _open_directory(path: str, *, create: bool) -> VaultBackend:
     return LocalVault(path, create=create)
 
 
+def _open_objects(kind: str, rest: str, *, create: bool) -> VaultBackend:
+    from colony_memory.vaults.objects import ObjectVault
+    from colony_memory.vaults.objects.stores import open_store
+
+    return ObjectVault(open_store(kind, rest), create=create)
+
+
 def _refuse_address(path: str) -> str:
     """The path, unless it looks like the address of something on another host."""
     if path.startswith((".", "/", "\\", "~")) or (os.name == "nt" and _DRIVE.match(path)):
@@ -80,7 +89,7 @@ def _refuse_address(path: str) -> str:
         # Not repeated whole: addresses may hold passwords.
         found = _SCHEME.fullmatch(path)
         what, dotted = (f"{found[1].lower()}:", f"./{found[1]}:…") if found else ("an address on a host", "./…")
-        raise ValueError(f"{what} is no kind of vault; known are {_KINDS} ({dotted} where a path begins so)")
+        raise ValueError(f"{what} is not a kind of vault; known are {_KINDS} ({dotted} where a path begins so)")
     return path
 
 

@@ -112,10 +112,20 @@ class LocalVault:
             VaultError: Nobody can tell.
         """
         try:
-            with self._opened():
-                return True
+            self.require()
         except VaultMissing:
             return False
+        return True
+
+    def require(self) -> None:
+        """Go on only in a vault.
+
+        Raises:
+            VaultMissing: There is none.
+            VaultError: Nobody can tell.
+        """
+        with self._opened():
+            pass
 
     # --- the five methods
 

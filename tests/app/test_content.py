@@ -37,8 +37,8 @@ def test_a_file_as_it_was(documents):
     ("info", "name", "says"),
     [
         (INFO, "link", r"'link' is a link, to 'notes/a\.md'"),
-        (INFO, "notes/b.md", rf"no 'notes/b\.md' in snapshot {INFO.snapshot_id}; there is 'notes/a\.md'$"),
-        (INFO, "notes/", r"there is 'notes/a\.md'$"),
+        (INFO, "notes/b.md", rf"no 'notes/b\.md' in snapshot {INFO.snapshot_id}; the nearest is 'notes/a\.md'$"),
+        (INFO, "notes/", r"the nearest is 'notes/a\.md'$"),
         (INFO, "nothing like it at all", "in snapshot [^;]*$"),
         (LACKING, "what", r"; the snapshot is incomplete, 1 left out: b\.md: gone$"),
     ],

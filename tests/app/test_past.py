@@ -63,10 +63,10 @@ def test_texts_pictures_and_links_have_a_history(memory, folder):
 def test_a_name_that_none_has_is_said_with_what_is_near(memory, folder):
     save_folder(memory, folder)
     with pytest.raises(
-        ColonyMemoryError, match=r"no 'note/a.md' in the one snapshot of label 'default'; there is 'notes/a.md'$"
+        ColonyMemoryError, match=r"no 'note/a.md' in the one snapshot of label 'default'; the nearest is 'notes/a.md'$"
     ):
         file_history(memory, "note/a.md")
-    with pytest.raises(ColonyMemoryError, match=r"there is 'notes/a.md'"):
+    with pytest.raises(ColonyMemoryError, match=r"the nearest is 'notes/a.md'"):
         file_history(memory, "notes")
     with pytest.raises(ColonyMemoryError, match=r"label 'default'$"):
         file_history(memory, "zzz")

@@ -97,7 +97,7 @@ def test_what_is_found_is_of_the_label(memory):
         with pytest.raises(SnapshotNotFound, match=r"label 'default'; there is one under 'other': give that label$"):
             pick.find(memory, text, label="default")
     # What every label has is no hint.
-    with pytest.raises(SnapshotNotFound, match=r"nothing is saved yet, under label 'none'$"):
+    with pytest.raises(SnapshotNotFound, match=r"nothing is saved yet under label 'none'$"):
         pick.find(memory, "latest", label="none")
     assert pick.latest_ids(memory, memory.list_snapshots()) == {second.snapshot_id, other.snapshot_id}
     # As 0.1.1 leaves it, whose pointers have no head; what cannot be restored is no latest.
@@ -200,5 +200,5 @@ def test_a_day_is_the_end_of_it():
     ],
 )
 def test_what_is_no_time(text):
-    with pytest.raises(ValueError, match="is no time"):
+    with pytest.raises(ValueError, match="is not a time"):
         pick.parse_moment(text)

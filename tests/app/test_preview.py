@@ -40,9 +40,9 @@ def test_options_reach_the_reading_and_the_snapshot(folder):
     assert [each.name for each in saved.capture.allowed] == ["keys.md"]
     assert save_paths(memory, [folder], **options).info.reused
     for bad in ({"tags": "two words"}, {"exclude": "[a"}, {"allow_secrets": "x"}, {"label": "no label!"}):
-        with pytest.raises(ValueError, match=r"is no tag|not a rule|names no finding|label"):
+        with pytest.raises(ValueError, match=r"is not a tag|not a rule|names no finding|label"):
             save_folder(memory, folder, **bad)
-    with pytest.raises(ValueError, match="is no tag"):  # before anything is read
+    with pytest.raises(ValueError, match="is not a tag"):  # before anything is read
         save_folder(memory, folder / "gone", tags="two words")
 
 

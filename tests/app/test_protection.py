@@ -11,7 +11,7 @@ from snapshots import NOON, damage, label_map, save, snapshot, vault_map
 from colony_memory import ColonyMemory
 from colony_memory.app.protection import Newest, Problem, assess, check_protection, read_newest
 from colony_memory.schedule import watch
-from colony_memory.schedule.watch import LastRun
+from colony_memory.schedule.watch import LastRun, RunLog
 from colony_memory.vaults.local import LocalVault
 
 EMPTY = {"snapshots": 0, "oldest": None, "newest": None, "next_bytes": 0, "latest": None, "dangling": True}
@@ -131,7 +131,7 @@ def test_an_incomplete_snapshot_is_a_risk():
     verdict = state()
     (problem,) = verdict.problems
     assert (verdict.state, problem.mending, problem.snapshot_id) == ("at risk", "backup", snapshot().snapshot_id)
-    assert "MEMORY.md: Permission denied; 0.sock: socket; 1.sock: socket; …" in problem.what
+    assert "MEMORY.md: Permission denied; 0.sock: socket; 1.sock: socket; and 2 more; make" in problem.what
     # What a restore has replaced is saved once.
     assert state(label="default-before-restore").state == "protected"
 
@@ -183,22 +183,26 @@ def test_a_run_of_watch_on_this_host_counts(vault, monkeypatch):
     run = LastRun(now - timedelta(hours=1), True, "unchanged", info.snapshot_id, None, 1)
     asked = []
 
-    def read_last_run(url, label):
+    def read_runs(url, label):
         asked.append((url, label))
-        return run if label == "default" else None
+        return log if label == "default" else None
 
-    monkeypatch.setattr(watch, "read_last_run", read_last_run)
+    log = RunLog((run,), 0)
+    monkeypatch.setattr(watch, "read_runs", read_runs)
     options = {"now": now, "max_age": timedelta(days=1)}
     memory = ColonyMemory(backend=vault)
     checked = check_protection(memory, url="the vault", **options)
-    assert (bool(checked), checked.runs) == (True, {"default": run})
+    assert (bool(checked), checked.runs) == (True, {"default": log})
     assert asked == [("the vault", "default")]
     # Without the vault's name nothing is known of one; nor does a run count that failed, or saved nothing.
     assert not check_protection(memory, **options)
     assert len(asked) == 1
     for changes in ({"ok": False}, {"snapshot_id": None}):
-        run = replace(run, **changes)
+        log = RunLog((replace(run, **changes),), 1)
         assert not check_protection(memory, url="the vault", **options)
-    run = None
+    # What failed after it does not undo what it has found.
+    log = RunLog((run, replace(run, ok=False, snapshot_id=None)), 1)
+    assert check_protection(memory, url="the vault", **options)
+    log = None
     assert check_protection(memory, url="the vault", label="other").runs == {}
     assert asked[-2:] == [("the vault", "other"), ("the vault", "default")]

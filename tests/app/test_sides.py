@@ -22,7 +22,7 @@ def test_a_folder(memory, tmp_path, monkeypatch, name):
     (tmp_path / "here" / "notes" / "link").symlink_to("/etc/hostname")
     monkeypatch.chdir(tmp_path / "here")
     side = read_side(memory, name, label="default")
-    assert (side.name, side.title, side.documents) == (name, f"the folder {name}", {"a.md": "a"})
+    assert (side.name, side.title, side.documents["a.md"]) == (name, f"the folder {name}", "a")
     assert [each.name for each in side.left_out] == ["link"]
 
 

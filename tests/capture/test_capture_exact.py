@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import stat
+import subprocess
 import sys
 import tempfile
 import traceback
@@ -315,6 +316,30 @@ def test_names_are_bytes_whatever_the_locale(tmp_path: Path) -> None:
     assert sorted(os.listdir(os.fsencode(tmp_path / "dst"))) == [b"caf\xe9 \xe6\x97\xa5\xe6\x9c\xac.md", b"l"]  # noqa: PTH208
     assert os.readlink(os.fsencode(tmp_path / "dst/l")) == b"caf\xe9 \xe6\x97\xa5\xe6\x9c\xac.md"  # noqa: PTH115
     assert write_folder({name: "text"}, tmp_path / "dst").unchanged == (name,)
+
+
+def test_a_link_to_what_is_no_name_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ColonyMemoryError, match="'l' is a link that says nothing usable; nothing was written"):
+        write_folder({"a.md": "x", **metadata(links={"l": "a\ud800b"})}, tmp_path / "dst")
+    assert names(tmp_path) == []
+
+
+WRITE = r"""
+import sys
+from colony_memory.capture import write_folder
+write_folder({"caf\udce9.md": "x", "Gr\u00fc\u00dfe/\u65e5.md": "x", "gr\u00fc\u00dfe/\u6708.md": "x"}, sys.argv[1])
+write_folder({"Gr\u00fc\u00dfe/\u65e5.md": "y"}, sys.argv[1], delete=True, force=True)
+"""
+
+
+@linux
+@pytest.mark.once
+@pytest.mark.parametrize("mode", ["0", "1"])
+def test_names_are_written_as_bytes_in_a_locale_without_them(tmp_path: Path, mode: str) -> None:
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": mode, "PYTHONCOERCECLOCALE": "0"}
+    subprocess.run([sys.executable, "-c", WRITE, str(tmp_path / "dst")], env=environment, check=True)
+    written = [path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()]
+    assert written == [Path("dst/Gr\u00fc\u00dfe/\u65e5.md")]
 
 
 def test_a_name_below_too_many_directories_is_refused(tmp_path: Path) -> None:

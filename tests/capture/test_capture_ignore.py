@@ -12,8 +12,9 @@ import pytest
 from capture_faults import fail_at
 from capture_trees import make, posix
 
-from colony_memory.capture import read_folder, read_paths
+from colony_memory.capture import _ignore, read_folder, read_paths
 from colony_memory.capture._metadata import split_documents
+from colony_memory.capture._wildmatch import read_pattern
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
@@ -203,3 +204,39 @@ print(sorted(read_folder(sys.argv[1]).documents))
     src = make(tmp_path / "src", {"a.md": b"a", "1.md": b"1", ".cmemignore": b"[[:digit:]]*\n"})
     done = subprocess.run([sys.executable, "-c", code, str(src)], capture_output=True, text=True, check=True)
     assert done.stdout == "['.cmemignore', 'a.md']\n"
+
+
+def hold_rules(folder: Path, rules: bytes, *, depth: int) -> Path:
+    """Directories of long names in one another, each with these rules; the innermost."""
+    for _ in range(depth):
+        make(folder, {".cmemignore": rules})
+        folder = folder / ("a" * 200)
+        folder.mkdir()
+    return folder
+
+
+@pytest.mark.parametrize("rule", ["/**/a*a*{}b", "{}", "a*a*{}b"])
+def test_rules_that_would_take_for_ever_are_refused(tmp_path: Path, rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_ignore, "_STEPS_FOR_A_NAME", 500)
+    monkeypatch.setattr(_ignore, "_STEPS_MORE", 10_000)
+    rules = "".join(f"{rule.format(number)}\n" for number in range(1500)).encode()
+    inner = hold_rules(tmp_path, rules, depth=3)
+    for number in range(9):
+        (inner / f"{'a' * 200}{number}").write_text("x")
+    with pytest.raises(ColonyMemoryError, match=r"rules of .cmemignore that hold for 'a.*' are too many"):
+        read_folder(tmp_path)
+
+
+def test_many_names_are_held_against_usual_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_ignore, "_STEPS_MORE", 0)
+    rules = "".join(f"*.{number}\n/build{number}/\n**/cache{number}/*.tmp\n" for number in range(200))
+    make(tmp_path, {".cmemignore": rules.encode(), **{f"notes/{number}.md": b"x" for number in range(20)}})
+    assert len(saved(tmp_path)) == 21
+
+
+def test_a_pattern_of_many_states_costs_more() -> None:
+    short, long = (read_pattern(b"*a" * count + b"*") for count in (3, 1500))
+    assert short.steps(b"a" * 100) == 101
+    assert long.steps(b"a" * 100) == 201 + 100
+    assert read_pattern(b"*.log").steps(b"a" * 100) == 1
+    assert read_pattern(b"build/*x*").steps(b"a" * 100) == 1

@@ -246,7 +246,9 @@ def test_the_choices(tmp_path: Path) -> None:
     token = f"ghp_{drawn(36)}"
     src = make(tmp_path / "src", {"a.md": f"x\n{token}\n".encode(), "b.md": b"b"})
     finding = (SecretFinding("a.md", 2, "GitHub token"),)
-    with pytest.raises(ColonyMemoryError, match=r"^1 likely secret, .*: a\.md:2: GitHub token; try .*mask") as caught:
+    with pytest.raises(
+        ColonyMemoryError, match=r"^nothing was saved: 1 likely secret; .*: a\.md:2: GitHub token; try .*mask"
+    ) as caught:
         read_folder(src, secrets="stop")
     assert token not in str(caught.value)
     with pytest.warns(ColonyMemoryWarning, match=r"saved: a\.md:2: GitHub token; .*; try read_folder") as warned:
@@ -288,7 +290,9 @@ def test_the_first_ten_are_told(tmp_path: Path) -> None:
     assert len(warned) == 11
     assert "and 2 more likely secrets are saved" in str(warned[-1].message)
     ten = [finding.id for finding in caught.value.findings[:10]]
-    with pytest.raises(SecretsFound, match=r"^2 likely secrets, .*: 10:1: GitHub token, 11:1: GitHub token; try"):
+    with pytest.raises(
+        SecretsFound, match=r"^nothing was saved: 2 likely secrets; .*: 10:1: GitHub token, 11:1: GitHub token; try"
+    ):
         read_folder(src, secrets="stop", allow_secrets=ten)
 
 
@@ -299,7 +303,7 @@ def test_one_finding_is_allowed_by_name(tmp_path: Path) -> None:
     assert re.fullmatch(r"a b\.md:github-token:[0-9a-f]{6}", first.id)
     # Equal secrets in two files do not show as equal.
     assert first.id[-6:] != second.id[-6:]
-    with pytest.raises(SecretsFound, match=r"^1 likely secret.*: c\.md:1: GitHub token; try"):
+    with pytest.raises(SecretsFound, match=r"^nothing was saved: 1 likely secret; .*: c\.md:1: GitHub token; try"):
         read_folder(src, secrets="stop", allow_secrets=first.id)
     capture = read_paths([src], secrets="stop", allow_secrets=[first.id, second.id, "gone.md:npm-token:0a1b2c"])
     assert (capture.secrets, capture.allowed) == ((), (first, second))

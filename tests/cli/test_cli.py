@@ -317,7 +317,7 @@ def test_without_a_key_the_local_vault_is_used_and_named(cli, refused, folder, t
     place = tmp_path / "data" / "colony-memory" / "vault"
     another = "set COLONY_API_KEY or --vault for another"
     code, out, err = cli("backup", folder)
-    made = "no vault was chosen, so that one was made: the local vault"
+    made = "no vault was chosen, so one was made: the local vault"
     assert (code, err) == (0, f"warning: {made} {place}; {another}\n")
     assert out.startswith("saved ")
     code, out, err = cli("backup", folder)

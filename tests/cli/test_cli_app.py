@@ -68,6 +68,7 @@ def test_what_every_verb_has_stands_apart_from_its_own(cli, verb):
         ("restore", "[OPTIONS] [ID] DIR"),
         ("backup", "[OPTIONS] PATH..."),
         ("diff", "[OPTIONS] A [B]"),
+        ("run", "[OPTIONS] DIR -- COMMAND..."),
         ("init", "[OPTIONS] [URL]"),
         ("list", "[OPTIONS]"),
     ],

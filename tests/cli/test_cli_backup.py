@@ -38,7 +38,7 @@ def test_secrets_stop_a_backup_until_they_are_allowed(folder, vault, cli, refuse
     assert (code, out) == (1, "")
     found, line = err.splitlines()
     assert found.startswith("likely secret: keys.md:2: GitHub token; try: colony-memory backup ")
-    assert line.startswith("error: 1 likely secret, so that nothing was saved; ")
+    assert line.startswith("error: nothing was saved: 1 likely secret; ")
     assert line.endswith(" --secrets mask")
     assert TOKEN not in err
     assert set(tree(vault.path)) == {".cmem-vault.json", ".lock"}

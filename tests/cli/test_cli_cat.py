@@ -72,9 +72,9 @@ def test_for_programs(cli, vault, folder):
 def test_what_is_not_there_is_said_with_what_is_near(cli, refused, vault):
     info = save(vault, {"notes/monday.md": "x", "b.md": "y"}, incomplete=["lost.md: Permission denied"])
     line = refused(1, "cat", "note/monday.md")
-    assert f"there is no 'note/monday.md' in snapshot {info.snapshot_id}; there is 'notes/monday.md'" in line
+    assert f"there is no 'note/monday.md' in snapshot {info.snapshot_id}; the nearest is 'notes/monday.md'" in line
     assert line.endswith("the snapshot is incomplete, 1 left out: lost.md: Permission denied")
-    assert "there is 'notes/monday.md'" in refused(1, "cat", "notes")
+    assert "the nearest is 'notes/monday.md'" in refused(1, "cat", "notes")
     assert "there is no 'zzz'" in refused(1, "cat", "zzz")
     assert "nothing is saved yet" in refused(3, "cat", "a.md", "--label", "none")
 

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("typer")
 
 import cli_runs
-from cli_runs import NOON, POSIX, process, save
+from cli_runs import NOON, POSIX, damage, process, save
 from cut_off import cut_off
 
 from colony_memory import ColonyMemory
@@ -201,3 +201,16 @@ def test_bad_values_are_refused_before_anything_is_read_or_made(folder, refused,
 def test_it_is_no_option_of_watch(folder, vault):
     done = process("watch", "--dry-run", folder)
     assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_what_is_damaged_would_be_saved_anew_though_nothing_changed(folder, vault, cli):
+    cli("backup", folder)
+    (info,) = ColonyMemory(backend=vault).list_snapshots()
+    damage(vault, info)
+    code, out, err = cli("backup", "--dry-run", folder)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0] == "would save 2 files, 1 empty folder, 188 B to label default"
+    assert out.splitlines()[1].startswith("the latest cannot be compared: ")
+    code, out, err = cli("backup", folder)
+    assert (code, out.splitlines()[0][:15]) == (0, "saved snapshot ")
+    assert "saved anew" in err

@@ -41,18 +41,18 @@ FORM = "write it like 90s, 15m, 1h30m or 2d (weeks w, days d, hours h, minutes m
 def test_another_form_is_refused_with_the_form_to_use(text):
     with pytest.raises(ValueError) as caught:
         parse_duration(text)
-    assert str(caught.value) == f"{text.strip()!r} is no length of time: {FORM}"
+    assert str(caught.value) == f"{text.strip()!r} is not a length of time: {FORM}"
 
 
 def test_what_else_is_refused():
     for text, message in {
         "900": f"'900' has no unit: {FORM}",
-        "0s": "'0s' is no time at all: it must be above 0",
-        "0h0m": "'0h0m' is no time at all: it must be above 0",
+        "0s": "'0s' is too short: it must be above 0",
+        "0h0m": "'0h0m' is too short: it must be above 0",
         "3650d1s": "'3650d1s' is longer than ten years",
         "9" * 39 + "d": f"'{'9' * 39}d' is longer than ten years",
         "9" * 5000 + "d": f"'{'9' * 40}…' is longer than ten years",
-        "x" * 50: f"'{'x' * 40}…' is no length of time: {FORM}",
+        "x" * 50: f"'{'x' * 40}…' is not a length of time: {FORM}",
     }.items():
         with pytest.raises(ValueError) as caught:
             parse_duration(text)

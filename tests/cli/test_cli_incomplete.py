@@ -43,7 +43,7 @@ def test_each_verb_tells_what_is_missing(lacking, vault, cli, tmp_path):
     shown = cli("show", "latest")[1].splitlines()
     assert "incomplete  1 left out" in shown
     assert shown[-2:] == ["left out:", told]
-    assert "newest lacks 1" in cli("status")[1]
+    assert "newest: 1 left out" in cli("status")[1]
     code, _, err = cli("restore", "--quiet", tmp_path / "out")
     (info,) = json.loads(cli("list", "--json")[1])["snapshots"]
     assert (code, err) == (0, f"warning: snapshot {info['snapshot_id']} is incomplete, 1 left out: {told}\n")

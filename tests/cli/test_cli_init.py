@@ -87,8 +87,8 @@ def test_the_hosted_vault_needs_no_making(cli, server):
     ("url", "code", "says"),
     [
         ("", 2, "empty vault URL"),
-        ("backup@nas:/srv/vault", 2, "no kind of vault"),
-        ("s3://bucket", 2, "not in this version"),
+        ("backup@nas:/srv/vault", 2, "not a kind of vault"),
+        ("s3://bucket?key=secret", 2, "without a user, a '?'"),
         ("memory:", 2, "would be gone"),
         ("colony:", 2, "set COLONY_API_KEY"),
         ("$HOME/vault", 2, "$HOME in"),
@@ -128,7 +128,7 @@ def test_a_vault_that_makes_itself_is_told_of_once_quiet_or_not(cli, folder, tmp
     code, _, err = cli(*verb, *options, folder)
     assert code == 0
     (line,) = err.splitlines()
-    assert f"no vault was chosen, so that one was made: the local vault {place}" in line
+    assert f"no vault was chosen, so one was made: the local vault {place}" in line
     assert "made" not in cli(*verb, *options, folder)[2]
 
 

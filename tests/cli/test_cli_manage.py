@@ -148,7 +148,7 @@ def test_diff_with_a_folder_compares_files(cli, folder, vault):
     cli("backup", folder)
     code, out, err = cli("diff", "latest", "memory", "--exit-code")
     assert (code, err) == (0, "")
-    assert out.endswith("\nto   the folder memory\n0 added, 0 removed, 0 changed, 3 the same\n")
+    assert out.endswith("\nto   the folder memory\n0 added, 0 removed, 0 changed, 2 the same\n")
     (folder / "notes" / "caf\u00e9.md").write_bytes(b"caf\xe8\n")
     (folder / "logs" / "x.log").write_bytes(b"")
     (folder / "link").symlink_to("/etc/hostname")
@@ -215,7 +215,7 @@ def test_each_rule_keeps(cli, three, rules, kept):
 def test_prune_wants_a_rule(refused, vault):
     assert "say what to keep" in refused(2, "prune", "--yes")
     assert "without a rule" in refused(2, "prune", "--leftovers", "--keep", "1")
-    assert "is no length of time" in refused(2, "prune", "--keep-within", "x")
+    assert "is not a length of time" in refused(2, "prune", "--keep-within", "x")
 
 
 def test_prune_of_leftovers_keeps_every_snapshot(cli, vault, three):
@@ -225,7 +225,7 @@ def test_prune_of_leftovers_keeps_every_snapshot(cli, vault, three):
     out = cli("prune", "--leftovers", "-n")[1]
     assert "delete  cmem.default.20200101T000000000000Z-abcdef.p0.json (left over)" in out.splitlines()
     assert "(cannot be read or is not trusted)" in out
-    assert "2 to keep, 0 and 1 leftover file to delete" in out
+    assert "2 to keep, 1 leftover file to delete" in out
     assert cli("prune", "--leftovers", "--yes")[0] == 0
     assert not list(vault.path.glob("*20200101*"))
     with pytest.warns(ColonyMemoryWarning, match="left out of the list"):
@@ -235,8 +235,13 @@ def test_prune_of_leftovers_keeps_every_snapshot(cli, vault, three):
 @pytest.mark.parametrize("verb", [["prune", "--keep", "1"], ["delete", "latest"]])
 @pytest.mark.parametrize("more", [[], ["--json"]])
 def test_without_a_terminal_nothing_is_deleted_unless_yes(vault, three, verb, more):
-    line = fails(process(*verb, *more), 2)
-    assert line == "error: this deletes, and there is no terminal to ask on: add --yes"
+    done = process(*verb, *more)
+    what = "this deletes, and there is no terminal to ask on"
+    assert fails(done, 2).startswith(f"error: {what}")
+    if more:
+        assert json.loads(done.stderr) == {"error": what, "kind": "Failure", "code": 2, "hint": "add --yes"}
+    else:
+        assert done.stderr == f"error: {what}; add --yes\n"
     assert len(listed(vault)) == 3
 
 

@@ -195,10 +195,10 @@ def test_the_newest_of_a_time_is_restored(cli, refused, vault, tmp_path, monkeyp
             assert (code, err) == (0, "")
             assert (tmp_path / "out" / "a.md").read_text() == f"after {found} h", at
         line = refused(3, "restore", "--at", "2026-11-01T11:59Z", tmp_path / "none")
-        assert "no snapshot from 2026-11-01 13:59:59+02:00 or before; its oldest is 20261101T12" in line
+        assert "no snapshot from 2026-11-01 11:59 UTC or before; its oldest is 20261101T12" in line
         assert "nothing is saved yet" in refused(3, "restore", "--at", "2026-11-01", "--label", "x", tmp_path / "none")
         for at in ("yesterday", "2026-11-01T12", "2026-13-01", "2026-11-01T25:00", "9999-12-31T23:59-23:59"):
-            assert f"'{at}' is no time" in refused(2, "restore", "--at", at, tmp_path / "none")
+            assert f"'{at}' is not a time" in refused(2, "restore", "--at", at, tmp_path / "none")
         assert "each name" in refused(2, "restore", "--at", "2026-11-01", "--snapshot", "latest", tmp_path / "none")
     finally:
         monkeypatch.undo()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -94,19 +95,22 @@ def test_a_risk_is_no_success_for_a_monitor(cli, vault, refused, noon):
     save(vault, {"a.md": "x"}, at=NOON, incomplete=["MEMORY.md: Permission denied"])
     (vault.path / "cmem.default.latest.json").unlink()
     line = refused(1, "status", "--max-age", "1d", "-q")
-    assert "is incomplete: MEMORY.md: Permission denied" in line
+    assert "is incomplete, 1 left out: MEMORY.md: Permission denied" in line
     assert "(and 1 more problem)" in line
-    assert "newest lacks 1" in cli("status")[1]
+    assert "newest: 1 left out" in cli("status")[1]
 
 
 def test_an_idle_agent_does_not_alarm(cli, vault, refused, monkeypatch, noon):
     info = save(vault, {"a.md": "x"}, at=NOON - timedelta(days=9))
     run = watch.LastRun(NOON, True, "unchanged", info.snapshot_id, None, 1)
-    monkeypatch.setattr(watch, "read_last_run", lambda url, label: {"default": run}.get(label))
+    log = watch.RunLog((run,), 0)
+    monkeypatch.setattr(watch, "read_runs", lambda url, label: {"default": log}.get(label))
     assert cli("status", "--max-age", "1d", "-q") == (0, "", "")
     assert "last good backup 9d ago (2026-10-23 12:00 UTC), unchanged 3h ago, " in cli("status")[1]
     failed = watch.LastRun(NOON, False, "failed", None, None, 1)
-    monkeypatch.setattr(watch, "read_last_run", lambda url, label: {"default": failed}.get(label))
+    log = watch.RunLog((run, failed), 1)
+    assert cli("status", "--max-age", "1d", "-q") == (0, "", "")
+    log = watch.RunLog((failed,), 1)
     assert "old, and at most 1d" in refused(1, "status", "--max-age", "1d", "-q")
 
 
@@ -119,11 +123,11 @@ def test_the_first_line_is_the_answer(cli, vault, noon):
     assert lines[0].endswith("B free")
     assert lines[2] == f"vault  {vault.path}"
     assert lines[3].startswith("used   ")
-    assert lines[4] == "files  3"
-    assert lines[6].split() == ["label", "snapshots", "newest", "oldest", "size", "stored", "problems"]
-    assert lines[7].split()[:5] == ["default", "1", "2026-11-01", "12:00", "UTC"]
-    assert lines[7].endswith("  none found")
-    assert len(lines) == 8
+    assert lines[3].endswith(", in 3 vault files")
+    assert lines[5].split() == ["label", "snapshots", "newest", "oldest", "size", "stored", "problems"]
+    assert lines[6].split()[:5] == ["default", "1", "2026-11-01", "12:00", "UTC"]
+    assert lines[6].endswith("  none found")
+    assert len(lines) == 7
 
 
 def test_the_key_is_named(cli, vault):
@@ -165,7 +169,11 @@ def test_an_empty_vault_protects_nothing(cli, vault, server, monkeypatch):
     monkeypatch.delenv("COLONY_MEMORY_VAULT")
     out = cli("status")[1].splitlines()
     assert out[0] == "not protected: nothing is saved yet"
-    assert out[2:5] == ["vault  colony:", "used   0 B; the vault gives room with the first backup", "files  0"]
+    assert out[2:5] == [
+        "vault  colony:",
+        "used   0 B, in 0 vault files; the vault gives room with the first backup",
+        "",
+    ]
 
 
 def test_the_table_counts_what_is_wrong():
@@ -191,7 +199,7 @@ def test_a_monitor_needs_the_code_only(cli, refused, vault, noon):
     code, out, err = cli("status", "--max-age", "90m")
     assert (code, len(err.splitlines())) == (1, 1)
     assert out.startswith("not protected: last good backup 3h ago ")
-    assert "is no length of time" in refused(2, "status", "--max-age", "soon")
+    assert "is not a length of time" in refused(2, "status", "--max-age", "soon")
 
 
 def test_a_monitor_over_http(server, folder):
@@ -230,14 +238,17 @@ def test_for_programs(cli, vault, noon):
 def test_the_last_run_of_watch_is_told(cli, vault, monkeypatch, noon):
     ok = watch.LastRun(NOON, True, "saved", ID, NOON + timedelta(hours=4), 1)
     ended = watch.LastRun(NOON, False, "no\nroom", None, None, 1)
-    monkeypatch.setattr(watch, "read_last_run", lambda url, label: {"default": ok, "other": ended}.get(label))
+    logs = {"default": watch.RunLog((ok,), 0), "other": watch.RunLog((ended,), 7)}
+    monkeypatch.setattr(watch, "read_runs", lambda url, label: logs.get(label))
     save(vault, {"a.md": "x"}, at=NOON)
     save(vault, {"a.md": "x"}, at=NOON, label="other")
     lines = cli("status")[1].splitlines()
-    assert lines[5:7] == [
+    assert lines[4:6] == [
         "watch  ok 3h ago: saved, next in 1h",
-        r"watch  label other: FAILED 3h ago: no\nroom, ended",
+        r"watch  label other: FAILED 3h ago: no\nroom, ended; 7 failed, none succeeded",
     ]
+    logs["other"] = watch.RunLog((replace(ok, when=NOON - timedelta(days=2)), ended), 7)
+    assert cli("status")[1].splitlines()[5].endswith("ended; 7 failed since the last success, 2d ago")
     watched = json.loads(cli("status", "--json")[1])["watch"]
     assert watched["default"] == {
         "when": "2026-11-01T12:00:00.300000+00:00",
@@ -245,5 +256,8 @@ def test_the_last_run_of_watch_is_told(cli, vault, monkeypatch, noon):
         "message": "saved",
         "snapshot_id": ID,
         "next_run": "2026-11-01T16:00:00.300000+00:00",
+        "last_success": "2026-11-01T12:00:00.300000+00:00",
+        "failed_since": 0,
     }
     assert watched["other"]["next_run"] is None
+    assert watched["other"]["failed_since"] == 7

@@ -118,11 +118,11 @@ def test_bad_export(refused, vault, tmp_path):
 def test_bad_import(refused, vault, tmp_path, monkeypatch):
     save(vault, NOTES, label="research")
     before = tree(vault.path)
-    assert "cannot be read: No such file" in refused(1, "import", "missing.json")
+    assert "'missing.json': no such file" in refused(2, "import", "missing.json")
     assert "a directory, not a plain file" in refused(1, "import", ".")
     assert "an empty path" in refused(2, "import", "")
     (tmp_path / "note.json").write_text("{}")
-    assert "note.json: this is no export" in refused(4, "import", "note.json")
+    assert "note.json: not an exported snapshot" in refused(4, "import", "note.json")
     assert process("export", "latest", "a.json", "--label", "research").returncode == 0
     assert "restore it, and back that up under 'home'" in refused(2, "import", "a.json", "--label", "home")
     text = (tmp_path / "a.json").read_text()
@@ -170,8 +170,8 @@ def test_a_file_is_verified_without_a_vault(cli, refused, vault, tmp_path, monke
     code, out, _ = cli("verify", "a.json", "--json")
     assert (code, json.loads(out)["labels"][0]["snapshots"][0]["digest"]) == (4, "bad")
     (tmp_path / "a.json").write_text(text[:-9])
-    assert "a.json: this is no export" in refused(4, "verify", "a.json")
-    assert "cannot be read" in refused(1, "verify", "b.json")
+    assert "a.json: not an exported snapshot" in refused(4, "verify", "a.json")
+    assert "'b.json': no such file" in refused(2, "verify", "b.json")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     assert cli("verify", "-", "--quiet") == (0, "", "")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "vault"]
@@ -265,7 +265,7 @@ def test_bad_copy(refused, vault, tmp_path):
     assert "'home' to copy" in refused(3, "copy", "--to", tmp_path / "other", "--label", "home")
     for url in (vault.path, tmp_path / "x" / ".." / "vault", f"file://{vault.path}"):
         assert "are the same vault" in refused(2, "copy", "--to", url)
-    assert "no kind of vault" in refused(2, "copy", "--to", "ftp:x")
+    assert "not a kind of vault" in refused(2, "copy", "--to", "ftp:x")
     assert "needs a key" in refused(2, "copy", "--to", "colony:")
 
 

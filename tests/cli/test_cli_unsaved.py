@@ -43,7 +43,7 @@ def test_what_is_not_saved_yet_is_told_beside_the_verdict(folder, vault, cli):
     shutil.rmtree(folder / "logs")
     before = tree(vault.path), tree(folder)
     assert unsaved(cli, folder) == [
-        f"1 added, 1 removed, 1 changed, since the latest of label default, {first}",
+        f"1 added, 0 removed and 1 empty folder, 1 changed, since the latest of label default, {first}",
         "~ MEMORY.md  +1 -1 lines",
         "- logs/",
         "+ notes/new.md",
@@ -132,7 +132,7 @@ def test_snapshots_are_listed_by_tag(folder, vault, cli, refused):
     assert not table[1].startswith("*")
     assert "tags       2.0, release" in cli("show", "latest~2")[1].splitlines()
     for bad in ("two words", "a\x1b", "-x", "#a", "x" * 65):
-        assert "is no tag" in refused(2, "list", f"--tag={bad}")
+        assert "is not a tag" in refused(2, "list", f"--tag={bad}")
 
 
 def test_a_forged_tag_cannot_command_a_terminal(vault, cli):

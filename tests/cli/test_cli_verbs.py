@@ -86,7 +86,7 @@ def test_quiet_says_nothing_of_what_went_well(cli, folder, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["backup"], "Missing argument 'PATH'; try: colony-memory backup --help"),
+        (["backup"], "missing argument 'PATH'; try: colony-memory backup --help"),
         (["backup", "nowhere"], "'nowhere': no such file or directory"),
         (["backup", ""], "an empty path"),
         (["backup", "empty"], "nothing to back up"),
@@ -94,7 +94,7 @@ def test_quiet_says_nothing_of_what_went_well(cli, folder, tmp_path):
         (["backup", "--keep", "0", "memory"], "try: colony-memory backup --help"),
         (["backup", "--keep", "many", "memory"], "try: colony-memory backup --help"),
         (["backup", "--label"], "--label"),
-        (["restore"], "Missing argument '[ID] DIR'; try: colony-memory restore --help"),
+        (["restore"], "missing argument '[ID] DIR'; try: colony-memory restore --help"),
         (["restore", ""], "an empty path"),
         (["restore", "memory/MEMORY.md"], "is not a directory"),
         (["restore", "out", "--only", "*.png"], "nothing in the snapshot matches '*.png'"),
@@ -113,7 +113,7 @@ def test_quiet_says_nothing_of_what_went_well(cli, folder, tmp_path):
         (["list", "--vault", "memory:"], "would be gone"),
         (["list", "--vault", "colony:"], "set COLONY_API_KEY"),
         (["list", "--vault", "COLONY://"], "set COLONY_API_KEY"),
-        (["list", "--vault", "gopher://x"], "gopher: is no kind of vault"),
+        (["list", "--vault", "gopher://x"], "gopher: is not a kind of vault"),
         (["list", "--vault", "memory/MEMORY.md"], "is not a directory"),
         (["frob"], "frob"),
         (["--frob"], "try: colony-memory --help"),
@@ -155,14 +155,14 @@ def test_list_shows_the_newest_first_and_marks_the_latest(cli, vault):
     code, out, err = cli("list")
     assert (code, err) == (0, "")
     heads, *rows, foot = out.splitlines()
-    assert heads.split() == ["id", "label", "created", "texts", "size", "stored", "signed", "by"]
+    assert heads.split() == ["id", "label", "created", "size", "stored", "signed", "by"]
     assert [row[:31] for row in rows] == [
         f"* {other.snapshot_id}",
         f"* {second.snapshot_id}",
         f"  {first.snapshot_id}",
     ]
     assert rows[2].split()[1:] == [
-        *("default", "2026-11-01", "12:00", "UTC", "1", "5.0", "kB"),
+        *("default", "2026-11-01", "12:00", "UTC", "5.0", "kB"),
         *text.size(first.stored_bytes).split(),
         "-",
     ]

@@ -23,7 +23,7 @@ import cli_runs
 from turning_clock import TurningClock
 
 from colony_memory import ColonyMemory
-from colony_memory.cli import errors, output
+from colony_memory.cli import errors, output, telling
 from colony_memory.cli.errors import Failure
 from colony_memory.cli.verbs import backup
 from colony_memory.cli.verbs import watch as verb
@@ -151,7 +151,7 @@ def test_what_is_left_out_is_named_in_the_line_and_is_exit_code_1(cli, waits, va
     code, out, err = cli("watch", folder, "--quiet")
     assert (code, out) == (1, "")
     first, _ = err.splitlines()
-    assert re.match(rf"{TIME} saved {ID}; 1 left out: link \(is a link to .*\); next in 15m", first)
+    assert re.match(rf"{TIME} saved {ID}; 1 left out: link: is a link to .*; next in 15m", first)
     assert not read_last_run(str(vault.path), "default").ok
 
 
@@ -184,10 +184,10 @@ def test_nobody_reads_the_lines(monkeypatch, waits, vault, folder):
         (["nowhere"], "error: 'nowhere': no such file or directory"),
         ([""], "error: an empty path"),
         (["memory", "--every", "900"], "error: --every: '900' has no unit: write it like 90s, 15m, 1h30m or 2d ("),
-        (["memory", "--final-timeout", "soon"], "error: --final-timeout: 'soon' is no length of time: "),
+        (["memory", "--final-timeout", "soon"], "error: --final-timeout: 'soon' is not a length of time: "),
         (["memory", "--keep", "0"], "error: --keep takes a whole number from 1 up"),
         (["memory", "--label", "a/b"], "error: label 'a/b' cannot be used as it is"),
-        (["memory", "--vault", "ftp://x"], "error: ftp: is no kind of vault"),
+        (["memory", "--vault", "ftp://x"], "error: ftp: is not a kind of vault"),
         ([".", "--vault", "inside"], "error: the vault "),
     ],
 )
@@ -231,7 +231,7 @@ def test_a_second_watch_of_the_label_is_refused(cli, refused, waits, vault, fold
     waits += [second]
     code, _, err = cli("watch", folder)
     assert (code, seen) == (0, [1])
-    assert "error: another watch of this vault and label is running on this host: stop it first" in err
+    assert "error: another watch or run of this vault and label is running on this host: stop it first" in err
 
 
 @pytest.mark.once
@@ -247,7 +247,7 @@ def test_an_end_in_spite_of_a_backup_that_hangs(monkeypatch, vault, folder, caps
         let_go.wait(20)
 
     monkeypatch.setattr(backup, "save", hang)
-    monkeypatch.setattr(verb, "_leave", left.append)
+    monkeypatch.setattr(telling, "leave", left.append)
     assert cli_runs.main(["watch", str(folder), "--final-timeout", "1s"]) == code
     assert left == [code]
     let_go.set()

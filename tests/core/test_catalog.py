@@ -181,13 +181,23 @@ def test_what_is_no_tag_is_passed_over_and_so_is_what_a_newer_writer_adds() -> N
     hostile = ["b", "b", 7, None, "\x1b[2J", "a b", "x" * 65, "", ["a"], "\ud800"]
     assert rewritten(hostile).entries == (entry(1, tags=("b",)),)
     assert rewritten([str(n) for n in range(10, 99)]).entries == (entry(1, tags=tuple(str(n) for n in range(10, 30))),)
-    assert rewritten(["a"], {"more": 1}, 7).entries == (entry(1, tags=("a",)),)
+    assert rewritten(["a"], [], {"more": 1}, 7).entries == (entry(1, tags=("a",)),)
     assert rewritten("a").entries is None
 
 
 def test_a_row_of_another_format_may_have_no_parts() -> None:
     bare = replace(entry(1), info=replace(entry(1).info, format="colony-memory/2", part_count=0))
     assert reread(write_pointer(pointer(bare))).entries == (bare,)
+
+
+def test_a_row_of_a_chain_names_its_packs() -> None:
+    ids = [entry(n).snapshot_id for n in (1, 2)]
+    base, top = replace(entry(1), packs=tuple(ids[:1])), replace(entry(2), packs=tuple(ids))
+    assert reread(write_pointer(pointer(top, base))).entries == (top, base)
+    for wrong in ([7], ["no id"], ids[:1], "x"):
+        catalog = unpacked(raw(pointer(top))["catalog"])
+        catalog["snapshots"][0][17:] = [wrong]
+        assert reread(json.dumps({**PUBLISHED, "catalog": packed(catalog)})).entries is None
 
 
 def test_many_snapshots_of_many_names_share_the_names() -> None:

@@ -77,10 +77,10 @@ def test_what_the_manifest_says_is_told():
 
 
 WRONG = {
-    "nothing": ("", "no export"),
-    "cut short": (write_export(LABEL, ID, FILES)[:-5], "no export"),
-    "a list": ("[]", "no export"),
-    "too deep": ("[" * 100_000, "no export"),
+    "nothing": ("", "not an exported snapshot"),
+    "cut short": (write_export(LABEL, ID, FILES)[:-5], "not an exported snapshot"),
+    "a list": ("[]", "not an exported snapshot"),
+    "too deep": ("[" * 100_000, "not an exported snapshot"),
     "a key twice": ('{"format": "x", "format": "y"}', "a key is there twice"),
     "a file twice": (made().replace(PART, MANIFEST), "a key is there twice"),
     "a manifest": (FILES[MANIFEST], "its format is not"),
@@ -94,11 +94,11 @@ WRONG = {
     "a label that is a path": (made(label="../x"), "does not say which"),
     "no id": (made(snapshot_id=None), "does not say which"),
     "an id that is a path": (made(snapshot_id="../x"), "does not say which"),
-    "another label": (made(label="other"), "is no file of snapshot"),
-    "another id": (made(snapshot_id="other"), "is no file of snapshot"),
-    "a path": (made(files={**FILES, "../../etc/passwd": "x"}), "is no file of snapshot"),
-    "a pointer": (made(files={**FILES, f"cmem.{LABEL}.latest.json": "{}"}), "is no file of snapshot"),
-    "a file of another label": (made(files={**FILES, PART.replace(LABEL, "other"): "{}"}), "is no file of snapshot"),
+    "another label": (made(label="other"), "is not a file of snapshot"),
+    "another id": (made(snapshot_id="other"), "is not a file of snapshot"),
+    "a path": (made(files={**FILES, "../../etc/passwd": "x"}), "is not a file of snapshot"),
+    "a pointer": (made(files={**FILES, f"cmem.{LABEL}.latest.json": "{}"}), "is not a file of snapshot"),
+    "a file of another label": (made(files={**FILES, PART.replace(LABEL, "other"): "{}"}), "is not a file of snapshot"),
     "a number for a text": (made(files={**FILES, PART: 1}), "is not text"),
     "half a character": (made(files={**FILES, PART: "\ud800"}), "is not text"),
     "no manifest": (made(files={PART: FILES[PART]}), "is missing"),
@@ -307,7 +307,7 @@ def test_errors_of_the_content_name_the_file(tmp_path):
     with pytest.raises(SnapshotCorrupt, match=r"work.json: .*not UTF-8"):
         load_export(place)
     place.write_text(made(files={**FILES, "x": "y"}))
-    with pytest.raises(SnapshotCorrupt, match=r"work.json: 'x' is no file") as caught:
+    with pytest.raises(SnapshotCorrupt, match=r"work.json: 'x' is not a file") as caught:
         load_export(place)
     assert caught.value.file == "x"
     with pytest.raises(UnsupportedFormat, match="the export: unsupported"):

@@ -44,9 +44,9 @@ def test_a_fixed_text_is_no_expression() -> None:
     [
         ("", "an empty pattern is in every line"),
         ("a\nb", "there is a line feed in it"),
-        ("[", "'[' is no regular expression: unterminated character set"),
-        ("a{99999999999}", "is no regular expression"),
-        ("(" * 20_000 + ")" * 20_000, "is no regular expression"),
+        ("[", "'[' is not a regular expression: unterminated character set"),
+        ("a{99999999999}", "is not a regular expression"),
+        ("(" * 20_000 + ")" * 20_000, "is not a regular expression"),
         (None, "must be a string, not NoneType"),
         (b"a", "must be a string, not bytes"),
     ],

@@ -7,12 +7,17 @@ import sys
 import tracemalloc
 import zlib
 from itertools import pairwise
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colony_memory._format import payload as _payload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # A busy machine is no failure.
 unhurried = settings(deadline=None)
@@ -52,6 +57,51 @@ def test_what_is_packed_is_one_plain_gzip_member(plain: bytes) -> None:
 
 def test_packing_is_the_same_every_time() -> None:
     assert _payload.pack([b"ab", b"c"]) == _payload.pack([b"abc"])
+
+
+@pytest.fixture
+def loads_anew() -> Iterator[None]:
+    """What compresses is looked for once; before and after these tests it is looked for again."""
+    _payload._libdeflate.cache_clear()
+    yield
+    _payload._libdeflate.cache_clear()
+
+
+@pytest.fixture(params=["zlib", "libdeflate"])
+def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, loads_anew: None) -> str:
+    if request.param == "zlib":
+        monkeypatch.setitem(sys.modules, "deflate", None)
+    else:
+        pytest.importorskip("deflate")
+    return str(request.param)
+
+
+@pytest.mark.parametrize("plain", [b"", b"a", bytes(range(256)) * 20, b"two years of notes\n" * 9000], ids=len)
+def test_each_library_writes_one_member_that_all_read(library: str, plain: bytes) -> None:
+    packed = _payload.pack([plain[:1], plain[1:100], plain[100:]])
+    assert packed == _payload.pack([plain])
+    assert (packed.size, packed.sha256) == (len(plain), _payload.sha256(plain))
+    data = base64.b64decode(packed.blob, validate=True)
+    unpacker = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    assert unpacker.decompress(data) == plain == gzip.decompress(data)
+    assert unpacker.eof
+    assert unpacker.unused_data == b""
+    assert _payload.unpack([packed.blob], size=len(plain)) == plain
+
+
+def test_the_extra_is_used_where_it_is_there(loads_anew: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    deflate = pytest.importorskip("deflate")
+    with_it = _payload.pack([b"words and words and words " * 99])
+    assert base64.b64decode(with_it.blob) == deflate.gzip_compress(b"words and words and words " * 99, 7)
+    monkeypatch.setitem(sys.modules, "deflate", None)
+    _payload._libdeflate.cache_clear()
+    without = _payload.pack([b"words and words and words " * 99])
+    assert (with_it.size, with_it.sha256) == (without.size, without.sha256)
+
+
+def test_another_module_of_that_name_is_not_the_extra(loads_anew: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "deflate", ModuleType("deflate"))
+    assert gzip.decompress(base64.b64decode(_payload.pack([b"x"]).blob)) == b"x"
 
 
 @unhurried

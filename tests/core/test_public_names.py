@@ -51,6 +51,7 @@ PUBLIC = [
     "VerifyReport",
     "Witness",
     "__version__",
+    "guard",
     "open_vault",
     "restore_folder",
     "save_folder",
@@ -82,12 +83,14 @@ LATE = {
     "VaultMap",
     "VerifyReport",
     "Witness",
+    "guard",
     "restore_folder",
     "save_folder",
     "save_paths",
     "to_attestation",
 }
 HEAVY = {
+    "deflate",
     "asyncio",
     "backports",
     "colony_sdk",

@@ -124,10 +124,10 @@ def test_what_is_no_pem_of_an_ed25519_key_is_refused_by_its_reason(signer: Ed255
     curve = ec.generate_private_key(ec.SECP256R1())
     body = pem_of(SEED).splitlines()[1]
     cases: list[tuple[Any, str]] = [
-        ("", "no PEM"),
-        (SEED.hex(), "no PEM"),
-        (None, "no PEM"),
-        (pem_of(SEED).encode(), "no PEM"),
+        ("", "not PEM"),
+        (SEED.hex(), "not PEM"),
+        (None, "not PEM"),
+        (pem_of(SEED).encode(), "not PEM"),
         (mine.private_bytes(pem, pkcs8, locked).decode(), "is encrypted; openssl pkey"),
         (curve.private_bytes(pem, sec1, locked).decode(), "is encrypted; openssl pkey"),
         (mine.private_bytes(pem, ssh, plain).decode(), "kind that is not read"),

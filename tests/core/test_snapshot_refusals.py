@@ -92,12 +92,12 @@ def test_every_field_is_needed(key: str) -> None:
 @pytest.mark.parametrize(
     ("changed", "what"),
     [
-        ({"format": "colony-memory/2"}, "unsupported snapshot format: 'colony-memory/2'"),
+        ({"format": "colony-memory/3"}, "unsupported snapshot format: 'colony-memory/3'"),
         ({"format": "x" * 100_000}, "unsupported snapshot format: 'xxx"),
         ({"format": ""}, "unsupported snapshot format: ''"),
         ({"codec": "zstd"}, "unsupported codec: 'zstd'"),
         ({"codec": "\ud800" * 100}, "unsupported codec: "),
-        ({"format": "colony-memory/2", "part_files": [], "part_count": 0}, "unsupported snapshot format"),
+        ({"format": "colony-memory/3", "part_files": [], "part_count": 0}, "unsupported snapshot format"),
     ],
 )
 def test_another_format_is_unsupported_and_not_broken(changed: dict[str, Any], what: str) -> None:

@@ -5,6 +5,7 @@ import hashlib
 import importlib.util
 import inspect
 import json
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,11 @@ from colony_memory import (
     UntrustedSnapshot,
 )
 
+HAS_ZSTD = sys.version_info >= (3, 14) or importlib.util.find_spec("backports.zstd") is not None
 HERE = Path(__file__).parents[1]
 REPOSITORY = HERE.parent
 VECTORS = sorted((HERE / "vectors" / "v1").glob("*.json"))
+CHAINS = sorted((HERE / "vectors" / "v2").glob("*.json")) if HAS_ZSTD else []
 SHARED = REPOSITORY.parent / "shared" / "vectors" / "v1"
 REFUSALS = {
     "not_found": SnapshotNotFound,
@@ -117,7 +120,7 @@ def client_options(vector: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("restore", [restore_sync, restore_async], ids=["sync", "async"])
 @pytest.mark.parametrize("absence", [sdk_absence, bare_absence], ids=["sdk", "bare"])
-@pytest.mark.parametrize("path", VECTORS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", VECTORS + CHAINS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_vector(path: Path, absence: Any, restore: Any) -> None:
     vector = json.loads(path.read_text(encoding="utf-8"))
     options = client_options(vector)

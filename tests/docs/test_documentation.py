@@ -45,6 +45,7 @@ DOCUMENTS = [*PAGES, CHANGELOG]
 DOCTESTED = (
     "colony_memory",
     "colony_memory._format.pointer",
+    "colony_memory.app.guard",
     "colony_memory.app.protection",
     "colony_memory.app.save",
     "colony_memory.client",

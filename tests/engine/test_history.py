@@ -124,7 +124,7 @@ def test_bad_arguments(face, vault):
         lambda: memory.search(""),
         lambda: memory.search("a", label=7),
     ):
-        with pytest.raises(ValueError, match=r"must be|cannot be used|no regular|empty pattern"):
+        with pytest.raises(ValueError, match=r"must be|cannot be used|not a regular|empty pattern"):
             call()
 
 

@@ -304,7 +304,8 @@ def test_a_garbled_file_never_passes_for_nothing_seen(witness: FileWitness, cont
     witness.path.write_bytes(content)
     for call in (lambda: witness.read("other"), lambda: witness.record("other", head(1))):
         with pytest.raises(
-            ColonyMemoryError, match=r"cannot be read: it is no witness file.* Mend that, or put a good copy of it back"
+            ColonyMemoryError,
+            match=r"cannot be read: it is not a witness file.* Mend that, or put a good copy of it back",
         ):
             call()
     assert witness.path.read_bytes() == content

@@ -12,44 +12,22 @@ from __future__ import annotations
 import itertools
 import warnings
 from datetime import datetime, timezone
-from types import coroutine
 from typing import Any, NamedTuple
 
 import pytest
 from counts import TRIED
 from faces import PlainVault
+from stepped import Stepped
 
 from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning, ConflictDetected
 from colony_memory._engine.backup import backup
 from colony_memory._engine.prune import prune
 from colony_memory._engine.session import Session
-from colony_memory._engine.store import Vault
 from colony_memory.retention import Retention
 from colony_memory.testing import FakeVault
 
 NOW = datetime(2026, 6, 1, tzinfo=timezone.utc)
 pytestmark = [pytest.mark.exhaustive, pytest.mark.long]
-
-
-class Stepped(Vault):
-    """A vault whose calls suspend: whoever drives the coroutine applies them."""
-
-    async def _call(self, method, *args, **kwargs):
-        return await step((method, args, tuple(sorted(kwargs.items()))))
-
-    async def compute(self, function, *args, **kwargs):
-        return function(*args, **kwargs)
-
-    async def gather(self, names, told=lambda name: None):
-        return [await self.get(name) for name in names]
-
-
-@coroutine
-def step(call):
-    reply = yield call
-    if isinstance(reply, Exception):
-        raise reply
-    return reply
 
 
 class OneId(Session):

@@ -340,3 +340,41 @@ def test_peer_loses_its_vault_when_told(peer: PublishedPeer, applied: bool) -> N
     ours, _ = our_client(died.value.files)
     with warnings_allowed():
         assert len(ours.list_snapshots()) == applied
+
+
+def test_theirs_lists_and_prunes_beside_chains(peer: PublishedPeer) -> None:
+    """It restores none of format 2, says so, and deletes nothing of what its own prune keeps."""
+    pytest.importorskip("needs_zstd")
+    from colony_memory.testing import FakeVault
+
+    def opened(files: dict[str, str]) -> tuple[ColonyMemory, FakeVault]:
+        vault = FakeVault(operations_per_hour=None)
+        vault.files.update(files)
+        return ColonyMemory(backend=vault, format=2), vault
+
+    ours, vault = opened({})
+    ids = [ours.backup({**DOCUMENTS, "n": str(n)}, label="home").snapshot_id for n in range(3)]
+    for each in (None, *ids):
+        with pytest.raises(PeerError, match="unsupported snapshot format"):
+            peer.call("restore", vault.files, label="home", **({} if each is None else {"snapshot_id": each}))
+    listed = peer.call("list", vault.files, label="home").result
+    assert [entry["snapshot_id"] for entry in listed] == ids[::-1]
+    theirs = peer.call("backup", vault.files, documents={"n": "theirs"}, label="home")
+    files = peer.call("prune", theirs.files, label="home", keep=2).files
+    assert {name for name in files if ".k" in name} == {name for name in vault.files if ".k" in name}
+    assert peer.call("restore", files, label="home").result == {"n": "theirs"}
+
+    after, vault = opened(files)
+    with warnings_allowed():
+        assert [info.snapshot_id for info in after.list_snapshots()] == [theirs.result["snapshot_id"], ids[2]]
+        assert after.restore(label="home", snapshot_id=ids[2])["n"] == "2"
+        assert after.restore(label="home") == {"n": "theirs"}
+        info = after.backup({**DOCUMENTS, "n": "3"}, label="home", on_conflict="continue")
+        assert after.verify(label="home")
+    files = peer.call("delete", vault.files, label="home", snapshot_id=ids[2]).files
+    after, _ = opened(files)
+    with warnings_allowed():
+        assert after.restore(label="home", snapshot_id=info.snapshot_id)["n"] == "3"
+        assert after.prune(label="home", keep=1) == 1
+        assert after.restore(label="home")["n"] == "3"
+        assert after.verify(label="home")

@@ -16,7 +16,7 @@ pytest.importorskip("platformdirs")
 from colony_memory._os import locks as _locks
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 from colony_memory.schedule import last_run as module
-from colony_memory.schedule.watch import LastRun, last_run_path, read_last_run
+from colony_memory.schedule.watch import LastRun, RunLog, last_run_path, read_last_run, read_runs
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=timezone.utc)
 RUN = LastRun(
@@ -77,7 +77,9 @@ def test_the_file_holds_nothing_but_the_result(monkeypatch):
     monkeypatch.setenv("COLONY_API_KEY", "col_secret")
     path = last_run_path("colony:", "default")
     module.write_last_run(path, RUN)
-    assert set(json.loads(path.read_text())) == {"version", *(each.name for each in dataclasses.fields(LastRun))}
+    document = json.loads(path.read_text())
+    assert set(document) == {"version", "failed_since", "runs"}
+    assert [set(each) for each in document["runs"]] == [{each.name for each in dataclasses.fields(LastRun)}]
     assert "secret" not in path.read_text()
 
 
@@ -95,7 +97,6 @@ def test_without_platformdirs_the_extra_is_named(monkeypatch):
 
 
 GOOD = {
-    "version": 1,
     "when": NOON.isoformat(),
     "ok": True,
     "message": "m",
@@ -105,18 +106,28 @@ GOOD = {
 }
 
 
+def log_of(**changes):
+    return json.dumps({"version": 2, "failed_since": 0, "runs": [GOOD], **changes})
+
+
 @pytest.mark.parametrize(
     ("content", "why"),
     [
         ("", "Expecting value"),
         ("[" * 60_000, "recursion"),
         ("[]", "not of a form that this version knows"),
-        (json.dumps({**GOOD, "version": 2}), "not of a form that this version knows"),
-        (json.dumps({**GOOD, "ok": 1}), "malformed"),
-        (json.dumps({**GOOD, "message": None}), "malformed"),
-        (json.dumps({**GOOD, "when": "yesterday"}), "Invalid isoformat"),
-        (json.dumps({**GOOD, "when": None}), "Invalid isoformat"),
-        (json.dumps({**GOOD, "next_run": "2026-11-01T12:00:00"}), "without its zone"),
+        (log_of(version=1), "not of a form that this version knows"),
+        (log_of(runs=[]), "malformed"),
+        (log_of(runs=GOOD), "malformed"),
+        (log_of(runs=[GOOD] * 201), "malformed"),
+        (log_of(runs=[None]), "malformed"),
+        (log_of(failed_since=-1), "malformed"),
+        (log_of(failed_since=True), "malformed"),
+        (log_of(runs=[{**GOOD, "ok": 1}]), "malformed"),
+        (log_of(runs=[{**GOOD, "message": None}]), "malformed"),
+        (log_of(runs=[{**GOOD, "when": "yesterday"}]), "Invalid isoformat"),
+        (log_of(runs=[{**GOOD, "when": None}]), "Invalid isoformat"),
+        (log_of(runs=[{**GOOD, "next_run": "2026-11-01T12:00:00"}]), "without its zone"),
         (b"\xff", "utf-8"),
         (None, "a directory, not a plain file"),
     ],
@@ -132,6 +143,43 @@ def test_a_file_that_cannot_be_read_is_told_and_counts_for_none(content, why):
         assert read_last_run("vault", "default") is None
     assert str(path) in str(caught[0].message)
     assert caught[0].filename == __file__
+    if content is not None:  # it does not stand in the way of the next one
+        with pytest.warns(ColonyMemoryWarning, match=why):
+            module.write_last_run(path, RUN)
+        assert read_runs("vault", "default") == RunLog((RUN,), 0)
+
+
+def test_a_success_is_remembered_however_many_runs_fail_after_it():
+    path = last_run_path("vault", "default")
+    failed = dataclasses.replace(RUN, ok=False, message="failed: " + "x" * 5000, snapshot_id=None)
+    assert read_runs("vault", "default") is None
+    module.write_last_run(path, failed)
+    log = read_runs("vault", "default")
+    assert (log.last_success, log.failed_since, log.last.ok) == (None, 1, False)
+    log = module.add_run(log, RUN)
+    assert (log.last_success, log.failed_since) == (RUN, 0)
+    for number in range(450):
+        log = module.add_run(log, dataclasses.replace(failed, pid=number))
+        assert len(log.runs) <= 200
+        assert (log.last_success, log.failed_since) == (RUN, number + 1)
+    assert [run.pid for run in log.runs] == [RUN.pid, *range(251, 450)]
+    assert {len(run.message) for run in log.runs[1:-1]} == {200}
+    log = module.add_run(log, dataclasses.replace(RUN, pid=8))
+    assert (len(log.runs), log.last_success.pid, log.failed_since) == (200, 8, 0)
+    log = module.add_run(log, failed)
+    assert (len(log.runs), log.last_success.pid, log.failed_since) == (200, 8, 1)
+
+
+def test_the_largest_log_can_be_read_again(monkeypatch):
+    path = last_run_path("vault", "default")
+    odd = dataclasses.replace(RUN, ok=False, message="\U0001f600" * 3000)
+    log = None
+    for _ in range(200):
+        log = module.add_run(log, odd)
+    monkeypatch.setattr(module, "_read", lambda path: log)
+    module.write_last_run(path, odd)
+    monkeypatch.undo()
+    assert path.stat().st_size < module._MOST_BYTES
 
 
 def test_only_one_at_a_time():

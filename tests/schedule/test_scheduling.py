@@ -89,7 +89,7 @@ def test_the_file_of_the_key_is_made_for_its_owner_alone(tmp_path):
 
 def test_the_crontab_is_read_by_cron_as_it_is_meant():
     blocks = [block for block in read_blocks(PAGE) if block.language == "crontab"]
-    assert [block.heading for block in blocks] == ["cron", "Is it working?"]
+    assert [block.heading for block in blocks] == ["cron", "Being told of failure", "Is it working?"]
     for block in blocks:
         (line,) = block.text.splitlines()
         fields, command = line.split(None, 5)[:5], line.split(None, 5)[5]
@@ -126,7 +126,7 @@ def test_a_crontab_line_is_silent_only_where_nothing_is_wrong(tmp_path):
     (tmp_path / "agent/memory/MEMORY.md").write_text("hello")
     code, told = run()
     assert code == 0
-    assert told.startswith("warning: no vault was chosen, so that one was made: ")
+    assert told.startswith("warning: no vault was chosen, so one was made: ")
     assert run() == (0, "")
 
 

@@ -173,7 +173,7 @@ def test_what_does_not_mend_itself_is_raised_by_the_first_run(error, tmp_path):
         runs.go(state=tmp_path / "state.json")
     assert caught.value is error
     assert (runs.times, runs.told) == ([0], [])
-    noted = json.loads((tmp_path / "state.json").read_text())
+    (noted,) = json.loads((tmp_path / "state.json").read_text())["runs"]
     assert (noted["ok"], noted["next_run"]) == (False, None)
 
 
@@ -194,13 +194,13 @@ def test_an_error_is_one_line_with_its_kind_where_it_was_not_foreseen():
 
 
 def test_what_is_left_out_is_named_and_is_no_success_and_no_error():
-    left_out = tuple(f"{name} (link)" for name in "abcde")
+    left_out = tuple(f"{name}: link" for name in "abcde")
     runs = Runs(saved("x", incomplete=left_out[:1]), saved("x", reused=True, incomplete=left_out))
     ended = runs.go(every=900, stop=950)
     assert runs.times == [0, 900, 950]
     assert runs.lines[:2] == [
-        "saved x; 1 left out: a (link)",
-        "unchanged since x; 5 left out: a (link), b (link), c (link) and 2 more",
+        "saved x; 1 left out: a: link",
+        "unchanged since x; 5 left out: a: link; b: link; c: link; and 2 more",
     ]
     assert not any(each.ok for each in runs.told)
     assert {each.snapshot_id for each in runs.told} == {"x"}
@@ -302,11 +302,13 @@ def test_each_result_is_in_the_state_file(tmp_path):
     seen = []
 
     def look(run):
-        seen.append(json.loads(state.read_text())["message"] == run.message)
+        seen.append(json.loads(state.read_text())["runs"][-1]["message"] == run.message)
 
     Runs(saved("a"), DOWN).go(stop=1000, on_run=look, state=state)
     assert seen == [True] * 5
-    assert json.loads(state.read_text())["next_run"] is None
+    log = json.loads(state.read_text())
+    assert log["runs"][-1]["next_run"] is None
+    assert ([run["ok"] for run in log["runs"]], log["failed_since"]) == ([True, *[False] * 4], 4)
 
 
 def test_a_state_file_that_cannot_be_written_is_told_and_nothing_more(tmp_path):
@@ -322,7 +324,7 @@ def test_a_state_file_that_cannot_be_written_is_told_and_nothing_more(tmp_path):
 def test_a_second_watch_of_the_same_state_is_refused(tmp_path):
     state = tmp_path / "state.json"
     runs = Runs(saved("a"))
-    with only_one(state), pytest.raises(ColonyMemoryError, match="another watch of this vault and label"):
+    with only_one(state), pytest.raises(ColonyMemoryError, match="another watch or run of this vault and label"):
         runs.go(state=state)
     assert (runs.times, state.exists()) == ([], False)
     runs.go(state=state, stop=1)

@@ -43,7 +43,12 @@ _VARYING = (
     (r"\b\d+(\.\d)? [kMGT]?B\b", "SIZE"),
     (r"\(\d+ %\)", "(SHARE)"),
 )
-_NEEDED = {"read_last_run": "platformdirs", "Ed25519Signer": "cryptography", 'AsyncColonyMemory(api_key="': "httpx"}
+_NEEDED = {
+    "read_last_run": "platformdirs",
+    "Ed25519Signer": "cryptography",
+    "obstore": "obstore",
+    'AsyncColonyMemory(api_key="': "httpx",
+}
 
 
 @dataclass(frozen=True)

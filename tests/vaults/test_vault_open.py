@@ -121,14 +121,14 @@ def test_the_hosted_vault_without_a_key():
         ("", "empty"),
         (" \t\n", "empty"),
         ("export:", "an empty path"),
-        ("nas:/srv/vault", "nas: is no kind of vault"),
+        ("nas:/srv/vault", "nas: is not a kind of vault"),
         ("me:secret@nas:/srv/vault", "./me:"),
-        ("backup@nas:/srv/vault", "an address on a host is no kind of vault"),
+        ("backup@nas:/srv/vault", "an address on a host is not a kind of vault"),
         ("[::1]:/srv/vault", "an address on a host"),
-        ("nas::module/vault", "nas: is no kind of vault"),
+        ("nas::module/vault", "nas: is not a kind of vault"),
         ("10.0.0.7:/srv", "an address on a host"),
         ("C:\\vault", "./C:"),
-        ("c:/vault", "c: is no kind of vault"),
+        ("c:/vault", "c: is not a kind of vault"),
         ("2024:vault", "./…"),
         ("$HOME/vault", "$HOME in"),
         ("/srv/${AGENT}/vault", "${AGENT} in"),
@@ -153,10 +153,7 @@ def test_the_hosted_vault_without_a_key():
         ("colony:col_secret", "nothing after the colon"),
         ("colony:https://thecolony.ai", "nothing after the colon"),
         ("memory:name", "nothing after the colon"),
-        ("s3://bucket/prefix", "object stores are not in this version"),
-        ("gs://bucket", "object stores are not in this version"),
-        ("AZ://container", "object stores are not in this version"),
-        ("https://me:col_secret@thecolony.ai", "https: is no kind of vault"),
+        ("https://me:col_secret@thecolony.ai", "https: is not a kind of vault"),
         ("backup:today", "./backup:"),
         ("~nobody-of-this-name/vault", "no home directory"),
     ],
@@ -171,7 +168,7 @@ def test_what_is_refused(url, words):
 
 
 @pytest.mark.parametrize("kind", ["colony:", "file:///", "memory:", "a path"])
-@pytest.mark.parametrize("url", ["", "ftp://host", "s3://bucket"])
+@pytest.mark.parametrize("url", ["", "ftp://host"])
 def test_the_known_kinds_are_named(url, kind):
     with pytest.raises(ValueError) as caught:
         open_vault(url)
@@ -214,7 +211,7 @@ def test_drives_on_windows(monkeypatch):
         open_vault(url)
     assert opened == ["C:\\vault", "c:/vault", "\\\\nas\\vault"]
     for url in ("C:vault", "nas:/vault"):
-        with pytest.raises(ValueError, match="no kind of vault"):
+        with pytest.raises(ValueError, match="not a kind of vault"):
             open_vault(url)
 
 

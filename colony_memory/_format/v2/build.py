@@ -30,11 +30,9 @@ class BuiltChain(BuiltSnapshot):
     """A snapshot of format 2; ``files`` are those that are new.
 
     Attributes:
-        inherited: Names of the files that it needs and that are there already.
         chain: What the next snapshot may go on from.
     """
 
-    inherited: tuple[str, ...] = ()
     chain: Chain | None = None
 
 
@@ -103,7 +101,8 @@ def build(
     files[manifest_file] = text
     info = summarize(raw, stored_bytes=sum(map(len, files.values())))  # all of it is ASCII
     inherited = tuple(name for pack in packs[:-1] for name in _files(label, pack.pack_id, pack.sizes))
-    return BuiltChain(info, manifest_file, files, sha256(text.encode("ascii")), inherited, chain)
+    ids = tuple(pack.pack_id for pack in packs)
+    return BuiltChain(info, manifest_file, files, sha256(text.encode("ascii")), inherited, ids, chain)
 
 
 def measure(documents: Mapping[str, str]) -> tuple[int, str]:

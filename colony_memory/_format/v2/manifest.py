@@ -30,7 +30,6 @@ class ChainManifest(Manifest):
     """A manifest of format 2; ``part_files`` are all files that it needs, base first, ``blob_chars`` their bytes.
 
     Attributes:
-        packs: Ids of the packs, base first; the last is the snapshot's own.
         pack_bytes: Bytes of each file of each pack.
         pack_sha256: Digest of the last pack.
         levels: How often what each pack holds was folded.
@@ -38,7 +37,6 @@ class ChainManifest(Manifest):
         doc_count: Number of documents.
     """
 
-    packs: tuple[str, ...] = ()
     pack_bytes: tuple[tuple[int, ...], ...] = ()
     pack_sha256: str = ""
     levels: tuple[int, ...] = ()

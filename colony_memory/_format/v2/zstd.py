@@ -51,6 +51,15 @@ def require_zstd() -> None:
         raise ColonyMemoryError(f"writing snapshots of format 2 needs the extra 'zstd': {_INSTALL}") from error
 
 
+def is_installed() -> bool:
+    """Whether snapshots of format 2 can be read and written here."""
+    try:
+        _zstd()
+    except ImportError:
+        return False
+    return True
+
+
 def require_reader(what: str, *, file: str | None = None) -> None:
     """Raise an UnsupportedFormat that says what to install unless snapshots of format 2 can be read here."""
     try:

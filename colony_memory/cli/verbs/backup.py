@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from colony_memory.cli.options import CommonOptions, DryRunOption, ExcludeOption, LabelOption, VerboseOption
+from colony_memory.cli.options import (
+    AllowSecretOption,
+    CommonOptions,
+    DryRunOption,
+    ExcludeOption,
+    KeepOption,
+    LabelOption,
+    OnConflictOption,
+    OnErrorOption,
+    PingOption,
+    SecretsOption,
+    VerboseOption,
+)
 
 if TYPE_CHECKING:
     from colony_memory.app.content import Contents
@@ -26,6 +38,7 @@ EXAMPLES = (
     "colony-memory backup --label research --keep 10 MEMORY.md notes/",
     "colony-memory backup --git --secrets mask ~/agent/workspace",
     "colony-memory backup --note 'before the move' --tag move ~/agent/memory",
+    "colony-memory backup --quiet --ping https://hc.example.org/a1b2 ~/agent/memory",
 )
 
 
@@ -35,45 +48,29 @@ def run(
     label: LabelOption = "default",
     dry_run: DryRunOption = False,
     exclude: ExcludeOption = None,
-    keep: Annotated[
-        int | None,
-        typer.Option("--keep", metavar="N", min=1, help="Then keep only the newest N snapshots of the label."),
-    ] = None,
-    secrets: Annotated[
-        str,
-        typer.Option(
-            "--secrets",
-            metavar="stop|warn|mask|allow",
-            help="What to do about likely secrets: save nothing, warn, replace them, or not look for any.",
-        ),
-    ] = "stop",
-    allow_secret: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--allow-secret",
-            metavar="NAME",
-            help="Save this one, named as it was told: FILE:KIND:DIGEST, or FILE:KIND for all of a kind in a file. "
-            "Repeatable.",
-        ),
-    ] = None,
+    keep: KeepOption = None,
+    secrets: SecretsOption = "stop",
+    allow_secret: AllowSecretOption = None,
     git: Annotated[
         bool, typer.Option("--git", help="Take git repositories along, each as a bundle beside its files.")
     ] = False,
-    on_conflict: Annotated[
-        str,
-        typer.Option(
-            "--on-conflict",
-            metavar="raise|continue|merge",
-            help="Where another client saves in between: store both and fail; the same, and let the newer one be the "
-            "latest; or join both line by line.",
-        ),
-    ] = "raise",
+    on_conflict: OnConflictOption = "raise",
     note: Annotated[
-        str | None, typer.Option("--note", metavar="TEXT", help="What to say of it; 'list' and 'show' do.")
+        str | None, typer.Option("--note", metavar="TEXT", help="A remark, which 'list' and 'show' print.")
     ] = None,
     tag: Annotated[
         list[str] | None, typer.Option("--tag", metavar="NAME", help="File it under this, for 'list'. Repeatable.")
     ] = None,
+    ping: PingOption = None,
+    on_error: OnErrorOption = None,
+    format: Annotated[  # noqa: A002 - the word for it
+        str,
+        typer.Option(
+            "--format",
+            metavar="1|2",
+            help="Write what 0.1.1 reads too, or store only what changed (extra zstd).",
+        ),
+    ] = "1",
     verbose: VerboseOption = False,
     common: CommonOptions,
 ) -> int:
@@ -84,12 +81,8 @@ def run(
     .cmemignore or --exclude excludes is not saved. Where nothing has changed, nothing is written, unless it lacks the
     note or a tag that is given. What cannot be read is left out and named, and the exit code is then 1.
     """
-    from colony_memory.app.content import contents_of
     from colony_memory.cli.errors import FAILED
-    from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.summary import backup_lines, diverged_line, preview_lines
-    from colony_memory.cli.text import now_utc
-    from colony_memory.exceptions import ColonyMemoryWarning
+    from colony_memory.cli.telling import AT_LEISURE, notifier_of, telling
 
     asked: dict[str, Any] = {
         "label": label,
@@ -102,27 +95,71 @@ def run(
         "note": note,
         "tag": tag,
     }
-    with open_memory(common, making=True) as opened:
-        if dry_run:
-            found = preview(opened, paths, **asked)
-            if common.as_json:
-                opened.output.answer_json(_document(None, found.capture, contents_of(found.capture.documents), found))
-            else:
-                opened.output.answer("\n".join(preview_lines(found, keep=keep, verbose=verbose, now=now_utc())))
-            _tell(found.capture, opened, masked=secrets == "mask", verbose=verbose)
-            return 0 if found else FAILED
+    wire = wire_of(format)
+    notifier = notifier_of(ping=ping, on_error=on_error, label=label, output=common.output)
+    if dry_run:
+        return 0 if _preview(paths, common, asked, wire=wire, verbose=verbose) else FAILED
+    with telling(notifier, patience=AT_LEISURE):
+        notifier.started()
+        saved = _save(paths, common, asked, wire=wire, verbose=verbose)
+        if saved:
+            notifier.succeeded()
+        else:
+            notifier.failed(f"left out: {'; '.join(map(str, saved.left_out))}")
+    return 0 if saved else FAILED
+
+
+def _save(paths: list[str], common: CommonOptions, asked: dict[str, Any], *, wire: int, verbose: bool) -> Saved:
+    """Make the backup and tell of it."""
+    from colony_memory.app.content import contents_of
+    from colony_memory.cli.memory import open_memory
+    from colony_memory.cli.summary import backup_lines, diverged_line
+    from colony_memory.cli.text import now_utc
+    from colony_memory.exceptions import ColonyMemoryWarning
+
+    with open_memory(common, making=True, wire=wire) as opened:
         saved = save(opened, paths, **asked)
         info, documents = saved.info, saved.capture.documents
-        # Joined with another's it is more than was read.
-        contents = contents_of(documents) if len(documents) == len(info.doc_names) else None
+        # Joined with another's it is more than was read; of format 2 no names are told.
+        as_read = len(documents) == len(info.doc_names) or not (info.doc_names or info.diverged_from)
+        contents = contents_of(documents) if as_read else None
         if common.as_json:
             opened.output.answer_json(_document(info, saved.capture, contents))
         opened.output.report(*backup_lines(info, contents, left_out=len(saved.left_out), now=now_utc()))
         if info.diverged_from:
             # Not as a line of the answer: it is told under --quiet too.
-            warnings.warn(ColonyMemoryWarning(diverged_line(info, joined=on_conflict == "merge")), stacklevel=1)
-        _tell(saved.capture, opened, masked=secrets == "mask", verbose=verbose)
-    return 0 if saved else FAILED
+            joined = asked["on_conflict"] == "merge"
+            warnings.warn(ColonyMemoryWarning(diverged_line(info, joined=joined)), stacklevel=1)
+        _tell(saved.capture, opened, masked=asked["secrets"] == "mask", verbose=verbose)
+    return saved
+
+
+def _preview(paths: list[str], common: CommonOptions, asked: dict[str, Any], *, wire: int, verbose: bool) -> Preview:
+    """Tell what a backup would do."""
+    from colony_memory.app.content import contents_of
+    from colony_memory.cli.memory import open_memory
+    from colony_memory.cli.summary import preview_lines
+    from colony_memory.cli.text import now_utc
+
+    with open_memory(common, making=True, wire=wire) as opened:
+        found = preview(opened, paths, **asked)
+        if common.as_json:
+            opened.output.answer_json(_document(None, found.capture, contents_of(found.capture.documents), found))
+        else:
+            opened.output.answer("\n".join(preview_lines(found, keep=asked["keep"], verbose=verbose, now=now_utc())))
+        _tell(found.capture, opened, masked=asked["secrets"] == "mask", verbose=verbose)
+    return found
+
+
+def wire_of(text: str) -> int:
+    """The format that ``--format`` names.
+
+    Raises:
+        ValueError: It names none.
+    """
+    if text not in ("1", "2"):
+        raise ValueError(f"--format must be 1 or 2, not {text!r}")
+    return int(text)
 
 
 def save(opened: Opened, paths: list[str], *, keep: int | None, on_conflict: str, **options: Any) -> Saved:

@@ -31,7 +31,7 @@ def run(
     A and B are ids as 'show' takes them, or folders; ./latest is the folder of that name. B is by default the latest
     snapshot.
     """
-    from colony_memory.app.sides import patch_of, read_side
+    from colony_memory.app.sides import compare_sides, patch_of, read_side
     from colony_memory.cli.errors import FAILED
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.summary import diff_lines
@@ -40,7 +40,7 @@ def run(
     with open_memory(common) as opened:
         with opened.working():
             before, after = (read_side(opened.memory, side, label=label) for side in (a, b))
-            found = opened.memory.diff(before.documents, after.documents)
+            found = compare_sides(before, after)
             text = patch_of(before, after) if patch else None
         left_out = [f"left out: {each.name}: {each.reason}" for each in (*before.left_out, *after.left_out)]
         for line in few(left_out, verbose=verbose):

@@ -17,15 +17,13 @@ def run(
     pattern: Annotated[str, typer.Argument(metavar="PATTERN", hidden=True)],
     *,
     label: LabelOption = "default",
-    fixed: Annotated[bool, typer.Option("--fixed", "-F", help="Take PATTERN as a text.")] = False,
-    ignore_case: Annotated[
-        bool, typer.Option("--ignore-case", "-i", help="Take upper and lower case for the same.")
-    ] = False,
+    fixed: Annotated[bool, typer.Option("--fixed", "-F", help="Take PATTERN as plain text.")] = False,
+    ignore_case: Annotated[bool, typer.Option("--ignore-case", "-i", help="Ignore case.")] = False,
     common: CommonOptions,
 ) -> int:
     """Find lines in all snapshots, and when each came and went.
 
-    PATTERN is a regular expression as Python has them, looked for in each line. Every snapshot of the label is read,
+    PATTERN is a regular expression of Python, looked for in each line. Every snapshot of the label is read,
     two files for most. The exit code is 0 if anything is found, 1 if nothing is, and 4 if nothing is and some
     snapshots could not be read.
     """

@@ -34,7 +34,7 @@ def run(
     """
     from colony_memory.cli.ask import confirm
     from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.summary import plan_lines, plan_total
+    from colony_memory.cli.summary import plan_lines
     from colony_memory.cli.text import count, now_utc
 
     retention = rules.retention(leftovers=leftovers)
@@ -43,7 +43,7 @@ def run(
             plan = opened.memory.plan_prune(label=label, retention=retention)
         if plan and not dry_run:
             told = plan_lines(plan, label=label, now=now_utc())
-            confirm(f"{plan_total(plan)}: go on?", yes=yes, as_json=common.as_json, told=told)
+            confirm("go on?", yes=yes, as_json=common.as_json, told=told)
         deleted = 0
         if not dry_run:
             with opened.working("Pruning"):

@@ -3,23 +3,18 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from colony_memory.cli.options import CommonOptions, DryRunOption, LabelOption, VerboseOption
 
-if TYPE_CHECKING:
-    from colony_memory.capture import Written
-    from colony_memory.snapshot import SnapshotInfo
-
 EXAMPLES = (
     "colony-memory restore ~/agent/memory",
     "colony-memory restore latest~1 ./before",
     "colony-memory restore --dry-run --only 'notes/*' ~/agent/memory",
-    "colony-memory restore --at 2026-11-01T12:00 --snapshot-first --force ~/agent/memory",
+    "colony-memory restore --at '3h ago' --snapshot-first --force ~/agent/memory",
 )
 
 
@@ -76,7 +71,7 @@ def run(
     from colony_memory.cli.interrupts import first_interrupt_only
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.options import split_positional
-    from colony_memory.cli.restored import conflict_line, restore_lines
+    from colony_memory.cli.restored import conflict_line, restore_lines, restore_names, warn_of_lacks
     from colony_memory.cli.text import now_utc
 
     named, directory = split_positional(target, "DIR")
@@ -124,20 +119,10 @@ def run(
             for each in before.left_out:
                 opened.output.warn(f"left out of it: {each.name}: {each.reason}")
         opened.output.report(
-            *restore_lines(info, written, directory=directory, dry_run=dry_run, verbose=verbose, now=now_utc())
+            *restore_lines(info, written, directory=directory, dry_run=dry_run, now=now_utc()),
+            names=restore_names(written, dry_run=dry_run, verbose=verbose),
         )
-        _tell(info, written)
+        warn_of_lacks(info, written)
     if not restored:
         raise Failure(conflict_line(written), code=FAILED)
     return 0
-
-
-def _tell(info: SnapshotInfo, written: Written) -> None:
-    """Say what the folder lacks although the restore is done."""
-    from colony_memory.cli.restored import incomplete_line, masked_line
-    from colony_memory.exceptions import ColonyMemoryWarning
-
-    if info.incomplete:
-        warnings.warn(ColonyMemoryWarning(incomplete_line(info)), stacklevel=1)
-    if written.masked:
-        warnings.warn(ColonyMemoryWarning(masked_line(written)), stacklevel=1)

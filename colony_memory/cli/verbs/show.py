@@ -25,8 +25,8 @@ def run(
     """Show one snapshot: when, how large, signed by whom, and the names in it.
 
     ID is one from 'list', the beginning of one, latest, or latest~2 for the second before it. The snapshot is
-    read in full, since only so every file in it is known; where it is damaged, what its summary tells is shown, and the
-    exit code is 4.
+    read in full, since only then is every file in it known; where it is damaged, what its summary tells is shown, and
+    the exit code is 4.
     """
     from colony_memory.app.content import contents_of
     from colony_memory.app.pick import find, with_pin

@@ -36,7 +36,7 @@ def run(
     """Tell whether the memory is protected, and what to do if not.
 
     The newest snapshot of each label is read in full. The first line is the answer. Below stand the vault, each label,
-    the last run of watch on this host, and everything that is wrong with the command that mends it. With --max-age a
+    the last run of watch on this host, and whatever is wrong, each with the command that mends it. With --max-age a
     monitor needs no more than the exit code: 1 if the newest good backup is older or something puts the memory at
     risk, 3 if there is no good one, 4 if the newest is damaged. Where watch has found the memory unchanged since, its
     run is what counts.
@@ -57,17 +57,18 @@ def run(
     if exclude and not paths:
         raise ValueError("--exclude is for the PATHs that are looked at: give them, or leave it out")
     with open_memory(common) as opened:
-        url, given = opened.place.url, asdict(common)
+        url, of = opened.place.url, label or "default"
+        given = {**asdict(common), "paths": paths, "paths_label": of}
         with opened.working():
             checked = check_protection(opened.memory, url=url, label=label, quick=quick, max_age=limit, now=now_utc())
             unsaved = None
             if paths:
-                unsaved = find_unsaved(opened.memory, paths, label=label or "default", exclude=exclude or ())
+                unsaved = find_unsaved(opened.memory, paths, label=of, exclude=exclude or ())
         verdict = checked.verdict
         if common.as_json:
             opened.output.answer_json(status_document(checked, unsaved, url=url, max_age=limit, given=given))
         elif not (common.quiet and limit):
-            told = [] if unsaved is None else unsaved_lines(unsaved, label=label or "default", verbose=verbose)
+            told = [] if unsaved is None else unsaved_lines(unsaved, label=of, verbose=verbose)
             opened.output.answer("\n".join(status_lines(checked, told, url=url, now=now_utc(), given=given)))
         if limit and verdict.stale:
             if verdict.newest is None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import inspect
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colony_memory.cli.options import CommonOptions
+from colony_memory.cli.options import CommonOptions, EveryOption, FinalTimeoutOption, OnErrorOption, PingOption
 from colony_memory.cli.verbs import backup
 
 if TYPE_CHECKING:
@@ -42,30 +42,29 @@ def _with_options_of_backup(run: Callable[..., int]) -> Callable[..., int]:
 def run(
     paths: Annotated[list[str], typer.Argument(metavar="PATH", hidden=True)],
     *,
-    every: Annotated[
-        str, typer.Option("--every", metavar="TIME", help="Time between backups: 90s, 15m, 1h30m, 2d.")
-    ] = "15m",
-    final_timeout: Annotated[
-        str, typer.Option("--final-timeout", metavar="TIME", help="Time that the last backup may take.")
-    ] = "10s",
+    every: EveryOption = "15m",
+    final_timeout: FinalTimeoutOption = "10s",
     once: Annotated[bool, typer.Option("--once", help="Make one backup and end, as 'backup' does.")] = False,
+    ping: PingOption = None,
+    on_error: OnErrorOption = None,
     common: CommonOptions,
     **options: Any,
 ) -> int:
     """Save folders and files now, and then every so often until told to stop.
 
     Each run is a backup with the same options, and is told in one line. A run that fails is tried again, sooner at
-    first and then less often, for as long as it takes; only what the first one fails of ends the command, unless it
-    may mend itself. SIGTERM and Ctrl-C have a last backup made, and the exit code is that backup's.
+    first and then less often, for as long as it takes; only a failure of the first one ends the command, unless it may
+    mend itself. SIGTERM and Ctrl-C have a last backup made, and the exit code is that backup's.
     """
     from colony_memory.app.place import choose_place
-    from colony_memory.cli.durations import show_duration
+    from colony_memory.cli.durations import read_seconds, show_duration
     from colony_memory.cli.errors import FAILED, exit_code
+    from colony_memory.cli.telling import LAST_WORDS, leave, notifier_of
     from colony_memory.schedule.watch import Watch, last_run_path
 
     if once:
-        return backup.run(paths, common=common, **options)
-    interval, patience = _read("--every", every), _read("--final-timeout", final_timeout)
+        return backup.run(paths, ping=ping, on_error=on_error, common=common, **options)
+    interval, patience = read_seconds("--every", every), read_seconds("--final-timeout", final_timeout)
     place, output = choose_place(common.vault), common.output
     greeting = [f"saving to {place.title} every {show_duration(interval)}; SIGTERM or Ctrl-C to stop"]
 
@@ -75,12 +74,14 @@ def run(
             output.note(greeting.pop())
         _tell(done, output)
 
+    notifier = notifier_of(ping=ping, on_error=on_error, label=options["label"], output=output)
     watch = Watch(
         lambda: _save(paths, common, options),
         every=interval,
         final_timeout=patience,
         state=last_run_path(place.url, options["label"]),
         on_run=tell,
+        notifier=notifier,
     )
     code = FAILED
     try:
@@ -93,25 +94,19 @@ def run(
         code = exit_code(error)
         if not watch.busy:
             raise
+    finally:
+        notifier.close(LAST_WORDS)
     if watch.busy:
-        _leave(code)
+        leave(code)
     return code
-
-
-def _read(option: str, text: str) -> float:
-    from colony_memory.cli.durations import parse_duration
-
-    try:
-        return parse_duration(text).total_seconds()
-    except ValueError as error:
-        raise ValueError(f"{option}: {error}") from error
 
 
 def _save(paths: list[str], common: CommonOptions, options: dict[str, Any]) -> Saved:
     """Make one backup, in a vault that is opened anew: it may have come or gone since the last one."""
     from colony_memory.cli.memory import open_memory
 
-    with open_memory(replace(common, quiet=True), making=True) as opened:
+    wire = backup.wire_of(options["format"])
+    with open_memory(replace(common, quiet=True), making=True, wire=wire) as opened:
         return backup.save(opened, paths, **options)
 
 
@@ -119,25 +114,16 @@ def _tell(done: LastRun, output: Output) -> None:
     """Write the line of a run: what went well on stdout, what did not on stderr."""
     import contextlib
 
-    from colony_memory.cli.durations import show_duration
     from colony_memory.cli.errors import Failure
+    from colony_memory.cli.telling import run_document, run_line
 
     # A reader that went away must not end the backups.
     with contextlib.suppress(Failure):
         if output.as_json:
-            output.answer(json.dumps(asdict(done), default=lambda moment: moment.isoformat()))
+            output.answer(json.dumps(run_document(done)))
             return
-        line = f"{done.when:%Y-%m-%dT%H:%M:%SZ} {done.message}"
-        if done.next_run is not None:
-            line += f"; next in {show_duration((done.next_run - done.when).total_seconds())}"
+        line = run_line(done)
         if done.ok:
             output.report(line)
         else:
             output.warn(line)
-
-
-def _leave(code: int) -> None:
-    """End the process although a backup still hangs in a thread of its own, for which the interpreter would wait."""
-    import os
-
-    os._exit(code)  # every line was flushed when it was written

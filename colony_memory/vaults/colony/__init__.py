@@ -274,4 +274,7 @@ def _transmit(request: Request, client: Any, timeout: float) -> Reply:
 
 
 def _describe(error: Exception) -> str:
+    reason = getattr(error, "reason", error)
+    if isinstance(reason, OSError) and reason.strerror:
+        return reason.strerror  # what people know it by
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,0 +1,57 @@
+"""Pure: what callers pass, looked at before anything is done with it: each error names the argument."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
+
+
+def require_type(argument: str, value: object, kind: type[_T]) -> _T:
+    """The value, where it is of this type.
+
+    Raises:
+        ValueError: It is not: one type of error for every bad argument. Likewise all that follow.
+    """
+    if not isinstance(value, kind):
+        raise ValueError(f"{argument} must be of type {kind.__name__}, not {type(value).__name__}")  # noqa: TRY004
+    return value
+
+
+def require_text(argument: str, value: object) -> str:
+    """The value, where it is a text."""
+    if not isinstance(value, str):
+        raise ValueError(f"{argument} must be a text, not {type(value).__name__}")  # noqa: TRY004
+    return value
+
+
+def require_path(argument: str, value: object) -> str:
+    """The text of a path."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise ValueError(f"{argument} must be a path, not {type(value).__name__}")  # noqa: TRY004
+    path = os.fspath(value)
+    if not isinstance(path, str):
+        raise ValueError(f"{argument} must be a path of text, not {path!r}")  # noqa: TRY004
+    return path
+
+
+def require_call(argument: str, value: object) -> None:
+    """Go on where it can be called, or is None."""
+    if value is not None and not callable(value):
+        raise ValueError(f"{argument} must be a function or None, not {type(value).__name__}")
+
+
+def several(argument: str, value: Any) -> list[Any]:
+    """One text, or each of several; what each has to be is for the caller to see to."""
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, Iterable) or isinstance(value, (bytes, bytearray)):
+        raise ValueError(f"{argument} must be a text or several, not {type(value).__name__}")  # noqa: TRY004
+    return list(value)
+
+
+def texts(argument: str, value: Any) -> list[str]:
+    """One text, or several."""
+    return [require_text(f"each of {argument}", each) for each in several(argument, value)]

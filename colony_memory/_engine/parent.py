@@ -1,0 +1,84 @@
+"""What a snapshot of format 2 goes on from: the chain of the newest one that is committed, every byte of it read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from colony_memory._engine.load import load
+from colony_memory._engine.session import log
+from colony_memory._format.constants import FORMAT_2
+from colony_memory._format.names import manifest_filename
+from colony_memory._format.v2.build import BuiltChain, read_chain
+from colony_memory._format.v2.manifest import ChainManifest
+from colony_memory.exceptions import ColonyMemoryError, VaultError, message_of
+
+if TYPE_CHECKING:
+    from colony_memory._engine.session import Session
+    from colony_memory._engine.state import State
+    from colony_memory._format.pointer import Entry
+    from colony_memory._format.v2.chain import Chain
+    from colony_memory.snapshot import BuiltSnapshot
+
+
+@dataclass(frozen=True)
+class Parent:
+    """A snapshot to go on from.
+
+    Attributes:
+        label: Its label.
+        snapshot_id: Its id.
+        manifest_sha256: Digest of its manifest.
+        chain: What it holds, as it was read or written by this client.
+    """
+
+    label: str
+    snapshot_id: str
+    manifest_sha256: str
+    chain: Chain
+
+    @property
+    def manifest_file(self) -> str:
+        """Its manifest, without which nothing keeps its packs."""
+        return manifest_filename(self.label, self.snapshot_id)
+
+
+async def parent_of(session: Session, state: State) -> Parent | None:
+    """What the next snapshot goes on from, None where a base has to be written: what is damaged or not trusted is no
+    parent.
+
+    Raises:
+        VaultError: The vault did not answer.
+    """
+    entry, kept = _newest(state), session.parents.get(state.label)
+    if entry is None:
+        return None
+    if kept is not None and (kept.snapshot_id, kept.manifest_sha256) == (entry.snapshot_id, entry.manifest_sha256):
+        return kept
+    label = state.label
+    try:
+        manifest, _, files = await load(session, label, entry.snapshot_id, keep_files=True)
+        if not isinstance(manifest, ChainManifest) or manifest.sha256 != entry.manifest_sha256:
+            return None
+        chain, _ = await session.vault.compute(read_chain, manifest, dict(files), max_bytes=session.max_bytes)
+    except VaultError:
+        raise
+    except ColonyMemoryError as error:
+        log(f"snapshot {entry.snapshot_id} of label {label!r} is not gone on from: {message_of(error)}")
+        return None
+    return Parent(label, entry.snapshot_id, manifest.sha256, chain)
+
+
+def _newest(state: State) -> Entry | None:
+    decision = state.decision
+    if decision.doubt is not None:
+        return None
+    rows = decision.building if state.files is not None else decision.pointer.entries or ()
+    return next((entry for entry in rows if entry.info.format == FORMAT_2 and not entry.info.encrypted), None)
+
+
+def keep(session: Session, built: BuiltSnapshot) -> None:
+    """Remember what was just written, so that the next snapshot need not read it."""
+    if isinstance(built, BuiltChain) and built.chain is not None:
+        label, snapshot_id = built.info.label, built.info.snapshot_id
+        session.parents[label] = Parent(label, snapshot_id, built.manifest_sha256, built.chain)

@@ -1,0 +1,220 @@
+"""Telling others of each run: a monitor by a ping, and of a failure a command of the user's."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import shlex
+import signal
+import subprocess
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from colony_memory.schedule.ping import PingFailed, read_ping_url, send_ping
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from colony_memory.schedule.ping import Event
+
+__all__ = ["Notifier"]
+
+_logger = logging.getLogger(__name__)
+
+#: Seconds that the command may take.
+LONGEST_COMMAND = 30.0
+_MOST_WAITING = 8
+_MOST_CHARS = 2000
+_USER_INFO = re.compile(r"(?<=//)[^/@\s]+@")
+
+
+@dataclass(frozen=True)
+class _News:
+    event: Event
+    message: str = ""
+    kind: str = ""
+    code: int = 0
+
+
+class Notifier:
+    """Tells of runs in a thread of its own, so that neither a monitor nor a command holds a backup up or fails it.
+
+    What goes out is what happened in a line or two, with likely secrets, keys and the user names of addresses taken
+    out; of what is saved nothing but names can be in it. Where telling is slower than what happens, the oldest is left
+    out. What cannot be told is said to ``warn``.
+
+    Args:
+        label: The label that is saved.
+        ping: The address of a check, as healthchecks.io gives it: ``/start`` is added before a run, and ``/fail`` with
+            the message as its body after one that failed.
+        on_error: A command for each run that failed, split as a shell would and run without one, for 30 seconds at
+            most. ``COLONY_MEMORY_ERROR`` in its environment is the message, ``COLONY_MEMORY_KIND`` the name of the
+            error, ``COLONY_MEMORY_CODE`` the exit code of the command line, ``COLONY_MEMORY_LABEL`` the label.
+        classify: The name and the exit code of an error; of None for a run that left something out.
+        warn: Is told in a line what could not be told. By default it is logged.
+
+    Raises:
+        ValueError: The address or the command cannot be used.
+    """
+
+    def __init__(
+        self,
+        *,
+        label: str = "default",
+        ping: str | None = None,
+        on_error: str | None = None,
+        classify: Callable[[BaseException | None], tuple[str, int]] | None = None,
+        warn: Callable[[str], object] = _logger.warning,
+    ) -> None:
+        self._label = label
+        self._ping = None if ping is None else read_ping_url(ping)
+        self._command = None if on_error is None else _split(on_error)
+        self._classify = classify or _by_name
+        self._warn = warn
+        self._waiting: deque[_News] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread: threading.Thread | None = None
+
+    def started(self) -> None:
+        """A run begins."""
+        self._post(_News("start"))
+
+    def succeeded(self) -> None:
+        """A run has saved everything, or found it saved."""
+        self._post(_News("success"))
+
+    def failed(self, message: str, error: BaseException | None = None) -> None:
+        """A run has failed, or left something out."""
+        kind, code = self._classify(error)
+        self._post(_News("fail", clean(message), kind, code))
+
+    def close(self, timeout: float) -> None:
+        """Wait so many seconds at most until all is told; what is under way then is given up."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        if self._thread is None:
+            return
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            with self._changed:
+                self._waiting.clear()
+            self._kill()
+            self._warn(f"not all could be told within {timeout:g} s")
+
+    def _post(self, news: _News) -> None:
+        if self._ping is None and (self._command is None or news.event != "fail"):
+            return
+        with self._changed:
+            if self._closed:
+                return
+            while len(self._waiting) >= _MOST_WAITING:
+                self._waiting.popleft()
+            self._waiting.append(news)
+            self._changed.notify_all()
+            if self._thread is None:
+                thread = threading.Thread(target=self._work, name="colony-memory-notify", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:  # no more threads
+                    self._warn("nobody can be told: no thread can be started")
+                else:
+                    self._thread = thread
+
+    # The thread.
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not self._waiting:
+                    if self._closed:
+                        return
+                    self._changed.wait()
+                news = self._waiting.popleft()
+            if self._ping is not None:
+                try:
+                    send_ping(self._ping, news.event, news.message)
+                except PingFailed as error:
+                    self._warn(str(error))
+            if self._command is not None and news.event == "fail":
+                self._run(self._command, news)
+
+    def _run(self, command: list[str], news: _News) -> None:
+        named = f"the command that is told of failures, {shlex.quote(command[0])},"
+        try:
+            # In a session of its own: a Ctrl-C is for the backups, and what it starts can be ended with it.
+            process = subprocess.Popen(  # noqa: S603 - the user's own command
+                command, env=self._environment(news), stdin=subprocess.DEVNULL, stdout=2, start_new_session=True
+            )
+        except (OSError, ValueError) as error:
+            self._warn(f"{named} cannot be run: {getattr(error, 'strerror', None) or error}")
+            return
+        self._process = process
+        try:
+            code = process.wait(LONGEST_COMMAND)
+        except subprocess.TimeoutExpired:
+            self._kill()
+            self._warn(f"{named} was ended: it took longer than {LONGEST_COMMAND:g} s")
+            return
+        finally:
+            self._process = None
+            process.wait()
+        if code:
+            self._warn(f"{named} failed: exit code {code}")
+
+    def _environment(self, news: _News) -> Mapping[str, str]:
+        return {
+            **os.environ,
+            "COLONY_MEMORY_ERROR": news.message,
+            "COLONY_MEMORY_KIND": news.kind,
+            "COLONY_MEMORY_CODE": str(news.code),
+            "COLONY_MEMORY_LABEL": self._label,
+        }
+
+    def _kill(self) -> None:
+        process = self._process
+        if process is None:
+            return
+        if hasattr(os, "killpg"):
+            with contextlib.suppress(ProcessLookupError, PermissionError):  # it is gone, or going
+                os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
+
+
+def clean(message: str) -> str:
+    """A message that may leave the host: on one line, bounded, without what is likely a secret.
+
+    >>> clean("no answer from https://me:hunter2@example.org/x")
+    'no answer from https://…@example.org/x'
+    """
+    from colony_memory.capture.secrets import mask_contents
+
+    text = _USER_INFO.sub("…@", message)
+    key = os.environ.get("COLONY_API_KEY", "").strip()
+    if key:
+        text = text.replace(key, "…")
+    contents: dict[str, str | bytes] = {"message": text}
+    mask_contents(contents)
+    # A NUL cannot be in an environment, and a control character has no business on a monitor's page.
+    plain = "".join(char if char.isprintable() else " " for char in str(contents["message"]))
+    return " ".join(plain.split())[:_MOST_CHARS]
+
+
+def _split(command: str) -> list[str]:
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ValueError(f"the command that is told of failures cannot be read: {error}") from error
+    if not words or not words[0]:
+        raise ValueError("the command that is told of failures is empty")
+    return words
+
+
+def _by_name(error: BaseException | None) -> tuple[str, int]:
+    return ("Incomplete" if error is None else type(error).__name__), 1

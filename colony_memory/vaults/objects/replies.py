@@ -1,0 +1,44 @@
+"""Pure: what goes to a store, and what its answers say, in the words of a vault."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from colony_memory.exceptions import VaultError
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+
+
+def encode_text(filename: str, content: str) -> bytes:
+    """A file's text as it is stored."""
+    try:
+        return content.encode("utf-8")
+    except UnicodeEncodeError as exc:
+        raise VaultError(
+            f"{filename}: character {exc.start} of the text is half of a surrogate pair, which UTF-8 cannot hold",
+            status=400,
+            code="INVALID_INPUT",
+        ) from exc
+
+
+def describe_object(filename: str, meta: ObjectMeta) -> dict[str, Any]:
+    """A file without its content; its time is the store's."""
+    when = meta["last_modified"].isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return {"filename": filename, "content_size": meta["size"], "updated_at": when}
+
+
+def tag_of(found: Any) -> str | None:
+    """Whatever the store needs to know a state of an object again, as one text: its e_tag, its version before it."""
+    tag, version = found.get("e_tag"), found.get("version")
+    if not tag:
+        return None
+    return f"{version or ''}|{tag}" if version or "|" in tag else str(tag)
+
+
+def read_tag(filename: str, tag: str) -> dict[str, str]:
+    """What :func:`tag_of` made, for a write on condition."""
+    version, _, e_tag = tag.partition("|") if "|" in tag else ("", "", tag)
+    if not e_tag or not (tag.isascii() and tag.isprintable()):
+        raise VaultError(f"not an etag of {filename}: {tag!r}", status=400, code="INVALID_INPUT")
+    return {"e_tag": e_tag, "version": version} if version else {"e_tag": e_tag}

@@ -1,0 +1,169 @@
+// Section 19: packs, from the base up.
+
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Failure, corrupt, demand } from "./failure.mjs";
+import { binary, bytes, canonical, decodeUtf8, parseObject } from "./json.mjs";
+import { decodeBase64, sha256 } from "./payload.mjs";
+import { areStrings, isCount, isDigest } from "./snapshot.mjs";
+import { fileName, isId } from "./vault.mjs";
+
+const FORMAT = "colony-memory/2";
+const MAX_PACKS = 64;
+const MAX_FILES = 10_000;
+const MIN_PREFIX = 8;
+const MAX_WINDOW = 2 ** 27;
+
+/** What section 19 asks of a manifest beyond section 6. */
+export function checkChain(raw, id, what) {
+  const empty = raw.get("doc_names").length + raw.get("part_files").length === 0 && raw.get("part_count") === 0n;
+  demand(empty, `${what} has parts or names`);
+  const packs = raw.get("packs");
+  demand(areStrings(packs) && packs.every(isId), `${what} has no packs`);
+  const good = packs.length <= MAX_PACKS && packs.at(-1) === id && new Set(packs).size === packs.length;
+  demand(good, `${what} has a chain that is none`);
+  const [sizes, levels] = [raw.get("pack_bytes"), raw.get("levels")];
+  demand(Array.isArray(sizes) && sizes.length === packs.length, `${what} has no pack_bytes`);
+  demand(sizes.every((each) => Array.isArray(each) && each.length && each.every(isCount)), `${what} has no pack_bytes`);
+  demand(sizes.flat().length <= MAX_FILES, `${what} has too many files`);
+  demand(Array.isArray(levels) && levels.length === packs.length && levels.every(isCount), `${what} has no levels`);
+  for (const field of ["doc_count", "on_base"]) demand(isCount(raw.get(field)), `${what} has no ${field}`);
+  demand(isDigest(raw.get("pack_sha256")), `${what} has no pack_sha256`);
+}
+
+/** The documents at the top of a snapshot's chain. */
+export function chainMemory(vault, manifest, maxBytes) {
+  const { raw, label, size } = manifest;
+  const most = 1000 + Math.floor(maxBytes / 256);
+  const packs = raw.get("packs").map((id, n) => readPack(vault, label, id, raw.get("pack_bytes")[n]));
+  packs.forEach((pack, n) => {
+    const below = packs[n - 1] ?? { id: null, digest: null };
+    demand(pack.below === below.id && pack.belowDigest === below.digest, `pack ${pack.id} stands on another`);
+  });
+  demand(packs.at(-1).digest === raw.get("pack_sha256"), "the last pack is another than the manifest says");
+  let memory = new Map();
+  for (const { id, frame } of packs) {
+    const content = decompress(frame, stateOf(memory), 3 * maxBytes + 4096, `pack ${id}`);
+    memory = applied(memory, content, most, `pack ${id}`);
+    demand(memory.size <= most && stateSize(memory) <= maxBytes, `pack ${id} makes more than this reader takes`);
+  }
+  for (const text of memory.values()) decodeUtf8(bytes(text), "a text");
+  const plain = bytes(canonical(memory));
+  const same = plain.length === size && sha256(plain) === raw.get("plaintext_sha256");
+  demand(same && BigInt(memory.size) === raw.get("doc_count"), "the packs give another memory than the manifest says");
+  return memory;
+}
+
+function readPack(vault, label, id, sizes) {
+  const texts = sizes.map((size, seq) => {
+    const name = fileName(label, id, "k", seq);
+    const text = vault.read(name);
+    if (text === null) throw corrupt(`${name} is missing`);
+    demand(BigInt(text.length) === size, `${name} has another size than the manifest says`);
+    return { name, text };
+  });
+  const files = texts.map(({ name, text }) => parseObject(text, name));
+  const [below, belowDigest] = [files[0].get("below"), files[0].get("below_sha256")];
+  files.forEach((file, seq) => {
+    const own = file.get("format") === FORMAT && file.get("pack") === id && file.get("seq") === BigInt(seq);
+    const whole = file.get("of") === BigInt(files.length) && typeof file.get("data") === "string";
+    const same = file.get("below") === below && file.get("below_sha256") === belowDigest && below !== undefined;
+    demand(own && whole && same, `${texts[seq].name} is another file`);
+  });
+  const frame = decodeBase64(files.map((file) => file.get("data")), `pack ${id}`);
+  return { id, below, belowDigest, frame, digest: sha256(Buffer.concat(texts.map(({ text }) => text))) };
+}
+
+const ordered = (memory) => [...memory].sort(([a], [b]) => (a < b ? -1 : 1));
+const stateOf = (memory) => bytes(ordered(memory).map(([name, text]) => `${name}\n${text}`).join(""));
+
+function stateSize(memory) {
+  let size = 0;
+  for (const [name, text] of memory) size += name.length + 1 + text.length;
+  return size;
+}
+
+/** The memory that a pack's content makes of the one below. */
+function applied(below, content, most, what) {
+  const end = content.indexOf(10);
+  demand(end >= 0, `${what} has no first line`);
+  const head = content.subarray(0, end);
+  let marks = 0;
+  for (const byte of head) marks += ",:[{".includes(String.fromCharCode(byte)) ? 1 : 0;
+  demand(marks <= 4 * most, `${what} has more in its first line than this reader takes`);
+  const line = parseObject(head, `the first line of ${what}`);
+  const [drop, move, put] = ["drop", "move", "put"].map((field) => line.get(field));
+  const good = line.size === 3 && areStrings(drop) && move instanceof Map && put instanceof Map;
+  demand(good && areStrings([...move.values()]) && [...put.values()].every(isCount), `${what} has another first line`);
+  const gone = [...drop, ...move.keys()];
+  const come = [...move.values(), ...put.keys()];
+  demand(gone.every((name) => below.has(name)), `${what} takes away what is not there`);
+  demand(new Set(gone).size === gone.length && new Set(come).size === come.length, `${what} has a name twice`);
+  const memory = new Map(below);
+  for (const name of gone) memory.delete(name);
+  for (const [from, to] of move) memory.set(to, below.get(from));
+  let pos = end + 1;
+  for (const [name, size] of ordered(put)) {
+    const text = content.subarray(pos, pos + Number(size));
+    demand(BigInt(text.length) === size, `${what} has less text than it says`);
+    memory.set(name, binary(text));
+    pos += text.length;
+  }
+  demand(pos === content.length, `${what} has more text than it says`);
+  return memory;
+}
+
+/** The content of one zstd frame that has a prefix, by the stock command. */
+function decompress(frame, prefix, atMost, what) {
+  const size = frameSize(frame, what);
+  demand(size <= atMost, `${what} holds more than this reader takes`);
+  const scratch = mkdtempSync(join(tmpdir(), "reader-"));
+  try {
+    const [packed, state] = [join(scratch, "frame.zst"), join(scratch, "state")];
+    writeFileSync(packed, frame);
+    writeFileSync(state, prefix);
+    const patch = prefix.length >= MIN_PREFIX ? [`--patch-from=${state}`] : [];
+    const done = spawnSync("zstd", ["-d", "-q", "-c", ...patch, packed], { maxBuffer: Number(size) + 65536 });
+    if (done.error?.code === "ENOENT") throw new Failure("unsupported", "reading this needs the program zstd");
+    demand(!done.error && done.status === 0, `the zstd frame of ${what} is damaged: ${done.stderr ?? ""}`);
+    demand(BigInt(done.stdout.length) === size, `the zstd frame of ${what} has another size than it says`);
+    return done.stdout;
+  } finally {
+    rmSync(scratch, { recursive: true });
+  }
+}
+
+/** The content size that a frame gives (RFC 8878), which has to be one, whole, and alone. */
+function frameSize(frame, what) {
+  const whole = (good) => demand(good, `${what} is not one whole zstd frame that gives its size`);
+  const number = (at, length) => {
+    whole(at + length <= frame.length);
+    return length ? BigInt(`0x${Buffer.from(frame.subarray(at, at + length)).reverse().toString("hex")}`) : 0n;
+  };
+  whole(number(0, 4) === 0xfd2fb528n);
+  const descriptor = Number(number(4, 1));
+  const single = (descriptor >> 5) & 1;
+  let pos = 5;
+  if (!single) {
+    const window = Number(number(pos, 1));
+    const base = 2 ** (10 + (window >> 3));
+    whole(base + (base / 8) * (window & 7) <= MAX_WINDOW);
+    pos += 1;
+  }
+  pos += [0, 1, 2, 4][descriptor & 3];
+  const length = [single, 2, 4, 8][descriptor >> 6];
+  whole(length > 0);
+  const size = number(pos, length) + (length === 2 ? 256n : 0n);
+  whole(!single || size <= MAX_WINDOW);
+  pos += length;
+  for (let last = false; !last; ) {
+    const block = Number(number(pos, 3));
+    last = (block & 1) === 1;
+    pos += 3 + (((block >> 1) & 3) === 1 ? 1 : block >> 3);
+  }
+  pos += descriptor & 4 ? 4 : 0;
+  whole(pos === frame.length);
+  return size;
+}

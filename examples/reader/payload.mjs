@@ -1,0 +1,78 @@
+// Section 4: base64, gzip, the memory in it.
+
+import { createHash } from "node:crypto";
+import { crc32, inflateRawSync } from "node:zlib";
+import { demand } from "./failure.mjs";
+import { parseObject } from "./json.mjs";
+
+const MAX_MEMBERS = 1000;
+
+export const sha256 = (buffer) => `sha256:${createHash("sha256").update(buffer).digest("hex")}`;
+
+/** The bytes of standard base64 with padding, cut anywhere. */
+export function decodeBase64(slices, what) {
+  const text = slices.join("");
+  demand(text.length % 4 === 0 && /^[A-Za-z0-9+/]*={0,2}$/.test(text), `the base64 of ${what} is damaged`);
+  return Buffer.from(text, "base64");
+}
+
+/** What gzip members hold together: exactly `size` bytes. */
+export function gunzip(data, size, what) {
+  const out = [];
+  let pos = 0;
+  let left = size;
+  for (let members = 0; ; members += 1) {
+    while (members > 0 && data[pos] === 0) pos += 1;
+    if (members > 0 && pos === data.length) break;
+    demand(members < MAX_MEMBERS, `${what} has too many gzip members`);
+    pos = skipHeader(data, pos, what);
+    const { content, used } = inflate(data.subarray(pos), left, what);
+    pos += used;
+    demand(pos + 8 <= data.length, `the gzip of ${what} is cut short`);
+    demand(data.readUInt32LE(pos) === crc32(content), `the gzip of ${what} is damaged`);
+    demand(data.readUInt32LE(pos + 4) === content.length % 2 ** 32, `the gzip of ${what} is damaged`);
+    pos += 8;
+    left -= content.length;
+    out.push(content);
+  }
+  demand(left === 0, `${what} has not the size that its manifest says`);
+  return Buffer.concat(out);
+}
+
+function inflate(data, left, what) {
+  try {
+    const { buffer, engine } = inflateRawSync(data, { maxOutputLength: left + 1, info: true });
+    demand(buffer.length <= left, `${what} holds more than its manifest says`);
+    return { content: buffer, used: engine.bytesWritten };
+  } catch (error) {
+    demand(error.code !== "ERR_BUFFER_TOO_LARGE", `${what} holds more than its manifest says`);
+    demand(!String(error.code).startsWith("Z_"), `the gzip of ${what} is damaged: ${error.message}`);
+    throw error;
+  }
+}
+
+/** Where the compressed bytes of a member begin (RFC 1952). */
+function skipHeader(data, start, what) {
+  const good = data.length >= start + 10 && data.readUIntBE(start, 3) === 0x1f8b08 && (data[start + 3] & 0xe0) === 0;
+  demand(good, `${what} is not gzip`);
+  const flags = data[start + 3];
+  let pos = start + 10;
+  if (flags & 4) pos += 2 + (data[pos] | (data[pos + 1] << 8));
+  for (const flag of [8, 16]) {
+    if (flags & flag) {
+      const end = data.indexOf(0, pos);
+      demand(end >= 0, `the gzip of ${what} is cut short`);
+      pos = end + 1;
+    }
+  }
+  if (flags & 2) pos += 2;
+  demand(pos <= data.length, `the gzip of ${what} is cut short`);
+  return pos;
+}
+
+/** The documents in a plain text: a Map of names and texts, both binary strings. */
+export function parseMemory(plain, most) {
+  const memory = parseObject(plain, "the plain text", most);
+  for (const text of memory.values()) demand(typeof text === "string", "the plain text has what is no text");
+  return memory;
+}

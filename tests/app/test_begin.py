@@ -1,0 +1,110 @@
+"""A start: with what was saved, or as a proven first one, and in no other way."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from colony_memory import (
+    ColonyMemory,
+    ColonyMemoryError,
+    ConflictDetected,
+    SnapshotCorrupt,
+    VaultMissing,
+    VaultUnavailable,
+    save_folder,
+)
+from colony_memory.app.begin import begin
+from colony_memory.testing import FaultyVault
+from colony_memory.vaults.local import LocalVault
+from colony_memory.vaults.memory import MemoryVault
+
+
+@pytest.fixture
+def vault():
+    return MemoryVault()
+
+
+@pytest.fixture
+def memory(vault):
+    return ColonyMemory(backend=vault)
+
+
+def saved(vault, documents, **options):
+    memory = ColonyMemory(backend=vault)
+    memory._session.now = lambda: datetime.now(timezone.utc) + timedelta(minutes=1)
+    return memory.backup(documents, **options)
+
+
+def test_what_was_saved_is_there(vault, memory, tmp_path):
+    info = saved(vault, {"MEMORY.md": "two years", "notes/a.md": "a"}, label="notes")
+    seen = []
+    begun = begin(memory, tmp_path / "new", label="notes", on_progress=lambda *told: seen.append(told[:2]))
+    assert begun.restored.info.snapshot_id == info.snapshot_id
+    assert (tmp_path / "new" / "notes" / "a.md").read_text() == "a"
+    assert seen[-1] == (2, 2)
+
+
+def test_a_first_start_makes_the_folder_and_leaves_what_is_there(vault, memory, tmp_path):
+    saved(vault, {"MEMORY.md": "of another"}, label="other")
+    assert begin(memory, tmp_path / "a" / "b").restored is None
+    assert list((tmp_path / "a" / "b").iterdir()) == []
+    (tmp_path / "a" / "b" / "seed.md").write_text("hello")
+    assert begin(memory, tmp_path / "a" / "b").restored is None
+    assert (tmp_path / "a" / "b" / "seed.md").read_text() == "hello"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="file"):
+        begin(memory, tmp_path / "file")
+
+
+def test_a_memory_that_was_deleted_on_purpose_is_a_first_start(vault, memory, tmp_path):
+    info = saved(vault, {"MEMORY.md": "two years"})
+    memory.delete_snapshot(label="default", snapshot_id=info.snapshot_id)
+    assert begin(memory, tmp_path / "new").restored is None
+
+
+def test_no_fault_is_a_first_start(vault, tmp_path):
+    saved(vault, {"MEMORY.md": "two years"})
+    faulty = FaultyVault(vault)
+    for verb in ("get", "*"):
+        failing = faulty.fail(verb, VaultUnavailable("down"), times=None)
+        with pytest.raises(VaultUnavailable):
+            begin(ColonyMemory(backend=faulty), tmp_path / "new")
+        assert failing.fired
+        faulty.heal()
+    for each in vault.vault_list_files()["items"]:
+        if "latest" not in each["filename"]:
+            vault.vault_upload_file(each["filename"], "{}")
+    with pytest.raises(SnapshotCorrupt):
+        begin(ColonyMemory(backend=vault), tmp_path / "new")
+    with pytest.raises(VaultMissing):
+        begin(ColonyMemory(backend=LocalVault(tmp_path / "away")), tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_is_newer_here_stays(memory, vault, tmp_path):
+    ColonyMemory(backend=vault).backup({"MEMORY.md": "two years"})
+    (tmp_path / "MEMORY.md").write_text("not saved yet")
+    later = datetime.now(timezone.utc).timestamp() + 60
+    os.utime(tmp_path / "MEMORY.md", (later, later))
+    with pytest.raises(ColonyMemoryError) as caught:
+        begin(memory, tmp_path)
+    assert caught.value.hint.action == "write_folder"
+    assert (tmp_path / "MEMORY.md").read_text() == "not saved yet"
+
+
+def test_a_folder_that_holds_the_vault_is_refused(tmp_path):
+    LocalVault(tmp_path / "vault", create=True)
+    with pytest.raises(ValueError, match="each backup would hold all the ones before"):
+        begin(ColonyMemory(backend=LocalVault(tmp_path / "vault")), tmp_path)
+
+
+def test_another_s_snapshot_in_between_is_a_conflict(memory, vault, tmp_path):
+    saved(vault, {"MEMORY.md": "two years"})
+    begin(memory, tmp_path / "new")
+    saved(vault, {"MEMORY.md": "theirs"})
+    (tmp_path / "new" / "MEMORY.md").write_text("ours")
+    with pytest.raises(ConflictDetected):
+        save_folder(memory, tmp_path / "new")

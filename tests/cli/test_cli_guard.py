@@ -1,0 +1,141 @@
+"""The verb ``guard``: a snapshot before a command, and the command that leads back."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import sys
+
+import pytest
+
+pytest.importorskip("typer")
+
+import cli_runs
+from cli_runs import process, tree
+
+from colony_memory import ColonyMemory
+from colony_memory.schedule import child as module
+
+environment, folder, vault, server = cli_runs.environment, cli_runs.folder, cli_runs.vault, cli_runs.server
+cli, refused = cli_runs.cli, cli_runs.refused
+POSIX = cli_runs.POSIX
+
+
+class Spoiler:
+    """In the place of a child: ``life`` is what it does, and gives its exit code."""
+
+    life = None
+    started = 0
+
+    def __init__(self, program):
+        self.program = program
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        pass
+
+    def start(self):
+        Spoiler.started += 1
+
+    def wait(self):
+        return Spoiler.life(self) or 0
+
+
+@pytest.fixture(autouse=True)
+def spoiler(monkeypatch, request):
+    if "once" not in request.keywords:
+        monkeypatch.setattr(module, "Child", Spoiler)
+        monkeypatch.setattr(module, "find_command", lambda command: None)
+        Spoiler.life, Spoiler.started = (lambda self: 0), 0
+
+
+def test_the_way_back_is_a_command_to_paste(cli, vault, folder):
+    before = tree(folder)
+
+    def life(child):
+        assert child.program == ["rm", "-r", "notes"]
+        shutil.rmtree(folder / "notes")
+        (folder / "MEMORY.md").write_text("spoilt")
+        return 3
+
+    Spoiler.life = life
+    code, out, err = cli("guard", folder, "--", "rm", "-r", "notes")
+    assert (code, out) == (3, "")
+    (info,) = ColonyMemory(backend=vault).list_snapshots()
+    assert (info.pinned, info.note) == (True, "before: rm -r notes")
+    first, second = err.splitlines()
+    assert first == f"saved snapshot {info.snapshot_id} of label default, and pinned it"
+    told, _, back = second.partition(": ")
+    assert told == "the command ended with exit code 3; to get back what was there"
+    _, *arguments = shlex.split(back)
+    assert cli(*arguments)[0] == 0
+    assert tree(folder) == before
+
+
+def test_quiet_tells_the_way_back_and_json_has_it(cli, vault, folder):
+    (line,) = cli("guard", "--quiet", "--label", "notes", folder, "--", "true")[2].splitlines()
+    assert "colony-memory restore --force 2" in line
+    assert line.endswith(f"--label notes --vault {vault.path}")
+    code, out, err = cli("guard", "--json", folder, "--", "true")
+    assert (code, out) == (0, "")
+    told = json.loads(err)
+    assert (set(told), told["exit_code"]) == ({"snapshot", "exit_code", "way_back"}, 0)
+    assert told["snapshot"]["snapshot_id"] in told["way_back"]
+
+
+def test_a_note_has_no_secret_and_an_end(cli, vault, folder):
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    assert cli("guard", folder, "--", "agent", "--token", token, "x" * 5000)[0] == 0
+    (info,) = ColonyMemory(backend=vault).list_snapshots()
+    assert info.note.startswith("before: agent --token ghp_[masked: GitHub token] xxx")
+    assert len(info.note) == 200
+
+
+def test_where_it_cannot_be_saved_the_command_is_not_started(refused, server, folder, tmp_path):
+    server.fault("*", "status", status=500, times=None)
+    refused(5, "guard", folder, "--", "agent")
+    server.heal()
+    refused(5, "guard", "--vault", tmp_path / "away", folder, "--", "agent")
+    refused(2, "guard", tmp_path / "nowhere", "--", "agent")
+    refused(2, "guard", folder)
+    server.vault.quota_bytes = 10
+    refused(1, "guard", folder, "--", "agent")
+    assert Spoiler.started == 0
+
+
+@POSIX
+def test_what_is_left_out_stops_it(cli, refused, vault, folder):
+    (folder / "link").symlink_to("/etc/hostname")
+    assert "there would be no way back for " in refused(1, "guard", folder, "--", "agent")
+    assert Spoiler.started == 0
+    assert cli("guard", "--exclude", "link", folder, "--", "agent")[0] == 0
+
+
+def test_a_secret_stops_it_and_the_lines_say_what_lets_it_pass(cli, vault, folder):
+    (folder / "key.md").write_text("ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8")
+    code, _, err = cli("guard", folder, "--", "agent", "-x")
+    assert (code, Spoiler.started) == (1, 0)
+    _, *arguments = shlex.split(err.splitlines()[-1].rpartition("try: ")[2])
+    assert arguments[-3:] == ["--", "agent", "-x"]
+    assert cli(*arguments)[0] == 0
+    assert Spoiler.started == 1
+
+
+@pytest.mark.once
+@POSIX
+def test_a_real_command(vault, folder):
+    done = process("guard", folder, "--", "sh", "-c", f"echo out; rm {folder}/MEMORY.md; kill -TERM $$")
+    assert (done.returncode, done.stdout) == (143, "out\n")
+    back = shlex.split(done.stderr.splitlines()[-1].partition(": ")[2])
+    assert process(*back[1:]).returncode == 0
+    assert (folder / "MEMORY.md").exists()
+    done = process("guard", folder, "--", "no-such-command")
+    assert (done.returncode, len(done.stderr.splitlines())) == (127, 1)
+    (folder / "script").write_text("no program")
+    (folder / "script").chmod(0o700)
+    done = process("guard", folder, "--", folder / "script")
+    assert done.returncode == 126, sys.version
+    assert done.stderr.splitlines()[-1].endswith("script': Exec format error")

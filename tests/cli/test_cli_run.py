@@ -1,0 +1,649 @@
+"""The verb ``run``: in this process with a command that is a function, and with real commands."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("platformdirs")
+
+import cli_runs
+from cli_runs import save
+from monitors import Monitor
+
+from colony_memory import ColonyMemory
+from colony_memory.cli import telling
+from colony_memory.cli.verbs import backup
+from colony_memory.schedule import child as module
+from colony_memory.schedule.last_run import only_one
+from colony_memory.schedule.watch import last_run_path, read_runs
+from colony_memory.vaults.local import LocalVault
+
+environment, vault, server = cli_runs.environment, cli_runs.vault, cli_runs.server
+cli, refused = cli_runs.cli, cli_runs.refused
+POSIX = cli_runs.POSIX
+
+ID = r"\d{8}T\d{12}Z-[0-9a-f]{6}"
+TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+
+
+class Agent:
+    """In the place of a child: ``life`` is what it does, and gives its exit code."""
+
+    life = None
+    started = 0
+
+    def __init__(self, program, *, on_end=None):
+        self.program, self.on_end = program, on_end
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        pass
+
+    def start(self):
+        Agent.started += 1
+
+    def wait(self):
+        return Agent.life(self) or 0
+
+
+@pytest.fixture(autouse=True)
+def state(monkeypatch, tmp_path, request):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    if "once" not in request.keywords:
+        monkeypatch.setattr(module, "Child", Agent)
+        monkeypatch.setattr(module, "find_command", lambda command: None)
+        Agent.life, Agent.started = (lambda self: 0), 0
+
+
+@pytest.fixture
+def memory(tmp_path):
+    return tmp_path / "memory"
+
+
+def long_ago(vault, documents, **options):
+    """A snapshot, of a moment that no file here is newer than."""
+    return save(vault, documents, at=datetime.now(timezone.utc) + timedelta(seconds=5), **options)
+
+
+def test_from_what_was_saved_to_what_is_saved(cli, vault, memory):
+    info = long_ago(vault, {"MEMORY.md": "two years", "a.md": "a"})
+
+    def life(agent):
+        assert agent.program == ["agent", "--resume", "-x"]
+        assert (memory / "MEMORY.md").read_text() == "two years"
+        (memory / "MEMORY.md").write_text("three years")
+
+    Agent.life = life
+    code, out, err = cli("run", memory, "--", "agent", "--resume", "-x")
+    assert (code, out) == (0, "")
+    first, second, third = err.splitlines()
+    assert re.fullmatch(
+        rf"restored snapshot {info.snapshot_id} of \S+ \S+ UTC into {re.escape(str(memory))}: 2 written, 0 unchanged",
+        first,
+    )
+    assert second == f"saving to the vault {vault.path} every 15m"
+    assert re.fullmatch(rf"{TIME} (saved|unchanged since) {ID} \(last backup, on the end of the command\)", third)
+    assert ColonyMemory(backend=vault).restore() == {"MEMORY.md": "three years", "a.md": "a"}
+    assert read_runs(str(vault.path), "default").last.ok
+
+
+def test_a_first_start(cli, vault, memory):
+    long_ago(vault, {"a.md": "x"}, label="other")
+    Agent.life = lambda agent: (memory / "MEMORY.md").write_text("hello") and 0
+    code, out, err = cli("run", memory, "--", "agent")
+    assert (code, out) == (0, "")
+    assert err.splitlines()[0] == "nothing is saved yet under label default: a first start"
+    assert ColonyMemory(backend=vault).restore() == {"MEMORY.md": "hello"}
+
+
+def test_a_first_start_that_remembers_nothing_is_no_failure(cli, vault, memory):
+    assert cli("run", "--quiet", memory, "--", "agent") == (0, "", "")
+    assert memory.is_dir()
+    assert vault.vault_list_files()["items"] == []
+
+
+@pytest.mark.parametrize("own", [0, 3, 143])
+def test_memory_that_is_gone_at_the_end_stays_saved_and_is_told(cli, vault, memory, own):
+    info = long_ago(vault, {"MEMORY.md": "two years"})
+
+    def life(agent):
+        shutil.rmtree(memory)
+        memory.mkdir()
+        return own
+
+    Agent.life = life
+    code, _, err = cli("run", "--quiet", "--keep", "1", memory, "--", "agent")
+    assert code == (own or 1)
+    assert "nothing to back up (last backup, on the end of the command)" in err.splitlines()[-2]
+    assert err.splitlines()[-1] == (
+        f"error: the command ended with exit code {own}, and its memory was not saved at its end"
+    )
+    assert ColonyMemory(backend=vault).latest().snapshot_id == info.snapshot_id
+
+
+def test_memory_that_shrank_does_not_age_out(cli, vault, memory):
+    info = long_ago(vault, {"MEMORY.md": "two years\n" * 500})
+    for text in ("hello", "hello again"):
+        Agent.life = lambda agent, text=text: (memory / "MEMORY.md").write_text(text) and 0
+        assert cli("run", "--keep", "1", memory, "--", "agent")[0] == 0
+    assert ColonyMemory(backend=vault).restore(snapshot_id=info.snapshot_id)["MEMORY.md"].startswith("two years")
+
+
+# What keeps the command from being started.
+
+
+@pytest.fixture
+def monitor():
+    with Monitor() as monitor:
+        yield monitor
+
+
+def test_an_outage(refused, server, memory, monitor):
+    long_ago(server.vault, {"MEMORY.md": "two years"})
+    server.fault("*", "status", status=500, times=None)
+    line = refused(5, "run", "--ping", monitor.url, memory, "--", "agent")
+    assert Agent.started == 0
+    assert not memory.exists()
+    assert monitor.events == ["fail"]
+    assert line.startswith(f"error: {monitor.told[0][2]}")
+
+
+def test_a_key_that_is_refused(refused, server, memory, monkeypatch):
+    monkeypatch.setenv("COLONY_API_KEY", "col_wrong")
+    refused(5, "run", memory, "--", "agent")
+    assert Agent.started == 0
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_a_vault_that_is_missing(refused, memory, tmp_path, chosen):
+    line = refused(5, "run", *(["--vault", tmp_path / "away"] if chosen else []), memory, "--", "agent")
+    assert "there is no vault in " in line
+    assert (Agent.started, memory.exists()) == (0, False)
+    # Nor is one made on the way that nobody chose: an agent in a new container would begin with nothing, each time.
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_snapshot_that_is_damaged_or_not_trusted(refused, vault, memory):
+    pytest.importorskip("cryptography")
+    from colony_memory import Ed25519Signer
+
+    info = long_ago(vault, {"MEMORY.md": "two years"})
+    refused(4, "run", "--trust", Ed25519Signer(bytes(range(32))).did_key, memory, "--", "agent")
+    cli_runs.damage(vault, info)
+    refused(4, "run", memory, "--", "agent")
+    assert (Agent.started, memory.exists()) == (0, False)
+
+
+def test_what_is_newer_here_stays_and_the_line_says_how_to_save_it(refused, cli, vault, memory):
+    save(vault, {"MEMORY.md": "two years"})
+    memory.mkdir()
+    (memory / "MEMORY.md").write_text("not saved yet")
+    line = refused(1, "run", memory, "--", "agent")
+    assert line.endswith(f"; try: colony-memory backup {memory} --vault {vault.path}")
+    assert Agent.started == 0
+    assert cli(*line.rpartition("colony-memory ")[2].split())[0] == 0
+    assert cli("run", memory, "--", "agent")[0] == 0
+    assert (memory / "MEMORY.md").read_text() == "not saved yet"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["memory"], 2, "the command to start is missing"),
+        (["memory", "--", ""], 2, "the command to start is missing"),
+        (["", "--", "agent"], 2, "an empty path"),
+        (["--every", "900", "memory", "--", "agent"], 2, "--every: '900' has no unit"),
+        (["--ping", "ftp://x", "memory", "--", "agent"], 2, "the address to ping"),
+        (["--label", "a/b", "memory", "--", "agent"], 2, "label 'a/b'"),
+        (["--on-conflict", "maybe", "memory", "--", "agent"], 2, "--on-conflict is raise, continue or merge"),
+        (["--exclude", "[", "memory", "--", "agent"], 2, "a bracket that is not closed"),
+        (["--allow-secret", "x", "memory", "--", "agent"], 2, "'x' names no finding"),
+        ([".", "--", "agent"], 2, "each backup would hold all the ones before"),
+    ],
+)
+def test_what_is_asked_for_is_not_understood(refused, vault, memory, arguments, code, says):
+    assert says in refused(code, "run", *arguments)
+    assert Agent.started == 0
+
+
+def test_a_command_that_is_not_there(refused, vault, memory, monkeypatch):
+    def refuse(command):
+        raise module.CommandNotFound("'agnet': there is no such command", 127)
+
+    monkeypatch.setattr(module, "find_command", refuse)
+    assert refused(127, "run", memory, "--", "agnet") == (
+        "error: the command cannot be run: 'agnet': there is no such command"
+    )
+    assert not memory.exists()
+
+
+def test_a_second_one_on_this_host(refused, vault, memory):
+    with only_one(last_run_path(str(vault.path), "default")):
+        assert "another watch or run of this vault and label" in refused(1, "run", memory, "--", "agent")
+    assert Agent.started == 0
+
+
+# What goes wrong meanwhile.
+
+
+def test_what_fails_is_told_and_the_command_goes_on(cli, vault, memory, monitor):
+    failed = threading.Event()
+    long_ago(vault, {"MEMORY.md": "two years"})
+
+    def life(agent):
+        (memory / "MEMORY.md").write_text(TOKEN)
+        agent.on_end(signal.SIGTERM)  # one is made at once
+        while "fail" not in monitor.events:
+            failed.wait(0.002)
+        (memory / "MEMORY.md").write_text("three years")
+
+    Agent.life = life
+    code, _, err = cli("run", "--quiet", "--ping", monitor.url, memory, "--", "agent")
+    assert code == 0
+    assert any(re.match(rf"{TIME} failed: .*secret.*; next in ", line) for line in err.splitlines())
+    assert TOKEN not in "".join(body for _, _, body in monitor.told)
+    assert monitor.events[-2:] == ["start", ""]
+    assert ColonyMemory(backend=vault).restore() == {"MEMORY.md": "three years"}
+
+
+def test_a_full_vault_is_told_and_what_was_saved_stays(cli, server, memory):
+    long_ago(server.vault, {"MEMORY.md": "two years"})
+    server.vault.quota_bytes = server.vault.vault_status()["used_bytes"] + 500
+    Agent.life = lambda agent: (memory / "big.md").write_bytes(os.urandom(9000).hex().encode()) and 0
+    code, _, err = cli("run", "--quiet", memory, "--", "agent")
+    assert code == 1
+    assert err.splitlines()[-1].endswith(f"at its end; try: colony-memory backup {memory}")
+    assert ColonyMemory(backend=server.vault).restore() == {"MEMORY.md": "two years"}
+
+
+def test_a_vault_that_goes_away_is_told(cli, vault, memory):
+    long_ago(vault, {"MEMORY.md": "two years"})
+
+    def life(agent):
+        vault.path.rename(vault.path.with_name("away"))
+        (memory / "MEMORY.md").write_text("three years")
+
+    Agent.life = life
+    code, _, err = cli("run", "--quiet", memory, "--", "agent")
+    assert code == 1
+    assert "failed: there is no vault in " in err
+    assert not vault.path.exists()
+    assert ColonyMemory(backend=LocalVault(vault.path.with_name("away"))).restore()["MEMORY.md"] == "two years"
+
+
+def test_another_s_snapshot_in_between_is_a_conflict(cli, vault, memory):
+    long_ago(vault, {"MEMORY.md": "two years"})
+
+    def life(agent):
+        while read_runs(str(vault.path), "default") is None:
+            time.sleep(0.002)  # until the first backup is over
+        (memory / "MEMORY.md").write_text("ours")
+        theirs.append(ColonyMemory(backend=vault).backup({"MEMORY.md": "theirs"}))
+
+    theirs = []
+    Agent.life = life
+    code, _, err = cli("run", "--quiet", memory, "--", "agent")
+    assert code == 1
+    assert theirs[0].snapshot_id in err
+    assert ColonyMemory(backend=vault).restore() == {"MEMORY.md": "theirs"}
+    assert len(ColonyMemory(backend=vault).list_snapshots()) == 3
+
+
+@POSIX
+def test_what_is_left_out_is_exit_code_1(cli, vault, memory):
+    def life(agent):
+        (memory / "link").symlink_to("/etc/hostname")
+        (memory / "a").write_text("a")
+
+    Agent.life = life
+    code, _, err = cli("run", "--quiet", memory, "--", "agent")
+    assert code == 1
+    assert err.splitlines()[-1].startswith(
+        "error: the command ended with exit code 0, and not all of its memory is saved; try: colony-memory backup "
+    )
+
+
+def test_for_programs(cli, vault, memory):
+    Agent.life = lambda agent: (memory / "a").write_text("a") and 0
+    code, out, err = cli("run", "--json", memory, "--", "agent")
+    assert (code, out) == (0, "")
+    assert json.loads(err.splitlines()[-1])["ok"] is True
+
+
+def test_an_end_in_spite_of_a_backup_that_hangs(cli, vault, memory, monkeypatch):
+    left, let_go = [], threading.Event()
+    monkeypatch.setattr(telling, "leave", left.append)
+    began = threading.Event()
+
+    def hang(*args, **options):
+        began.set()
+        let_go.wait(20)
+
+    monkeypatch.setattr(backup, "save", hang)
+
+    def life(agent):
+        (memory / "a").write_text("a")
+        agent.on_end(signal.SIGTERM)
+        began.wait(20)
+        return 0
+
+    Agent.life = life
+    monkeypatch.setattr("colony_memory.cli.durations.parse_duration", lambda text: timedelta(seconds=0.05))
+    code, _, err = cli("run", "--quiet", memory, "--", "agent")
+    assert (code, left) == (1, [1])
+    assert "not done within 0.05 s (last backup, on the end of the command)" in err
+    let_go.set()
+
+
+def test_whoever_does_not_want_to_wait(cli, vault, memory, monkeypatch):
+    from colony_memory.schedule.beside import Beside
+
+    def interrupted(self, reason):
+        self._watch.stop(reason)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Beside, "end", interrupted)
+    monkeypatch.setattr(telling, "leave", lambda code: None)
+    Agent.life = lambda agent: 0
+    code, _, err = cli("run", "--quiet", memory, "--", "agent")
+    assert (code, err) == (130, "interrupted: the last backup was not waited for\n")
+
+
+# Real commands.
+
+
+def start(*args, **options):
+    return subprocess.Popen(
+        [sys.executable, "-m", "colony_memory", "run", *map(str, args)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def ended(process):
+    try:
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    return process.returncode, out, err
+
+
+@pytest.mark.once
+@POSIX
+def test_input_and_outputs_are_the_command_s(vault, memory):
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "colony_memory",
+            "run",
+            "-q",
+            str(memory),
+            "--",
+            "sh",
+            "-c",
+            "cat; echo >&2 err; exit 7",
+        ],
+        input="hello\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (7, "hello\n", "err\n")
+
+
+@pytest.mark.once
+@POSIX
+@pytest.mark.parametrize(("number", "trapped"), [("TERM", True), ("HUP", True), ("INT", True), ("TERM", False)])
+def test_a_signal_reaches_the_command_and_what_it_did_last_is_saved(vault, memory, number, trapped):
+    trap = f"trap 'echo last words > {memory}/MEMORY.md; exit 3' {number}; " if trapped else ""
+    process = start("-q", memory, "--", "sh", "-c", f"{trap}echo ready; while :; do sleep 0.02; done")
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(getattr(signal, f"SIG{number}"))
+    code, _, err = ended(process)
+    if trapped:
+        assert (code, err) == (3, "")
+        assert ColonyMemory(backend=vault).restore() == {"MEMORY.md": "last words\n"}
+    else:
+        assert code == 143
+
+
+@pytest.mark.once
+@POSIX
+def test_a_command_that_shuts_down_slowly_is_saved_before_it_is_killed(vault, memory):
+    script = f"trap '' TERM; echo first > {memory}/MEMORY.md; echo ready; while :; do sleep 0.02; done"
+    process = start("-q", memory, "--", "sh", "-c", script, start_new_session=True)
+    try:
+        assert process.stdout.readline() == "ready\n"
+        # The first one may have come before there was anything.
+        process.send_signal(signal.SIGTERM)
+        while not (vault.path / "cmem.default.latest.json").exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=60)
+    assert ColonyMemory(backend=vault).restore() == {"MEMORY.md": "first\n"}
+
+
+@pytest.mark.once
+@POSIX
+def test_killed_it_leaves_the_command_alive_and_what_that_writes_is_not_overwritten(vault, memory, tmp_path):
+    script = f"echo $$; read line; echo {'$line'} > {memory}/MEMORY.md; echo done"
+    os.mkfifo(tmp_path / "in")
+    process = start("-q", memory, "--", "sh", "-c", f"({script}) < {tmp_path / 'in'}")
+    with (tmp_path / "in").open("w") as said:
+        process.stdout.readline()
+        process.kill()
+        process.wait()
+        said.write("after\n")
+    assert process.stdout.readline() == "done\n"
+    process.communicate(timeout=60)
+    assert (memory / "MEMORY.md").read_text() == "after\n"
+    code, _, err = ended(start("-q", memory, "--", "true"))
+    assert (code, err) == (0, "")
+    assert ColonyMemory(backend=vault).restore() == {"MEMORY.md": "after\n"}
+
+
+@pytest.mark.once
+@POSIX
+def test_ctrl_c_on_a_terminal_reaches_the_command_once(vault, memory):
+    import pty
+
+    script = f"trap 'echo interrupted >> {memory}/MEMORY.md; echo heard' INT; echo ready; read a; read b; exit 5"
+    command = [sys.executable, "-m", "colony_memory", "run", "-q", str(memory), "--", "sh", "-c", script]
+    # Its own session, with the terminal as that session's.
+    take = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+    terminal, end = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", take, *command], stdin=end, stdout=end, stderr=end, start_new_session=True
+    )
+    os.close(end)
+    seen = b""
+
+    def until(word):
+        nonlocal seen
+        while word not in seen:
+            seen += os.read(terminal, 1000)
+
+    try:
+        until(b"ready")
+        os.write(terminal, b"\x03")
+        until(b"heard")
+        os.write(terminal, b"\n\n")
+        with contextlib.suppress(OSError):  # the end, as Linux tells it
+            while more := os.read(terminal, 1000):
+                seen += more
+        code = process.wait(60)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(terminal)
+    assert code == 5, seen
+    assert ColonyMemory(backend=vault).restore() == {"MEMORY.md": "interrupted\n"}
+
+
+@pytest.mark.once
+@POSIX
+def test_a_hanging_vault_does_not_hold_the_host_up(server, memory):
+    long_ago(server.vault, {"MEMORY.md": "two years"})
+    script = f"echo ready; read line; echo three > {memory}/MEMORY.md"
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "colony_memory",
+            "run",
+            "-q",
+            "--final-timeout",
+            "1s",
+            str(memory),
+            "--",
+            "sh",
+            "-c",
+            script,
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "ready\n"
+    server.fault("*", "delay", seconds=60, times=None)
+    _, err = process.communicate("\n", timeout=40)
+    assert process.returncode == 1
+    assert "not done within 1 s (last backup, on the end of the command)" in err
+    assert ColonyMemory(backend=server.vault).restore() == {"MEMORY.md": "two years"}
+
+
+def namespace():
+    """How to be process 1 of a namespace, None where that is not allowed."""
+    for options in (
+        ["--pid", "--fork", "--mount-proc"],
+        ["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"],
+    ):
+        command = ["unshare", *options]
+        if (
+            shutil.which("unshare")
+            and subprocess.run([*command, "true"], capture_output=True, check=False).returncode == 0
+        ):
+            return command
+    return None
+
+
+@pytest.fixture
+def process_1():
+    command = namespace()
+    if command is None:
+        pytest.skip("no process namespace is to be had here")
+    return command
+
+
+ORPHANS = """
+import os, pathlib, sys, time
+for _ in range(5):
+    if os.fork() == 0:
+        if os.fork() == 0:
+            os._exit(0)  # its parent is gone in a moment
+        os._exit(0)
+for _ in range(5):
+    os.wait()
+def zombies():
+    found = []
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        found += [fields[1]] if fields[0] == "Z" else []
+    return found
+deadline = time.monotonic() + 20
+while zombies() and time.monotonic() < deadline:
+    time.sleep(0.01)
+print(os.getppid() > 1, zombies())
+pathlib.Path(sys.argv[1], "MEMORY.md").write_text("from a container")
+sys.exit(7)
+"""
+
+
+@pytest.mark.once
+@POSIX
+def test_as_process_1_it_reaps_orphans_and_ends_as_the_command(vault, memory, process_1):
+    done = subprocess.run(
+        [
+            *(*process_1, sys.executable, "-m", "colony_memory", "run", "-q", str(memory), "--"),
+            *(sys.executable, "-c", ORPHANS, str(memory)),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (7, "True []\n", "")
+    assert ColonyMemory(backend=vault).restore() == {"MEMORY.md": "from a container"}
+
+
+@pytest.mark.once
+@POSIX
+def test_process_1_passes_signals_on(vault, memory, process_1):
+    trap = f"trap 'echo last words > {memory}/MEMORY.md; exit 3' TERM; "
+    script = f"{trap}echo ready; while :; do sleep 0.02; done"
+    process = subprocess.Popen(
+        [*process_1, sys.executable, "-m", "colony_memory", "run", "-q", str(memory), "--", "sh", "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "ready\n"
+    (first,) = children(process.pid)  # unshare does not pass signals on; process 1 is its child
+    os.kill(first, signal.SIGTERM)
+    code, _, err = ended(process)
+    assert (code, err) == (3, "")
+    assert ColonyMemory(backend=vault).restore() == {"MEMORY.md": "last words\n"}
+
+
+@pytest.mark.once
+@POSIX
+def test_in_a_container_the_command_outlives_what_makes_the_backups(vault, memory, process_1, tmp_path):
+    os.mkfifo(tmp_path / "in")
+    script = f"echo ready; read line < {tmp_path / 'in'}; echo after > {memory}/MEMORY.md; echo done"
+    process = subprocess.Popen(
+        [*process_1, sys.executable, "-m", "colony_memory", "run", "-q", str(memory), "--", "sh", "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "ready\n"
+    (first,) = children(process.pid)
+    (worker,) = children(first)
+    os.kill(worker, signal.SIGKILL)
+    (tmp_path / "in").write_text("go\n")
+    assert process.stdout.readline() == "done\n"
+    code, _, err = ended(process)
+    assert (code, err) == (137, "error: what makes the backups was ended by signal 9; the command goes on without\n")
+    assert (memory / "MEMORY.md").read_text() == "after\n"
+
+
+def children(pid):
+    return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))

@@ -1,0 +1,67 @@
+"""What is wrong is told once, and in the words that people know it by."""
+
+from __future__ import annotations
+
+import json
+import socket
+
+import pytest
+
+pytest.importorskip("typer")
+
+import cli_runs
+from cli_runs import NOON, damage, save
+
+from colony_memory.schedule import watch
+
+environment, vault, cli, refused = cli_runs.environment, cli_runs.vault, cli_runs.cli, cli_runs.refused
+folder = cli_runs.folder
+KEY = "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd"
+
+
+def test_a_vault_that_nobody_answers_for(cli, refused, monkeypatch):
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # and nobody listens
+        monkeypatch.setenv("COLONY_API_KEY", "col_test")
+        monkeypatch.setenv("COLONY_BASE_URL", f"http://127.0.0.1:{closed.getsockname()[1]}")
+        line = refused(5, "list")
+        answer = json.loads(cli("list", "--json")[2])
+    assert line.startswith("error: listing cmem.* failed: ")
+    assert "urlopen" not in line
+    assert "URLError" not in line
+    assert (answer["kind"], answer["code"], answer["hint"]) == ("VaultUnavailable", 5, None)
+
+
+def test_a_stranger_s_snapshot_is_one_problem(cli, vault):
+    info = save(vault, {"a.md": "x"})
+    code, out, _ = cli("verify", "--trust", KEY)
+    problems = [line for line in out.splitlines() if info.snapshot_id in line and line.startswith("problem  ")]
+    assert (code, len(problems)) == (4, 1)
+    (problem,) = (line for line in cli("status", "--trust", KEY)[1].splitlines() if line.startswith("problem  "))
+    assert problem.count("label") == 1
+
+
+def test_damage_and_a_failed_run_are_told_in_few_words(cli, vault, monkeypatch):
+    damage(vault, save(vault, {"a.md": "x"}, at=NOON))
+    failed = watch.LastRun(NOON, False, "failed: no room", None, None, 1)
+    logs = {"default": watch.RunLog((failed,), 1)}
+    monkeypatch.setattr(watch, "read_runs", lambda url, label: logs.get(label))
+    out = cli("status")[1]
+    assert ": no room, ended; 1 failed, none succeeded" in out
+    assert "failed:" not in out
+    (problem,) = (line for line in out.splitlines() if line.startswith("problem  "))
+    assert problem.startswith("problem  label default: ")
+    assert "Error -" not in problem
+
+
+def test_the_paths_that_were_looked_at_are_in_the_command_that_mends(cli, vault, folder):
+    for label in ("default", "other"):
+        save(vault, {"a.md": "x"}, incomplete=["b.md: Permission denied"], label=label)
+    out = cli("status", folder)[1]
+    assert f"mend it  colony-memory backup {folder} --vault {vault.path}" in out
+    assert f"mend it  colony-memory backup PATH --label other --vault {vault.path}" in out
+    again = next(
+        line.partition("  ")[2] for line in out.splitlines() if line.startswith("mend it") and "PATH" not in line
+    )
+    assert cli(*again.split()[1:])[0] == 0
+    assert "mend it" not in cli("status", "--label", "default", folder)[1]

@@ -1,0 +1,228 @@
+"""Snapshots of format 2 in a vault: every verb that looks, and what a deletion leaves."""
+
+from __future__ import annotations
+
+import time
+import warnings
+
+import pytest
+from chains import LABEL, build_all, growing, manifest_at, snapshot_id
+
+from colony_memory import (
+    ColonyMemory,
+    ColonyMemoryWarning,
+    SnapshotCorrupt,
+    SnapshotNotFound,
+    UnsupportedFormat,
+    open_vault,
+)
+from colony_memory._export_file import save_export
+from colony_memory._format.names import manifest_filename, pack_filename
+from colony_memory._format.pointer import Entry, Pointer, write_pointer
+from colony_memory._format.v2 import chain as chains
+from colony_memory.testing import FakeVault
+
+HOUR = 3600
+
+
+@pytest.fixture(autouse=True)
+def _small_chains(monkeypatch):
+    monkeypatch.setattr(chains, "MAX_PACKS", 3)
+    monkeypatch.setattr(chains, "_pays", lambda *_: True)
+
+
+class Held:
+    """A vault in which a client of format 2 saved a history, an hour or more ago."""
+
+    def __init__(self, states=6, *, age=2 * HOUR):
+        self.history = growing(states)
+        self.files, self.built = build_all(self.history)
+        self.now = time.time() - age
+        self.vault = FakeVault(operations_per_hour=None, clock=lambda: self.now)
+        for name, text in self.files.items():
+            self.vault.vault_upload_file(name, text)
+        rows = [Entry(built.info, built.manifest_sha256) for built in reversed(self.built)]
+        pointer = Pointer(LABEL, rows[0].snapshot_id, "2026-01-02T00:00:00Z", 1, "0" * 16, tuple(rows))
+        self.now = time.time()
+        self.vault.vault_upload_file(f"cmem.{LABEL}.latest.json", write_pointer(pointer))
+        self.mem = ColonyMemory(backend=self.vault)
+
+    def packs(self):
+        return {name.split(".")[2] for name in self.vault.files if ".k" in name}
+
+    def check(self, gone=()):
+        """Every snapshot that was not to go restores, and is whole."""
+        mem = ColonyMemory(backend=self.vault)
+        assert {info.snapshot_id for info in mem.list_snapshots()} >= {
+            built.info.snapshot_id for n, built in enumerate(self.built) if n not in gone
+        }
+        for n, documents in enumerate(self.history):
+            if n not in gone:
+                assert mem.restore(snapshot_id=snapshot_id(n)) == documents
+        assert mem.verify()
+
+
+def test_every_verb_that_looks():
+    held = Held()
+    mem, last = held.mem, held.built[-1].info
+    assert mem.restore() == held.history[-1]
+    assert mem.restore(names="notes/*") == {n: t for n, t in held.history[-1].items() if n.startswith("notes/")}
+    held.check()
+    listed = mem.list_snapshots()
+    assert [info.snapshot_id for info in listed] == [snapshot_id(n) for n in reversed(range(6))]
+    assert [info.stored_bytes for info in reversed(listed)] == [built.info.stored_bytes for built in held.built]
+    assert mem.latest().snapshot_id == last.snapshot_id
+    assert mem.latest().format == "colony-memory/2"
+    assert mem.diff(snapshot_id(4), snapshot_id(5))
+    assert mem.inspect().labels[0].snapshots == 6
+    assert not mem.inspect().labels[0].orphans
+    assert mem.plan_prune(keep=2).remove
+
+
+def test_without_a_pointer_the_newest_whole_one_is_given():
+    held = Held()
+    del held.vault.files[f"cmem.{LABEL}.latest.json"]
+    with pytest.warns(ColonyMemoryWarning, match="newest whole snapshot"):
+        assert ColonyMemory(backend=held.vault).restore() == held.history[-1]
+
+
+def test_a_damaged_base_is_told_of_all_that_stand_on_it():
+    held = Held()
+    mem = held.mem
+    saved = mem.backup({"MEMORY.md": "of format 1"})
+    base = pack_filename(LABEL, snapshot_id(0), 0)
+    held.vault.files[base] = held.vault.files[base].replace('"seq": 0', '"seq": 1')
+    report = ColonyMemory(backend=held.vault).verify()
+    assert {check.snapshot_id for check in report.snapshots if check.parts == "bad"} == {
+        snapshot_id(n) for n in range(6)
+    }
+    assert all(base in check.problem for check in report.snapshots if check.parts == "bad")
+    with pytest.raises(SnapshotCorrupt) as raised:
+        mem.restore(snapshot_id=snapshot_id(5))
+    assert raised.value.file == base
+    assert saved.snapshot_id == report.latest
+
+
+def test_fallback_finds_the_newest_that_does_not_need_what_is_damaged():
+    held = Held()
+    top = pack_filename(LABEL, snapshot_id(5), 0)
+    held.vault.files[top] = held.vault.files[top][:-1] + " "
+    mem = ColonyMemory(backend=held.vault)
+    with pytest.raises(SnapshotCorrupt):
+        mem.restore()
+    with pytest.warns(ColonyMemoryWarning, match=snapshot_id(5)):
+        assert mem.restore(fallback=True) == held.history[4]
+
+
+@pytest.mark.parametrize("spoil", [lambda files, name: files.pop(name), lambda files, name: files.update({name: "{}"})])
+def test_a_snapshot_whose_packs_are_not_all_there_is_not_listed(spoil):
+    held = Held(4)
+    spoil(held.vault.files, pack_filename(LABEL, snapshot_id(2), 0))
+    mem = ColonyMemory(backend=held.vault)
+    with pytest.warns(ColonyMemoryWarning, match="needs"):
+        listed = mem.prune(keep=9) or mem.list_snapshots()
+    assert snapshot_id(2) not in {info.snapshot_id for info in listed}
+
+
+def test_a_new_save_stands_beside_them():
+    held = Held()
+    first = held.mem.backup({"MEMORY.md": "of format 1"})
+    again = held.mem.backup({"MEMORY.md": "of format 1"})
+    assert (first.format, again.reused) == ("colony-memory/1", True)
+    assert first.parent_id == snapshot_id(5)
+    held.check()
+
+
+def test_unchanged_memory_is_told_by_its_digest():
+    held = Held()
+    assert held.mem.backup(held.history[-1]).reused
+    assert held.mem.backup(dict(reversed(held.history[-1].items()))).reused
+
+
+def test_a_prune_removes_only_what_no_manifest_needs():
+    held = Held(7)
+    assert held.mem.prune(keep=2) == 5
+    kept = {pack for n in (5, 6) for pack in manifest_at(held.files, n).packs}
+    assert held.packs() == kept
+    assert snapshot_id(0) in kept
+    held.check(gone=range(5))
+
+
+def test_what_is_deleted_in_between_costs_nothing_else():
+    for gone in range(6):
+        held = Held()
+        held.mem.delete_snapshot(label=LABEL, snapshot_id=snapshot_id(gone))
+        held.check(gone=[gone])
+        needed = {pack for n in range(6) if n != gone for pack in manifest_at(held.files, n).packs}
+        assert held.packs() == needed
+        with pytest.raises(SnapshotNotFound):
+            held.mem.restore(snapshot_id=snapshot_id(gone))
+
+
+def test_the_last_deletion_leaves_nothing():
+    held = Held(2)
+    for n in (0, 1):
+        held.mem.delete_snapshot(label=LABEL, snapshot_id=snapshot_id(n))
+    assert list(held.vault.files) == [f"cmem.{LABEL}.latest.json"]
+
+
+def test_a_pack_of_less_than_an_hour_stays_until_a_later_prune():
+    """Another client may be building on it this very moment."""
+    held = Held(7, age=0)
+    held.mem.prune(keep=1)
+    assert len(held.packs()) == 7
+    held.now += 2 * HOUR
+    held.mem.backup({"MEMORY.md": "later"})
+    held.mem.prune(keep=2)
+    assert held.packs() == {*manifest_at(held.files, 6).packs}
+    held.check(gone=range(6))
+
+
+@pytest.mark.parametrize("text", ["{}", "not JSON", '{"format": "colony-memory/9"}'])
+def test_a_manifest_that_cannot_be_read_keeps_every_pack(text):
+    held = Held(7)
+    held.vault.files[manifest_filename(LABEL, "20250101T000000000000Z-abcdef")] = text
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)
+        ColonyMemory(backend=held.vault).prune(keep=1)
+    assert len(held.packs()) == 7
+
+
+def test_a_manifest_that_is_not_trusted_keeps_what_it_needs():
+    pytest.importorskip("cryptography")
+    from colony_memory import Ed25519Signer
+
+    held = Held(7)
+    signer = Ed25519Signer.generate()
+    mem = ColonyMemory(backend=held.vault, signer=signer, accept_legacy_pointer=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)
+        for text in "abc":
+            mem.backup({"MEMORY.md": text})
+        mem.prune(keep=1)
+    assert len(held.packs()) == 7
+    for n, documents in enumerate(held.history):
+        assert ColonyMemory(backend=held.vault).restore(snapshot_id=snapshot_id(n)) == documents
+
+
+def test_an_export_stands_alone(tmp_path):
+    held = Held()
+    exported = held.mem.export_snapshot(snapshot_id=snapshot_id(5))
+    assert {*exported.files} == {*manifest_at(held.files, 5).part_files, manifest_filename(LABEL, snapshot_id(5))}
+    save_export(exported, tmp_path / "one.json")
+    mem = ColonyMemory(backend=open_vault(f"export:{tmp_path / 'one.json'}"))
+    assert mem.restore(snapshot_id=snapshot_id(5)) == held.history[5]
+    assert mem.verify(snapshot_id=snapshot_id(5))
+
+
+def test_what_cannot_be_written_elsewhere_is_refused_and_said():
+    held = Held()
+    exported = held.mem.export_snapshot()
+    there = FakeVault()
+    with pytest.raises(UnsupportedFormat, match="does not write to another vault"):
+        ColonyMemory(backend=there).import_snapshot(exported)
+    held.mem.backup({"MEMORY.md": "of format 1"})
+    report = held.mem.copy_to(ColonyMemory(backend=there))
+    assert len(report.left_out) == 6
+    assert not any(".k" in name for name in there.files)
+    assert ColonyMemory(backend=there).restore() == {"MEMORY.md": "of format 1"}

@@ -1,0 +1,143 @@
+"""Saving in format 2: what it goes on from, what it costs, and what it refuses."""
+
+from __future__ import annotations
+
+import time
+import warnings
+
+import pytest
+from chains import growing
+from faces import FACES, PlainVault
+
+from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning, QuotaExceeded
+from colony_memory._format.names import pack_filename
+from colony_memory._format.v2 import chain as chains
+from colony_memory.snapshot import read_manifest
+from colony_memory.testing import FakeVault
+
+HISTORY = growing(30)
+
+
+@pytest.fixture
+def vault():
+    return FakeVault(operations_per_hour=None)
+
+
+def packs_of(vault, info):
+    text = vault.files[f"cmem.{info.label}.{info.snapshot_id}.manifest.json"]
+    return read_manifest(text, label=info.label, snapshot_id=info.snapshot_id).packs
+
+
+@pytest.mark.parametrize("face", sorted(FACES))
+def test_every_state_of_a_history(face):
+    vault = FakeVault(operations_per_hour=None)
+    mem = FACES[face](vault, format=2)
+    infos = [mem.backup(documents) for documents in HISTORY]
+    assert {info.format for info in infos} == {"colony-memory/2"}
+    assert len({packs_of(vault, info)[0] for info in infos}) < 5
+    for info, documents in zip(infos, HISTORY, strict=True):
+        assert ColonyMemory(backend=vault).restore(snapshot_id=info.snapshot_id) == documents
+    assert ColonyMemory(backend=vault).verify()
+    assert mem.backup(HISTORY[-1]).reused
+
+
+def test_three_writes_and_three_reads_and_a_listing(vault):
+    mem = ColonyMemory(backend=vault, format=2)
+    for documents in HISTORY[:3]:
+        mem.backup(documents)
+    vault.calls.clear()
+    mem.backup(HISTORY[3])
+    verbs = [verb for verb, _ in vault.calls]
+    assert verbs.count("upload") == 3
+    assert verbs.count("list") == 1
+    assert verbs.count("get") + verbs.count("status") <= 3
+
+
+def test_a_new_process_goes_on_from_what_is_there(vault):
+    for documents in HISTORY[:3]:
+        info = ColonyMemory(backend=vault, format=2).backup(documents)
+    assert len(packs_of(vault, info)) == 3
+
+
+def test_formats_take_turns(vault):
+    for n, documents in enumerate(HISTORY[:6]):
+        info = ColonyMemory(backend=vault, format=1 + n % 2).backup(documents)
+    assert len(packs_of(vault, info)) == 3
+    assert [each.format[-1] for each in ColonyMemory(backend=vault).list_snapshots()] == ["2", "1"] * 3
+    assert ColonyMemory(backend=vault).restore() == HISTORY[5]
+    assert ColonyMemory(backend=vault).verify()
+
+
+def test_a_damaged_parent_is_no_parent(vault):
+    first = ColonyMemory(backend=vault, format=2).backup(HISTORY[0])
+    vault.files[pack_filename("default", first.snapshot_id, 0)] = "{}"
+    again = ColonyMemory(backend=vault, format=2).backup(HISTORY[1])
+    assert packs_of(vault, again) == (again.snapshot_id,)
+    assert ColonyMemory(backend=vault).restore() == HISTORY[1]
+
+
+def test_what_is_not_trusted_is_no_parent(vault):
+    pytest.importorskip("cryptography")
+    from colony_memory import Ed25519Signer
+
+    ColonyMemory(backend=vault, format=2).backup(HISTORY[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)
+        mem = ColonyMemory(backend=vault, format=2, signer=Ed25519Signer.generate(), accept_legacy_pointer=True)
+        info = mem.backup(HISTORY[1])
+    assert packs_of(vault, info) == (info.snapshot_id,)
+    assert len(packs_of(vault, mem.backup(HISTORY[2]))) == 2
+    assert mem.restore() == HISTORY[2]
+
+
+def test_a_base_that_is_stored_wrong_is_noticed(vault):
+    class Rotting(FakeVault):
+        def vault_upload_file_if(self, filename, content, **condition):
+            raise AssertionError("files of snapshots are written without condition")
+
+        def vault_upload_file(self, filename, content):
+            reply = super().vault_upload_file(filename, content)
+            self.files[filename] = content.replace("a", "b", 1)
+            return reply
+
+    with pytest.raises(ColonyMemoryError, match="read back it holds another text"):
+        ColonyMemory(backend=Rotting(), format=2).backup(HISTORY[0])
+
+
+def test_a_full_vault_rotates(monkeypatch):
+    monkeypatch.setattr(chains, "MAX_ON_BASE", 4)
+    clock = [time.time()]
+    vault = FakeVault(operations_per_hour=None, quota_bytes=40_000, clock=lambda: clock[0])
+    mem = ColonyMemory(backend=vault, format=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)
+        for documents in growing(60, seed=9):
+            clock[0] += 2 * 3600
+            mem.backup(documents, prune_keep=50)
+            assert ColonyMemory(backend=vault).restore() == documents
+    assert sum(map(len, vault.files.values())) <= 40_000
+    listed = mem.list_snapshots()
+    assert len(listed) > 3
+    assert mem.verify()
+
+
+def test_too_many_files_is_a_full_vault():
+    vault = FakeVault(max_files=4)
+    mem = ColonyMemory(backend=vault, format=2)
+    mem.backup(HISTORY[0])
+    with pytest.raises(QuotaExceeded):
+        mem.backup(HISTORY[1])
+    assert ColonyMemory(backend=vault).restore() == HISTORY[0]
+    assert len(vault.files) == 3
+
+
+def test_a_vault_without_conditions_is_refused(vault):
+    with pytest.raises(ColonyMemoryError, match="writes on condition"):
+        ColonyMemory(backend=PlainVault(vault), format=2).backup(HISTORY[0])
+    assert not vault.files
+
+
+@pytest.mark.parametrize("number", [0, 3, "2", True, 2.5])
+def test_a_format_that_is_none_is_refused(vault, number):
+    with pytest.raises(ValueError, match="format must be 1 or 2"):
+        ColonyMemory(backend=vault, format=number)

@@ -1,0 +1,295 @@
+"""Telling a monitor and a command of each run."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import os
+import shlex
+import socket
+import sys
+import threading
+import urllib.parse
+
+import pytest
+from monitors import Monitor
+
+from colony_memory.exceptions import VaultUnavailable
+from colony_memory.schedule import notify, ping
+from colony_memory.schedule.notify import Notifier, clean
+from colony_memory.schedule.ping import PingFailed, read_ping_url, send_ping
+from colony_memory.schedule.watch import Watch
+
+POSIX = pytest.mark.skipif(os.name == "nt", reason="POSIX")
+
+
+@pytest.fixture
+def monitor():
+    with Monitor() as monitor:
+        yield monitor
+
+
+@pytest.fixture
+def told():
+    return []
+
+
+def python(code, *args):
+    return shlex.join([sys.executable, "-I", "-S", "-c", code, *map(str, args)])
+
+
+@pytest.mark.parametrize("module", [notify, ping])
+def test_doctests(module):
+    assert doctest.testmod(module).failed == 0
+
+
+# Pings.
+
+
+def test_each_event_has_its_address(monitor):
+    send_ping(monitor.url + "/?rid=7", "start")
+    send_ping(monitor.url, "success")
+    send_ping(monitor.url, "fail", "no caf\u00e9 \udcff")
+    assert monitor.told == [
+        ("GET", "/a1b2/start?rid=7", ""),
+        ("GET", "/a1b2", ""),
+        ("POST", "/a1b2/fail", "no caf\u00e9 ?"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "hc.example.org/a1b2",
+        "ftp://example.org/secret",
+        "file:///etc/secret",
+        "https:///secret",
+        "https://[::1/secret",
+        "https://me:secret@example.org/",
+        "https://example.org/secret#x",
+        "https://example.org/se cret",
+        "https://example.org/s\u00e9cret",
+        "https://example.org/\nsecret",
+        "http://example.org:99999/secret",
+    ],
+)
+def test_an_address_that_is_none_is_refused_and_not_repeated(url):
+    with pytest.raises(ValueError, match="the address to ping") as caught:
+        read_ping_url(url)
+    assert "secret" not in str(caught.value)
+
+
+def test_an_answer_that_is_a_refusal_is_told_by_host_alone(monitor):
+    monitor.answer = 404
+    with pytest.raises(PingFailed) as caught:
+        send_ping(monitor.url, "success")
+    assert str(caught.value) == "the ping to 127.0.0.1 failed: it answered 404"
+
+
+def test_a_redirect_is_followed_on_its_own_host_only(monitor):
+    with Monitor() as other:
+        monitor.answer, monitor.headers = 302, {"Location": other.url.replace("127.0.0.1", "localhost")}
+        with pytest.raises(PingFailed, match="it leads to another host"):
+            send_ping(monitor.url, "start")
+        assert other.told == []
+        monitor.headers = {"Location": "file:///etc/passwd"}
+        with pytest.raises(PingFailed, match="it answered 302"):
+            send_ping(monitor.url, "start")
+        monitor.headers = {"Location": other.url}
+        send_ping(monitor.url, "start")
+        assert len(other.told) == 1
+
+
+def test_no_redirect_leaves_encryption():
+    split = urllib.parse.urlsplit
+    assert ping._may_lead(split("http://a/"), split("https://a/"))
+    assert not ping._may_lead(split("https://a/"), split("http://a/"))
+
+
+def test_a_monitor_that_is_silent_or_away(monitor):
+    monitor.let_go.clear()
+    with pytest.raises(PingFailed, match=r"failed: (TimeoutError|timed out|timeout)"):
+        send_ping(monitor.url, "start", timeout=0.05)
+    monitor.let_go.set()
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}/a1b2"
+        with pytest.raises(PingFailed, match=r"^the ping to 127\.0\.0\.1 failed: ") as caught:
+            send_ping(url, "start")
+    assert "a1b2" not in str(caught.value)
+
+
+def test_what_is_no_answer_of_http():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer():
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(b"hello\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(PingFailed, match="BadStatusLine"):
+            send_ping(f"http://127.0.0.1:{server.getsockname()[1]}/", "start")
+        thread.join()
+
+
+# What is told.
+
+
+def test_a_message_leaves_its_secrets_behind(monkeypatch):
+    monkeypatch.setenv("COLONY_API_KEY", "col_mine")
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    text = clean(f"x\0\x1b[2J\n col_mine {token} https://u:p@host/v {'y' * 5000}")
+    assert text.startswith("x [2J … ghp_[masked: GitHub token] https://…@host/v y")
+    assert len(text) == 2000
+
+
+def test_a_run_is_told_from_begin_to_end(monitor, told):
+    notifier = Notifier(ping=monitor.url, warn=told.append)
+    notifier.started()
+    notifier.succeeded()
+    notifier.started()
+    notifier.failed("failed: the vault is down", VaultUnavailable("the vault is down"))
+    notifier.close(20)
+    notifier.succeeded()  # too late
+    assert monitor.events == ["start", "", "start", "fail"]
+    assert monitor.told[-1][2] == "failed: the vault is down"
+    assert told == []
+
+
+def test_a_watch_tells_of_each_run(monitor, told):
+    runs = [ValueError("odd"), None, VaultUnavailable("down")]
+
+    def save():
+        outcome = runs.pop(0) if runs else None
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    notifier = Notifier(ping=monitor.url, warn=told.append)
+    with pytest.raises(ValueError, match="odd"):
+        Watch(save, notifier=notifier).run()
+    watch = Watch(save, notifier=notifier, on_run=lambda run: watch.stop() if run.next_run else None)
+    assert watch.run().last.message == "failed: down (last backup, on stop())"
+    notifier.close(20)
+    assert monitor.events == ["start", "fail", "start", "", "start", "fail"]
+
+
+def test_a_monitor_that_hangs_holds_nothing_up(monitor, told):
+    monitor.let_go.clear()
+    notifier = Notifier(ping=monitor.url, warn=told.append)
+    for _ in range(100):
+        notifier.started()
+        notifier.succeeded()
+    assert len(notifier._waiting) <= 8
+    notifier.close(0.01)
+    assert told == ["not all could be told within 0.01 s"]
+    monitor.let_go.set()
+    notifier._thread.join(20)
+    assert len(monitor.told) <= 1
+
+
+def test_a_ping_that_fails_is_a_word_and_no_more(monitor, told):
+    monitor.answer = 500
+    notifier = Notifier(ping=monitor.url, warn=told.append)
+    notifier.succeeded()
+    notifier.close(20)
+    assert told == ["the ping to 127.0.0.1 failed: it answered 500"]
+
+
+def test_where_there_is_nobody_to_tell_there_is_no_thread(told):
+    notifier = Notifier()
+    notifier.failed("x")
+    notifier.close(20)
+    notifier = Notifier(on_error="false")
+    notifier.started()
+    notifier.succeeded()
+    notifier.close(20)
+    assert notifier._thread is None
+
+
+def test_where_no_thread_can_be_started(monkeypatch, told):
+    def fail(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    notifier = Notifier(ping="http://127.0.0.1/", warn=told.append)
+    notifier.started()
+    notifier.close(20)
+    assert told == ["nobody can be told: no thread can be started"]
+
+
+# The command.
+
+
+@POSIX
+def test_a_command_hears_what_happened(tmp_path, told, monkeypatch):
+    code = (
+        "import os, sys; ours = {n: v for n, v in os.environ.items() if n.startswith('COLONY_')}; "
+        "print(ours, sys.argv[1:], sep='|', file=open(sys.argv[1], 'w'))"
+    )
+    notifier = Notifier(
+        label="notes",
+        on_error=f"{python(code, tmp_path / 'told')} 'two words' '$HOME;x'",
+        classify=lambda error: ("Odd", 4),
+        warn=told.append,
+    )
+    notifier.failed("failed: no\nroom", ValueError("no room"))
+    notifier.close(20)
+    environment, arguments = (tmp_path / "told").read_text().strip().split("|")
+    assert {name: value for name, value in eval(environment).items() if name != "COLONY_SDK_NO_TOKEN_CACHE"} == {
+        "COLONY_MEMORY_ERROR": "failed: no room",
+        "COLONY_MEMORY_KIND": "Odd",
+        "COLONY_MEMORY_CODE": "4",
+        "COLONY_MEMORY_LABEL": "notes",
+    }
+    assert eval(arguments) == [str(tmp_path / "told"), "two words", "$HOME;x"]
+    assert told == []
+
+
+@POSIX
+def test_a_command_that_fails_or_is_not_there_is_a_word_and_no_more(told):
+    for command in ("sh -c 'exit 7'", "/nonexistent/mailer -x"):
+        notifier = Notifier(on_error=command, warn=told.append)
+        notifier.failed("x")
+        notifier.close(20)
+    assert told == [
+        "the command that is told of failures, sh, failed: exit code 7",
+        "the command that is told of failures, /nonexistent/mailer, cannot be run: No such file or directory",
+    ]
+
+
+@POSIX
+@pytest.mark.parametrize("ends", ["by itself", "with the notifier"])
+def test_a_command_that_hangs_is_ended_with_what_it_started(told, monkeypatch, tmp_path, ends):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    if ends == "by itself":
+        monkeypatch.setattr(notify, "LONGEST_COMMAND", 0.05)
+    notifier = Notifier(on_error=f"sh -c 'exec 3>{pipe}; sleep 60 & sleep 60'", warn=told.append)
+    notifier.failed("x")
+    with pipe.open() as reader:  # both have it open: it ends when both are gone
+        notifier.close(20 if ends == "by itself" else 0.05)
+        assert reader.read() == ""
+    notifier._thread.join(20)
+    if ends == "by itself":
+        assert told == ["the command that is told of failures, sh, was ended: it took longer than 0.05 s"]
+    else:
+        assert "not all could be told within 0.05 s" in told
+
+
+@pytest.mark.parametrize(
+    ("command", "why"), [("", "is empty"), ("  ", "is empty"), ("''", "is empty"), ("mail 'x", "cannot be read")]
+)
+def test_a_command_that_is_none_is_refused(command, why):
+    with pytest.raises(ValueError, match=why):
+        Notifier(on_error=command)
+
+
+def test_by_itself_it_knows_an_error_by_its_name():
+    assert notify._by_name(None) == ("Incomplete", 1)
+    assert notify._by_name(VaultUnavailable("x")) == ("VaultUnavailable", 1)
+    assert json.dumps(notify._by_name(ValueError())) == '["ValueError", 1]'

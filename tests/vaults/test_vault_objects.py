@@ -1,0 +1,255 @@
+"""A vault in an object store: what every vault owes, and what its keys and listings are."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("obstore")
+
+import object_server
+from object_server import error
+from obstore.store import LocalStore, MemoryStore
+
+from colony_memory import ColonyMemory
+from colony_memory.exceptions import ColonyMemoryWarning, VaultError, VaultUnavailable
+from colony_memory.testing import UnmadeVaultTests, VaultBackendTests
+from colony_memory.vaults import ConditionalUpload, PrefixListing
+from colony_memory.vaults.local import LocalVault
+from colony_memory.vaults.objects import ObjectVault
+
+running, server, vault = object_server.running, object_server.server, object_server.vault
+NOTES = {"MEMORY.md": "two years of notes"}
+LATEST = "cmem.default.latest.json"
+MARKER = "agents/a/.cmem-vault.json"
+
+
+class TestInMemory(VaultBackendTests):
+    @pytest.fixture
+    def vault(self):
+        return ObjectVault(MemoryStore(), create=True)
+
+
+class TestNoneInMemory(UnmadeVaultTests):
+    @pytest.fixture
+    def unmade(self):
+        return ObjectVault(MemoryStore())
+
+
+class TestOnDisk(VaultBackendTests):
+    """A store that does not write on condition."""
+
+    @pytest.fixture
+    def vault(self, tmp_path):
+        with pytest.warns(ColonyMemoryWarning, match="does not write on condition: let one program"):
+            made = ObjectVault(LocalStore(tmp_path), create=True)
+        assert not isinstance(made, ConditionalUpload)
+        return made
+
+
+class TestOverHttp(VaultBackendTests):
+    @pytest.fixture
+    def vault(self, vault):
+        assert isinstance(vault, ConditionalUpload)
+        assert isinstance(vault, PrefixListing)
+        return vault
+
+
+class TestNoneOverHttp(UnmadeVaultTests):
+    @pytest.fixture
+    def unmade(self, server):
+        return ObjectVault(server.store())
+
+
+class TestWithoutItsBucket(UnmadeVaultTests):
+    @pytest.fixture
+    def unmade(self, server):
+        return ObjectVault(server.store(bucket="another"))
+
+
+def test_names_lie_in_a_folder_for_each_label(server, vault):
+    for name in (LATEST, "cmem.a.b.json", "cmem.json", "é a.json"):
+        vault.vault_upload_file(name, "x")
+    assert set(server.objects) == {
+        MARKER,
+        "agents/a/default/cmem.default.latest.json",
+        "agents/a/a/cmem.a.b.json",
+        "agents/a/cmem.json",
+        "agents/a/=C3=A9=20a.json",
+    }
+
+
+def test_a_folder_synced_down_is_a_local_vault(server, vault, tmp_path):
+    """What is under a label's folder are the files of a local vault, so that no tool of ours is needed to get there."""
+    ColonyMemory(backend=vault).backup(NOTES)
+    for key, data in server.objects.items():
+        if key != MARKER:
+            (tmp_path / key.rpartition("/")[2]).write_bytes(data)
+    assert ColonyMemory(backend=LocalVault(tmp_path)).restore() == NOTES
+
+
+def test_either_kind_of_vault_copied_file_by_file_is_no_empty_one_of_the_other(server, tmp_path):
+    ObjectVault(server.store(), create=True)
+    (tmp_path / ".cmem-vault.json").write_bytes(server.objects[MARKER])
+    with pytest.raises(VaultUnavailable, match=r"objects/1, which this version"):
+        ColonyMemory(backend=LocalVault(tmp_path)).restore(default={})
+    local = LocalVault(tmp_path / "local", create=True)
+    server.objects[MARKER] = (local.path / ".cmem-vault.json").read_bytes()
+    for create in (False, True):
+        with pytest.raises(VaultUnavailable, match="local vault was put there file by file"):
+            ObjectVault(server.store(), create=create).require()
+
+
+def test_a_listing_of_many_pages_is_whole(server, vault):
+    server.page = 7
+    names = [f"cmem.default.x.p{number}.json" for number in range(40)]
+    for name in names:
+        vault.vault_upload_file(name, "x")
+    server.calls.clear()
+    assert [item["filename"] for item in vault.vault_list_prefix("cmem.default.")["items"]] == sorted(names)
+    assert server.calls == {"LIST": 6}
+
+
+def test_a_listing_that_breaks_off_is_an_error(server, vault):
+    server.page = 2
+    for number in range(5):
+        vault.vault_upload_file(f"cmem.default.x.p{number}.json", "x")
+    asked = []
+    server.fault = lambda verb, key: (
+        error(500) if verb == "LIST" and asked.append(1) is None and len(asked) > 2 else None
+    )
+    with pytest.raises(VaultUnavailable, match="HTTP 500"):
+        vault.vault_list_files()
+    assert len(asked) == 3
+
+
+def test_a_label_costs_what_it_holds(server, vault):
+    for number in range(30):
+        server.objects[f"agents/a/other/cmem.other.x.p{number}.json"] = b"x"
+        server.objects[f"agents/a/default2/cmem.default2.x.p{number}.json"] = b"x"
+    vault.vault_upload_file(LATEST, "x")
+    server.page = 10
+    server.calls.clear()
+    assert vault.vault_list_prefix("cmem.default.")["total"] == 1
+    assert server.calls == {"LIST": 1}
+
+
+def test_times_are_the_stores(server, vault):
+    vault.vault_upload_file(LATEST, "x")
+    assert vault.vault_list_files()["items"] == [
+        {"filename": LATEST, "content_size": 1, "updated_at": "2026-01-01T00:00:00.000000Z"}
+    ]
+    assert vault.vault_get_file(LATEST)["updated_at"] == "2026-01-01T00:00:00.000000Z"
+
+
+FOREIGN = [
+    "default/cmem.default.latest.json.bak/x",
+    "deeper/default/cmem.default.latest.json",
+    "other/cmem.default.latest.json",
+    "cmem.default.latest.json",
+    "default/notes.json",
+    "default/cmem.default.=6Catest.json",
+    "default/cmem.default.a=2fb.json",
+    "default/cmem.default.a=2Fb.json",
+    "default/cmem.default.=FF.json",
+    "default/cmem.default.é.json",
+    "default/cmem.default.a%20b.json",
+    "photos/cat.jpg",
+    ".hidden",
+    "=2Ehidden",
+]
+
+
+@pytest.mark.filterwarnings("ignore:.*are not where those lie")
+def test_what_is_foreign_is_neither_listed_nor_touched(server, vault):
+    vault.vault_upload_file(LATEST, "x")
+    foreign = {f"agents/a/{key}": b"theirs" for key in FOREIGN}
+    server.objects.update(foreign)
+    assert [item["filename"] for item in vault.vault_list_files()["items"]] == [LATEST]
+    assert vault.vault_status()["file_count"] == 1
+    memory = ColonyMemory(backend=vault)
+    vault.vault_delete_file(LATEST)
+    memory.backup(NOTES)
+    memory.backup({"a.md": "b"})
+    memory.prune(keep=1)
+    assert foreign.items() <= server.objects.items()
+
+
+def test_files_of_snapshots_in_the_wrong_place_are_told_of(server, vault):
+    server.objects["agents/a/default/old/cmem.default.latest.json"] = b"x"
+    with pytest.warns(ColonyMemoryWarning, match=r"1 objects bear names.*default/old/cmem") as told:
+        assert vault.vault_list_prefix("cmem.default.")["items"] == []
+    assert len(told) == 1
+    assert vault.vault_list_prefix("cmem.other.")["items"] == []
+
+
+@pytest.mark.parametrize("key", ["agents/a/default//x", "agents/a/default/../x", "agents/a/default/a\x01b"])
+def test_a_key_that_is_no_path_makes_no_listing_short(server, vault, key):
+    vault.vault_upload_file(LATEST, "x")
+    if "\x01" in key:
+        key = key.replace("\x01", "&#127;")
+        server.fault = lambda verb, _: (
+            (200, f"<ListBucketResult><Contents><Key>{key}</Key><Size>1</Size><LastModified>2026-01-01T00:00:00.000Z"
+             "</LastModified><ETag>x</ETag></Contents></ListBucketResult>".encode()) if verb == "LIST" else None
+        )  # fmt: skip
+    else:
+        server.objects[key] = b"x"
+    for call in (vault.vault_list_files, lambda: vault.vault_list_prefix("cmem.default.")):
+        with pytest.raises(VaultUnavailable, match="hides all others"):
+            call()
+
+
+def test_a_huge_object_is_refused_before_it_is_read(server):
+    vault = ObjectVault(server.store(), create=True, max_file_bytes=1000)
+    server.objects["agents/a/default/cmem.default.latest.json"] = b"x"
+    server.fault = lambda verb, key: (
+        (200, b"x", {"Content-Length": str(10**12), "ETag": '"x"', "Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT"})
+        if key.endswith("latest.json") and verb == "GET"
+        else None
+    )
+    with pytest.raises(VaultUnavailable, match="takes 1000000000000 bytes, and 1000 are read at most") as caught:
+        vault.vault_get_file(LATEST)
+    assert caught.value.code == "UNFIT_FILE"
+    with pytest.raises(VaultError, match="may take 1000") as refused:
+        vault.vault_upload_file(LATEST, "x" * 1001)
+    assert (refused.value.status, refused.value.code) == (400, "QUOTA_EXCEEDED")
+
+
+def test_more_objects_than_anybody_reads_are_refused(server, vault, monkeypatch):
+    monkeypatch.setattr("colony_memory.vaults.objects._MOST_OBJECTS", 5)
+    for number in range(6):
+        vault.vault_upload_file(f"cmem.default.x.p{number}.json", "x")
+    with pytest.raises(VaultUnavailable, match="more than 5 objects"):
+        vault.vault_list_files()
+
+
+def test_broken_utf8_is_wrong_content_not_an_absent_file(server, vault):
+    vault.vault_upload_file(LATEST, "x")
+    server.objects["agents/a/default/cmem.default.latest.json"] = b"a\xffb"
+    assert vault.vault_get_file(LATEST)["content"] == "a\ufffdb"
+
+
+@pytest.mark.parametrize("name", ["", ".hidden", "a/b", "a\\b", "a\0b", "x" * 256, "\ud800"])
+def test_what_is_no_name_is_refused(vault, name):
+    for call in (vault.vault_get_file, vault.vault_delete_file, lambda name: vault.vault_upload_file(name, "x")):
+        with pytest.raises(VaultError) as caught:
+            call(name)
+        assert (caught.value.status, caught.value.code) == (400, "INVALID_INPUT")
+
+
+def test_conditions_that_are_none(vault):
+    with pytest.raises(ValueError, match="if_none_match"):
+        vault.vault_upload_file_if(LATEST, "x", if_none_match="abc")
+    for tag in ("", "a\nb", "é"):
+        with pytest.raises(VaultError, match="not an etag"):
+            vault.vault_upload_file_if(LATEST, "x", if_match=tag)
+    with pytest.raises(VaultError) as caught:
+        vault.vault_upload_file_if(LATEST, "x", if_match="a", if_none_match="*")
+    assert caught.value.status == 412
+    vault.vault_upload_file_if(LATEST, "x")
+    assert vault.vault_get_file(LATEST)["content"] == "x"
+
+
+class TestByVersion(VaultBackendTests):
+    @pytest.fixture
+    def vault(self):
+        return ObjectVault(object_server.Versioned(), create=True)

@@ -1,0 +1,173 @@
+"""The verbs over a vault in an object store: what they ask for, and what two writers and a rollback come to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+pytest.importorskip("obstore")
+
+import object_server
+
+from colony_memory import AsyncColonyMemory, ColonyMemory
+from colony_memory.exceptions import ColonyMemoryError, ConflictDetected
+from colony_memory.vaults.objects import ObjectVault
+
+running, server, vault = object_server.running, object_server.server, object_server.vault
+NOTES = {"MEMORY.md": "two years of notes"}
+
+
+def test_calls_of_the_verbs(server, vault):
+    """Each by count, so that a change that asks for more is seen."""
+    counts = {}
+
+    def count(what, call):
+        server.calls.clear()
+        call()
+        counts[what] = dict(sorted(server.calls.items()))
+
+    memory = ColonyMemory(backend=ObjectVault(server.store()))
+    count("first", lambda: memory.backup(NOTES))
+    count("second", lambda: memory.backup({"a.md": "1"}))
+    count("unchanged", lambda: memory.backup({"a.md": "1"}))
+    count("restore", lambda: ColonyMemory(backend=ObjectVault(server.store())).restore())
+    count("list", memory.list_snapshots)
+    count("status", memory.status)
+    count("prune", lambda: memory.prune(keep=1))
+    assert counts == {
+        "first": {"GET": 4, "LIST": 1, "PUT": 3},
+        "second": {"GET": 1, "PUT": 3},
+        "unchanged": {"GET": 1, "LIST": 1},
+        "restore": {"GET": 4},
+        "list": {"GET": 1, "LIST": 1},
+        "status": {"LIST": 1},
+        "prune": {"DELETE": 2, "GET": 3, "HEAD": 2, "LIST": 2, "PUT": 1},
+    }
+
+
+def test_no_verb_of_a_label_pays_for_its_neighbours(server, vault):
+    memory = ColonyMemory(backend=vault)
+    memory.backup(NOTES)
+    server.objects.update({f"agents/a/other/cmem.other.x.p{number}.json": b"x" for number in range(30)})
+    server.page = 10
+    server.calls.clear()
+    memory.backup({"a.md": "1"}, prune_keep=1)
+    memory.restore()
+    memory.latest()
+    assert server.calls["LIST"] <= 2  # of everything, one listing alone would ask four times
+
+
+def test_two_writers(server, vault):
+    one, two = (ColonyMemory(backend=ObjectVault(server.store())) for _ in range(2))
+    one.backup(NOTES)
+    two.restore()
+    one.backup({"a.md": "one"})
+    with pytest.raises(ConflictDetected):
+        two.backup({"a.md": "two"})
+    assert ColonyMemory(backend=vault).restore() == {"a.md": "one"}
+    assert len(one.list_snapshots()) == 3
+
+
+def test_a_race_for_the_pointer_has_one_winner(server, vault):
+    memory = ColonyMemory(backend=vault)
+    memory.backup(NOTES)
+    raced = []
+
+    def race(verb, key):
+        if verb == "PUT" and key.endswith("latest.json") and not raced:
+            raced.append(key)
+            server.objects[key] = json.dumps(json.loads(server.objects[key])).encode() + b"\n"
+
+    server.fault = race
+    memory.backup({"a.md": "after"})
+    assert raced
+    assert memory.restore() == {"a.md": "after"}
+
+
+def test_a_signed_label_that_is_rolled_back(server, vault, tmp_path):
+    pytest.importorskip("cryptography")
+    from colony_memory import Ed25519Signer, FileWitness, RollbackDetected
+
+    def client():
+        signer = Ed25519Signer(bytes(range(32)))
+        return ColonyMemory(
+            backend=ObjectVault(server.store()), signer=signer, witness=FileWitness(tmp_path / "witness.json")
+        )
+
+    memory = client()
+    memory.backup(NOTES)
+    old = dict(server.objects)
+    memory.backup({"a.md": "newer"})
+    server.objects.clear()
+    server.objects.update(old)
+    with pytest.raises(RollbackDetected):
+        client().restore()
+
+
+def test_an_asynchronous_client_takes_it(server, vault):
+    async def run():
+        memory = AsyncColonyMemory(backend=vault)
+        await memory.backup(NOTES)
+        return await memory.restore()
+
+    assert asyncio.run(run()) == NOTES
+
+
+def test_retention(server, vault):
+    memory = ColonyMemory(backend=vault)
+    for number in range(5):
+        memory.backup({"a.md": str(number)}, prune_keep=2)
+    assert len(memory.list_snapshots()) == 2
+    assert memory.restore() == {"a.md": "4"}
+    assert memory.verify()
+
+
+def test_a_pointer_that_was_written_and_not_answered_is_found(server, vault):
+    memory = ColonyMemory(backend=vault)
+    memory.backup(NOTES)
+
+    def apply_and_fail(verb, key):
+        if verb == "PUT" and key.endswith("latest.json"):
+            server.fault = lambda verb, key: None
+            applied.append(key)
+            return "applied", object_server.error(500)
+        return None
+
+    applied = []
+    server.fault = apply_and_fail
+    assert memory.backup({"a.md": "after"}).snapshot_id == memory.latest().snapshot_id
+    assert applied
+    assert memory.restore() == {"a.md": "after"}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.filterwarnings("ignore:the backup is done, but older snapshots could not be removed")
+def test_wherever_the_store_goes_away_what_is_listed_restores(server, vault):
+    for number in range(3):
+        ColonyMemory(backend=vault).backup({"a.md": str(number)})
+    before = dict(server.objects)
+    for calls in range(40):
+        server.objects.clear()
+        server.objects.update(before)
+        left = [calls]
+
+        def gone(verb, key, left=left):
+            left[0] -= 1
+            return object_server.error(503) if left[0] < 0 else None
+
+        server.fault = gone
+        try:
+            ColonyMemory(backend=ObjectVault(server.store())).backup({"a.md": "new"}, prune_keep=2)
+            done = True
+        except ColonyMemoryError:
+            done = False
+        server.fault = lambda verb, key: None
+        memory = ColonyMemory(backend=ObjectVault(server.store()))
+        assert memory.restore()["a.md"] in ({"new"} if done else {"2", "new"})
+        assert memory.verify()
+        if left[0] >= 0:
+            break
+    assert done
+    assert calls > 8

@@ -1,0 +1,203 @@
+"""A vault in an object store is made once, and opened by its URL."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import sys
+
+import pytest
+
+pytest.importorskip("obstore")
+
+import object_server
+from object_server import BUCKET, KEY, SECRET, error
+from obstore.store import MemoryStore
+
+from colony_memory import ColonyMemory, open_vault
+from colony_memory.exceptions import (
+    ColonyMemoryError,
+    ColonyMemoryWarning,
+    VaultDenied,
+    VaultError,
+    VaultMissing,
+    VaultUnavailable,
+)
+from colony_memory.vaults import ConditionalUpload
+from colony_memory.vaults.objects import ObjectVault, stores
+
+running, server, vault = object_server.running, object_server.server, object_server.vault
+NOTES = {"MEMORY.md": "two years of notes"}
+LATEST = "cmem.default.latest.json"
+MARKER = "agents/a/.cmem-vault.json"
+
+
+@pytest.mark.parametrize("conditions", ["ignored", "refused"])
+def test_a_store_that_does_not_write_on_condition_is_found_out(server, conditions, monkeypatch):
+    server.conditions = conditions
+    with pytest.raises(VaultError, match="AWS_CONDITIONAL_PUT=disabled") as caught:
+        ObjectVault(server.store(), create=True)
+    assert (caught.value.status, caught.value.code) == (501, "NOT_SUPPORTED")
+    assert server.objects == {}
+    for name, value in {**server.environment(), "AWS_CONDITIONAL_PUT": "disabled"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.warns(ColonyMemoryWarning, match="let one program at a time save there"):
+        vault = open_vault(f"s3://{BUCKET}/agents/a", create=True)
+    assert not isinstance(vault, ConditionalUpload)
+    ColonyMemory(backend=vault).backup(NOTES)
+    assert ColonyMemory(backend=open_vault(f"s3://{BUCKET}/agents/a")).restore() == NOTES
+
+
+def test_conditions_that_a_store_only_half_keeps_are_found_out(server):
+    """One that looks whether something is there, and does not look at what."""
+    server.conditions = "ignored"
+    server.fault = lambda verb, key: error(412) if verb == "PUT" and server.calls["PUT"] == 2 else None
+    with pytest.raises(VaultError, match="does not write on condition"):
+        ObjectVault(server.store(), create=True)
+    assert server.objects == {}
+
+
+def test_a_store_that_learns_to_say_501_later(server, vault):
+    server.conditions = "refused"
+    with pytest.raises(VaultError, match="the store does not do that") as caught:
+        vault.vault_upload_file_if(LATEST, "x", if_none_match="*")
+    assert (caught.value.status, caught.value.code) == (501, "NOT_SUPPORTED")
+
+
+def test_it_is_made_once(server):
+    ObjectVault(server.store(), create=True)
+    assert server.calls == {"GET": 2, "PUT": 5, "DELETE": 1}
+    before = dict(server.objects)
+    assert set(json.loads(before[MARKER])) == {"format", "id"}
+    server.calls.clear()
+    ObjectVault(server.store(), create=True)
+    assert server.calls == {"GET": 1}
+    assert server.objects == before
+
+
+def test_snapshots_without_a_marker_are_a_vault(server, vault):
+    ColonyMemory(backend=vault).backup(NOTES)
+    del server.objects[MARKER]
+    assert ColonyMemory(backend=ObjectVault(server.store())).restore() == NOTES
+    assert ObjectVault(server.store()).exists()
+
+
+def test_a_damaged_marker(server, vault):
+    for damage in (b"{}", b"x" * 5000):
+        server.objects[MARKER] = damage
+        with pytest.raises(VaultUnavailable, match="nobody can tell"):
+            ObjectVault(server.store()).exists()
+    server.objects["agents/a/default/cmem.default.latest.json"] = b"x"
+    with pytest.warns(ColonyMemoryWarning, match="read without it"):
+        assert ObjectVault(server.store()).vault_get_file(LATEST)["content"] == "x"
+    ObjectVault(server.store(), create=True)
+    assert ObjectVault(server.store()).vault_get_file(LATEST)["content"] == "x"
+
+
+def test_foreign_objects_are_no_vault(server):
+    server.objects["agents/a/photos/cat.jpg"] = b"x"
+    vault = ObjectVault(server.store())
+    assert not vault.exists()
+    with pytest.raises(VaultMissing):
+        ColonyMemory(backend=vault).backup(NOTES)
+    assert set(server.objects) == {"agents/a/photos/cat.jpg"}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3:",
+        "s3://",
+        "s3:bucket",
+        "s3:///prefix",
+        "s3://bucket?region=secret",
+        "s3://bucket/prefix?secret",
+        "s3://bucket#secret",
+        "s3://key:secret@bucket/prefix",
+        "s3://key@bucket",
+        "s3://bucket:443/x",
+        "s3://$BUCKET/secret",
+        "s3://bucket/$HOME/secret",
+        "s3://bucket/%USER%/secret",
+        "s3://bucket/a%20secret",
+        "s3://bucket/../secret",
+        "s3://bucket/./secret",
+        "s3://bucket//secret",
+        "s3://bucket/secret\n",
+        "s3://bucket/secrét",
+        "s3://bucket/" + "secret/" * 80,
+        "gs://bucket?secret",
+        "az://container?sig=secret",
+        "az://me:secret@container",
+    ],
+)
+def test_a_url_that_is_more_or_less_than_a_place_is_refused(url):
+    for create in (False, True):
+        with pytest.raises(ValueError, match=r"takes .*bucket/prefix of letters") as caught:
+            open_vault(url, create=create)
+        assert "secret" not in str(caught.value)
+
+
+def test_urls_of_each_kind(server, monkeypatch):
+    for name, value in {
+        **server.environment(),
+        "AZURE_STORAGE_ACCOUNT_NAME": "me",
+        "AZURE_STORAGE_ACCOUNT_KEY": "c2VjcmV0",
+        "GOOGLE_SKIP_SIGNATURE": "true",
+    }.items():
+        monkeypatch.setenv(name, value)
+    for url in ("s3://bucket/agents/a", "gs://bucket", "az://container/x=1"):
+        vault = open_vault(url)
+        assert repr(vault) == f"ObjectVault('{url}')"
+        assert vault.url == url
+    assert open_vault("S3://bucket/agents/a/").url == "s3://bucket/agents/a"
+    ColonyMemory(backend=open_vault("s3://bucket/agents/a", create=True)).backup(NOTES)
+    assert ColonyMemory(backend=open_vault("s3://bucket/agents/a")).restore() == NOTES
+    assert {key.partition("/")[0] for key in server.objects} == {"agents"}
+
+
+@pytest.mark.parametrize(
+    ("url", "settings"),
+    [
+        ("s3://bucket", {"AWS_TIMEOUT": "the-secret"}),
+        ("az://container", {"AZURE_STORAGE_ACCOUNT_NAME": "me", "AZURE_STORAGE_ACCOUNT_KEY": "the-secret!"}),
+        ("gs://bucket", {"GOOGLE_SERVICE_ACCOUNT_KEY": '{"the-secret": 1}'}),
+    ],
+)
+def test_settings_that_are_wrong_are_told_of_without_them(monkeypatch, url, settings):
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ColonyMemoryError, match=r"cannot be opened with the settings of the environment: .") as caught:
+        open_vault(url)
+    assert "secret" not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+def test_nothing_secret_is_shown(server, vault):
+    server.fault = lambda verb, key: error(403, "AccessDenied")
+    with pytest.raises(VaultDenied) as caught:
+        vault.vault_list_files()
+    for text in (repr(vault), str(caught.value), repr(caught.value), repr(pickle.loads(pickle.dumps(caught.value)))):
+        assert KEY not in text
+        assert SECRET not in text
+
+
+def test_without_obstore_it_is_said_what_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "obstore.store", None)
+    with pytest.raises(ColonyMemoryError, match=r"pip install 'colony-memory\[objects\]'"):
+        open_vault("s3://bucket")
+
+
+def test_names_for_stores():
+    assert repr(ObjectVault(MemoryStore())) == "ObjectVault('MemoryStore')"
+    with pytest.raises(ValueError, match="max_file_bytes"):
+        ObjectVault(MemoryStore(), max_file_bytes=0)
+
+
+def test_a_fork_is_told_and_does_not_wait_for_ever(vault, monkeypatch):
+    monkeypatch.setattr(stores, "_asked_in", [os.getpid() + 1])
+    with pytest.raises(VaultUnavailable, match="forked"):
+        vault.vault_list_files()
+    with pytest.raises(VaultUnavailable, match="forked"):
+        ObjectVault(MemoryStore(), create=True)
