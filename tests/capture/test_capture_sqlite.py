@@ -276,7 +276,7 @@ def test_a_log_that_only_grows_meanwhile_is_merged_up_to_where_it_was(
 
 def test_a_database_that_another_process_writes_to_all_the_time(folder: Path, tmp_path: Path) -> None:
     writer = """
-import sqlite3, sys
+import sqlite3, sys, time
 database = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=60)
 number = 0
 while True:
@@ -285,6 +285,7 @@ while True:
     database.executemany("INSERT INTO t VALUES (?)", [(f"{number}.{part}" + "x" * 500,) for part in range(7)])
     database.execute("DELETE FROM t WHERE rowid <= ?", [7 * (number - 100)])  # or a fast disk fills with it
     database.execute("COMMIT")
+    time.sleep(0.002)  # what a disk takes, were it one
     if number == 3:
         print("ready", flush=True)
 """

@@ -23,7 +23,7 @@ from colony_memory import (
     UntrustedSnapshot,
 )
 
-HAS_ZSTD = sys.version_info >= (3, 14) or importlib.util.find_spec("backports.zstd") is not None
+HAS_ZSTD = sys.version_info >= (3, 14) or importlib.util.find_spec("backports") is not None
 HERE = Path(__file__).parents[1]
 REPOSITORY = HERE.parent
 VECTORS = sorted((HERE / "vectors" / "v1").glob("*.json"))

@@ -31,7 +31,7 @@ from colony_memory.exceptions import VaultDenied, VaultMissing
 from colony_memory.testing import UnmadeVaultTests, VaultBackendTests
 from colony_memory.vaults.objects import ObjectVault
 
-pytestmark = [pytest.mark.once, pytest.mark.network]
+pytestmark = [pytest.mark.long, pytest.mark.network]
 
 NOTES = {"MEMORY.md": "two years of notes"}
 AZURITE = "azurite@3.37.0"

@@ -108,5 +108,7 @@ def _import_stores() -> Any:
     try:
         import obstore.store
     except ImportError as error:
-        raise ColonyMemoryError("object stores need obstore: pip install 'colony-memory[objects]'") from error
+        raise ColonyMemoryError(
+            "object stores need Python 3.11 or later and obstore: pip install 'colony-memory[objects]'"
+        ) from error
     return obstore.store
