@@ -194,7 +194,7 @@ def test_programs_get_an_object(tried, verb, option):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("check", [check_people, check_programs])
+@pytest.mark.parametrize("check", [check_people, pytest.param(check_programs, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("verb", "option"), OTHERS, ids=lambda each: each.lstrip("-"))
 def test_the_common_options_of_every_verb(tried, verb, option, check):
     check(tried, verb, option)
