@@ -10,6 +10,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import time
 from typing import TYPE_CHECKING
 
 from colony_memory.schedule.signals import EndingSignals
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 __all__ = ["Child", "CommandNotFound", "become_init", "find_command"]
+
+# Seconds between two looks at what has ended.
+_LOOK = 1.0
+_PAUSE = 0.05
 
 
 class CommandNotFound(Exception):
@@ -95,7 +100,10 @@ class Child:
         """Wait for its end; its exit code, as a shell tells it: 128 and the number where a signal ended it."""
         assert self._process is not None  # noqa: S101 - start() was called
         try:
-            return shell_code(self._process.wait())
+            while True:
+                # A signal that comes right before a wait without end begins would be heard after the wait.
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    return shell_code(self._process.wait(_LOOK))
         finally:
             self._ended = True
 
@@ -179,9 +187,11 @@ def _reap(worker: int, numbers: set[signal.Signals], tell: Callable[[str], objec
     code = 1
     while True:
         try:
-            ended, status = os.waitpid(-1, 0)
+            ended, status = os.waitpid(-1, os.WNOHANG)  # as in Child.wait(): signals are heard in between
         except ChildProcessError:
             return code
+        if not ended:
+            time.sleep(_PAUSE)
         if ended != worker:
             continue
         code = shell_code(os.waitstatus_to_exitcode(status))

@@ -23,7 +23,7 @@ class Process:
 
     def __init__(self, command):
         self.command = command
-        self.sent = []
+        self.sent, self.looks = [], 0
         Process.made = self
         if Process.starting is not None:
             Process.starting()
@@ -31,7 +31,10 @@ class Process:
     def send_signal(self, number):
         self.sent.append(number)
 
-    def wait(self):
+    def wait(self, timeout):
+        self.looks += 1
+        if self.looks == 1:  # it takes longer than one look
+            raise subprocess.TimeoutExpired(self.command, timeout)
         return Process.life(self)
 
 
@@ -166,11 +169,11 @@ class World:
         self.masks = []
 
     def waitpid(self, pid, options):
-        assert (pid, options) == (-1, 0)
+        assert (pid, options) == (-1, os.WNOHANG)
         end = self.ends.pop(0) if self.ends else ChildProcessError
         if isinstance(end, signal.Signals):
             self.handlers[end](end, None)
-            return self.waitpid(pid, options)
+            return 0, 0
         if end is ChildProcessError:
             raise end
         return end
