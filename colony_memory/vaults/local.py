@@ -32,6 +32,7 @@ from colony_memory.vaults._directory import (
     told,
 )
 from colony_memory.vaults._marker import MARKER, write_marker
+from colony_memory.vaults._text import encode_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -214,7 +215,7 @@ class LocalVault:
         if if_none_match not in {None, "*"}:
             raise ValueError(f"if_none_match must be None or '*', not {if_none_match!r}")
         target = self._locate(filename)
-        data = _encode(filename, content)
+        data = encode_text(filename, content)
         with self._opened(target, needed=len(data)) as directory, self._locked(directory):
             if directory.look(filename) is None:
                 refuse_placeholder(directory, filename)
@@ -299,17 +300,6 @@ def _is_something_else(path: Path) -> bool:
     except OSError:
         # Not there yet is well; that it cannot be looked at is told by the call that needs it.
         return False
-
-
-def _encode(filename: str, content: str) -> bytes:
-    try:
-        return content.encode("utf-8")
-    except UnicodeEncodeError as exc:
-        raise VaultError(
-            f"{filename}: character {exc.start} of the text is half of a surrogate pair, which UTF-8 cannot hold",
-            status=400,
-            code="INVALID_INPUT",
-        ) from exc
 
 
 def _etag(data: bytes) -> str:

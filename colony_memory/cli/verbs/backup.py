@@ -95,7 +95,7 @@ def run(
         "note": note,
         "tag": tag,
     }
-    wire = wire_of(format)
+    wire = int(format)  # the words of an option are looked at for all verbs in one place
     notifier = notifier_of(ping=ping, on_error=on_error, label=label, output=common.output)
     if dry_run:
         return 0 if _preview(paths, common, asked, wire=wire, verbose=verbose) else FAILED
@@ -149,17 +149,6 @@ def _preview(paths: list[str], common: CommonOptions, asked: dict[str, Any], *, 
             opened.output.answer("\n".join(preview_lines(found, keep=asked["keep"], verbose=verbose, now=now_utc())))
         _tell(found.capture, opened, masked=asked["secrets"] == "mask", verbose=verbose)
     return found
-
-
-def wire_of(text: str) -> int:
-    """The format that ``--format`` names.
-
-    Raises:
-        ValueError: It names none.
-    """
-    if text not in ("1", "2"):
-        raise ValueError(f"--format must be 1 or 2, not {text!r}")
-    return int(text)
 
 
 def save(opened: Opened, paths: list[str], *, keep: int | None, on_conflict: str, **options: Any) -> Saved:

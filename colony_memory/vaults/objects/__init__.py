@@ -30,11 +30,12 @@ from colony_memory.vaults._marker import (
     is_ours,
     write_marker,
 )
+from colony_memory.vaults._text import encode_text
 from colony_memory.vaults.memory import UNLIMITED_BYTES
 from colony_memory.vaults.objects.errors import told
 from colony_memory.vaults.objects.keys import folder_of, key_of, name_of
 from colony_memory.vaults.objects.probe import probe_conditions
-from colony_memory.vaults.objects.replies import describe_object, encode_text, read_tag, tag_of
+from colony_memory.vaults.objects.replies import describe_object, read_tag, tag_of
 from colony_memory.vaults.objects.stores import describe, refuse_fork, writes_on_condition
 
 if TYPE_CHECKING:

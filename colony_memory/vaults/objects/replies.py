@@ -10,18 +10,6 @@ if TYPE_CHECKING:
     from obstore import ObjectMeta
 
 
-def encode_text(filename: str, content: str) -> bytes:
-    """A file's text as it is stored."""
-    try:
-        return content.encode("utf-8")
-    except UnicodeEncodeError as exc:
-        raise VaultError(
-            f"{filename}: character {exc.start} of the text is half of a surrogate pair, which UTF-8 cannot hold",
-            status=400,
-            code="INVALID_INPUT",
-        ) from exc
-
-
 def describe_object(filename: str, meta: ObjectMeta) -> dict[str, Any]:
     """A file without its content; its time is the store's."""
     when = meta["last_modified"].isoformat(timespec="microseconds").replace("+00:00", "Z")
