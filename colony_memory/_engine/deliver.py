@@ -17,6 +17,7 @@ from colony_memory._engine.publish import Move, may_write, publish, touch
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, look, read_pointer_file
 from colony_memory._engine.store import Changed, Unanswered
+from colony_memory._format.catalog import Entry, few_lines
 from colony_memory._format.constants import FORMAT
 from colony_memory._format.head import read_head
 from colony_memory._format.names import (
@@ -27,7 +28,7 @@ from colony_memory._format.names import (
     part_filename,
     pin_filename,
 )
-from colony_memory._format.pointer import Entry, Pointer, few_lines, read_pointer
+from colony_memory._format.pointer import Pointer, read_pointer
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ConflictDetected,

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._engine.label import GRACE, has_pointer
+from colony_memory._format.catalog import Entry
 from colony_memory._format.constants import FORMAT_2
 from colony_memory._format.formats import format_of
 from colony_memory._format.head import read_head
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, pack_filename
-from colony_memory._format.pointer import Entry, Pointer, read_pointer
+from colony_memory._format.pointer import Pointer, read_pointer
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ColonyMemoryWarning,
@@ -148,7 +150,7 @@ class Decision:
             if entry.snapshot_id in self.counted
         )
 
-    @property
+    @cached_property
     def counted(self) -> frozenset[str]:
         """Ids of the restore points: what is committed, and what may be under way."""
         return self.committed | self.waiting
@@ -158,7 +160,7 @@ class Decision:
         """Head of the pointer, empty where it has none that is believed or names another snapshot."""
         return self.pointer.head if self.pointer.snapshot_id == self.follow else ""
 
-    @property
+    @cached_property
     def building(self) -> tuple[Entry, ...]:
         """What a catalogue is to list: all that is committed, and nothing that may be under way or was removed."""
         return tuple(entry for entry in self.entries if entry.snapshot_id in self.committed)
@@ -225,7 +227,6 @@ def _compare(asked: Asked, decision: Decision) -> Decision:
     label, pointer = asked.label, decision.pointer
     known = (*(read_head(seen).stream for seen in asked.seen), pointer.stream)
     decision = replace(decision, stream=next(filter(None, known), None))
-    listed = [entry.manifest_sha256 for entry in pointer.entries or ()]
     compared, warnings = False, list(decision.warnings)
     head = pointer.head or (f"{pointer.generation}:{'0' * 16}" if pointer.generation else "")
     for seen in asked.seen:
@@ -240,6 +241,7 @@ def _compare(asked: Asked, decision: Decision) -> Decision:
             break
         # A pointer that does not list what it names is compared by its generation alone.
         before = seen if pointer.head or not head else read_head(seen).generation
+        listed = (entry.manifest_sha256 for entry in pointer.entries or ())  # looked at where it is needed only
         try:
             compared |= check_head(
                 label, before, head=head, stream=pointer.stream, listed=listed, conditional=asked.conditional

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._format.json import shown
@@ -108,6 +109,7 @@ def id_time(snapshot_id: str) -> datetime | None:
         return None
 
 
+@lru_cache(maxsize=8192)
 def id_order(snapshot_id: str) -> tuple[bool, str]:
     """Sort key: ids with a time by that time, every other id before them."""
     return id_time(snapshot_id) is not None, snapshot_id
@@ -122,10 +124,12 @@ def new_id(now: datetime, token: str, seen: Iterable[str]) -> str:
         seen: Ids that exist. Those without a time, or at the end of time, are passed over.
     """
     moment = now.astimezone(timezone.utc)
-    for snapshot_id in seen:
+    # Ids with a time sort by it, so that the first one decides.
+    for snapshot_id in sorted(seen, reverse=True):
         time = id_time(snapshot_id)
-        if time is not None and moment <= time < datetime.max.replace(tzinfo=timezone.utc):
-            moment = time + _TICK
+        if time is not None and time < datetime.max.replace(tzinfo=timezone.utc):
+            moment = max(moment, time + _TICK)
+            break
     # %Y drops the leading zeros of a year before 1000 on some platforms.
     return f"{moment.year:04d}{moment:%m%dT%H%M%S}{moment.microsecond:06d}Z-{token}"
 

@@ -7,6 +7,7 @@ import threading
 import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from colony_memory.exceptions import VaultError
@@ -203,7 +204,13 @@ class MemoryVault:
             raise self._refusal(400, "QUOTA_EXCEEDED", f"{filename}: {size} bytes, {max(0, free)} are free")
 
     def _used_bytes(self) -> int:
-        return sum(entry.size for name in self.files if (entry := self._entry(name)) is not None)
+        used = 0
+        for name, content in self.files.items():
+            known = self._known.get(name)
+            # Most files are as they were stored.
+            entry = known if known is not None and known.content is content else self._entry(name)
+            used += entry.size if entry is not None else 0
+        return used
 
     def _listing(self, prefix: str) -> dict[str, Any]:
         names = sorted(name for name in self.files if name.startswith(prefix))
@@ -242,6 +249,7 @@ def _describe(filename: str, entry: _Entry) -> dict[str, Any]:
     }
 
 
+@lru_cache(maxsize=4096)
 def _timestamp(seconds: float) -> str:
     moment = datetime.fromtimestamp(seconds, timezone.utc)
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
