@@ -15,7 +15,6 @@ from colony_memory._engine.label import GRACE, LabelFiles, read_label
 from colony_memory._engine.session import log
 from colony_memory._engine.state import read_manifests
 from colony_memory._engine.store import Unanswered
-from colony_memory._format.formats import format_of
 from colony_memory._format.names import id_order, manifest_filename
 from colony_memory.exceptions import (
     BackupUncertain,
@@ -216,8 +215,8 @@ async def _free_packs(
         if manifest is None:
             log(f"no pack of label {files.label!r} is deleted, since the manifest of snapshot {each} cannot be read")
             return []
-        needed |= format_of(manifest.info.format).needed(manifest.info, manifest).keys()
-    free = [each for each in sorted(packs, key=id_order) if needed.isdisjoint(packs[each])]
+        needed.update(manifest.packs)
+    free = [each for each in sorted(packs, key=id_order) if each not in needed]
     return [name for each in free for name in packs[each]]
 
 

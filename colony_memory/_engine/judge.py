@@ -277,10 +277,10 @@ def _newest_to_read(unlisted: tuple[str, ...], files: LabelFiles, manifests: Map
     return ()
 
 
-def _rows(asked: Asked, base: Decision) -> dict[str, Entry]:
+def _rows(asked: Asked, base: Decision) -> Mapping[str, Entry]:
     """What the pointer lists, by id. A key that is trusted up to a snapshot has no say about later ones."""
-    rows = {entry.snapshot_id: entry for entry in base.pointer.entries or ()}
-    return {each: row for each, row in rows.items() if base.issuer is None or asked.trust.accepts(base.issuer, each)}
+    rows, issuer = base.pointer.rows, base.issuer
+    return rows if issuer is None else {each: row for each, row in rows.items() if asked.trust.accepts(issuer, each)}
 
 
 def _stands(asked: Asked, base: Decision, entry: Entry) -> bool:
@@ -327,9 +327,10 @@ def _look(asked: Asked, base: Decision, files: LabelFiles, manifests: Mapping[st
         else:
             continue  # gone since it was listed, or not asked for
         problem, stored = _check_files(entry, read, files, exact=base.proven)
-        info = replace(entry.info, stored_bytes=stored, pinned=each in files.pins)
+        if (stored, each in files.pins) != (entry.info.stored_bytes, entry.info.pinned):
+            entry = replace(entry, info=replace(entry.info, stored_bytes=stored, pinned=each in files.pins))
         if problem is None:
-            entries.append(replace(entry, info=info))
+            entries.append(entry)
         else:
             broken[file] = problem
     told = [
@@ -372,8 +373,8 @@ def _check_packs(entry: Entry, manifest: Manifest | None, files: LabelFiles, *, 
     own = [manifest_filename(files.label, entry.snapshot_id), *files.pack(entry.snapshot_id)]
     told = files.size(own) or info.stored_bytes
     needed = dict(format_of(info.format).needed(info, manifest))
-    if manifest is None:
-        needed |= {pack_filename(files.label, each, 0): None for each in entry.packs}
+    missing = [each for each in entry.packs if 0 not in files.packs.get(each, ())] if manifest is None else []
+    needed |= {pack_filename(files.label, each, 0): None for each in missing}
     for name, size in needed.items():
         there = files.files.get(name)
         if there is None:

@@ -53,8 +53,12 @@ def sanitize_label(label: str) -> str:
 
     Different labels can fold to the same text: the verbs use :func:`require_label`.
     """
-    cleaned = _FOLDED.sub("-", (label or "default").strip().lower()).strip("-")
-    return cleaned or "default"
+    return _folded(label or "default")
+
+
+@lru_cache(maxsize=256)
+def _folded(label: str) -> str:
+    return _FOLDED.sub("-", label.strip().lower()).strip("-") or "default"
 
 
 def require_label(label: object) -> str:

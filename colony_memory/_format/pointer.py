@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.catalog import Catalog, read_single
@@ -88,6 +89,11 @@ class Pointer:
     def catalog(self) -> Catalog:
         """The rows as this package writes them; none where there is no catalogue that can be read."""
         return self.entries if isinstance(self.entries, Catalog) else Catalog.of(self.label, self.entries)
+
+    @cached_property
+    def rows(self) -> Mapping[str, Entry]:
+        """All entries by the id of their snapshot."""
+        return {entry.snapshot_id: entry for entry in self.entries or ()}
 
     def took_out(self, snapshot_id: str) -> bool:
         """Whether it says that a snapshot was deleted: by name, or since the pointer went back over it."""

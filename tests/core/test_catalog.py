@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colony_memory._format import catalog
-from colony_memory._format.catalog import PAGE_ROWS, Catalog, Entry, few_lines
+from colony_memory._format.catalog import PAGE_ROWS, Entry, few_lines
 from colony_memory._format.names import id_order, require_id
 from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
 from colony_memory.exceptions import SnapshotCorrupt
