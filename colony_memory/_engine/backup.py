@@ -369,7 +369,9 @@ def needed_bytes(job: Job, state: State, built: BuiltSnapshot) -> int:
     moved = state.decision.pointer.follow(
         built.info.snapshot_id, updated_at=job.session.stamp(), entries=_rows(job, state, built), stream="0" * 16
     )
-    grows = len(write_pointer(moved)) + (_SIGNATURE_CHARS if job.signer else 0) - len(state.text or "")
+    pages = sum(len(text) + len('"", ') for text in moved.catalog.texts())
+    size = len(write_pointer(replace(moved, entries=()))) + pages + (_SIGNATURE_CHARS if job.signer else 0)
+    grows = size - len(state.text or "")
     return built.info.stored_bytes + max(0, grows)
 
 

@@ -33,7 +33,7 @@ _MAX_PARTS = 1_000_000
 # Lines of what is missing that a catalogue repeats; the manifest has all of them.
 _SHOWN_LINES = 20
 # A page of more rows takes longer to write anew, one of fewer has more beside its rows.
-PAGE_ROWS = 32
+PAGE_ROWS = 48
 # About the plain bytes of a row. A page grows until its rows outweigh the names that the next one has to repeat.
 _ROW_CHARS = 400
 _FORMAT = "colony-memory/catalog/1"
@@ -308,7 +308,7 @@ def _cut(rows: tuple[Entry, ...]) -> Iterator[tuple[Entry, ...]]:
 def _write_pages(rows: tuple[Entry, ...]) -> list[tuple[_Page, tuple[Entry, ...]]]:
     """The page of these rows, or several where it is too large for one; a row that is too large ends them."""
     plain = canonical(_raw_page(rows))
-    values, packed = _count_values(plain), pack([plain])
+    values, packed = _count_values(plain), pack([plain], digests=True)
     text = f"{packed.size}:{values}:{packed.blob}"
     if packed.size <= _MAX_CATALOG_BYTES and values <= _MAX_VALUES and len(text) <= MAX_CATALOG_CHARS:
         return [(_Page(text, packed.size, values), rows)]
