@@ -4,7 +4,7 @@ import { Failure, demand } from "./failure.mjs";
 import { parseObject } from "./json.mjs";
 import { decodeBase64, gunzip } from "./payload.mjs";
 import { areStrings, isCount } from "./snapshot.mjs";
-import { compareIds, isId } from "./vault.mjs";
+import { compareIds, isId, isTimed } from "./vault.mjs";
 
 const MAX_SIZE = 16 * 2 ** 20;
 const MAX_VALUES = 500_000;
@@ -15,8 +15,8 @@ const isText = (value) => typeof value === "string";
 const isTextOrNull = (value) => isText(value) || value === null;
 const isFlag = (value) => typeof value === "boolean";
 const ROW = [
-  ...[isCount, isId, isText, isText, isCount, isCount, isText, isFlag, isTextOrNull],
-  ...[isText, isCount, isTextOrNull, isFlag, isTextOrNull],
+  ...[isCount, isId, isText, isTextOrNull, isCount, isCount, isText, isFlag, isTextOrNull],
+  ...[isText, isCount, (value) => isTextOrNull(value) || value === true, isFlag, isTextOrNull],
 ];
 const MORE = [isTextOrNull, areStrings, Array.isArray, (value) => areStrings(value) && value.every(isId)];
 
@@ -69,12 +69,14 @@ function readRows(plain, what) {
   const [names, rows] = [raw.get("names"), raw.get("snapshots")];
   demand(raw.get("format") === "colony-memory/catalog/1", `${what} is of another format`);
   demand(Array.isArray(names) && names.every(areStrings) && Array.isArray(rows), `${what} has no rows`);
-  return rows.map((row) => {
+  return rows.map((row, place) => {
     const good = Array.isArray(row) && ROW.every((is, at) => is(row[at])) && row[0] < names.length;
     demand(good && MORE.every((is, at) => row.length <= ROW.length + at || is(row[ROW.length + at])), `${what} has a row that is none`);
     const [id, digest, parts, packs] = [row[1], row[2], row[4], row[ROW.length + 3] ?? []];
     demand(parts <= 1_000_000n && (parts > 0n || row[9] !== "colony-memory/1"), `${what} has a row with a wrong count`);
     demand(packs.length === 0 || packs.at(-1) === id, `${what} has a row with the packs of another snapshot`);
+    demand(row[3] !== null || isTimed(id), `${what} has a row without a time`);
+    demand(row[11] !== true || isId(rows[place + 1]?.[1]), `${what} has a row above none`);
     return [id, digest];
   });
 }
