@@ -413,7 +413,7 @@ def _read_row(row: list[Any], below: list[list[Any]], names: list[list[str]], la
         encrypted=encrypted,
         note=note,
         incomplete=tuple(missing),
-        tags=read_tags(tags),
+        tags=read_tags(tags) if tags else (),
     )
     return Entry(info, sha256, shrunk_at, packs)
 

@@ -92,9 +92,14 @@ def require_id(snapshot_id: object) -> str:
     Raises:
         ValueError: It is not a plain id: letters, digits, ``_`` and ``-``, at most 64.
     """
-    if not isinstance(snapshot_id, str) or not _IS_ID.fullmatch(snapshot_id):
+    if not isinstance(snapshot_id, str) or not _is_id(snapshot_id):
         raise bad_argument(f"{shown(snapshot_id)} is not a snapshot id", hint=Hint("list_snapshots"))
     return snapshot_id
+
+
+@lru_cache(maxsize=8192)
+def _is_id(text: str) -> bool:
+    return _IS_ID.fullmatch(text) is not None
 
 
 def is_digest(value: object) -> TypeGuard[str]:

@@ -173,7 +173,7 @@ def clear_leftovers(directory: Files, *, older_than: float) -> None:
 
 def is_plain_name(name: str) -> bool:
     """Whether the name is one plain component, visible and storable, on every platform."""
-    if not name or name.startswith(".") or any(sign in name for sign in "/\\\0"):
+    if not name or name.startswith(".") or "/" in name or "\\" in name or "\0" in name:
         return False
     try:
         return len(name.encode("utf-8")) <= _NAME_BYTES
