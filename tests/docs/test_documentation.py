@@ -91,7 +91,7 @@ def test_the_tests_are_run_by_the_line_of_the_readme() -> None:
     (block,) = (block for block in read_blocks(README) if block.heading == "Test it")
     assert block.text.strip() == (
         "python3 -m venv .venv && .venv/bin/python -m pip install -q -U pip && "
-        ".venv/bin/python -m pip install -q -e '.[all]' --group dev && .venv/bin/python -m pytest"
+        ".venv/bin/python -m pip install -q -e '.[all]' --group dev && .venv/bin/python -m pytest -n auto"
     )
 
 
