@@ -16,7 +16,7 @@ from plot import plot
 _EVERY = 20
 # Of what is saved, how much by a client that has just started; and then restored by another.
 _SAMPLE = {1: 4, 2: 20}
-_PICTURE = REPOSITORY / "docs" / "img" / "states.svg"
+_PICTURE = REPOSITORY / "docs" / "figures" / "states.svg"
 _LIMITS = {"all": 1 / 60, "first": 0.80, "cpu_warm": 0.4, "cpu_restore": 1.25, "peak": 4}
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import shutil
 import threading
+from dataclasses import asdict, replace
+from datetime import datetime, timezone
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -189,3 +191,56 @@ def test_each_page_is_there_as_markdown(site: tuple[str, Path]) -> None:
     for path in pages:
         assert path.with_suffix(".md").read_text(encoding="utf-8").startswith("# ")
         assert f"({path.stem}.md)" in index
+
+
+def _report(folder: Path, snapshots: int) -> Path:
+    """The report on a vault in which whatever can be named is named to do harm."""
+    from colony_memory import ColonyMemory, Retention
+    from colony_memory.app.overview import look_over
+    from colony_memory.report import render
+    from colony_memory.snapshot import SnapshotInfo
+    from colony_memory.vaults.memory import MemoryVault
+
+    harm = "</script><img src=x onerror=alert(1)>\u202e"
+    memory = ColonyMemory(backend=MemoryVault())
+    for n in range(min(snapshots, 3)):
+        memory.backup({harm: f"<b>{n}</b>\n", "b.md": "x" * 500}, note=harm)
+    now = datetime(2026, 11, 28, tzinfo=timezone.utc)
+    found = look_over(memory, url="memory:", retention=Retention(keep_last=1), now=now)
+    if snapshots > 3:
+        infos = tuple(
+            SnapshotInfo(f"id-{n}", "default", f"2026-11-{1 + n % 28:02}T00:00:00Z", [harm], 1, n, "", note=harm)
+            for n in range(snapshots)
+        )
+        found = replace(found, labels=(replace(found.labels[0], snapshots=infos),))
+    newest = found.checked.verdict.newest
+    status = {"state": found.checked.verdict.state, "vault": harm, "newest": newest and asdict(newest)}
+    room = {"quota_bytes": 10_000_000, "used_bytes": 5_000_000, "available_bytes": 5_000_000}
+    problem = {"label": harm, "what": harm, "mend": harm, "fallback": None}
+    status = {**status, **room, "problems": [problem]}
+    page = folder / f"report-{snapshots}.html"
+    page.write_text(render(found, status=status, retention="the newest 1", now=now), encoding="utf-8")
+    return page
+
+
+@pytest.mark.parametrize("window", [NARROW, WIDE], ids=["narrow", "wide"])
+@pytest.mark.parametrize("snapshots", [0, 1, 300, 3000])
+def test_a_report_can_be_read_and_does_no_harm(
+    browser: Any, tmp_path: Path, window: dict[str, int], snapshots: int
+) -> None:
+    path = _report(tmp_path, snapshots)
+    with Visit(browser, path.as_uri(), window=window) as visit:
+        asked: list[str] = []
+        visit.page.on("dialog", lambda dialog: asked.append(dialog.message))
+        page = visit.go("")
+        assert page.evaluate(_TOO_WIDE) == 0
+        assert page.evaluate(_PALE) == []
+        if snapshots:
+            assert page.locator("tbody").first.locator("tr").count() == min(snapshots, 25)
+        assert page.locator("img").count() == 0
+        if snapshots:
+            page.locator(".names button").first.click()
+            page.locator("details summary").first.click()
+            assert page.evaluate("document.querySelector('h3').textContent").endswith("\\u{202e}")
+            assert page.evaluate(_TOO_WIDE) == 0
+        assert (asked, visit.wrong) == ([], [])
