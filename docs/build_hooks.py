@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 _TEXTS: dict[str, tuple[str, str]] = {}
-PAGES = {"SNAPSHOT-FORMAT.md": "snapshot-format.md", "CHANGELOG.md": "changelog.md", "skill.md": "skill.md"}
+PAGES = {
+    "SNAPSHOT-FORMAT.md": "snapshot-format.md",
+    "CHANGELOG.md": "changelog.md",
+    "skill.md": "skill.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
