@@ -7,7 +7,7 @@ import threading
 import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from functools import cached_property
+from functools import lru_cache
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
@@ -31,12 +31,6 @@ class _Entry:
     etag: str
     created_at: float
     updated_at: float
-
-    @cached_property
-    def shown(self) -> dict[str, Any]:
-        """What a listing says of it."""
-        created, updated = _timestamp(self.created_at), _timestamp(self.updated_at)
-        return {"content_size": self.size, "created_at": created, "updated_at": updated}
 
 
 class MemoryVault:
@@ -261,9 +255,15 @@ class MemoryVault:
 
 
 def _describe(filename: str, entry: _Entry) -> dict[str, Any]:
-    return {"filename": filename, **entry.shown}
+    return {
+        "filename": filename,
+        "content_size": entry.size,
+        "created_at": _timestamp(entry.created_at),
+        "updated_at": _timestamp(entry.updated_at),
+    }
 
 
+@lru_cache(maxsize=4096)
 def _timestamp(seconds: float) -> str:
     moment = datetime.fromtimestamp(seconds, timezone.utc)
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
