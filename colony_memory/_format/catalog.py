@@ -38,6 +38,7 @@ PAGE_ROWS = 48
 _ROW_CHARS = 400
 _FORMAT = "colony-memory/catalog/1"
 _HEAD = re.compile(r"([1-9][0-9]{0,7}):([1-9][0-9]{0,5}):", re.ASCII)
+_PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=:"
 _OLD_HEAD = re.compile(r"([0-9]{1,8}):", re.ASCII)
 _TEXT, _PERHAPS, _COUNT, _FLAG = (str,), (str, type(None)), (int,), (bool,)
 _ROW: tuple[tuple[str, tuple[type, ...]], ...] = (
@@ -116,10 +117,10 @@ class Catalog(Sequence[Entry]):
         out, damage = cls(label), None
         size = values = 0
         for place, text in enumerate(texts, 1):
-            head = _HEAD.match(text) if isinstance(text, str) else None
+            head = _HEAD.match(text) if isinstance(text, str) and _is_plain(text) else None
             size, values = size + int(head[1]) if head else 0, values + int(head[2]) if head else 0
             if not isinstance(text, str) or not head or size > _MAX_CATALOG_BYTES or values > _MAX_VALUES:
-                damage = f"page {place} says that it is larger than a catalogue may be, or nothing of its size"
+                damage = f"page {place} is no page, or says that it is larger than a catalogue may be"
                 break
             out._pages.append(_Page(text, int(head[1]), int(head[2])))
         out._open(0)
@@ -274,6 +275,11 @@ def few_lines(left_out: tuple[str, ...]) -> tuple[str, ...]:
     if len(left_out) <= _SHOWN_LINES:
         return left_out
     return (*left_out[: _SHOWN_LINES - 1], f"and {len(left_out) - _SHOWN_LINES + 1} more")
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a page takes as many bytes in a pointer as it has characters: it may be written again unread."""
+    return text.isascii() and not text.encode("ascii").translate(None, _PLAIN)
 
 
 def _is_newest_first(rows: Sequence[Entry]) -> bool:
