@@ -200,7 +200,7 @@ class Catalog(Sequence[Entry]):
         there = {entry.snapshot_id: entry for entry in entries}
         rows = tuple(there[each] for each in sorted(there, key=id_order, reverse=True))
         same: dict[str, tuple[_Page, tuple[Entry, ...]]] = {}
-        groups, at = list[tuple[Entry, ...]](), 0
+        pieces, at = list[tuple[Entry, ...]](), 0
         for place in count():
             old = self._open(place)
             if old is None:
@@ -209,17 +209,16 @@ class Catalog(Sequence[Entry]):
             oldest, begin = id_order(old[-1].snapshot_id), at
             while at < len(rows) and id_order(rows[at].snapshot_id) >= oldest:
                 at += 1
-            _join(groups, rows[begin:at])
-        _join(groups, rows[at:])
+            _put(pieces, rows[begin:at])
+        _put(pieces, rows[at:])
         out = Catalog(self._label)
-        for group in groups:
-            for piece in _cut(group):
-                page, known = same.get(piece[0].snapshot_id, (None, ()))
-                made = [(page, known)] if page is not None and piece == known else _write_pages(piece)
-                out._pages += [page for page, _ in made]
-                out._opened += [rows for _, rows in made]
-                if sum(len(rows) for _, rows in made) < len(piece):
-                    return out  # a row that is too large: the older ones are left out with it
+        for piece in pieces:
+            page, known = same.get(piece[0].snapshot_id, (None, ()))
+            made = [(page, known)] if page is not None and piece == known else _write_pages(piece)
+            out._pages += [page for page, _ in made]
+            out._opened += [rows for _, rows in made]
+            if sum(len(rows) for _, rows in made) < len(piece):
+                break  # a row that is too large: the older ones are left out with it
         return out
 
     def texts(self) -> list[str]:
@@ -295,21 +294,20 @@ def _room(rows: Sequence[Entry]) -> int:
     return max(PAGE_ROWS, sum(map(len, names)) // _ROW_CHARS)
 
 
-def _join(groups: list[tuple[Entry, ...]], rows: tuple[Entry, ...]) -> None:
-    """Put rows behind the last group, or, where that would be too many, into a group of their own."""
-    if rows and groups and len(groups[-1]) + len(rows) <= _room((*groups[-1], *rows)):
-        groups[-1] += rows
-    elif rows:
-        groups.append(rows)
-
-
-def _cut(rows: tuple[Entry, ...]) -> Iterator[tuple[Entry, ...]]:
-    """Pages of rows, newest first; all but the first are full."""
+def _put(pieces: list[tuple[Entry, ...]], rows: tuple[Entry, ...]) -> None:
+    """Put rows behind those of earlier pages: the first few on the last page where there is room, else on pages of
+    their own, of which all but the first are full.
+    """
+    if not rows:
+        return
     room = _room(rows)
     first = len(rows) % room or room
-    yield rows[:first]
-    for start in range(first, len(rows), room):
-        yield rows[start : start + room]
+    for begin, end in pairwise((0, *range(first, len(rows) + 1, room))):
+        piece = rows[begin:end]
+        if pieces and len(pieces[-1]) + len(piece) <= _room((*pieces[-1], *piece)):
+            pieces[-1] += piece
+        else:
+            pieces.append(piece)
 
 
 def _write_pages(rows: tuple[Entry, ...]) -> list[tuple[_Page, tuple[Entry, ...]]]:

@@ -196,7 +196,8 @@ def test_a_catalogue_is_what_a_list_would_be(size: int, steps: list[tuple[str, i
         assert read.damage is None
         for a, b in zip(at.catalog._opened, at.catalog._opened[1:], strict=False):
             assert len(a) <= PAGE_ROWS
-            assert len(a) + len(b) > PAGE_ROWS or a is at.catalog._opened[0]
+            # A backup does not open the second page, and so joins nothing.
+            assert len(a) + len(b) > PAGE_ROWS or what == "add"
 
 
 def test_a_row_that_is_not_the_newest_takes_its_place() -> None:
