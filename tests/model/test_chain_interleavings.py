@@ -91,7 +91,7 @@ class World:
 
     def copy(self):
         """The same, to go on from anew. The writer has its parent still, which it read hours ago."""
-        other = World.__new__(World)
+        other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.vault = FakeVault(operations_per_hour=None, clock=lambda: other.now)
         other.vault.files.update(self.vault.files)
@@ -101,6 +101,9 @@ class World:
         for kept in ("parents", "manifests", "good", "bases", "heads", "newest"):
             getattr(other.writer, kept).update(getattr(self.writer, kept))
         return other
+
+    def before(self, actor):
+        """What is to be done before a client makes its next call."""
 
     def check(self):
         """Everything that the catalogue lists is there, with every file that it needs."""
@@ -161,6 +164,7 @@ class Actor:
     def act(self):
         """Make the next call. What only asks for the quota happens with it."""
         method, args, options = self.call
+        self.world.before(self)
         try:
             reply = getattr(self.world.vault, method)(*args, **dict(options))
         except Exception as error:
@@ -380,7 +384,7 @@ RULES = {
     ),
     "packs go once they are a grace period old": (
         [(LabelFiles, "old_packs", lambda files, *, now: {each: files.pack(each) for each in files.packs})],
-        (TOGETHER[0], "patch", 16),
+        (TOGETHER[4], "patch", 16),
     ),
     "proof after the upload": (
         [(order, "prove", _is_there), (backups, "_still_there", lambda *_: True)],
