@@ -404,7 +404,8 @@ class Delivery:
             return Move(target, (), text=origin.text)
         if not may_write(session, now):
             warn(f"the pointer of label {label!r} was left as it is: it is to be signed", hint=Hint("open", "signer"))
-            self._leave_chains()
+            if decision.pointer.entries:
+                self._leave_chains()
             return None
         if session.signer is None and origin.pointer.signed:
             warn(
@@ -438,7 +439,7 @@ class Delivery:
                 )
 
     def _leave_chains(self) -> None:
-        """Take back the chains that no pointer is to list: what they need is nobody's to keep."""
+        """Take back the chains that a catalogue is not to list: what they need is nobody's to keep."""
         for snapshot_id, arrived in list(self.arrived.items()):
             if arrived.entry.packs and arrived.wrote:
                 self._withdrawn[snapshot_id] = self.arrived.pop(snapshot_id)
