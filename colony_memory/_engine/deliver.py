@@ -13,7 +13,7 @@ from colony_memory._engine import room
 from colony_memory._engine.files import prove, sweep, take_back
 from colony_memory._engine.label import GRACE
 from colony_memory._engine.prune import pin_text, take_back_chains
-from colony_memory._engine.publish import Move, may_write, publish, touch
+from colony_memory._engine.publish import Move, may_write, publish, show_time
 from colony_memory._engine.rely import Footing, Ground, is_committed, other, require_conditions
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, look
@@ -23,8 +23,6 @@ from colony_memory._format.names import (
     id_order,
     latest_filename,
     manifest_filename,
-    new_id,
-    part_filename,
     pin_filename,
 )
 from colony_memory._format.pointer import Entry, Pointer, few_lines, read_pointer
@@ -320,13 +318,10 @@ class Delivery:
 
     async def look_again(self) -> None:
         """Look at the label anew, after something was written, so that the vault shows how old the rest is."""
-        session, label, scratch = self.session, self.label, None
+        session, scratch = self.session, None
         if not any(arrived.wrote for arrived in self.arrived.values()):
             await room.require_operations(session, 2, "telling how old a leftover is")
-            if not await touch(session, self._here) and self._here.text is None:
-                # Nothing of the label may change before its first pointer, and any client knows a part for a leftover.
-                scratch = part_filename(label, new_id(session.now(), session.token(), ()), 0)
-                await session.vault.put(scratch, "{}")
+            scratch = await show_time(session, self._here)
         self._here = await self._look()
         _require_no_rollback(self._here)
         # What is brought from now on may put a manifest back that one of these rested on, and then nothing would show

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._engine import files as order
 from colony_memory._engine.keep import Planned, newest_good, plan_for
-from colony_memory._engine.publish import Move, may_write, publish
+from colony_memory._engine.publish import Move, may_write, publish, show_time
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import State, look, require_believed, require_listed, tell
 from colony_memory._format.formats import is_readable
@@ -60,6 +60,12 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
     """See :meth:`colony_memory.ColonyMemory.prune`."""
     label = require_label(label)
     state = await look(session, label, everything=True)
+    if state.text is None and (state.listed.orphans or state.listed.packs):
+        # What a first transfer left, and nothing that shows how old it is.
+        scratch = await show_time(session, state)
+        state = await look(session, label, everything=True)
+        if scratch is not None:
+            await session.vault.delete(scratch)
     if state.decision.proven:
         tell(state.decision)  # the new pointer hides it
     planned: Planned | None = None
