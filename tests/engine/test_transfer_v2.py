@@ -233,3 +233,18 @@ def test_an_unsigned_mirror_of_chains_keeps_what_no_pointer_can_list_elsewhere()
     assert pinned.verify()
     assert copy(reader, ColonyMemory(backend=backend_of(mirror), signer=signer))
     assert pinned.restore() == HISTORY[3]
+
+
+def test_each_pack_is_read_and_unpacked_about_once(monkeypatch):
+    """A copy of a label takes about as long for each snapshot, however many there are below it."""
+    monkeypatch.setattr(chains, "MAX_PACKS", 16)
+    source, ids = filled(growing(60))
+    unpacked, unpack = [], chains.decompress
+    monkeypatch.setattr(chains, "decompress", lambda *args, **kwargs: unpacked.append(1) or unpack(*args, **kwargs))
+    backend_of(source).calls.clear()
+    memory = ColonyMemory(backend=fake())
+    assert len(ColonyMemory(backend=backend_of(source)).copy_to(memory).copied) == 60
+    read = [name for verb, name in backend_of(source).calls if verb == "get" and ".k" in name]
+    assert len(read) == len({*read}) == 60
+    assert sum(len(packs_of(source, each)) for each in ids) > 500
+    assert len(unpacked) < 2.5 * 60
