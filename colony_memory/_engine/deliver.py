@@ -188,12 +188,15 @@ class Delivery:
             return Move(latest, decision.building, first=first, stream=stream, arriving=newest)
 
         await self._publish(self._here, change)
-        self._before = self._here = await self._look()
+        self._here = await self._look()
+        self._drop(self._here)  # by what it was before: others may have written the pointer that this one follows
+        self._before = self._here
         self._rest_on(self._here)
 
     def _rest_on(self, state: State) -> None:
         """Rely from now on on what is committed in this state."""
-        self._ground = Ground(self.session, state, self._ground.known)
+        there = state.listed.packs
+        self._ground = Ground(self.session, state, {k: v for k, v in self._ground.known.items() if k in there})
         for arrived in self.arrived.values():
             self._ground.add(arrived.entry)
 

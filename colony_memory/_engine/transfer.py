@@ -345,7 +345,7 @@ async def _need_room(destination: Session, todo: Mapping[str, LabelFiles], there
     for label, files in todo.items():
         present = there[label].files if label in there else {}
         wanted = [name for each in files.manifests for name in files.owned(each)]
-        wanted += [name for each in files.packs for name in files.pack(each)]
+        wanted += [name for each in files.manifests for name in files.pack(each)]
         wanted += [latest_filename(label)] if latest_filename(label) in files.files else []
         need += files.size(name for name in wanted if name not in present) or 0
     await room.require(destination, need, "the copy")

@@ -129,3 +129,21 @@ def test_another_snapshot_that_came_back_under_an_id_is_read_anew():
     mem.backup({"MEMORY.md": "next"})
     pruner.prune(label="default", keep=2)
     assert ColonyMemory(backend=saved.vault).restore(snapshot_id=saved.ids[1]) == HISTORY[1]
+
+
+def test_beside_a_pointer_that_was_emptied_a_chain_is_no_restore_point_that_may_lose_what_it_needs():
+    """What a catalogue of nothing does not list may need what is being deleted, as beside any other."""
+    saved = Saved(HISTORY[:2])
+    mem, kept = ColonyMemory(backend=saved.vault), dict(saved.vault.files)
+    for each in reversed(saved.ids):
+        mem.delete_snapshot(label="default", snapshot_id=each)
+    pointer = read_pointer(saved.vault.files[POINTER], label="default")
+    assert (pointer.snapshot_id, pointer.entries) == (None, ())
+    saved.vault.files[POINTER] = write_pointer(replace(pointer, removed=(), went_back_from=None))
+    for name in (n for n in kept if saved.ids[1] in n or (saved.ids[0] in n and ".k" in n)):
+        saved.vault.vault_upload_file(name, kept[name])
+    saved.now += 7200
+    saved.vault.vault_upload_file("cmem.default.20990101T000000000000Z-abcdef.p0.json", "{}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)
+        assert ColonyMemory(backend=saved.vault).list_snapshots() == []

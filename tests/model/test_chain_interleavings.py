@@ -87,6 +87,7 @@ class World:
             self.now += 1
         self.now += HOURS
         self.needs: dict[str, frozenset[str]] = {}
+        self.texts: dict[str, str] = {}
         self.first = frozenset(self.vault.files)
 
     def copy(self):
@@ -96,7 +97,7 @@ class World:
         other.vault = FakeVault(operations_per_hour=None, clock=lambda: other.now)
         other.vault.files.update(self.vault.files)
         other.vault._known.update(self.vault._known)
-        other.needs = {}
+        other.needs, other.texts = {}, {}
         other.writer = Told(other, self.signer)
         for kept in ("parents", "manifests", "good", "bases", "heads", "newest"):
             getattr(other.writer, kept).update(getattr(self.writer, kept))
@@ -112,7 +113,8 @@ class World:
         for row in pointer.entries or ():
             file = manifest_filename("default", row.snapshot_id)
             assert file in files, f"{row.snapshot_id} is listed, and gone"
-            if file not in self.needs:
+            if self.texts.get(file) != files[file]:  # a conversion may bring back another one
+                self.texts[file] = files[file]
                 manifest = read_manifest(files[file], label="default", snapshot_id=row.snapshot_id)
                 self.needs[file] = frozenset(format_of(FORMAT_2).needed(manifest.info, manifest))
             missing = self.needs[file] - files.keys()

@@ -27,13 +27,16 @@ from colony_memory import ColonyMemory, ColonyMemoryError, Ed25519Signer
 from colony_memory._engine import deliver, rely
 from colony_memory._engine.prune import delete_snapshot, prune
 from colony_memory._engine.transfer import copy, import_snapshot
+from colony_memory._format.constants import FORMAT_2
 from colony_memory._format.names import latest_filename
 from colony_memory.retention import Retention
+from colony_memory.testing import FakeVault
 
 VERBS |= {
     "import newer": lambda world, session: import_snapshot(session, world.newer, label=None),
     "import older": lambda world, session: import_snapshot(session, world.older, label=None),
     "copy": lambda world, session: copy(world.elsewhere._session, session, labels=None, progress=None),
+    "convert": lambda world, session: copy(world.flat._session, session, labels=None, progress=None, wire=FORMAT_2),
 }
 
 
@@ -76,6 +79,8 @@ def start_of(scene, signer=None):
     for documents in HISTORY[4:6]:
         finish(other, save(documents)(other, Told(other, signer)))
     world.elsewhere = ColonyMemory(backend=other.vault, signer=signer)
+    world.flat = ColonyMemory(backend=FakeVault(operations_per_hour=None, clock=lambda: world.now), signer=signer)
+    world.elsewhere.copy_to(world.flat, format=1)
     world.newer = world.elsewhere.export_snapshot()
     world.older = world.elsewhere.export_snapshot(snapshot_id=world.ids[-2])
     finish(world, delete_snapshot(world.writer, label="default", snapshot_id=world.ids.pop(-2)))
@@ -94,6 +99,8 @@ TOGETHER = [
     ("import older", "import newer", "delete all", "write or raise"),
     ("copy", "write and prune", "import older"),
     ("copy", "import newer", "prune"),
+    ("convert", "write and prune", "write"),
+    ("convert", "delete all", "import newer"),
     ("import newer", "write", "write or raise", "prune", "delete the latest"),
 ]
 
