@@ -6,15 +6,16 @@ may be on its way out, or another transfer's that takes it back when it fails.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from colony_memory._engine import room
+from colony_memory._engine.arrived import Arrived, Origin, require_no_rollback, row_of, was_removed
 from colony_memory._engine.files import prove, sweep, take_back
 from colony_memory._engine.label import GRACE
 from colony_memory._engine.prune import pin_text, take_back_chains
 from colony_memory._engine.publish import Move, may_write, publish, show_time
-from colony_memory._engine.rely import Footing, Ground, is_committed, other, require_conditions
+from colony_memory._engine.rely import Footing, Ground, other, require_conditions
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, look
 from colony_memory._engine.store import Changed, Unanswered
@@ -25,7 +26,7 @@ from colony_memory._format.names import (
     manifest_filename,
     pin_filename,
 )
-from colony_memory._format.pointer import Entry, Pointer, few_lines, read_pointer
+from colony_memory._format.pointer import Pointer, read_pointer
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ConflictDetected,
@@ -41,58 +42,9 @@ if TYPE_CHECKING:
 
     from colony_memory._engine.session import Session
     from colony_memory._engine.whole import Whole
-    from colony_memory.snapshot import SnapshotInfo
 
 # Seconds by which a count of writes that was taken up from the time may run ahead of it.
 _AHEAD = 86_400
-
-
-@dataclass(frozen=True)
-class Arrived:
-    """A snapshot that is at its destination, committed or not.
-
-    Attributes:
-        entry: Its row in the catalogue.
-        stream: The history that it was made in.
-        names: The files that it needs.
-        found: Whether it was there before, in part or as a whole.
-        written: Those that were not there.
-        own: Those of them that the vault said this client has made.
-        beside: Manifests of others, without which nothing keeps the packs of theirs that it needs.
-    """
-
-    entry: Entry
-    stream: str | None
-    names: tuple[str, ...]
-    found: bool
-    written: tuple[str, ...] = ()
-    own: tuple[str, ...] = ()
-    beside: tuple[str, ...] = ()
-
-    @property
-    def wrote(self) -> bool:
-        """Whether anything of it was written."""
-        return bool(self.written)
-
-    @property
-    def info(self) -> SnapshotInfo:
-        """The summary."""
-        return self.entry.info
-
-
-@dataclass(frozen=True)
-class Origin:
-    """The pointer of the label that snapshots come from.
-
-    Attributes:
-        pointer: What it says, as far as it is believed.
-        proven: A trusted issuer signed it.
-        text: Its text, where everything that it lists has come along.
-    """
-
-    pointer: Pointer
-    proven: bool = False
-    text: str | None = None
 
 
 class Delivery:
@@ -126,7 +78,7 @@ class Delivery:
             RollbackDetected: It was set back.
         """
         state = await look(session, label, everything=True, bringing=frozenset(bringing))
-        _require_no_rollback(state)
+        require_no_rollback(state)
         return cls(session, state, origin or Origin(Pointer(label, None)))
 
     @property
@@ -179,7 +131,7 @@ class Delivery:
         newest = max((whole.manifest.info.snapshot_id, *self._before.asked.bringing), key=id_order)
 
         async def change(now: State) -> Move | None:
-            _require_no_rollback(now)
+            require_no_rollback(now)
             decision = now.decision
             latest = decision.follow if decision.follow in decision.committed else None
             if decision.follow not in (latest, *self.arrived):
@@ -326,7 +278,7 @@ class Delivery:
             await room.require_operations(session, 2, "telling how old a leftover is")
             scratch = await show_time(session, self._here)
         self._here = await self._look()
-        _require_no_rollback(self._here)
+        require_no_rollback(self._here)
         # What is brought from now on may put a manifest back that one of these rested on, and then nothing would show
         # any more that it was gone.
         self._drop(self._here)
@@ -369,7 +321,7 @@ class Delivery:
 
     def _change(self, now: State) -> Move | None:
         session, label, decision, origin = self.session, self.label, now.decision, self.origin
-        _require_no_rollback(now)
+        require_no_rollback(now)
         if now is not self._before:
             self._drop(now)
         if not self.arrived:
@@ -429,7 +381,7 @@ class Delivery:
         """Leave out what other clients removed, or may have taken for a leftover, since the label was looked at."""
         for snapshot_id, arrived in list(self.arrived.items()):
             lost = {manifest_filename(self.label, each) for each in self._withdrawn}
-            if not lost.isdisjoint(arrived.beside) or self._was_removed(now, snapshot_id, arrived):
+            if not lost.isdisjoint(arrived.beside) or was_removed(now, arrived, before=self._before):
                 self._withdrawn[snapshot_id] = self.arrived.pop(snapshot_id)
                 self.lost[snapshot_id] = (
                     f"snapshot {snapshot_id} of label {self.label!r} was removed by another client while it was "
@@ -445,28 +397,6 @@ class Delivery:
                     f"snapshot {snapshot_id} of label {self.label!r} is a chain, and is kept only where a pointer "
                     "lists it, which is to be signed there"
                 )
-
-    def _was_removed(self, now: State, snapshot_id: str, arrived: Arrived) -> bool:
-        files, pointer = now.listed, now.decision.pointer
-        if files.complete and any(name not in files.files for name in (*arrived.names, *arrived.beside)):
-            return True
-        if arrived.entry.packs and not self._is_proven(now, arrived):
-            return True
-        if now.text == self._before.text or pointer.entry(snapshot_id) is not None:
-            return False
-        if snapshot_id in pointer.removed or (arrived.found and not is_committed(now, snapshot_id)):
-            return True
-        written = files.written([manifest_filename(self.label, snapshot_id)])
-        return arrived.wrote and written is not None and files.now is not None and files.now - written[0] >= GRACE
-
-    def _is_proven(self, now: State, arrived: Arrived) -> bool:
-        """Whether nobody can have taken the new files of a chain for a leftover before its manifest was there.
-
-        The files of one that went by the name before say nothing of these.
-        """
-        files = now.listed
-        written = files.written(arrived.written)
-        return files.complete and (written is None or max(written) - min(written) < GRACE)
 
     def _may_follow(self, now: State) -> bool:
         """Whether the pointer from elsewhere may be written here as it is, once all that it lists is here."""
@@ -489,8 +419,8 @@ class Delivery:
             except UntrustedSnapshot:
                 return False
         there = {*now.listed.manifests, *self.arrived}
-        rows = {entry.snapshot_id: _row(entry) for entry in pointer.entries or ()}
-        mine = {each: _row(arrived.entry) for each, arrived in self.arrived.items()}
+        rows = {entry.snapshot_id: row_of(entry) for entry in pointer.entries or ()}
+        mine = {each: row_of(arrived.entry) for each, arrived in self.arrived.items()}
         return rows == mine and there == rows.keys() and not there & {*pointer.removed}
 
     def _above(self) -> int:
@@ -523,15 +453,3 @@ class Delivery:
         for snapshot_id, own in names.items():
             if own:
                 await take_back(self.session, self.label, manifest_filename(self.label, snapshot_id), own, error)
-
-
-def _require_no_rollback(state: State) -> None:
-    if state.decision.rollback is not None and state.text is not None:
-        raise state.decision.rollback
-
-
-def _row(entry: Entry) -> tuple[str, SnapshotInfo]:
-    """What two catalogues have to say alike of a snapshot."""
-    return entry.manifest_sha256, replace(
-        entry.info, pinned=False, head="", incomplete=few_lines(entry.info.incomplete)
-    )

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from colony_memory import retention
 from colony_memory._arguments import require_call, several
 from colony_memory._engine import room
+from colony_memory._engine.arrived import Origin
 from colony_memory._engine.convert import Converter
-from colony_memory._engine.deliver import Delivery, Origin
+from colony_memory._engine.deliver import Delivery
 from colony_memory._engine.label import LabelFiles, read_labels
 from colony_memory._engine.rely import require_conditions
 from colony_memory._engine.restore import latest

@@ -24,7 +24,7 @@ from test_chain_interleavings import (
 )
 
 from colony_memory import ColonyMemory, ColonyMemoryError, Ed25519Signer
-from colony_memory._engine import deliver, rely
+from colony_memory._engine import arrived, deliver, rely
 from colony_memory._engine.prune import delete_snapshot, prune
 from colony_memory._engine.transfer import copy, import_snapshot
 from colony_memory._format.constants import FORMAT_2
@@ -170,7 +170,7 @@ def _nothing_beside(monkeypatch):
 
 def _whatever_its_age(monkeypatch):
     """A manifest counts that came hours after the pack that it was written with."""
-    monkeypatch.setattr(deliver.Delivery, "_is_proven", lambda *_: True)
+    monkeypatch.setattr(arrived, "_is_proven", lambda *_: True)
     monkeypatch.setattr(deliver, "prove", _is_there)
 
 
