@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from colony_memory._engine.session import Session
     from colony_memory._engine.transfer import CopyReport
     from colony_memory.export import Export
-    from colony_memory.reports import Change, Event, SearchReport, SnapshotDiff, VaultMap, VerifyReport
+    from colony_memory.reports import Change, Event, LifecycleEvent, SearchReport, SnapshotDiff, VaultMap, VerifyReport
     from colony_memory.retention import PrunePlan, Retention
     from colony_memory.schedule.async_autobackup import AsyncAutobackup
     from colony_memory.schedule.autobackup import Autobackup
@@ -91,7 +91,8 @@ class ColonyMemory(_Facade):
         format: 1 or 2, what to write. 2 keeps every state in little room, needs the extra ``zstd`` and a vault that
             writes on condition, and is not read by 0.1.1. Both are read, whatever is written.
         max_bytes: Bytes of plain text that a snapshot may hold, written or read.
-        on_event: Called with an :class:`Event` for every file that is written, read or deleted.
+        on_event: Called with an :class:`Event` for every file that is written, read or deleted, and with a
+            :class:`LifecycleEvent` when a verb has ended. What it raises is logged and changes nothing.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class ColonyMemory(_Facade):
         witness: Witness | None = None,
         format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
         max_bytes: int = MAX_BYTES,
-        on_event: Callable[[Event], None] | None = None,
+        on_event: Callable[[Event | LifecycleEvent], None] | None = None,
     ) -> None:
         if backend is None:
             from colony_memory.vaults.colony import ColonyVault
@@ -506,7 +507,7 @@ class AsyncColonyMemory(_Facade):
         witness: Witness | None = None,
         format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
         max_bytes: int = MAX_BYTES,
-        on_event: Callable[[Event], None] | None = None,
+        on_event: Callable[[Event | LifecycleEvent], None] | None = None,
     ) -> None:
         self._own: Any = None
         if backend is None:
