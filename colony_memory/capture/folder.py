@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import stat
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -173,6 +173,18 @@ def read_paths(
     return _capture(found, secrets=secrets, allowed=allowed, attributes=attributes)
 
 
+def read_named(path: Path, name: str, *, git: bool = False, max_bytes: int = MAX_BYTES) -> Capture:
+    """Read one file or directory under a name of the caller's, which it has in the documents; look for no secrets.
+
+    Raises:
+        ValueError: It is missing or not readable, or nothing in it can be saved.
+        ColonyMemoryError: The rules of a ``.cmemignore`` cannot be kept.
+    """
+    (source,) = find_sources([path])
+    found = _read([replace(source, prefix=name)], Tree(), git=git, max_bytes=max_bytes, dry_run=False, on_progress=None)
+    return _capture(found, secrets="allow", allowed=frozenset(), attributes=False)
+
+
 @settling()
 def _read(
     sources: list[Source],
@@ -219,7 +231,7 @@ def _tell_unfinished(path: Path) -> None:
 
 
 def _capture(found: Found, *, secrets: SecretsChoice, allowed: frozenset[str], attributes: bool) -> Capture:
-    findings = () if secrets == "allow" else _judge_secrets(found, secrets, allowed)
+    findings = () if secrets == "allow" else judge_secrets(found.contents, secrets, allowed)
     acted_on = tuple(finding for finding in findings if not is_allowed(finding, allowed))
     return Capture(
         documents=_documents(found, acted_on if secrets == "mask" else (), attributes=attributes),
@@ -276,11 +288,15 @@ def _refuse_nothing(sources: list[Source], tree: Tree) -> None:
     raise ValueError(f"{where}: nothing to back up{why}")
 
 
-def _judge_secrets(found: Found, choice: str, allowed: frozenset[str]) -> tuple[SecretFinding, ...]:
-    """What is found, that which is allowed included."""
+def judge_secrets(contents: dict[str, str | bytes], choice: str, allowed: frozenset[str]) -> tuple[SecretFinding, ...]:
+    """What is found, that which is allowed included; masked in the contents where that is the choice.
+
+    Raises:
+        SecretsFound: There are likely secrets that must stop the backup, or cannot be masked.
+    """
     if choice == "mask":
-        return mask_contents(found.contents, allowed)
-    findings = find_in_contents(found.contents)
+        return mask_contents(contents, allowed)
+    findings = find_in_contents(contents)
     likely = [finding for finding in findings if not is_allowed(finding, allowed)]
     if likely and choice == "stop":
         raise SecretsFound(
