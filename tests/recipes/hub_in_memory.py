@@ -26,7 +26,10 @@ REPOSITORY = "me/memory"
 
 def answer(kind, status):
     """An error as the Hub's client raises it."""
-    import httpx
+    try:
+        import httpx2 as httpx  # which the client uses from 2.0 on
+    except ImportError:
+        import httpx
 
     request = httpx.Request("GET", "https://hub.invalid")
     return kind(f"{status}", response=httpx.Response(status, request=request))
