@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import wraps
@@ -110,7 +110,8 @@ def observed(
                 _tell(session, own, _fault(_event(name, options, own, begin), error))
                 raise
             finally:
-                _CURRENT.reset(token)
+                with suppress(ValueError):  # one that is never awaited to its end may be closed in another context
+                    _CURRENT.reset(token)
             if outcome is not None:
                 _tell(session, own, outcome(result, _event(name, options, own, begin), options))
             return result

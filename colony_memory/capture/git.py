@@ -7,6 +7,7 @@ import re
 import shutil
 import stat
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 from colony_memory._os.kinds import is_directory, is_file
@@ -120,18 +121,24 @@ def version_of_git(repository: Path) -> str:
     return _run(repository, "--version").decode("ascii", "replace").split()[2]
 
 
-def bring_back(repository: Path, bundle: Path) -> None:
+def bring_back(repository: Path, bundle: Path, *, within: Path) -> None:
     """Put the history that a bundle holds into the repository beside the files that were saved with it.
 
     Where there is no repository yet, one is made, with the branch that was checked out then; nothing is checked out, as
     the files are there. Where there is one, what it lacks is fetched under ``refs/colony-memory/``, and nothing of its
     own moves. Safe to do again, whatever became of it the first time.
 
+    Args:
+        repository: The ``.git``.
+        bundle: The bundle, beside it.
+        within: The folder that is restored. A repository that is elsewhere is not touched.
+
     Raises:
-        NotBundled: git is missing, or fails, or the bundle is damaged.
+        NotBundled: git is missing, or fails, or the bundle is damaged, or the repository is not alone.
     """
     data = bundle.read_bytes()
     if os.path.lexists(repository):
+        _require_alone(repository, within, sys.maxsize)
         if not holds_bundle(repository, data):
             _run(repository, *_FETCHING, "fetch", "-q", str(bundle.absolute()), "+refs/*:refs/colony-memory/*")
         return

@@ -19,7 +19,7 @@ from colony_memory.capture._filenames import name_problem
 from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, split_documents
 from colony_memory.capture._recover import recover
 from colony_memory.capture._write import write_folder
-from colony_memory.capture.folder import Capture, LeftOut, judge_secrets
+from colony_memory.capture.folder import Capture, LeftOut, Note, judge_secrets
 from colony_memory.capture.secrets import is_allowed, read_allowed
 from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat
 
@@ -58,12 +58,16 @@ class Part:
         counts: What there is of what, such as ``{"rows of events": 12}``: what a diff shows.
         versions: The programs that wrote it, and their versions, such as ``{"agentmemory": "0.4.8"}``.
         left_out: What could not be taken along, with the reason.
+        ignored: What was not to be taken along.
+        notes: What else is good to know.
     """
 
     documents: Mapping[str, str]
     counts: Mapping[str, int] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     left_out: tuple[LeftOut, ...] = ()
+    ignored: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 @runtime_checkable
@@ -206,6 +210,8 @@ class SourceSet:
         return Capture(
             documents={**_texts(documents, metadata), RECORD_NAME: _record(parts)},
             left_out=left_out,
+            ignored=tuple(sorted(name for _, part in parts for name in part.ignored)),
+            notes=tuple(sorted((note for _, part in parts for note in part.notes), key=lambda note: note.name)),
             secrets=tuple(finding for finding in findings if not is_allowed(finding, allowed)),
             allowed=tuple(finding for finding in findings if is_allowed(finding, allowed)),
         )

@@ -97,7 +97,8 @@ class GitDirectory:
     """A directory of files and the git repository that they are checked out of, with all its commits.
 
     A restore puts the files in place, and then the history: into a repository that is there already nothing comes but
-    what it lacks, under ``refs/colony-memory/``. Configuration, hooks and what is staged are not kept.
+    what it lacks, under ``refs/colony-memory/``. Configuration, hooks and what is staged are not kept, and repositories
+    within it come back as bundles.
 
     Attributes:
         path: Where it is below the root.
@@ -133,7 +134,8 @@ class GitDirectory:
             except NotBundled as error:
                 raise ColonyMemoryError(f"{str(folder)!r}: {error}") from error
         files = sum(name != bundle for name in [*contents, *metadata.links])
-        return Part(found.documents, {"commits": commits, "files": files}, versions, found.left_out)
+        counts = {"commits": commits, "files": files}
+        return Part(found.documents, counts, versions, found.left_out, found.ignored, found.notes)
 
     def restore(self, documents: Mapping[str, str]) -> Mapping[str, str]:
         """See :class:`colony_memory.capture.sources.Source`."""
@@ -146,7 +148,7 @@ class GitDirectory:
         if not bundle.is_file() or bundle.is_symlink():
             return
         try:
-            bring_back(folder / GIT_NAME, bundle)
+            bring_back(folder / GIT_NAME, bundle, within=root)
             if not holds_bundle(folder / GIT_NAME, bundle.read_bytes()):
                 raise SnapshotCorrupt(f"not all of {str(bundle)!r} came into the repository", file=BUNDLE_NAME)
         except (NotBundled, OSError) as error:

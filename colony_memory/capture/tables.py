@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _SECONDS = 65.0
 _TABLE = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+_KEPT_IN = ("data", "idx", "content", "docsize", "config", "segments", "segdir", "stat", "node", "rowid", "parent")
 _LOGS_AHEAD = b"\2\2"
 _LARGEST = 2**63 - 1
 
@@ -184,8 +185,8 @@ def _tables(database: sqlite3.Connection) -> dict[str, list[str]]:
     virtual = _virtual(database)
     names = [_text(name) for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type='table'")]
     # What a virtual table keeps its content in is named after it.
-    hidden = (*(f"{name}_" for name in virtual), "sqlite_")
-    plain = sorted(name for name in names if name not in virtual and not name.startswith(hidden))
+    hidden = {*virtual, *(f"{name}_{suffix}" for name in virtual for suffix in _KEPT_IN)}
+    plain = sorted(name for name in names if name not in hidden and not name.startswith("sqlite_"))
     return {name: [_text(row[1]) for row in database.execute(f"PRAGMA table_info({_quote(name)})")] for name in plain}
 
 

@@ -221,6 +221,26 @@ def test_a_damaged_bundle_is_said_and_stays(memory, root, tmp_path):
     assert not (tmp_path / "new" / "notes" / ".git").exists()
 
 
+def test_a_repository_elsewhere_is_not_touched(memory, root, tmp_path):
+    save_sources(memory, as_set(root))
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "-q")
+    commit(other, "o.md", "of somebody else")
+    (tmp_path / "new" / "notes").mkdir(parents=True)
+    (tmp_path / "new" / "notes" / ".git").symlink_to(other / ".git")
+    with pytest.raises(ColonyMemoryError, match="leads out of the folder"):
+        restore_sources(memory, as_set(tmp_path / "new"))
+    assert git(other, "for-each-ref", "--format=%(refname)") in ("refs/heads/main\n", "refs/heads/master\n")
+
+
+def test_what_is_ignored_is_told(memory, root):
+    (root / "notes" / ".cmemignore").write_text("*.tmp\n", encoding="utf-8")
+    (root / "notes" / "a.tmp").write_text("x", encoding="utf-8")
+    saved = save_sources(memory, as_set(root))
+    assert saved.capture.ignored == ("notes/a.tmp",)
+
+
 # Sets that do not fit
 
 

@@ -86,10 +86,12 @@ def test_every_value_comes_back_as_it_was(tmp_path):
 def test_what_the_schema_does_not_name_is_said(tmp_path):
     made(
         tmp_path / "a.db",
-        "ALTER TABLE log ADD COLUMN extra; CREATE TABLE other (a); CREATE VIRTUAL TABLE found USING fts5(a);",
+        "ALTER TABLE log ADD COLUMN extra; CREATE TABLE other (a); CREATE VIRTUAL TABLE found USING fts5(a);"
+        "CREATE TABLE found_by (a);",
     )
     part = captured(tmp_path)
     assert [str(each) for each in part.left_out] == [
+        "a.db/found_by: a table that its schema does not name",
         "a.db/log.extra: a column that its schema does not name",
         "a.db/other: a table that its schema does not name",
         "a.db/found: a virtual table, which is not saved",
