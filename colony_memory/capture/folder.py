@@ -31,8 +31,8 @@ from colony_memory.capture._sources import find_sources, require_directory
 from colony_memory.capture._unsaved import VAULT
 from colony_memory.capture._walk import Entry, LeftOut, Note, Tree, walk
 from colony_memory.capture._write import Written, write_folder
-from colony_memory.capture.secrets import find_in_contents, is_allowed, mask_contents, read_allowed
-from colony_memory.exceptions import ColonyMemoryWarning, Hint, SecretsFound
+from colony_memory.capture.secrets import is_allowed, judge_secrets, read_allowed
+from colony_memory.exceptions import ColonyMemoryWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 __all__ = ["Capture", "LeftOut", "Note", "Written", "read_folder", "read_paths", "write_folder"]
 
 _CHOICES = ("stop", "warn", "mask", "allow")
-_TOLD = 10
 
 
 @dataclass(frozen=True)
@@ -286,35 +285,6 @@ def _refuse_nothing(sources: list[Source], tree: Tree) -> None:
     if not why and tree.ignored:
         why = f": {tree.ignored[0]!r} is excluded" + (", and more" if len(tree.ignored) > 1 else "")
     raise ValueError(f"{where}: nothing to back up{why}")
-
-
-def judge_secrets(contents: dict[str, str | bytes], choice: str, allowed: frozenset[str]) -> tuple[SecretFinding, ...]:
-    """What is found, that which is allowed included; masked in the contents where that is the choice.
-
-    Raises:
-        SecretsFound: There are likely secrets that must stop the backup, or cannot be masked.
-    """
-    if choice == "mask":
-        return mask_contents(contents, allowed)
-    findings = find_in_contents(contents)
-    likely = [finding for finding in findings if not is_allowed(finding, allowed)]
-    if likely and choice == "stop":
-        raise SecretsFound(
-            f"nothing was saved: {len(likely)} likely secret{'s' if len(likely) > 1 else ''}; remove what is one, "
-            "exclude its file, or have it masked or allowed",
-            findings=likely,
-            hint=Hint("read_folder", "secrets", "mask"),
-        )
-    for finding in likely[:_TOLD]:
-        _warn(f"a likely secret is saved: {finding}; have secrets masked, or allow this one", finding.id)
-    if len(likely) > _TOLD:
-        _warn(f"and {len(likely) - _TOLD} more likely secrets are saved")
-    return findings
-
-
-def _warn(what: str, allow: str | None = None) -> None:
-    hint = Hint("read_folder", "secrets", "mask") if allow is None else Hint("read_folder", "allow_secrets", allow)
-    warnings.warn(ColonyMemoryWarning(what, hint=hint), stacklevel=5)
 
 
 def _documents(found: Found, masked: tuple[SecretFinding, ...], *, attributes: bool) -> dict[str, str]:
