@@ -19,7 +19,9 @@ from colony_memory import (
     VaultError,
     VaultUnavailable,
 )
+from colony_memory._engine.observe import tally
 from colony_memory.testing import FakeVault, FaultyVault
+from colony_memory.testing.faults import ProcessDied
 
 SECRET = "col_this-is-the-key"
 SMALL = {"MEMORY.md": "two years of notes"}
@@ -278,3 +280,34 @@ def test_reads_in_threads_are_counted(small_parts):
     ColonyMemory(backend=faulty, on_event=told.append).restore()
     assert told[0].reads == len(calls)
     assert told[0].bytes_read == sizes(fake, [name for method, name in calls if method == "get"])
+
+
+@pytest.mark.filterwarnings("ignore::colony_memory.ColonyMemoryWarning")
+@pytest.mark.parametrize("how", ["before", "after", "died"])
+def test_each_verb_is_told_of_once_whatever_fails(vault, how):
+    """A fault before each call, after each that was applied, and the end of the process there: one event, or none."""
+    documents = {"n": "1"}
+    ColonyMemory(backend=vault).backup({"n": "0"})
+    for skip in range(12):
+        faulty = FaultyVault(vault)
+        told = Ended()
+        mem = ColonyMemory(backend=faulty, on_event=told.append)
+        mem.restore()
+        told.clear()
+        if how == "died":
+            faulty.stop_after(skip + 1, applied=bool(skip % 2))
+        else:
+            faulty.fail("*", ConnectionError("reset"), times=1, skip=skip, after=how == "after")
+        documents["n"] += "1"
+        before = len(faulty.calls)
+        try:
+            mem.backup(documents, prune_keep=2)
+        except ColonyMemoryError as error:
+            ended = [("fault", type(error).__name__)]
+        except ProcessDied:
+            ended = []
+        else:
+            ended = [("created", None)]
+        assert [(event.action, event.error) for event in told if event.action != "pruned"] == ended
+        assert sum(event.calls for event in told) in (0, len(faulty.calls) - before)
+        assert tally() is None
