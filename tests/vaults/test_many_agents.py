@@ -183,7 +183,7 @@ def assert_accounts_are_flat(few, many, **options):
     return others[-1][1]
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.once
 def test_agents_with_accounts_of_their_own_cost_the_same_each():
     assert_accounts_are_flat(1, 4, turns=2)
 
@@ -217,6 +217,7 @@ def share_an_account(count, hour):
     return hours
 
 
+@pytest.mark.once
 def test_agents_that_share_an_account_share_its_hour(monkeypatch):
     monkeypatch.setattr("time.sleep", lambda seconds: None)  # the SDK waits for a minute before it tells
     assert share_an_account(8, 9) == 3
