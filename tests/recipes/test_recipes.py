@@ -19,7 +19,7 @@ from published.environments import REPOSITORY, clean_environ, environment
 
 RECIPES = REPOSITORY / "examples" / "recipes"
 PAGES = [REPOSITORY / "docs" / "recipes.md", REPOSITORY / "docs" / "events.md"]
-OWN = ["agentmemory", "lifecycle_asyncio", "memory_set", "scoped_memory"]
+OWN = ["agentmemory_database", "lifecycle_asyncio", "memory_set", "scoped_memory"]
 LANGGRAPH = ("langgraph>=1,<2", "langgraph-checkpoint-sqlite>=3,<4")
 FRAMEWORKS = {
     "langgraph_checkpointer": ("langgraph", *LANGGRAPH),
