@@ -18,6 +18,7 @@ from colony_memory.capture._filenames import name_problem
 from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, split_documents
 from colony_memory.capture._recover import recover
 from colony_memory.capture._source_record import RECORD_NAME, SourceDiff, compare_sources, read_record, write_record
+from colony_memory.capture._sources import require_named
 from colony_memory.capture._write import write_folder
 from colony_memory.capture.folder import Capture, LeftOut, Note
 from colony_memory.capture.secrets import is_allowed, judge_secrets, read_allowed
@@ -127,7 +128,10 @@ class SourceSet:
     """
 
     def __init__(self, root: str | os.PathLike[str], sources: Iterable[Source]) -> None:
+        require_named(root)
         self.root = Path(root)
+        if isinstance(sources, Source):
+            raise ValueError("sources must be several, as a list, not one")  # noqa: TRY004 - one type for bad arguments
         self.sources: tuple[Source, ...] = tuple(several("sources", sources))
         if not self.sources:
             raise ValueError("a set needs sources")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._os.names import local_name
 from colony_memory._os.reach import open_below
-from colony_memory.capture._contents import NotSaved, read_contents, reason_of
+from colony_memory.capture._contents import NotSaved, read_contents
 from colony_memory.capture._metadata import split_documents
 from colony_memory.capture._patience import Deadline, TookTooLong
 from colony_memory.capture._steady import TooLarge
@@ -25,7 +25,7 @@ from colony_memory.capture.git import (
     version_of_git,
 )
 from colony_memory.capture.sources import Part, file_documents
-from colony_memory.capture.tables import SqliteTables
+from colony_memory.capture.tables import SqliteTables, why_unread
 from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt
 
 if TYPE_CHECKING:
@@ -80,8 +80,7 @@ class StoredFile:
             with open_below(root, inside) as place:
                 data = bytes(read_contents(place, name, limit=max_bytes, deadline=Deadline(_SECONDS)).data)
         except (OSError, NotSaved, TooLarge, TookTooLong) as error:
-            why = reason_of(error) if isinstance(error, OSError) else str(error)
-            raise ValueError(f"{str(root / self.path)!r} cannot be read: {why}") from error
+            raise ValueError(f"{str(root / self.path)!r} cannot be read: {why_unread(error)}") from error
         content: str | bytes = data
         with contextlib.suppress(UnicodeDecodeError):
             content = data.decode("utf-8")
@@ -120,7 +119,7 @@ class GitDirectory:
             with open_below(root, inside) as place:
                 has_repository = is_repository(place)
         except OSError as error:
-            raise ValueError(f"{str(root / self.path)!r} cannot be read: {reason_of(error)}") from error
+            raise ValueError(f"{str(root / self.path)!r} cannot be read: {why_unread(error)}") from error
         if not has_repository:
             raise ValueError(f"{str(root / self.path)!r} has no git repository")
         folder = Path(root, *inside)

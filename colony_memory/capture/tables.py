@@ -76,7 +76,7 @@ class SqliteTables:
             with open_below(root, inside) as place:
                 data = read_database(place, name, limit=max_bytes, deadline=Deadline(_SECONDS)).data
         except OSError as error:
-            raise ValueError(f"{where} cannot be read: {reason_of(error)}") from error
+            raise ValueError(f"{where} cannot be read: {why_unread(error)}") from error
         except (DatabaseLocked, DatabaseDamaged, NotMerged, TooLarge, TookTooLong) as error:
             raise ColonyMemoryError(f"{where} cannot be captured: {error}") from error
         with tempfile.TemporaryDirectory(prefix="colony-memory-") as scratch:
@@ -178,6 +178,11 @@ class SqliteTables:
         if not all(type(each) is int and 0 <= each <= _LARGEST for each in sequences.values()):
             raise _corrupt(name, "has counters that are none")
         return head
+
+
+def why_unread(error: Exception) -> str:
+    """Say in a few words why a store that the caller named could not be read."""
+    return "there is none" if isinstance(error, FileNotFoundError) else reason_of(error)
 
 
 def _tables(database: sqlite3.Connection) -> dict[str, list[str]]:

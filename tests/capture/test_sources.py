@@ -151,7 +151,7 @@ def test_the_cursor_never_points_behind_the_end(root, tmp_path):
 @pytest.mark.parametrize("path", ["cursor.json", "state.db", "notes"])
 def test_a_store_that_is_missing_is_said(root, path):
     (root / path).rename(root / "elsewhere")
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(ValueError, match="cannot be read: there is none"):
         as_set(root).capture()
 
 
@@ -248,7 +248,11 @@ def test_sets_that_cannot_be(root):
     class Half:
         kind, path = "half", "half"
 
+    for root_given in ("", None, 7):
+        with pytest.raises(ValueError, match="path"):
+            SourceSet(root_given, [StoredFile("a")])
     for sources, why in (
+        (StoredFile("a"), "as a list"),
         ([], "needs sources"),
         ([Half()], "is not a source"),
         ([StoredFile("../out")], "path component"),
