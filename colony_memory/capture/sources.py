@@ -22,7 +22,7 @@ from colony_memory.capture._sources import require_named
 from colony_memory.capture._write import write_folder
 from colony_memory.capture.folder import Capture, LeftOut, Note
 from colony_memory.capture.secrets import is_allowed, judge_secrets, read_allowed
-from colony_memory.exceptions import SnapshotCorrupt
+from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt
 
 if TYPE_CHECKING:
     import os
@@ -244,10 +244,21 @@ class SourceSet:
             on_progress=on_progress,
         )
         if not dry_run:
-            for source in self.sources:
-                if isinstance(source, Finishing) and source.path in recorded:
-                    source.finish(self.root)
+            _finish(self.root, [source for source in self.sources if source.path in recorded])
         return written
+
+
+def _finish(root: Path, sources: Iterable[Source]) -> None:
+    """Let each do what it has left to do, also where another fails at that."""
+    failed: ColonyMemoryError | None = None
+    for source in sources:
+        if isinstance(source, Finishing):
+            try:
+                source.finish(root)
+            except ColonyMemoryError as error:
+                failed = failed or error
+    if failed is not None:
+        raise failed
 
 
 def file_documents(files: Mapping[str, str | bytes]) -> dict[str, str]:

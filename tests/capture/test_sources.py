@@ -221,6 +221,20 @@ def test_a_damaged_bundle_is_said_and_stays(memory, root, tmp_path):
     assert not (tmp_path / "new" / "notes" / ".git").exists()
 
 
+class Unfinished(StoredFile):
+    kind = "file"
+
+    def finish(self, root):
+        raise ColonyMemoryError(f"{self.path} is not done")
+
+
+def test_one_that_cannot_finish_keeps_no_other_from_it(root, tmp_path):
+    parts = [Unfinished("cursor.json"), GitDirectory("notes")]
+    with pytest.raises(ColonyMemoryError, match=r"cursor\.json is not done"):
+        SourceSet(tmp_path / "new", parts).restore(SourceSet(root, parts).capture().documents)
+    assert git(tmp_path / "new" / "notes", "log", "--format=%s") == "a.md\n"
+
+
 def test_a_repository_elsewhere_is_not_touched(memory, root, tmp_path):
     save_sources(memory, as_set(root))
     other = tmp_path / "other"
