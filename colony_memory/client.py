@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from colony_memory import _engine
-from colony_memory._arguments import require_type
+from colony_memory._arguments import is_coroutine, require_type
 from colony_memory._format.constants import FORMAT, FORMAT_2, MAX_BYTES, NO_DEFAULT
 from colony_memory.exceptions import ColonyMemoryError, Hint
 from colony_memory.vaults import AsyncVaultBackend, VaultBackend
@@ -115,7 +115,7 @@ class ColonyMemory(_Facade):
 
             backend = ColonyVault(_require_key(api_key), base_url=base_url)
         _require_methods(backend)
-        if _is_coroutine(getattr(backend, "vault_get_file", None)):
+        if is_coroutine(getattr(backend, "vault_get_file", None)):
             raise ValueError("this backend is asynchronous: use AsyncColonyMemory")
         from colony_memory._engine.session import Session
         from colony_memory._engine.store import SyncVault
@@ -746,9 +746,3 @@ def _require_methods(backend: object) -> None:
     if missing:
         msg = f"{type(backend).__name__} is not a vault: it has no {missing[0]}()"
         raise ValueError(msg)
-
-
-def _is_coroutine(function: object) -> bool:
-    # inspect.iscoroutinefunction without its import, which is slow: the flag is that of PEP 492.
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
-    return bool(code is not None and code.co_flags & 0x80)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Literal
 
-from colony_memory._arguments import several
+from colony_memory._arguments import is_coroutine, require_call, several
 from colony_memory._engine.observe import apart, tally
 from colony_memory._format.constants import FORMAT
 from colony_memory._format.head import read_head
@@ -92,6 +92,9 @@ class Session:
         wire: str = FORMAT,
         now: Callable[[], datetime] = _utc_now,
     ) -> None:
+        require_call("on_event", on_event)
+        if is_coroutine(on_event):
+            raise ValueError("on_event must be a plain function: let it put events into a queue that a task empties")
         if isinstance(trusted_issuers, Mapping):
             trusted_issuers = dict(trusted_issuers)
         elif trusted_issuers is not None:

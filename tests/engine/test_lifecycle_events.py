@@ -233,6 +233,16 @@ def test_a_handler_of_the_log_that_fails_breaks_nothing_either(vault):
         logging.getLogger("colony_memory").removeHandler(handler)
 
 
+async def _coroutine(event):
+    raise AssertionError
+
+
+@pytest.mark.parametrize("listener", [7, "print", _coroutine])
+def test_what_cannot_listen_is_refused(open_memory, vault, listener):
+    with pytest.raises(ValueError, match="on_event must be a"):
+        open_memory(vault, on_event=listener)
+
+
 def test_a_listener_may_use_the_client(vault):
     told = Ended()
 
