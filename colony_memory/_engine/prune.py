@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._engine import files as order
 from colony_memory._engine.keep import Planned, newest_good, plan_for
+from colony_memory._engine.observe import observed, pruned
 from colony_memory._engine.publish import Move, may_write, publish, show_time
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import State, look, require_believed, require_listed, tell
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 _PIN_FORMAT = "colony-memory/pin/1"
 
 
+@observed("plan_prune")
 async def plan_prune(session: Session, *, label: str, policy: Retention) -> PrunePlan:
     """See :meth:`colony_memory.ColonyMemory.plan_prune`."""
     state = await look(session, require_label(label), everything=True)
@@ -56,6 +58,7 @@ def _unreadable(state: State) -> list[str]:
     return [entry.snapshot_id for entry in state.decision.building if not is_readable(entry.info.format)]
 
 
+@observed("prune", pruned)
 async def prune(session: Session, *, label: str, policy: Retention) -> int:
     """See :meth:`colony_memory.ColonyMemory.prune`."""
     label = require_label(label)
@@ -110,6 +113,7 @@ async def _published(
         raise ConflictDetected(f"{what}: nothing was deleted", theirs=error.theirs) from error
 
 
+@observed("delete_snapshot", pruned)
 async def delete_snapshot(session: Session, *, label: str, snapshot_id: str, sweeps: bool = True) -> None:
     """See :meth:`colony_memory.ColonyMemory.delete_snapshot`.
 
@@ -235,6 +239,7 @@ async def _left(session: Session, now: State, decision: Decision, snapshot_id: s
     return rows, left
 
 
+@observed("pin")
 async def pin(session: Session, *, label: str, snapshot_id: str) -> None:
     """See :meth:`colony_memory.ColonyMemory.pin`."""
     label, snapshot_id = require_label(label), require_id(snapshot_id)
@@ -248,6 +253,7 @@ def pin_text(label: str, snapshot_id: str) -> str:
     return json.dumps({"format": _PIN_FORMAT, "label": label, "snapshot_id": snapshot_id})
 
 
+@observed("unpin")
 async def unpin(session: Session, *, label: str, snapshot_id: str) -> None:
     """See :meth:`colony_memory.ColonyMemory.unpin`."""
     await session.vault.delete(pin_filename(require_label(label), require_id(snapshot_id)))

@@ -16,6 +16,7 @@ from colony_memory._engine.arrived import Origin
 from colony_memory._engine.convert import Converter
 from colony_memory._engine.deliver import Delivery
 from colony_memory._engine.label import LabelFiles, read_labels
+from colony_memory._engine.observe import observed, saved
 from colony_memory._engine.rely import require_conditions
 from colony_memory._engine.restore import latest
 from colony_memory._engine.session import log, warn
@@ -83,6 +84,7 @@ class _Given(Vault):
         return await self._vault.compute(function, *args, **kwargs)
 
 
+@observed("export_snapshot")
 async def export_snapshot(session: Session, *, label: str, snapshot_id: str | None) -> Export:
     """See :meth:`colony_memory.ColonyMemory.export_snapshot`."""
     label = require_label(label)
@@ -95,6 +97,7 @@ async def export_snapshot(session: Session, *, label: str, snapshot_id: str | No
     return Export(label, snapshot_id, whole.files)
 
 
+@observed("import_snapshot", saved)
 async def import_snapshot(
     session: Session, exported: Export, *, label: str | None, wire: str | None = None
 ) -> SnapshotInfo:
@@ -136,6 +139,7 @@ async def import_snapshot(
     return replace(arrived.info, reused=not arrived.wrote, head=pointer.head if is_latest else "")
 
 
+@observed("copy_to")
 async def copy(
     source: Session,
     destination: Session,
