@@ -48,7 +48,7 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
 )
 #: Characters of a message, or of a hint.
 _LONGEST = 2000
-_EXTRA = frozenset({"platformdirs", "rich", "typer"})
+_EXTRA = frozenset({"platformdirs", "rich", "tomli", "typer"})
 _MISSING = "the command line needs the extra 'cli': pip install 'colony-memory[cli]'"
 
 
@@ -87,12 +87,19 @@ def report_failure(error: BaseException, asked: Asked | None = None) -> int:
     asked, code = asked or Asked(), exit_code(error)
     if isinstance(error, SecretsFound):
         _list_findings(error, asked)
-    text, hint = describe(error), _advice(error, asked)
+    text = describe(error)
+    if asked.set_name and text != _MISSING:
+        text = f"{asked.set_name}: {text}"
     if not asked.as_json:
-        say(text if text == _MISSING else f"error: {_sentence(text, hint)}")
+        say(text if text == _MISSING else f"error: {_sentence(text, _advice(error, asked))}")
     else:
-        say_json({"error": text, "kind": kind_of(error), "code": code, "hint": hint})
+        say_json(error_document(text, error, asked))
     return code
+
+
+def error_document(text: str, error: BaseException, asked: Asked) -> dict[str, Any]:
+    """The same for programs."""
+    return {"error": text, "kind": kind_of(error), "code": exit_code(error), "hint": _advice(error, asked)}
 
 
 def _list_findings(error: SecretsFound, asked: Asked) -> None:

@@ -1,0 +1,99 @@
+"""What the memory of an agent's host needs on its way back: new names for projects, and no setting among it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from colony_memory.app.agents import AGENTS
+from colony_memory.app.claude_code import Moves, project_names, read_moves
+from colony_memory.app.content import contents_of, reshape
+from colony_memory.cli.text import FEW
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from colony_memory.app.agents import Agent
+    from colony_memory.cli.output import Output
+
+__all__ = ["Host", "host_of", "tell_elsewhere"]
+
+_CLAUDE_CODE = "claude-code"
+
+
+@dataclass
+class Host:
+    """The folder of a host that a snapshot is going to be written into.
+
+    Attributes:
+        agent: The host.
+        directory: Its folder.
+        moves: Which folders of projects get another name.
+        left: What the snapshot has and is no memory of this host.
+        renamed: The folders of projects that got another name.
+        strange: Those that this machine has no folder for yet.
+    """
+
+    agent: Agent
+    directory: str
+    moves: Moves
+    left: list[str] = field(default_factory=list)
+    renamed: dict[str, str] = field(default_factory=dict)
+    strange: list[str] = field(default_factory=list)
+
+    def shape(self, documents: dict[str, str]) -> dict[str, str]:
+        """What of the documents is written: memory alone, under the names that it has here.
+
+        Raises:
+            ValueError: None of it is memory of this host, or a project cannot be moved as it was said.
+        """
+        found = contents_of(documents)
+        left = {name for name in found.files if not self.agent.holds(name)}
+        self.left = sorted(left)
+        # Nor what is only there because something in it is not: a project without memory, for one.
+        empty = {name for name in found.empty_dirs if not self.agent.holds(f"{name}/x")}
+        kept = reshape(documents, wanted=lambda name: name not in left and name not in empty)
+        if not kept or left == set(found.files):
+            raise ValueError(f"nothing in the snapshot is memory of {self.agent.title}")
+        shaped, self.renamed = self.moves.apply(kept)
+        if self.agent.name == _CLAUDE_CODE:
+            here = Path(self.directory, "projects")
+            names = project_names(contents_of(shaped).files)
+            self.strange = [name for name in names if name not in self.renamed.values() and not (here / name).is_dir()]
+        return shaped
+
+    def tell(self, output: Output) -> None:
+        """Say what was left, and what was named anew or may have to be."""
+        for old, new in self.renamed.items():
+            output.note(f"projects/{old} is projects/{new} here")
+        if self.strange:
+            more = f" and {len(self.strange) - FEW} more" if len(self.strange) > FEW else ""
+            output.note(
+                f"new here: the memory of {', '.join(self.strange[:FEW])}{more}; each name stands for the path of a "
+                "project, and where that lies elsewhere on this machine, --map OLD=NEW says so"
+            )
+        for name in self.left[:FEW]:
+            output.warn(f"not written: {name}: no memory of {self.agent.title}")
+        if len(self.left) > FEW:
+            output.warn(f"not written: {len(self.left) - FEW} more")
+
+
+def host_of(name: str | None, directory: str, *, project: str | None, maps: Iterable[str] | None) -> Host | None:
+    """The host of that name, None where none is meant.
+
+    Raises:
+        ValueError: A project is to be moved, and no host is meant that has any; or it cannot be.
+    """
+    moves = read_moves(project, maps or ())
+    if moves and name != _CLAUDE_CODE:
+        raise ValueError("--project and --map are for --agent claude-code, whose folders are named after projects")
+    return None if name is None else Host(AGENTS[name], directory, moves)
+
+
+def tell_elsewhere(name: str | None, paths: Iterable[str], output: Output) -> None:
+    """Warn of what may be memory and is not among what is saved."""
+    if name is not None:
+        for path in paths:
+            for line in AGENTS[name].elsewhere(Path(path)):
+                output.warn(f"warning: {line}" if not output.as_json else line)
