@@ -88,6 +88,11 @@ def test_one_set_is_picked_by_name_or_by_label(cli, two, monkeypatch):
     assert [label for label, _ in listed(cli)] == ["diary"]
 
 
+def test_words_of_others_that_keep_such_files(refused, two):
+    assert refused(2, "backup", "--profile", "agent").endswith("try: colony-memory backup --set agent")
+    assert refused(2, "profiles").endswith("try: colony-memory config")
+
+
 def test_a_label_that_no_set_has_is_said(refused, two):
     line = refused(2, "backup", "--label", "other")
     assert line == "error: no set has the label 'other': name a path, or a set with --set, agent or journal"
