@@ -329,12 +329,12 @@ def test_config_shows_what_counts_and_where_it_comes_from(cli, two, monkeypatch,
     assert "col_secret" not in out
     rows = {tuple(line.split()) for line in out.splitlines()}
     assert {
-        ("vault", (tmp_path / "vault").as_posix(), "vault"),
+        ("vault", (tmp_path / "vault").as_posix(), "file:", "vault"),
         ("trust", "did:key:x", "COLONY_MEMORY_TRUST"),
         ("witness", "w.json", "--witness"),
         ("every", "15m", "default"),
-        ("label", "diary", "sets.journal"),
-        ("exclude", "*.tmp", "sets.journal.exclude"),
+        ("label", "diary", "file:", "sets.journal"),
+        ("exclude", "*.tmp", "file:", "sets.journal.exclude"),
         ("retention", "diary:", "keep", "2"),
     } <= rows
     code, out, _ = cli("config", "--json", "--set", "journal")

@@ -138,7 +138,7 @@ def _lines(
 
     def table(found: Mapping[str, Effective], *, of: Mapping[str, Effective] | None = None) -> list[str]:
         made = [
-            (name, _text(each.value), ", ".join(each.sources))
+            (name, _text(each.value), ", ".join(map(_origin, each.sources)))
             for name, each in found.items()
             if each.sources != ("default",) and (of is None or each != of[name])
         ]
@@ -156,6 +156,11 @@ def _lines(
         if names:
             lines += ["", *(prose(shown(f"{title} {name}: {_text(value)}")) for name, value in names.items())]
     return lines
+
+
+def _origin(source: str) -> str:
+    """An option, a variable, or a key, which is said to be of the file."""
+    return source if source.startswith("-") or source.isupper() else f"file: {source}"
 
 
 def _text(value: object) -> str:
