@@ -9,6 +9,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from colony_memory.cli.commands import PROGRAM, Asked, worded
+from colony_memory.cli.recover import address_for
 from colony_memory.cli.terminal import fitted
 from colony_memory.cli.text import FEW, shown
 from colony_memory.exceptions import (
@@ -87,19 +88,23 @@ def report_failure(error: BaseException, asked: Asked | None = None) -> int:
     asked, code = asked or Asked(), exit_code(error)
     if isinstance(error, SecretsFound):
         _list_findings(error, asked)
-    text = describe(error)
+    text, hint, address = describe(error), _advice(error, asked), address_for(error)
     if asked.set_name and text != _MISSING:
         text = f"{asked.set_name}: {text}"
-    if not asked.as_json:
-        say(text if text == _MISSING else f"error: {_sentence(text, _advice(error, asked))}")
-    else:
+    if asked.as_json:
         say_json(error_document(text, error, asked))
+        return code
+    if address is not None and code in (NOT_PROVEN, NO_VAULT):
+        text = f"{text}; see {address}"
+    say(text if text == _MISSING else f"error: {_sentence(text, hint)}")
     return code
 
 
 def error_document(text: str, error: BaseException, asked: Asked) -> dict[str, Any]:
     """The same for programs."""
-    return {"error": text, "kind": kind_of(error), "code": exit_code(error), "hint": _advice(error, asked)}
+    address = address_for(error)
+    read_on = {} if address is None else {"help": address}
+    return {"error": text, "kind": kind_of(error), "code": exit_code(error), "hint": _advice(error, asked), **read_on}
 
 
 def _list_findings(error: SecretsFound, asked: Asked) -> None:

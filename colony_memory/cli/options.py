@@ -266,6 +266,16 @@ class RetentionOptions:
             raise ValueError("say what to keep, such as --keep 10 or --keep-daily 7; --leftovers keeps every snapshot")
         return make_retention(rules)
 
+    def in_words(self) -> str:
+        """The rules that are given, for people: ``the newest 20, 7 daily``."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        words = {"keep": "the newest {}", "keep_within": "all of the last {}"}
+        return ", ".join(
+            words.get(name, f"{{}} {name.removeprefix('keep_')}").format(value)
+            for name, value in given.items()
+            if value is not None
+        )
+
 
 def split_positional(given: Sequence[str], last: str) -> tuple[str | None, str]:
     """An ID, if one is given, and what comes after it.
