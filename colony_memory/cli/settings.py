@@ -121,15 +121,18 @@ def _merged(
     known = {name: each.value for name, each in found.items() if name in params}
     if params.get("label", "") is None and verb != "status" and not (params.get("set_name") or params.get("agent")):
         known.pop("label", None)  # what shows all labels is narrowed by what somebody named alone
+    if verb == "copy" and isinstance(known.get("label"), str):
+        known["label"] = [known["label"]]  # it takes several
     merged.update(known)
     for name in ("url", "source", "target"):
         if isinstance(params.get(name), str):
             merged[name] = config.url_of(params[name])
-    label = merged.get("label") or "default"
-    if verb == "prune" and not params["leftovers"] and all(params[each] is None for each in _RULES):
-        merged.update(config.retention.get(label, {}))
-    elif "keep" in params and verb != "prune" and params["keep"] is None:
-        merged["keep"] = config.retention_of(label)
+    label = merged.get("label")
+    if "keep_daily" in params:  # a verb that takes each rule by itself
+        if label is not None and not params.get("leftovers") and all(params[each] is None for each in _RULES):
+            merged.update(config.retention.get(label, {}))
+    elif "keep" in params and params["keep"] is None:
+        merged["keep"] = config.retention_of(label or "default")
     if params.get("lens"):
         merged["only"] = [*(params.get("only") or []), *config.lens_of(params["lens"])]
     if chosen is not None:

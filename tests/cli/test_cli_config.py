@@ -16,6 +16,7 @@ import cli_runs
 from cli_runs import POSIX
 
 from colony_memory.app.config import read_config
+from colony_memory.cli import app
 from colony_memory.vaults.local import LocalVault
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -204,6 +205,16 @@ def test_a_backup_keeps_what_the_retention_of_its_label_says(cli, two, tmp_path)
     assert (code, out) == (0, "label diary: 1 snapshot deleted, 2 kept\n")
 
 
+def test_a_report_tells_what_that_retention_takes(cli, two, tmp_path):
+    if "report" not in app.VERBS:
+        pytest.skip("there is no report")
+    for text in ("one", "two two", "three three"):
+        (tmp_path / "journal" / "monday.md").write_text(text)
+        cli("backup", "--set", "journal", "--keep", "9")
+    for more in ((), ("--set", "journal")):
+        assert cli("report", "--html", tmp_path / f"r{len(more)}.html", *more)[0] == 0
+
+
 def test_a_prune_is_for_each_label_with_a_retention(cli, two, refused, configure):
     cli("backup")
     two.write_text(two.read_text() + "[retention.agent]\nkeep = 1\n[retention.other]\nkeep_daily = 3\n")
@@ -271,6 +282,13 @@ def test_a_name_of_a_vault_is_taken_wherever_a_vault_is_named(cli, two, configur
     cli("backup")
     assert cli("copy", "--from", "here", "--to", "usb")[0] == 0
     assert len(listed(cli, "--vault", "usb")) == 2
+
+
+def test_a_copy_is_of_the_set_that_is_named(cli, two, tmp_path):
+    LocalVault(tmp_path / "usb", create=True)
+    cli("backup")
+    assert cli("copy", "--set", "journal", "--to", tmp_path / "usb")[0] == 0
+    assert [label for label, _ in listed(cli, "--vault", tmp_path / "usb")] == ["diary"]
 
 
 def test_the_file_gives_what_options_give(cli, configure, folder, tmp_path):
