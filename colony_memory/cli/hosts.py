@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colony_memory._os.files import read_file
 from colony_memory.app.agents import AGENTS
 from colony_memory.app.claude_code import Moves, project_names, read_moves
 from colony_memory.app.content import contents_of, reshape
+from colony_memory.capture._metadata import split_documents
 from colony_memory.cli.text import FEW
+from colony_memory.exceptions import ColonyMemoryError, Hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,6 +34,7 @@ class Host:
         agent: The host.
         directory: Its folder.
         moves: Which folders of projects get another name.
+        replaces: Whether memory that such a project has here already may be replaced.
         left: What the snapshot has and is no memory of this host.
         renamed: The folders of projects that got another name.
         strange: Those that this machine has no folder for yet.
@@ -38,6 +43,7 @@ class Host:
     agent: Agent
     directory: str
     moves: Moves
+    replaces: bool = False
     left: list[str] = field(default_factory=list)
     renamed: dict[str, str] = field(default_factory=dict)
     strange: list[str] = field(default_factory=list)
@@ -47,6 +53,7 @@ class Host:
 
         Raises:
             ValueError: None of it is memory of this host, or a project cannot be moved as it was said.
+            ColonyMemoryError: The project that one is moved to has other memory here.
         """
         found = contents_of(documents)
         left = {name for name in found.files if not self.agent.holds(name)}
@@ -57,11 +64,26 @@ class Host:
         if not kept or left == set(found.files):
             raise ValueError(f"nothing in the snapshot is memory of {self.agent.title}")
         shaped, self.renamed = self.moves.apply(kept)
+        self._keep_apart(shaped)
         if self.agent.name == _CLAUDE_CODE:
             here = Path(self.directory, "projects")
             names = project_names(contents_of(shaped).files)
             self.strange = [name for name in names if name not in self.renamed.values() and not (here / name).is_dir()]
         return shaped
+
+    def _keep_apart(self, documents: dict[str, str]) -> None:
+        """Put no memory of another machine over what this one has learned, and may never have saved, of a project."""
+        ends = tuple(f"projects/{name}/" for name in self.renamed.values())
+        if self.replaces or not ends:
+            return
+        contents, _ = split_documents(documents)
+        for name, content in sorted(contents.items()):
+            if name.startswith(ends) and _differs(Path(self.directory, name), content):
+                raise ColonyMemoryError(
+                    f"{name!r} is there with other content: this machine has memory of its own of that project; save "
+                    "it first, or have it replaced",
+                    hint=Hint("write_folder", "force", True),
+                )
 
     def tell(self, output: Output) -> None:
         """Say what was left, and what was named anew or may have to be."""
@@ -79,7 +101,24 @@ class Host:
             output.warn(f"not written: {len(self.left) - FEW} more")
 
 
-def host_of(name: str | None, directory: str, *, project: str | None, maps: Iterable[str] | None) -> Host | None:
+def _differs(path: Path, content: str | bytes) -> bool:
+    """Whether something else is there than this."""
+    data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+    try:
+        found = read_file(path, len(data), follow=True)
+    except (OSError, ValueError):  # larger, or no file: what stands there is for the restore to judge
+        return os.path.lexists(path)
+    return found is not None and found.data != data
+
+
+def host_of(
+    name: str | None,
+    directory: str,
+    *,
+    project: str | None,
+    maps: Iterable[str] | None,
+    replaces: bool = False,
+) -> Host | None:
     """The host of that name, None where none is meant.
 
     Raises:
@@ -88,7 +127,7 @@ def host_of(name: str | None, directory: str, *, project: str | None, maps: Iter
     moves = read_moves(project, maps or ())
     if moves and name != _CLAUDE_CODE:
         raise ValueError("--project and --map are for --agent claude-code, whose folders are named after projects")
-    return None if name is None else Host(AGENTS[name], directory, moves)
+    return None if name is None else Host(AGENTS[name], directory, moves, replaces)
 
 
 def tell_elsewhere(name: str | None, paths: Iterable[str], output: Output) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 
 import pytest
@@ -84,6 +85,27 @@ def test_the_only_project_is_named_anew_where_it_lies_elsewhere(cli, vault, home
     assert not (there / ".claude" / "projects" / "-home-ada-work-app").exists()
     assert cli("backup", "--agent", "claude-code", "--quiet")[0] == 0
     assert cli("restore", "--agent", "claude-code", "--project", project)[0] == 0  # it is there already
+
+
+def test_what_another_machine_has_learned_of_a_project_is_not_replaced(cli, vault, home, refused, another_machine):
+    there = another_machine()
+    project = there / "app"
+    own = there / ".claude/projects" / "".join(char if char.isalnum() else "-" for char in str(project)) / "memory"
+    own.mkdir(parents=True)
+    (own / "MEMORY.md").write_text("learned here, and saved nowhere\n")
+    os.utime(own / "MEMORY.md", (0, 0))  # older than the snapshot, so no restore would take it for newer
+    (own / "deploy.md").write_text("make deploy\n")
+    make_host(home, "claude-code")
+    cli("backup", home / ".claude", "--agent", "claude-code")
+    arguments = ("restore", "--agent", "claude-code", "--project", project)
+    for more in ((), ("--dry-run",)):
+        line = refused(1, *arguments, *more)
+        assert "memory/MEMORY.md' is there with other content: this machine has memory of its own" in line
+    assert (own / "MEMORY.md").read_text() == "learned here, and saved nowhere\n"
+    assert cli(*arguments, "--snapshot-first")[0] == 0
+    assert (own / "MEMORY.md").read_text() == "- [deploy](deploy.md)\n"
+    kept = ColonyMemory(backend=vault).restore(label="claude-code-before-restore")
+    assert "learned here, and saved nowhere\n" in kept.values()
 
 
 def test_of_several_projects_none_is_guessed(cli, vault, home, refused, another_machine):

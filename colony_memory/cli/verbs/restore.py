@@ -100,7 +100,8 @@ def run(
         raise ValueError("--delete would remove what a backup of this folder leaves out: remove by hand what has to go")
     if at is not None:
         parse_moment(at)  # before a vault is asked
-    host = host_of(common.agent, directory, project=project, maps=move)
+    replaces = force or snapshot_first
+    host = host_of(common.agent, directory, project=project, maps=move, replaces=replaces)
     with open_memory(common) as opened:
 
         def show(done: int, total: int, _name: str) -> None:
