@@ -43,6 +43,7 @@ class Agent:
         title: What people call it.
         variable: The environment variable that says where its folder is.
         memory: What of its folder is memory, as rules of gitignore have it; empty for all of it.
+        has_projects: Whether it has folders that are named after projects, see :mod:`colony_memory.app.claude_code`.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Agent:
     _default: Callable[[], Path]
     _elsewhere: Callable[[Path], Iterator[str]]
     _never: tuple[str, ...] = ()
+    has_projects: bool = False
 
     @property
     def exclude(self) -> tuple[str, ...]:
@@ -209,6 +211,7 @@ AGENTS = {
             ("CLAUDE.md", "rules/", "agent-memory/", "projects/*/memory/"),
             lambda: _home(".claude"),
             _claude_elsewhere,
+            has_projects=True,
         ),
         Agent("openclaw", "OpenClaw", "OPENCLAW_WORKSPACE_DIR", (), _openclaw, _openclaw_elsewhere),
         Agent(

@@ -1,114 +1,21 @@
-"""What the memory of an agent's host needs on its way back: new names for projects, and no setting among it."""
+"""What is said of the memory of an agent's host, where it is saved and on its way back."""
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colony_memory._os.files import read_file
 from colony_memory.app.agents import AGENTS
-from colony_memory.app.claude_code import Moves, project_names, read_moves
-from colony_memory.app.content import contents_of, reshape
-from colony_memory.capture._metadata import split_documents
+from colony_memory.app.claude_code import read_moves
+from colony_memory.app.hosts import Host
 from colony_memory.cli.text import FEW
-from colony_memory.exceptions import ColonyMemoryError, Hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from colony_memory.app.agents import Agent
     from colony_memory.cli.output import Output
 
-__all__ = ["Host", "host_of", "tell_elsewhere"]
-
-_CLAUDE_CODE = "claude-code"
-
-
-@dataclass
-class Host:
-    """The folder of a host that a snapshot is going to be written into.
-
-    Attributes:
-        agent: The host.
-        directory: Its folder.
-        moves: Which folders of projects get another name.
-        replaces: Whether memory that such a project has here already may be replaced.
-        left: What the snapshot has and is no memory of this host.
-        renamed: The folders of projects that got another name.
-        strange: Those that this machine has no folder for yet.
-    """
-
-    agent: Agent
-    directory: str
-    moves: Moves
-    replaces: bool = False
-    left: list[str] = field(default_factory=list)
-    renamed: dict[str, str] = field(default_factory=dict)
-    strange: list[str] = field(default_factory=list)
-
-    def shape(self, documents: dict[str, str]) -> dict[str, str]:
-        """What of the documents is written: memory alone, under the names that it has here.
-
-        Raises:
-            ValueError: None of it is memory of this host, or a project cannot be moved as it was said.
-            ColonyMemoryError: The project that one is moved to has other memory here.
-        """
-        found = contents_of(documents)
-        left = {name for name in found.files if not self.agent.holds(name)}
-        self.left = sorted(left)
-        # Nor what is only there because something in it is not: a project without memory, for one.
-        empty = {name for name in found.empty_dirs if not self.agent.holds(f"{name}/x")}
-        kept = reshape(documents, wanted=lambda name: name not in left and name not in empty)
-        if not kept or left == set(found.files):
-            raise ValueError(f"nothing in the snapshot is memory of {self.agent.title}")
-        shaped, self.renamed = self.moves.apply(kept)
-        self._keep_apart(shaped)
-        if self.agent.name == _CLAUDE_CODE:
-            here = Path(self.directory, "projects")
-            names = project_names(contents_of(shaped).files)
-            self.strange = [name for name in names if name not in self.renamed.values() and not (here / name).is_dir()]
-        return shaped
-
-    def _keep_apart(self, documents: dict[str, str]) -> None:
-        """Put no memory of another machine over what this one has learned, and may never have saved, of a project."""
-        ends = tuple(f"projects/{name}/" for name in self.renamed.values())
-        if self.replaces or not ends:
-            return
-        contents, _ = split_documents(documents)
-        for name, content in sorted(contents.items()):
-            if name.startswith(ends) and _differs(Path(self.directory, name), content):
-                raise ColonyMemoryError(
-                    f"{name!r} is there with other content: this machine has memory of its own of that project; save "
-                    "it first, or have it replaced",
-                    hint=Hint("write_folder", "force", True),
-                )
-
-    def tell(self, output: Output) -> None:
-        """Say what was left, and what was named anew or may have to be."""
-        for old, new in self.renamed.items():
-            output.note(f"projects/{old} is projects/{new} here")
-        if self.strange:
-            more = f" and {len(self.strange) - FEW} more" if len(self.strange) > FEW else ""
-            output.note(
-                f"new here: the memory of {', '.join(self.strange[:FEW])}{more}; each name stands for the path of a "
-                "project, and where that lies elsewhere on this machine, --map OLD=NEW says so"
-            )
-        for name in self.left[:FEW]:
-            output.warn(f"not written: {name}: no memory of {self.agent.title}")
-        if len(self.left) > FEW:
-            output.warn(f"not written: {len(self.left) - FEW} more")
-
-
-def _differs(path: Path, content: str | bytes) -> bool:
-    """Whether something else is there than this."""
-    data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
-    try:
-        found = read_file(path, len(data), follow=True)
-    except (OSError, ValueError):  # larger, or no file: what stands there is for the restore to judge
-        return os.path.lexists(path)
-    return found is not None and found.data != data
+__all__ = ["host_of", "tell", "tell_elsewhere"]
 
 
 def host_of(
@@ -125,9 +32,25 @@ def host_of(
         ValueError: A project is to be moved, and no host is meant that has any; or it cannot be.
     """
     moves = read_moves(project, maps or ())
-    if moves and name != _CLAUDE_CODE:
+    if moves and not (name and AGENTS[name].has_projects):
         raise ValueError("--project and --map are for --agent claude-code, whose folders are named after projects")
     return None if name is None else Host(AGENTS[name], directory, moves, replaces)
+
+
+def tell(host: Host, output: Output) -> None:
+    """Say what was left, and what was named anew or may have to be."""
+    for old, new in host.renamed.items():
+        output.note(f"projects/{old} is projects/{new} here")
+    if host.strange:
+        more = f" and {len(host.strange) - FEW} more" if len(host.strange) > FEW else ""
+        output.note(
+            f"new here: the memory of {', '.join(host.strange[:FEW])}{more}; each name stands for the path of a "
+            "project, and where that lies elsewhere on this machine, --map OLD=NEW says so"
+        )
+    for name in host.left[:FEW]:
+        output.warn(f"not written: {name}: no memory of {host.agent.title}")
+    if len(host.left) > FEW:
+        output.warn(f"not written: {len(host.left) - FEW} more")
 
 
 def tell_elsewhere(name: str | None, paths: Iterable[str], output: Output) -> None:

@@ -82,7 +82,7 @@ def run(
     from colony_memory.app.pick import parse_moment
     from colony_memory.app.restore import restore_folder
     from colony_memory.cli.errors import FAILED, Failure
-    from colony_memory.cli.hosts import host_of
+    from colony_memory.cli.hosts import host_of, tell
     from colony_memory.cli.interrupts import first_interrupt_only
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.options import split_positional
@@ -146,7 +146,7 @@ def run(
         )
         warn_of_lacks(info, written)
         if host is not None:
-            host.tell(opened.output)
+            tell(host, opened.output)
     if not restored:
         raise Failure(conflict_line(written), code=FAILED)
     return 0

@@ -28,8 +28,8 @@ from colony_memory.cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from colony_memory.app.hosts import Host
     from colony_memory.app.save import Saved
-    from colony_memory.cli.hosts import Host
     from colony_memory.cli.memory import Opened
     from colony_memory.cli.output import Output
     from colony_memory.schedule.beside import Beside
@@ -138,6 +138,7 @@ def _begin(opened: Opened, directory: str, *, label: str, common: CommonOptions,
     from colony_memory.app.facts import made_at, stamp
     from colony_memory.cli.commands import command
     from colony_memory.cli.errors import Failure, exit_code
+    from colony_memory.cli.hosts import tell
     from colony_memory.cli.interrupts import first_interrupt_only
     from colony_memory.cli.restored import warn_of_lacks
     from colony_memory.exceptions import ColonyMemoryError
@@ -163,7 +164,7 @@ def _begin(opened: Opened, directory: str, *, label: str, common: CommonOptions,
         f"{changed} written, {len(written.unchanged)} unchanged"
     )
     if host is not None:
-        host.tell(common.output)
+        tell(host, common.output)
     return False
 
 
