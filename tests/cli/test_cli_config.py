@@ -362,6 +362,24 @@ def test_config_shows_what_counts_and_where_it_comes_from(cli, two, monkeypatch,
     assert (found["api_key"], found["exists"]) == ("set", True)
 
 
+def test_what_is_left_out_everywhere_is_no_question_of_a_status_without_paths(cli, configure, folder, tmp_path):
+    LocalVault(tmp_path / "vault", create=True)
+    configure("vault = 'HERE/vault'\nexclude = ['*.tmp']\n")
+    (folder / "x.tmp").write_text("x")
+    assert cli("backup", folder)[0] == 0
+    assert cli("status")[0] == 0
+    code, out, _ = cli("status", folder, "--json")
+    assert (code, json.loads(out)["unsaved"]["added"]) == (0, [])
+
+
+def test_config_tells_of_an_agent_and_of_one_thing_at_a_time(cli, refused, two):
+    code, out, _ = cli("config", "--agent", "codex", "--json")
+    assert (code, json.loads(out)["sets"]["codex"]["agent"]) == (0, "codex")
+    assert json.loads(cli("config", "--path", "--json")[1]) == {"path": str(two), "exists": True}
+    assert "give one of them" in refused(2, "config", "--agent", "codex", "--set", "agent")
+    assert refused(2, "config", "--set", "nobody").endswith("; sets are agent, journal")
+
+
 def test_config_asks_no_vault(cli, configure):
     configure("vault = 's3://bucket/of/nobody'\n")
     code, out, _ = cli("config")
