@@ -32,7 +32,8 @@ def run_each(runs: Sequence[Run], asked: Asked, run: Callable[[dict[str, Any]], 
                 ended = run(each.params) or 0
             except Exception as error:  # noqa: BLE001 - told as where it is the only one
                 ended = report_failure(error, asked)
-                gathered[:] = [error_document(describe(error), error, asked)]
+                if not gathered:  # else it has answered, and the error says what that comes to
+                    gathered.append(error_document(describe(error), error, asked))
         documents[each.name] = gathered[0] if gathered else None
         code = code or ended
     if output.as_json:

@@ -158,6 +158,14 @@ def test_status_looks_at_every_set(cli, two, folder):
     assert cli("status", "--set", "journal", "--max-age", "1h")[0] == 0
 
 
+def test_a_status_that_fails_is_told_all_the_same(cli, two):
+    cli("backup", "--set", "agent")
+    code, out, err = cli("status", "--json", "--max-age", "1h")
+    found = json.loads(out)["sets"]
+    assert (code, found["agent"]["state"], found["journal"]["stale"]) == (3, "protected", True)
+    assert json.loads(err)["error"] == "journal: there is no good backup"
+
+
 def test_a_restore_goes_where_the_set_is(cli, two, refused, tmp_path):
     cli("backup")
     (tmp_path / "journal" / "monday.md").unlink()
