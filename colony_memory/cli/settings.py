@@ -13,7 +13,7 @@ from colony_memory.app.pick import names_a_snapshot
 from colony_memory.cli.options import FOLDERS, RetentionOptions, refuse_empty_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from colony_memory.app.config import Config
 
@@ -65,10 +65,12 @@ def runs_of(verb: str, ctx: Any) -> list[Run]:
         return [Run("", params)]
     given = given_of(ctx)
     config = load_config(named_file(given))
-    chosen = _choose(verb, config, params, given)
-    if not chosen:
-        return [Run("", _merged(verb, config, None, params, given))]
-    return [Run(each.name, _merged(verb, config, each, params, given)) for each in chosen]
+    choices = {each.name: str(each.metavar or "").split("|") for each in ctx.command.params}
+    chosen: Sequence[BackupSet | None] = _choose(verb, config, params, given) or [None]
+    return [
+        Run("" if each is None else each.name, _merged(verb, config, each, params, given, choices=choices))
+        for each in chosen
+    ]
 
 
 def _choose(verb: str, config: Config, params: Mapping[str, Any], given: Mapping[str, Given]) -> list[BackupSet]:
@@ -84,6 +86,8 @@ def _choose(verb: str, config: Config, params: Mapping[str, Any], given: Mapping
     found = [each for each in config.sets.values() if label in (None, each.label)]
     if verb in ("run", "guard") or (words and verb != "restore") or isinstance(label, (list, tuple)):
         return []
+    if "exclude" in params and verb not in FOLDERS:
+        return []  # it saves a folder that was named, under no label but the one that was
     if verb == "prune":
         found = _with_rules(config, found, label, params)
     if not found and config.sets and verb in ("backup", "restore", "watch") and not words:
@@ -111,14 +115,25 @@ def _with_rules(
 
 
 def _merged(
-    verb: str, config: Config, chosen: BackupSet | None, params: Mapping[str, Any], given: Mapping[str, Given]
+    verb: str,
+    config: Config,
+    chosen: BackupSet | None,
+    params: Mapping[str, Any],
+    given: Mapping[str, Given],
+    *,
+    choices: Mapping[str, Sequence[str]],
 ) -> dict[str, Any]:
     """The parameters with what the file says for this set where nothing was given."""
     merged = dict(params)
     found = effective(config, chosen, given)
     if "encrypt_to" in found and "encrypt_to" not in params and "config" in params:
         raise ValueError(f"{config.path} says encrypt_to, and {verb!r} cannot encrypt")
-    known = {name: each.value for name, each in found.items() if name in params}
+    known = {
+        name: each.value
+        for name, each in found.items()
+        # Another verb may mean something else by a word, such as the format of its answer.
+        if name in params and (len(choices[name]) < 2 or each.value in choices[name])
+    }
     if params.get("label", "") is None and verb != "status" and not (params.get("set_name") or params.get("agent")):
         known.pop("label", None)  # what shows all labels is narrowed by what somebody named alone
     if verb == "copy" and isinstance(known.get("label"), str):

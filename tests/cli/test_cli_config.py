@@ -329,6 +329,28 @@ def test_where_a_set_is_cannot_always_be_told(cli, configure, refused, tmp_path)
     assert (tmp_path / "MEMORY.md").read_text() == "x\n"
 
 
+def test_a_verb_that_means_something_else_by_a_word_is_left_alone(configure):
+    """Such as one that saves a folder it is given, and has a format of its own."""
+    from types import SimpleNamespace
+
+    from colony_memory.cli.settings import runs_of
+
+    configure("format = 2\nsecrets = 'mask'\nvault = 'HERE/v'\n[sets.agent]\npaths = ['HERE/memory']\n")
+    options = {"config": "FILE", "vault": "URL", "label": "NAME", "format": "claude|codex", "secrets": "stop|mask"}
+    params = {**dict.fromkeys(options), "label": "default", "exclude": None, "format": "claude", "secrets": "stop"}
+    command = SimpleNamespace(params=[SimpleNamespace(name=name, metavar=word) for name, word in options.items()])
+    command.params.append(SimpleNamespace(name="exclude", metavar="GLOB"))
+    ctx = SimpleNamespace(command=command, params=params, get_parameter_source=lambda name: None)
+    (run,) = runs_of("hook", ctx)
+    assert (run.name, run.params["label"], run.params["format"], run.params["secrets"]) == (
+        "",
+        "default",
+        "claude",
+        "mask",
+    )
+    assert run.params["vault"].endswith("/v")
+
+
 def test_a_mistake_in_the_file_is_one_line_and_exit_code_2(refused, configure):
     place = configure("valut = 'x'\n")
     assert refused(2, "list") == f"error: configuration file {place}: valut is not known; did you mean vault?"
