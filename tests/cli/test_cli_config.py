@@ -378,6 +378,7 @@ def test_config_shows_what_counts_and_where_it_comes_from(cli, two, monkeypatch,
     rows = {tuple(line.split()) for line in out.splitlines()}
     assert {
         ("vault", (tmp_path / "vault").as_posix(), "file:", "vault"),
+        ("api_key", "set", "COLONY_API_KEY"),
         ("trust", "did:key:x", "COLONY_MEMORY_TRUST"),
         ("witness", "w.json", "--witness"),
         ("every", "15m", "default"),

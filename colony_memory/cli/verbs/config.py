@@ -143,7 +143,7 @@ def _lines(
             if each.sources != ("default",) and (of is None or each != of[name])
         ]
         usual = [(name, _text(each.value), "default") for name, each in found.items() if each.sources == ("default",)]
-        rows = made if of is not None else made + [row for row in usual if row[1]]
+        rows = made if of is not None else [*_account(), *made, *(row for row in usual if row[1])]
         columns = [Column("setting"), Column("value", folds=20), Column("from", folds=12)]
         return draw(columns, [[shown(cell) for cell in row] for row in rows]).splitlines()
 
@@ -156,6 +156,16 @@ def _lines(
         if names:
             lines += ["", *(prose(shown(f"{title} {name}: {_text(value)}")) for name, value in names.items())]
     return lines
+
+
+def _account() -> list[tuple[str, str, str]]:
+    """What variables alone say; a key is never shown."""
+    named = {"api_key": ("COLONY_API_KEY", "set"), "base_url": ("COLONY_BASE_URL", None)}
+    return [
+        (name, shown or os.environ[variable], variable)
+        for name, (variable, shown) in named.items()
+        if os.environ.get(variable)
+    ]
 
 
 def _origin(source: str) -> str:
