@@ -120,8 +120,13 @@ class Files(Directory):
     def _make_like(self, temp: str, name: str, like: os.stat_result) -> None:
         descriptor = self.open_file(temp, write=True)
         try:
-            if hasattr(os, "fchown") and os.fstat(descriptor).st_uid != like.st_uid:
-                os.fchown(descriptor, like.st_uid, like.st_gid)
+            made = os.fstat(descriptor)
+            if hasattr(os, "fchown") and (made.st_uid, made.st_gid) != (like.st_uid, like.st_gid):
+                try:
+                    os.fchown(descriptor, like.st_uid, like.st_gid)
+                except PermissionError:
+                    if made.st_uid != like.st_uid:  # while a group that one is not in cannot be given
+                        raise
             if hasattr(os, "fchmod"):
                 os.fchmod(descriptor, stat.S_IMODE(like.st_mode))
         finally:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from colony_memory.cli.commands import PROGRAM, command
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from colony_memory.app.place import Place
@@ -117,12 +119,12 @@ def answer_host(call: Call) -> int:
     from colony_memory.hooks.turn import Worker, read_input
 
     began = time.monotonic()
-    _outlive_the_terminal()
     host = HOSTS[call.host]
     said = read_event(read_input(0, limit=LONGEST_INPUT, patience=min(_LISTENING, call.seconds / 2)))
     task = _Task(call, began + call.seconds)
     worker: Worker[Told] = Worker(task.tell if host.deed(said.event) == "tell" else task.save)
-    in_time = worker.within(task.left())
+    with _outliving_the_terminal():
+        in_time = worker.within(task.left())
     told = worker.result if in_time and worker.result is not None else task.failed(worker.error, in_time=in_time)
     if said.problem:
         told = _with_problem(told, f"what {host.title} said could not be understood, {said.problem}")
@@ -254,11 +256,17 @@ def _with_problem(told: Told, problem: str) -> Told:
     return replace(told, problem="; ".join(filter(None, [told.problem, problem])))
 
 
-def _outlive_the_terminal() -> None:
+@contextmanager
+def _outliving_the_terminal() -> Iterator[None]:
     """Let a terminal that is closed with the host not end the last backup of a session."""
-    import contextlib
     import signal
+    import threading
 
-    if hasattr(signal, "SIGHUP"):
-        with contextlib.suppress(ValueError):  # not in the main thread
-            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    if not hasattr(signal, "SIGHUP") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -157,12 +157,12 @@ def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
     if not os.path.isdir(folder):  # noqa: PTH112
         raise ValueError(f"{folder!r} is no folder")
     refuse_vault_inside(ColonyMemory(backend=place.backend, **trust_of(call.common)), [folder])
+    if place.chosen:
+        place.require()
     # The host is to end it only where it does not end itself.
     handler = Handler(command_words(call, folder, place), math.ceil(call.seconds) + 5)
     code = _change(call, settings, lambda text: with_hooks(text, host, handler), dry_run=dry_run, done="installed")
     if not dry_run:
-        if place.chosen:
-            place.require()
         make_unchosen(place)
         call.common.output.note(host.afterwards)
     return code
