@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
 
 ROOT = Path(__file__).parent.parent
+SOURCE = "https://github.com/TheColonyCC/colony-memory/blob/main"
 PAGES = {"SNAPSHOT-FORMAT.md": "snapshot-format.md", "CHANGELOG.md": "changelog.md", "skill.md": "skill.md"}
 
 
@@ -27,4 +28,4 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     """Links are written for the repository: on the site all pages stand side by side."""
     for source, uri in PAGES.items():
         markdown = re.sub(rf"\]\((\.\./)?{re.escape(source)}", f"]({uri}", markdown)
-    return markdown.replace("](docs/", "](")
+    return markdown.replace("](docs/", "](").replace("](../integrations/", f"]({SOURCE}/integrations/")

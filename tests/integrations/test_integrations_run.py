@@ -101,7 +101,7 @@ def test_the_pack_of_openclaw(vault, memory, settings, tmp_path):
     script = f"""
         import handler from {json.dumps(handler.as_uri())};
         const told = [];
-        for (const [type, action] of [["gateway", "startup"], ["session", "compact:before"], ["command", "new"]]) {{
+        for (const [type, action] of EVENTS) {{
           const event = {{ type, action, messages: [], context: {{ workspaceDir: "/etc" }}, timestamp: new Date() }};
           await handler(event);
           told.push(event.messages);
@@ -110,9 +110,9 @@ def test_the_pack_of_openclaw(vault, memory, settings, tmp_path):
     """
     settings["COLONY_MEMORY_FOLDER"] = str(memory)
 
-    def run():
+    def run(*events):
         done = subprocess.run(
-            [node, "--input-type=module", "-e", script],
+            [node, "--input-type=module", "-e", script.replace("EVENTS", json.dumps(events))],
             env=settings,
             capture_output=True,
             text=True,
@@ -122,19 +122,21 @@ def test_the_pack_of_openclaw(vault, memory, settings, tmp_path):
         *said, told = done.stdout.splitlines()
         return said, json.loads(told)
 
-    said, told = run()
+    said, told = run(["gateway", "startup"], ["session", "compact:before"])
     assert said == [re.sub(r"\s+", " ", line) for line in said]
     assert "Nothing is saved of it yet." in said[0]
-    assert told == [[], [], []]
+    assert told == [[], []]
     assert len(saved(vault)) == 1
     vault.path.rename(tmp_path / "away")
-    _, told = run()
+    (memory / "MEMORY.md").write_text("and a day")
+    _, told = run(["command", "new"])
     assert all("no vault" in each[0] for each in told)
     settings["PATH"] = "/nowhere"
-    _, told = run()
+    _, told = run(["command", "new"])
     assert all("not saved" in each[0] for each in told)
 
 
+@pytest.mark.long
 def test_the_image(vault, memory, settings):
     text = (HERE / "container" / "Dockerfile").read_text(encoding="utf-8")
     entry, health, command = (
@@ -152,6 +154,7 @@ def test_the_image(vault, memory, settings):
     assert int(compose["stop_grace_period"].removesuffix("s")) > 2 * int(words[words.index("--final-timeout") + 1][:-1])
 
 
+@pytest.mark.long
 def test_the_deployment(vault, memory, settings, tmp_path):
     spec = document("kubernetes/agent.yaml")["spec"]
     pod = spec["template"]["spec"]
@@ -195,9 +198,6 @@ def test_the_deployment(vault, memory, settings, tmp_path):
         assert watching.wait(60) == 0
     assert ColonyMemory(backend=vault).restore(label=label)["MEMORY.md"] == "last"
     shutil.rmtree(here)
-    assert run(restore)
-    assert Path(here, "MEMORY.md").read_text() == "last"
-    shutil.rmtree(here)
     vault.path.rename(tmp_path / "away")
     assert not run(restore)
     assert pod["terminationGracePeriodSeconds"] > 20
@@ -215,16 +215,15 @@ def test_the_action(vault, memory, settings, tmp_path):
         own = {key: values[name] for key, name in names.items()}
         return shell(step["run"], {**settings, **own}, code=code, cwd=tmp_path)
 
-    run(do="restore", label="job")  # nothing is saved yet
     run(do="backup", label="job")
     shutil.rmtree(memory)
     run(do="restore", label="job")
     assert (memory / "MEMORY.md").read_text() == "two years"
     assert len(saved(vault, "job")) == 1
     run(2, do="delete")
-    for hostile in ("$(touch made)", "; touch made", "--vault=memory:"):
-        run(2, do="backup", folder=hostile)
-        run(2, do="backup", label=hostile)
+    run(2, do="backup", folder="--vault=memory:", label="x")
+    run(2, do="backup", label="; touch made")
+    run(2, do="backup", folder="$(touch made)")
     assert not (tmp_path / "made").exists()
     vault.path.rename(tmp_path / "away")
     run(1, do="restore")  # what test has for anything but 3

@@ -165,6 +165,7 @@ def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
     if not dry_run:
         make_unchosen(place)
         call.common.output.note(host.afterwards)
+        call.common.output.note(f"saving to {place.title}")
     return code
 
 
