@@ -111,7 +111,7 @@ def answer_host(call: Call) -> int:
     """Do what a host's event asks for, and answer it; the exit code, which is 0 whatever happened."""
     import contextlib
 
-    from colony_memory.cli.errors import Failure, say
+    from colony_memory.cli.errors import Failure
     from colony_memory.cli.output import Output
     from colony_memory.cli.telling import leave
     from colony_memory.hooks.hosts import HOSTS
@@ -129,7 +129,8 @@ def answer_host(call: Call) -> int:
     if said.problem:
         told = _with_problem(told, f"what {host.title} said could not be understood, {said.problem}")
     if told.problem:
-        say(f"warning: {told.problem}")
+        output = call.common.output
+        output.warn(told.problem if output.as_json else f"warning: {told.problem}")
     # A host that does not wait may be gone by now.
     with contextlib.suppress(Failure):
         Output().answer(answer(host, said, told, block=call.block))
@@ -181,36 +182,41 @@ class _Task:
 
         from colony_memory.app.place import choose_place
         from colony_memory.cli.telling import notifier_of
+        from colony_memory.cli.text import shown
         from colony_memory.hooks.talk import Told
         from colony_memory.hooks.turn import save_once
         from colony_memory.schedule.watch import last_run_path
 
         call = self._call
-        self._saving = True
+        self._saving, place = True, choose_place(call.common.vault)
         self._notifier = notifier_of(
             ping=call.ping, on_error=call.on_error, label=call.label, output=call.common.output
         )
-        self._state = last_run_path(choose_place(call.common.vault).url, call.label)
+        self._state = last_run_path(place.url, call.label)
         turn: Turn = save_once(
             self._save,
             state=self._state,
             directory=Path(call.folder),
             saved_by={**call.saving, **asdict(call.common)},
+            vault=lambda: _pointer_facts(place, call.label),
             patience=self.left(),
         )
         run = turn.run
-        problems = [] if run is None or run.ok else [run.message]
-        if run is not None and run.ok:
-            self._notifier.succeeded()
-        elif run is not None:
-            self._notifier.failed(run.message)
-        return Told(problem="; ".join([*problems, *turn.warnings]), unsaved=bool(problems))
+        if run is None or run.ok:
+            if run is not None:
+                self._notifier.succeeded()
+            return Told(problem=shown("; ".join(turn.warnings)))
+        self._notifier.failed(run.message)
+        problem = "; ".join([f"not all of the memory is saved: {run.message}", *turn.warnings])
+        return Told(problem=shown(problem), unsaved=f"Not all of the memory could be saved. {self._why()}")
 
     def failed(self, error: BaseException | None, *, in_time: bool) -> Told:
         """What is told of an error, or of a want of time; that is noted here, as its thread cannot do so any more."""
         from datetime import datetime, timezone
 
         from colony_memory.cli.errors import describe, kind_of
+        from colony_memory.cli.text import shown
+        from colony_memory.exceptions import ConflictDetected, PruneIncomplete
         from colony_memory.hooks.standing import unknown
         from colony_memory.hooks.talk import Told
         from colony_memory.hooks.turn import late, note_run
@@ -218,15 +224,25 @@ class _Task:
 
         call = self._call
         error = error if error is not None and in_time else late(call.seconds)
-        what = describe(error)
+        what = shown(describe(error))
         if not self._saving:
             return Told(unknown(call.folder, call.label, kind_of(error)), f"the memory could not be looked at: {what}")
         if self._state is not None and not in_time:
             note_run(self._state, run_of(datetime.now(timezone.utc), error))
         if self._notifier is not None:
             self._notifier.failed(what, error)
-        again = command("backup", call.folder, label=call.label, given=asdict(call.common))
-        return Told(problem=f"the memory was not saved: {what}; try: {again}", unsaved=True)
+        if isinstance(error, PruneIncomplete) or (isinstance(error, ConflictDetected) and error.snapshot_id):
+            return Told(problem=f"the memory is saved, but: {what}")
+        # What an error says may be a vault's words: they are for the person alone.
+        unsaved = f"The memory could not be saved ({kind_of(error)}). {self._why()}"
+        return Told(problem=f"the memory was not saved: {what}; try: {self._again()}", unsaved=unsaved)
+
+    def _why(self) -> str:
+        return f"To see why, and save it: {self._again()}"
+
+    def _again(self) -> str:
+        call = self._call
+        return command("backup", call.folder, label=call.label, given=asdict(call.common))
 
     def close(self) -> None:
         """Wait until all is told to others, as long as there is time."""
@@ -248,6 +264,18 @@ class _Task:
             if is_empty(call.folder) and (not opened.place.exists() or opened.memory.latest(label=call.label) is None):
                 return None
             return backup.save(opened, [call.folder], note=None, tag=None, git=False, **call.saving)
+
+
+def _pointer_facts(place: Place, label: str) -> object:
+    """The file that names the latest snapshot, at a glance where the vault is a directory; else nothing."""
+    path = getattr(place.backend, "path", None)
+    if path is None:
+        return None
+    try:
+        found = os.stat(os.path.join(path, f"cmem.{label}.latest.json"))  # noqa: PTH116, PTH118
+    except OSError:
+        return "away"
+    return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns]
 
 
 def _with_problem(told: Told, problem: str) -> Told:

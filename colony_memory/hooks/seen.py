@@ -77,26 +77,27 @@ def _walk(directory: Directory, above: str) -> Iterator[tuple[str, os.stat_resul
                 yield from _walk(inner, f"{above}{name}/")
 
 
-def is_as_saved(place: Path, look: Look, *, now: datetime) -> bool:
-    """Whether the folder was saved as it looks now, within the last hour.
+def is_as_saved(place: Path, look: Look, vault: object, *, now: datetime) -> bool:
+    """Whether the folder was saved as it looks now, within the last hour, in a vault that looks as it did then.
 
     Args:
         place: The file that :func:`note_saved` has written.
         look: The folder now.
+        vault: The vault now, as far as that shows at no cost.
         now: The time, with a zone.
     """
     try:
         found = read_file(place, _MOST_BYTES)
         noted: Any = None if found is None else json.loads(found.data)
-        if not isinstance(noted, dict) or noted.get("digest") != look.digest:
+        if not isinstance(noted, dict) or (noted.get("digest"), noted.get("vault")) != (look.digest, vault):
             return False
         return timedelta(0) <= now - datetime.fromisoformat(str(noted.get("when"))) <= FRESH
     except (OSError, ValueError, TypeError, RecursionError):
         return False
 
 
-def note_saved(place: Path, look: Look | None, *, now: datetime | None = None) -> None:
-    """Note how a folder looked right before it was saved whole, where that tells anything.
+def note_saved(place: Path, look: Look | None, vault: object, *, now: datetime | None = None) -> None:
+    """Note how a folder looked right before it was saved whole, and the vault after it, where that tells anything.
 
     Raises:
         OSError: It could not be written.
@@ -104,5 +105,5 @@ def note_saved(place: Path, look: Look | None, *, now: datetime | None = None) -
     if look is None or not look.settled:
         return
     when = (now or datetime.now(timezone.utc)).isoformat()
-    document = json.dumps({"digest": look.digest, "when": when})
+    document = json.dumps({"digest": look.digest, "vault": vault, "when": when})
     replace_file(place, f"{document}\n".encode(), temp=f".{place.name}.{os.getpid()}.tmp")

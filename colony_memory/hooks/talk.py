@@ -48,12 +48,12 @@ class Told:
     Attributes:
         context: For the agent.
         problem: For the person: what is wrong.
-        unsaved: The memory could not be saved, or not all of it.
+        unsaved: For the agent, where its memory could not be saved, or not all of it: that, and what to do.
     """
 
     context: str = ""
     problem: str = ""
-    unsaved: bool = False
+    unsaved: str = ""
 
 
 def read_event(data: bytes) -> Said:
@@ -93,10 +93,9 @@ def answer(host: Host, said: Said, told: Told, *, block: bool) -> str:
     if told.problem:
         document["systemMessage"] = f"colony-memory: {told.problem}"[:_LONGEST_WORD]
     how = host.blocks.get(said.event) if block and told.unsaved and not said.is_again(host) else None
-    reason = f"The memory is not saved: {told.problem}"[:_LONGEST_WORD]
     if how == "stop":
-        document |= {"continue": False, "stopReason": reason}
+        document |= {"continue": False, "stopReason": told.unsaved}
     elif how is not None:
-        document |= {"decision": how, "reason": reason}
+        document |= {"decision": how, "reason": told.unsaved}
     # In ASCII, so that it passes whatever the locale.
     return json.dumps(document)

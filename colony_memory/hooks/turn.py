@@ -77,20 +77,29 @@ def late(seconds: float) -> VaultUnavailable:
 
 
 def read_input(descriptor: int, *, limit: int, patience: float) -> bytes:
-    """What comes in until its end, a byte more than the limit at most, or what has come when patience is over."""
+    """What comes in until its end, a byte more than the limit at most, or what has come when patience is over.
+
+    All of it is taken off whoever writes it.
+    """
     data = bytearray()
 
     def read() -> None:
         with contextlib.suppress(OSError):
-            while len(data) <= limit and (piece := os.read(descriptor, limit + 1 - len(data))):
-                data.extend(piece)
+            while piece := os.read(descriptor, 65_536):
+                data.extend(piece[: limit + 1 - len(data)])
 
     Worker(read).within(patience)
     return bytes(data)
 
 
 def save_once(
-    save: Callable[[], Saved | None], *, state: Path, directory: Path, saved_by: object, patience: float
+    save: Callable[[], Saved | None],
+    *,
+    state: Path,
+    directory: Path,
+    saved_by: object,
+    vault: Callable[[], object],
+    patience: float,
 ) -> Turn:
     """Save a folder, unless it is as it was when it was last saved; what was done is noted in the log of runs.
 
@@ -102,18 +111,18 @@ def save_once(
         state: The log of runs, see :func:`colony_memory.schedule.watch.last_run_path`.
         directory: The folder.
         saved_by: What decides what is saved of it, for JSON.
+        vault: How the vault looks, as far as that shows at no cost, for JSON.
         patience: Seconds to wait for another hook.
 
     Raises:
         Exception: What ``save`` failed of, which is noted.
     """
     with _in_turn(state.with_suffix(".hook"), patience), _heard() as said:
-        with only_one(state) as free:
-            if not free:
-                return Turn(None)
+        if not _is_free(state):
+            return Turn(None)
         seen = state.with_suffix(".seen")
         look = look_at(directory, saved_by, now=time.time())
-        if look is not None and is_as_saved(seen, look, now=datetime.now(timezone.utc)):
+        if look is not None and is_as_saved(seen, look, vault(), now=datetime.now(timezone.utc)):
             return Turn(None)
         try:
             saved = save()
@@ -124,9 +133,15 @@ def save_once(
         # What there was something to say about is said again next time.
         if run.ok and saved is not None and not said:
             with _warned("what was seen of the folder"):
-                note_saved(seen, look)
+                note_saved(seen, look, vault())
         note_run(state, run)
         return Turn(run, tuple(message_of(each.message) for each in said if isinstance(each.message, Warning)))
+
+
+def _is_free(state: Path) -> bool:
+    """Whether nobody else saves this all the time; the lock is let go of at once, so that somebody may begin to."""
+    with _heard(), only_one(state) as free:
+        return free
 
 
 def note_run(state: Path, run: LastRun) -> None:

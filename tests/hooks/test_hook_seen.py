@@ -108,19 +108,20 @@ def test_what_is_new_is_not_settled(folder):
 
 def test_it_counts_for_an_hour(folder, tmp_path):
     place, look = tmp_path / "seen", look_at(folder, None, now=LATER)
-    assert not is_as_saved(place, look, now=NOW)
-    note_saved(place, look, now=NOW)
-    assert is_as_saved(place, look, now=NOW)
-    assert is_as_saved(place, look, now=NOW + FRESH)
-    assert not is_as_saved(place, look, now=NOW + FRESH + timedelta(seconds=1))
-    assert not is_as_saved(place, look, now=NOW - timedelta(seconds=1))  # the clock was set back
+    assert not is_as_saved(place, look, 1, now=NOW)
+    note_saved(place, look, 1, now=NOW)
+    assert is_as_saved(place, look, 1, now=NOW)
+    assert not is_as_saved(place, look, 2, now=NOW)  # another vault, or the same after another's backup
+    assert is_as_saved(place, look, 1, now=NOW + FRESH)
+    assert not is_as_saved(place, look, 1, now=NOW + FRESH + timedelta(seconds=1))
+    assert not is_as_saved(place, look, 1, now=NOW - timedelta(seconds=1))  # the clock was set back
     (folder / "MEMORY.md").write_text("more")
-    assert not is_as_saved(place, look_at(folder, None, now=LATER), now=NOW)
+    assert not is_as_saved(place, look_at(folder, None, now=LATER), 1, now=NOW)
 
 
 def test_what_is_not_settled_is_not_noted(folder, tmp_path):
-    note_saved(tmp_path / "seen", look_at(folder, None, now=time.time()), now=NOW)
-    note_saved(tmp_path / "seen", None, now=NOW)
+    note_saved(tmp_path / "seen", look_at(folder, None, now=time.time()), 1, now=NOW)
+    note_saved(tmp_path / "seen", None, 1, now=NOW)
     assert not (tmp_path / "seen").exists()
 
 
@@ -128,4 +129,4 @@ def test_what_is_not_settled_is_not_noted(folder, tmp_path):
 def test_a_note_that_is_none_counts_for_nothing(folder, tmp_path, text):
     look = look_at(folder, None, now=LATER)
     (tmp_path / "seen").write_text(text.replace("DIGEST", look.digest))
-    assert not is_as_saved(tmp_path / "seen", look, now=NOW)
+    assert not is_as_saved(tmp_path / "seen", look, None, now=NOW)

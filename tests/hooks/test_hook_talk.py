@@ -54,7 +54,7 @@ CODEX_KEYS = {
     "PreCompact": {"continue", "stopReason", "suppressOutput", "systemMessage"},
     "Stop": {"continue", "decision", "reason", "stopReason", "suppressOutput", "systemMessage"},
 }
-BAD = Told(problem="no answer", unsaved=True)
+BAD = Told(problem="no answer", unsaved="The memory could not be saved.")
 
 
 def answered(host, said, told, *, block=False):
@@ -111,7 +111,7 @@ def test_nobody_is_blocked_who_did_not_ask(host):
 
 
 def test_each_host_is_blocked_in_its_own_way():
-    reason = "The memory is not saved: no answer"
+    reason = BAD.unsaved
     block = {"systemMessage": "colony-memory: no answer", "decision": "block", "reason": reason}
     assert answered(CLAUDE, Said("PreCompact"), BAD, block=True) == block
     assert answered(CLAUDE, Said("Stop"), BAD, block=True) == block
@@ -136,10 +136,10 @@ def test_a_warning_alone_blocks_nothing():
 def test_codex_is_told_nothing_that_it_refuses():
     for event, keys in CODEX_KEYS.items():
         for block in (False, True):
-            told = Told(context="c", problem="p", unsaved=True)
+            told = Told(context="c", problem="p", unsaved="u")
             assert answered(CODEX, Said(event), told, block=block).keys() <= keys
 
 
 def test_a_long_message_is_cut():
-    found = answered(CLAUDE, Said("Stop"), Told(problem="x" * 100_000, unsaved=True), block=True)
+    found = answered(CLAUDE, Said("Stop"), Told(problem="x" * 100_000))
     assert max(len(value) for value in found.values()) <= 2000

@@ -156,6 +156,7 @@ def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
     folder = os.path.abspath(call.folder)  # noqa: PTH100 - a link stays the way that was meant
     if not os.path.isdir(folder):  # noqa: PTH112
         raise ValueError(f"{folder!r} is no folder")
+    _refuse_what_json_lacks(folder)
     refuse_vault_inside(ColonyMemory(backend=place.backend, **trust_of(call.common)), [folder])
     if place.chosen:
         place.require()
@@ -167,6 +168,13 @@ def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
         call.common.output.note(host.afterwards)
         call.common.output.note(f"saving to {place.title}")
     return code
+
+
+def _refuse_what_json_lacks(folder: str) -> None:
+    try:
+        folder.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{folder!r} has a name that settings cannot hold: it is no text in UTF-8") from error
 
 
 def _uninstall(call: Call, settings: str | None, *, folder: str | None, dry_run: bool) -> int:
