@@ -120,7 +120,9 @@ def answer_host(call: Call) -> int:
 
     began = time.monotonic()
     host = HOSTS[call.host]
-    said = read_event(read_input(0, limit=LONGEST_INPUT, patience=min(_LISTENING, call.seconds / 2)))
+    # At a terminal nobody is going to say anything.
+    patience = 0.0 if os.isatty(0) else min(_LISTENING, call.seconds / 2)
+    said = read_event(read_input(0, limit=LONGEST_INPUT, patience=patience))
     task = _Task(call, began + call.seconds)
     worker: Worker[Told] = Worker(task.tell if host.deed(said.event) == "tell" else task.save)
     with _outliving_the_terminal():

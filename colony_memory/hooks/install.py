@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Change", "change_settings", "settings_path"]
 
-_MOST_BYTES = 4 * 2**20
+_MOST_BYTES = 2**20
 
 
 @dataclass(frozen=True)
