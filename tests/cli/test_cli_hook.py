@@ -550,10 +550,10 @@ def say(event="Stop", **fields):
 
 
 @pytest.mark.once
-def test_several_at_once_save_once(vault, folder):
-    started = [start(folder) for _ in range(3)]
+def test_two_at_once_save_once(vault, folder):
+    started = [start(folder) for _ in range(2)]
     ended = [each.communicate(say(), timeout=120) for each in started]
-    assert ended == [("{}\n", "")] * 3
+    assert ended == [("{}\n", "")] * 2
     assert len(ids(vault)) == 1
     assert all(ok for ok, _ in runs(vault))
 
@@ -561,7 +561,7 @@ def test_several_at_once_save_once(vault, folder):
 @POSIX
 @pytest.mark.once
 def test_a_host_that_never_closes_stdin_and_is_gone(vault, folder):
-    with start("--timeout", "4s", folder) as process:
+    with start(folder) as process:
         process.stdin.write(say())
         process.stdin.flush()
         process.send_signal(0)
@@ -588,7 +588,7 @@ def test_a_vault_that_hangs(tmp_path, folder, monkeypatch):
 def test_killed_at_any_moment_the_next_one_saves(vault, folder, monkeypatch):
     monkeypatch.setattr(turn, "read_input", lambda *_, **__: say().encode())
     outcomes = set()
-    for at in range(1, 60):
+    for at in range(1, 60, 3):
         (folder / "MEMORY.md").write_text(f"state {at}")
         before = ids(vault)
         outcome = cut_off(lambda: cli_runs.main(["hook", str(folder)]), at=at)
@@ -602,21 +602,3 @@ def test_killed_at_any_moment_the_next_one_saves(vault, folder, monkeypatch):
         if outcome == "done":
             break
     assert outcomes == {"killed", "done"}
-
-
-@POSIX
-@pytest.mark.once
-def test_ended_by_its_host(vault, folder, tmp_path, monkeypatch):
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        monkeypatch.setenv("COLONY_MEMORY_VAULT", "colony:")
-        monkeypatch.setenv("COLONY_API_KEY", "col_test")
-        monkeypatch.setenv("COLONY_BASE_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        with start(folder) as process:
-            process.stdin.write(say())
-            process.stdin.close()
-            asked, _ = silent.accept()
-            with asked:
-                process.send_signal(signal.SIGTERM)
-                assert process.wait(60) == 143
