@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import threading
 import time
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["Turn", "Worker", "late", "note_run", "read_input", "save_once"]
 
 _T = TypeVar("_T")
+# What is late is noted by whoever waits, and a moment later perhaps by the one that was waited for.
+_noting = threading.Lock()
+_LONGEST_NOTE = 2.0
 
 
 @dataclass
@@ -147,7 +151,12 @@ def _is_free(state: Path) -> bool:
 def note_run(state: Path, run: LastRun) -> None:
     """Add a run to the log; where that cannot be written, it is a warning."""
     with _warned("the run"):
-        write_last_run(state, run)
+        if not _noting.acquire(timeout=_LONGEST_NOTE):
+            raise TimeoutError(errno.ETIMEDOUT, "the disk does not answer")
+        try:
+            write_last_run(state, run)
+        finally:
+            _noting.release()
 
 
 @contextlib.contextmanager

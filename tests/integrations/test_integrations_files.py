@@ -75,7 +75,7 @@ def test_the_plugin_of_claude_code():
         assert (
             {"type", "title", "description"} <= option.keys() <= {"type", "title", "description", "required", "default"}
         )
-        assert option["type"] in ("string", "directory")
+        assert option["type"] in ("string", "directory", "number")
     (listed,) = market["plugins"]
     assert (market["owner"].keys(), listed["name"], listed["source"]) == ({"name"}, manifest["name"], "./")
     found = handlers(load("claude-code", "hooks", "hooks.json"))

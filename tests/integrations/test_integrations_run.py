@@ -80,7 +80,12 @@ def test_the_command_of_the_hooks(vault, memory, settings, host):
     groups = json.loads(path.read_text(encoding="utf-8"))["hooks"]
     ((command,),) = {tuple({each["hooks"][0]["command"] for each in event}) for event in groups.values()}
     if host == "claude-code":
-        names = {"MEMORY_FOLDER": str(memory), "VAULT": settings.pop("COLONY_MEMORY_VAULT"), "LABEL": "research"}
+        names = {
+            "MEMORY_FOLDER": str(memory),
+            "VAULT": settings.pop("COLONY_MEMORY_VAULT"),
+            "LABEL": "research",
+            "KEEP": "96",
+        }
         settings |= {f"CLAUDE_PLUGIN_OPTION_{name}": value for name, value in names.items()}
     else:
         settings |= {"COLONY_MEMORY_FOLDER": str(memory), "COLONY_MEMORY_LABEL": "research"}

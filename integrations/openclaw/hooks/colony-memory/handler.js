@@ -5,7 +5,8 @@ const PATIENCE = 15_000; // milliseconds; the command itself ends after ten seco
 
 function call(folder, event) {
   return new Promise((resolve, reject) => {
-    const words = ["hook", "--format", "openclaw", "--timeout", "10s", folder];
+    const keep = process.env.COLONY_MEMORY_KEEP ? ["--keep", process.env.COLONY_MEMORY_KEEP] : [];
+    const words = ["hook", "--format", "openclaw", "--timeout", "10s", ...keep, folder];
     const child = spawn("colony-memory", words, { stdio: ["pipe", "pipe", "ignore"], timeout: PATIENCE });
     let answer = "";
     child.stdout.setEncoding("utf8");
