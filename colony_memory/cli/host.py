@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -77,7 +78,7 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
     given, common = call.saving, call.common
     url = place.url if "://" in place.url or place.comes_with_the_account else os.path.abspath(place.url)  # noqa: PTH100
     words = [*_program(), "hook", "--format", call.host, "--vault", url, "--label", call.label]
-    words += ["--timeout", f"{call.seconds:g}s"]
+    words += ["--timeout", f"{math.ceil(call.seconds)}s"]
     valued: dict[str, Any] = {
         "--key-file": common.key_file and os.path.abspath(common.key_file),  # noqa: PTH100
         "--witness": common.witness and os.path.abspath(common.witness),  # noqa: PTH100
@@ -161,22 +162,23 @@ class _Task:
         from dataclasses import replace
 
         from colony_memory.cli.memory import open_memory
+        from colony_memory.cli.text import shown
         from colony_memory.hooks.standing import stand_of
         from colony_memory.hooks.talk import Told
+        from colony_memory.hooks.turn import heard
         from colony_memory.schedule.watch import read_runs
 
         call, given = self._call, self._call.saving
-        with open_memory(replace(call.common, quiet=True)) as opened:
-            return Told(
-                stand_of(
-                    opened.memory,
-                    call.folder,
-                    label=call.label,
-                    exclude=list(given["exclude"] or ()),
-                    way_back=command("restore", call.folder, label=call.label, given=asdict(call.common)),
-                    log=read_runs(opened.place.url, call.label),
-                )
+        with heard() as said, open_memory(replace(call.common, quiet=True)) as opened:
+            stand = stand_of(
+                opened.memory,
+                call.folder,
+                label=call.label,
+                exclude=list(given["exclude"] or ()),
+                way_back=command("restore", call.folder, label=call.label, given=asdict(call.common)),
+                log=read_runs(opened.place.url, call.label),
             )
+        return Told(stand, shown("; ".join(said)))
 
     def save(self) -> Told:
         """Save the memory, or find that there is nothing to save."""
@@ -190,7 +192,8 @@ class _Task:
         from colony_memory.schedule.watch import last_run_path
 
         call = self._call
-        self._saving, place = True, choose_place(call.common.vault)
+        self._saving = True
+        place = choose_place(call.common.vault)
         self._notifier = notifier_of(
             ping=call.ping, on_error=call.on_error, label=call.label, output=call.common.output
         )

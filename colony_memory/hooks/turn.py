@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from colony_memory.app.save import Saved
     from colony_memory.schedule.last_run import LastRun
 
-__all__ = ["Turn", "Worker", "late", "note_run", "read_input", "save_once"]
+__all__ = ["Turn", "Worker", "heard", "late", "note_run", "read_input", "save_once"]
 
 _T = TypeVar("_T")
 # What is late is noted by whoever waits, and a moment later perhaps by the one that was waited for.
@@ -121,7 +121,7 @@ def save_once(
     Raises:
         Exception: What ``save`` failed of, which is noted.
     """
-    with _in_turn(state.with_suffix(".hook"), patience), _heard() as said:
+    with _in_turn(state, patience), heard() as said:
         if not _is_free(state):
             return Turn(None)
         seen = state.with_suffix(".seen")
@@ -139,12 +139,12 @@ def save_once(
             with _warned("what was seen of the folder"):
                 note_saved(seen, look, vault())
         note_run(state, run)
-        return Turn(run, tuple(message_of(each.message) for each in said if isinstance(each.message, Warning)))
+    return Turn(run, tuple(said))
 
 
 def _is_free(state: Path) -> bool:
     """Whether nobody else saves this all the time; the lock is let go of at once, so that somebody may begin to."""
-    with _heard(), only_one(state) as free:
+    with heard(), only_one(state) as free:
         return free
 
 
@@ -168,26 +168,35 @@ def _warned(what: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _heard() -> Iterator[list[warnings.WarningMessage]]:
-    with warnings.catch_warnings(record=True) as said:
+def heard() -> Iterator[list[str]]:
+    """Gives what this package warns of in the block, in place of having it shown."""
+    said: list[str] = []
+
+    def hear(message: Warning | str, *_: object, **__: object) -> None:
+        said.append(message if isinstance(message, str) else message_of(message))
+
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", ColonyMemoryWarning)
+        warnings.showwarning = hear
         yield said
 
 
 @contextlib.contextmanager
-def _in_turn(lock: Path, patience: float) -> Iterator[None]:
+def _in_turn(state: Path, patience: float) -> Iterator[None]:
     """Be the one hook that saves.
 
     Raises:
-        VaultUnavailable: Another one was, all the time.
+        VaultUnavailable: Another one was, all the time, which is noted.
     """
     with contextlib.ExitStack() as held:
         try:
-            make_directory(lock.parent)
-            held.enter_context(locks.locked(lock, patience=max(0.0, patience)))
+            make_directory(state.parent)
+            held.enter_context(locks.locked(state.with_suffix(".hook"), patience=max(0.0, patience)))
         except TimeoutError:
-            raise late(patience) from None
+            error = VaultUnavailable("another hook was saving it all the time")
+            note_run(state, run_of(datetime.now(timezone.utc), error))
+            raise error from None
         except OSError:
             pass  # this place takes no locks: that two save at once is no danger, only a waste
         yield
