@@ -198,6 +198,11 @@ def test_the_deployment(vault, memory, settings, tmp_path):
         watching.send_signal(signal.SIGTERM)
         assert watching.wait(60) == 0
     assert ColonyMemory(backend=vault).restore(label=label)["MEMORY.md"] == "last"
+    Path(here, "MEMORY.md").write_text("left by a restart")
+    assert run(restore)
+    shutil.rmtree(here)
+    assert run(restore)
+    assert Path(here, "MEMORY.md").read_text() == "left by a restart"
     shutil.rmtree(here)
     vault.path.rename(tmp_path / "away")
     assert not run(restore)
