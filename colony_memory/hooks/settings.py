@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from colony_memory.hooks.json_text import drop, insert, read_json_text
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from colony_memory.hooks.hosts import Host
     from colony_memory.hooks.json_text import Node
 
-__all__ = ["Handler", "own_folder", "with_hooks", "without_hooks"]
+__all__ = ["Handler", "other_folders", "own_folder", "with_hooks", "without_hooks"]
 
 _PROGRAM = "colony-memory"
 _MODULE = "colony_memory"
@@ -73,6 +74,26 @@ def without_hooks(text: str, folder: str | None = None) -> str:
     while (found := _first_own(text, folder)) is not None:
         text = found
     return text
+
+
+def other_folders(text: str, handler: Handler) -> list[str]:
+    """The other folders that the settings have saved under the same label of the same vault.
+
+    Raises:
+        ValueError: The settings are not JSON, or not of the form that hooks have.
+    """
+    if not text.strip():
+        return []
+    hooks = _require(read_json_text(text), dict, "the settings are").value.get("hooks")
+    events = hooks if isinstance(hooks, dict) else ()
+    commands = [str(each["command"]) for event in events for each in _entries(text, event, None)]
+    same = [each for each in commands if _place_of(shlex.split(each)) == _place_of(handler.words)]
+    return [each for each in dict.fromkeys(map(own_folder, same)) if each not in (None, handler.folder)]
+
+
+def _place_of(words: Sequence[str]) -> list[str | None]:
+    """The vault and the label that a command names."""
+    return [next((value for name, value in pairwise(words) if name == flag), None) for flag in ("--vault", "--label")]
 
 
 def own_folder(command: object) -> str | None:
@@ -137,8 +158,8 @@ def _place(root: Node, member: Node) -> int:
     return next(at for at, (_, _, node) in enumerate(root.items) if node is member)
 
 
-def _entries(text: str, event: str, folder: str) -> list[Any]:
-    """What is there for a folder at an event."""
+def _entries(text: str, event: str, folder: str | None) -> list[Any]:
+    """What is there for a folder, or for any, at an event."""
     root = _require(read_json_text(text), dict, "the settings are")
     hooks = root.value.get("hooks")
     groups = hooks.get(event) if isinstance(hooks, dict) else None

@@ -483,6 +483,19 @@ def test_install_again_and_remove(cli, vault, folder, tmp_path):
     assert settings.read_text() == '{"theirs": 1.0}'
 
 
+def test_two_folders_share_no_label(cli, refused, vault, folder, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    assert cli("hook", "install", "codex", folder)[0] == 0
+    line = refused(2, "hook", "install", "codex", other)
+    assert f"{str(folder)!r} is saved under label default there already: give another --label" in line
+    assert cli("hook", "install", "codex", "--label", "other", other)[0] == 0
+    assert cli("hook", "install", "codex", "--keep", "3", folder)[0] == 0
+    path = tmp_path / "home" / ".codex" / "hooks.json"
+    saved = [each["hooks"][0]["command"] for each in json.loads(path.read_text())["hooks"]["Stop"]]
+    assert sorted(shlex.split(each)[-1] for each in saved) == sorted(map(str, (folder, other)))
+
+
 def test_a_dry_run_changes_nothing(cli, folder, tmp_path, monkeypatch):
     monkeypatch.delenv("COLONY_MEMORY_VAULT", raising=False)
     before = sorted(tmp_path.rglob("*"))

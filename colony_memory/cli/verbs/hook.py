@@ -149,7 +149,7 @@ def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
     from colony_memory.cli.memory import make_unchosen, trust_of
     from colony_memory.client import ColonyMemory
     from colony_memory.hooks.hosts import HOSTS
-    from colony_memory.hooks.settings import Handler, with_hooks
+    from colony_memory.hooks.settings import Handler, other_folders, with_hooks
 
     check(call)
     host, place = HOSTS[call.host], choose_place(call.common.vault)
@@ -162,7 +162,15 @@ def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
         place.require()
     # The host is to end it only where it does not end itself.
     handler = Handler(command_words(call, folder, place), math.ceil(call.seconds) + 5)
-    code = _change(call, settings, lambda text: with_hooks(text, host, handler), dry_run=dry_run, done="installed")
+
+    def edit(text: str) -> str:
+        others = other_folders(text, handler)
+        if others:
+            # In turns each would be the latest, and a restore would give either.
+            raise ValueError(f"{others[0]!r} is saved under label {call.label} there already: give another --label")
+        return with_hooks(text, host, handler)
+
+    code = _change(call, settings, edit, dry_run=dry_run, done="installed")
     if not dry_run:
         make_unchosen(place)
         call.common.output.note(host.afterwards)
