@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from colony_memory import _engine
-from colony_memory._arguments import require_type
+from colony_memory._arguments import is_coroutine, require_type
 from colony_memory._format.constants import FORMAT, FORMAT_2, MAX_BYTES, NO_DEFAULT
 from colony_memory.exceptions import ColonyMemoryError, Hint
 from colony_memory.vaults import AsyncVaultBackend, VaultBackend
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from colony_memory._engine.session import Session
     from colony_memory._engine.transfer import CopyReport
     from colony_memory.export import Export
-    from colony_memory.reports import Change, Event, SearchReport, SnapshotDiff, VaultMap, VerifyReport
+    from colony_memory.reports import Change, Event, LifecycleEvent, SearchReport, SnapshotDiff, VaultMap, VerifyReport
     from colony_memory.retention import PrunePlan, Retention
     from colony_memory.schedule.async_autobackup import AsyncAutobackup
     from colony_memory.schedule.autobackup import Autobackup
@@ -91,7 +91,8 @@ class ColonyMemory(_Facade):
         format: 1 or 2, what to write. 2 keeps every state in little room, needs the extra ``zstd`` and a vault that
             writes on condition, and is not read by 0.1.1. Both are read, whatever is written.
         max_bytes: Bytes of plain text that a snapshot may hold, written or read.
-        on_event: Called with an :class:`Event` for every file that is written, read or deleted.
+        on_event: Called with an :class:`Event` for every file that is written, read or deleted, and with a
+            :class:`LifecycleEvent` when a verb has ended. What it raises is logged and changes nothing.
     """
 
     def __init__(
@@ -107,14 +108,14 @@ class ColonyMemory(_Facade):
         witness: Witness | None = None,
         format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
         max_bytes: int = MAX_BYTES,
-        on_event: Callable[[Event], None] | None = None,
+        on_event: Callable[[Event | LifecycleEvent], None] | None = None,
     ) -> None:
         if backend is None:
             from colony_memory.vaults.colony import ColonyVault
 
             backend = ColonyVault(_require_key(api_key), base_url=base_url)
         _require_methods(backend)
-        if _is_coroutine(getattr(backend, "vault_get_file", None)):
+        if is_coroutine(getattr(backend, "vault_get_file", None)):
             raise ValueError("this backend is asynchronous: use AsyncColonyMemory")
         from colony_memory._engine.session import Session
         from colony_memory._engine.store import SyncVault
@@ -318,7 +319,13 @@ class ColonyMemory(_Facade):
         """
         return self._run(_engine.transfer.export_snapshot(self._session, label=label, snapshot_id=snapshot_id))
 
-    def import_snapshot(self, exported: Export, *, label: str | None = None) -> SnapshotInfo:
+    def import_snapshot(
+        self,
+        exported: Export,
+        *,
+        label: str | None = None,
+        format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
+    ) -> SnapshotInfo:
         """Put an exported snapshot into the vault, if this client would restore it.
 
         Parts are written first, then the manifest, then the pointer, which moves to the snapshot if that is newer than
@@ -327,6 +334,7 @@ class ColonyMemory(_Facade):
         Args:
             exported: The export, from :func:`colony_memory.transfer.load_export` or :meth:`export_snapshot`.
             label: Refuse an export of another label. A snapshot cannot change its label: restore it and back it up.
+            format: 1 or 2: convert it, as :meth:`copy_to` does.
 
         Returns:
             The summary: ``head`` tells whether it is the latest now, ``reused`` that it was there already.
@@ -336,11 +344,13 @@ class ColonyMemory(_Facade):
             SnapshotCorrupt: It is damaged. Nothing was written.
             UntrustedSnapshot: This client does not trust it. Nothing was written.
             QuotaExceeded: It does not fit. Nothing was written.
+            ColonyMemoryError: It is of format 2, and the vault does not write on condition. Nothing was written.
             ConflictDetected: Something else is under its id, or what is there is not in the catalogue: it may be about
                 to be deleted.
             VaultError: The vault could not be reached or refused.
         """
-        return self._run(_engine.transfer.import_snapshot(self._session, exported, label=label))
+        flow = _engine.transfer.import_snapshot(self._session, exported, label=label, wire=_wanted(format))
+        return self._run(flow)
 
     def copy_to(
         self,
@@ -348,6 +358,7 @@ class ColonyMemory(_Facade):
         *,
         labels: str | Iterable[str] | None = None,
         progress: Callable[[int, int], object] | None = None,
+        format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
     ) -> CopyReport:
         """Copy every whole snapshot into another vault, oldest first, byte for byte, and read each back.
 
@@ -361,8 +372,12 @@ class ColonyMemory(_Facade):
             destination: The memory to copy to. What it, or this one, would not restore is left out.
             labels: Streams to copy, by default all.
             progress: Called after each snapshot with the number that is done and the number there is.
+            format: 1 or 2: what is of the other format is converted. It keeps its id, its time and what is said of
+                it, and has another manifest, which the destination's signer signs where the original was signed.
+                Without this every snapshot goes as it is.
 
         Raises:
+            ColonyMemoryError: The destination does not take this format.
             SnapshotNotFound: There is nothing to copy, under one of the labels or at all.
             QuotaExceeded: It does not fit.
             RollbackDetected: A label, here or there, was rolled back.
@@ -370,7 +385,9 @@ class ColonyMemory(_Facade):
                 one. The message tells how far it came.
         """
         require_type("destination", destination, ColonyMemory)
-        flow = _engine.transfer.copy(self._session, destination._session, labels=labels, progress=progress)
+        flow = _engine.transfer.copy(
+            self._session, destination._session, labels=labels, progress=progress, wire=_wanted(format)
+        )
         return self._run(flow)
 
     def verify(self, *, label: str = "default", snapshot_id: str | None = None) -> VerifyReport:
@@ -510,7 +527,7 @@ class AsyncColonyMemory(_Facade):
         witness: Witness | None = None,
         format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
         max_bytes: int = MAX_BYTES,
-        on_event: Callable[[Event], None] | None = None,
+        on_event: Callable[[Event | LifecycleEvent], None] | None = None,
     ) -> None:
         self._own: Any = None
         if backend is None:
@@ -634,9 +651,16 @@ class AsyncColonyMemory(_Facade):
         """See :meth:`ColonyMemory.export_snapshot`."""
         return await self._run(_engine.transfer.export_snapshot(self._session, label=label, snapshot_id=snapshot_id))
 
-    async def import_snapshot(self, exported: Export, *, label: str | None = None) -> SnapshotInfo:
+    async def import_snapshot(
+        self,
+        exported: Export,
+        *,
+        label: str | None = None,
+        format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
+    ) -> SnapshotInfo:
         """See :meth:`ColonyMemory.import_snapshot`."""
-        return await self._run(_engine.transfer.import_snapshot(self._session, exported, label=label))
+        flow = _engine.transfer.import_snapshot(self._session, exported, label=label, wire=_wanted(format))
+        return await self._run(flow)
 
     async def copy_to(
         self,
@@ -644,10 +668,13 @@ class AsyncColonyMemory(_Facade):
         *,
         labels: str | Iterable[str] | None = None,
         progress: Callable[[int, int], object] | None = None,
+        format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
     ) -> CopyReport:
         """See :meth:`ColonyMemory.copy_to`."""
         require_type("destination", destination, AsyncColonyMemory)
-        flow = _engine.transfer.copy(self._session, destination._session, labels=labels, progress=progress)
+        flow = _engine.transfer.copy(
+            self._session, destination._session, labels=labels, progress=progress, wire=_wanted(format)
+        )
         return await self._run(flow)
 
     async def verify(self, *, label: str = "default", snapshot_id: str | None = None) -> VerifyReport:
@@ -733,6 +760,11 @@ def _wire(number: int | None) -> str:
     return FORMAT_2
 
 
+def _wanted(number: int | None) -> str | None:
+    """The wire format that was asked for, None where none was."""
+    return None if number is None else _wire(number)
+
+
 def _require_key(api_key: str | None) -> str:
     key = api_key or os.environ.get("COLONY_API_KEY")
     if not key:
@@ -745,9 +777,3 @@ def _require_methods(backend: object) -> None:
     if missing:
         msg = f"{type(backend).__name__} is not a vault: it has no {missing[0]}()"
         raise ValueError(msg)
-
-
-def _is_coroutine(function: object) -> bool:
-    # inspect.iscoroutinefunction without its import, which is slow: the flag is that of PEP 492.
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
-    return bool(code is not None and code.co_flags & 0x80)

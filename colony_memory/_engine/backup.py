@@ -17,6 +17,7 @@ from colony_memory._engine.conflict import Job, conflict, differ, meet, race
 from colony_memory._engine.keep import newest_good, plan_for, policy_of, withdraw
 from colony_memory._engine.label import GRACE, LabelFiles
 from colony_memory._engine.load import restores
+from colony_memory._engine.observe import observed, saved
 from colony_memory._engine.parent import keep, parent_of
 from colony_memory._engine.publish import Move, Published, may_move, publish, touch
 from colony_memory._engine.session import log, warn
@@ -59,6 +60,7 @@ _NOTE_CHARS = 1000
 _SIGNATURE_CHARS = 300
 
 
+@observed("backup", saved)
 async def backup(
     session: Session,
     documents: dict[str, str],
@@ -285,7 +287,7 @@ async def _give_up(job: Job, built: BuiltSnapshot, why: ColonyMemoryError | None
     from colony_memory._engine.prune import delete_snapshot
 
     try:
-        await delete_snapshot(job.session, label=job.label, snapshot_id=built.info.snapshot_id)
+        await delete_snapshot(job.session, label=job.label, snapshot_id=built.info.snapshot_id, sweeps=False)
     except ColonyMemoryError as error:
         log(f"snapshot {built.info.snapshot_id} came to nothing, and could not be taken back: {message_of(error)}")
 
@@ -480,7 +482,7 @@ async def _retire(job: Job, done: Published) -> None:
     # What the next backup needs is not spent on deleting.
     spare = None if left is None else max(0, left - 3)
     try:
-        await order.remove(job.session, done.state.listed, planned.removed, spare=spare)
+        await order.remove(job.session, done.state.listed, planned.removed, told=done.state.needs, spare=spare)
     except (PruneIncomplete, VaultError) as error:
         warn(
             "the backup is done, but older snapshots could not be removed; the next one tries again: "

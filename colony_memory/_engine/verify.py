@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine.label import read_labels
+from colony_memory._engine.observe import observed, verified
 from colony_memory._engine.restore import restore
 from colony_memory._engine.state import UNREADABLE, State, look, read_pointer_file, require_listed
 from colony_memory._format.formats import format_of
@@ -37,11 +38,13 @@ if TYPE_CHECKING:
 _TRIES = 3
 
 
+@observed("status")
 async def status(session: Session) -> dict[str, Any]:
     """See :meth:`colony_memory.ColonyMemory.status`."""
     return await session.vault.status()
 
 
+@observed("verify", verified)
 async def verify(session: Session, *, label: str, snapshot_id: str | None) -> VerifyReport:
     """See :meth:`colony_memory.ColonyMemory.verify`."""
     label = require_label(label)
@@ -143,12 +146,17 @@ def _link(session: Session, label: str, checks: tuple[SnapshotCheck, ...]) -> tu
         fact: Fact = "missing"
         problem = check.problem
         if there is not None:
-            same = there.manifest == "ok" and _manifest(session, label, previous).sha256 == digest
+            same = there.manifest == "ok" and digest in _digests(_manifest(session, label, previous))
             fact = "ok" if same else "bad"
             if not same:
                 problem = problem or f"snapshot {previous} before it is not the one that its writer saw"
         out.append(replace(check, chain=fact, previous=previous, problem=problem))
     return tuple(out)
+
+
+def _digests(manifest: Manifest) -> set[str | None]:
+    """The digest of a manifest, and of those that it was made from in another format."""
+    return {manifest.sha256, *(each["manifest_sha256"] for each in manifest.converted)}
 
 
 def _manifest(session: Session, label: str, snapshot_id: str) -> Manifest:
@@ -226,6 +234,7 @@ def _check_signature(manifest: Manifest) -> tuple[Fact, str | None]:
     return "ok", None
 
 
+@observed("diff")
 async def diff(
     session: Session, a: str | Mapping[str, str], b: str | Mapping[str, str] | None, *, label: str
 ) -> SnapshotDiff:
@@ -245,6 +254,7 @@ async def _documents(session: Session, side: str | Mapping[str, str] | None, lab
     return side
 
 
+@observed("inspect")
 async def inspect(session: Session) -> VaultMap:
     """See :meth:`colony_memory.ColonyMemory.inspect`."""
     quota = await session.vault.status()
