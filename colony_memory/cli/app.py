@@ -26,7 +26,7 @@ _COMPLETION = "_COLONY_MEMORY_COMPLETE"
 
 #: How the help groups them; the verbs of a group in the order of the help.
 GROUPS = {
-    "Save and restore": ("backup", "restore", "watch", "run", "guard"),
+    "Save and restore": ("backup", "restore", "watch", "run", "guard", "mcp"),
     "Look": ("status", "list", "show", "cat", "log", "grep", "diff", "verify"),
     "Tidy": ("prune", "delete", "pin", "unpin"),
     "Vaults and keys": ("init", "export", "import", "copy", "keygen"),
@@ -55,6 +55,7 @@ VERBS = {
     "watch": "Save folders and files now, and then every so often until told to stop.",
     "run": "Restore a folder, run a command on it, and save it meanwhile and at the end.",
     "guard": "Save a folder, run a command that may spoil it, and say how to get back.",
+    "mcp": "Serve one folder's memory to an agent's host, by the Model Context Protocol.",
     "keygen": "Make a key that snapshots are signed with, in a file that its owner alone may read.",
 }
 

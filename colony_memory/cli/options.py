@@ -116,6 +116,15 @@ AllowSecretOption = Annotated[
         "Repeatable.",
     ),
 ]
+GitOption = Annotated[
+    bool, typer.Option("--git", help="Take git repositories along, each as a bundle beside its files.")
+]
+FormatOption = Annotated[
+    str,
+    typer.Option(
+        "--format", metavar="1|2", help="Write what 0.1.1 reads too, or store only what changed (extra zstd)."
+    ),
+]
 KeepOption = Annotated[
     int | None,
     typer.Option("--keep", metavar="N", min=1, help="Then keep only the newest N snapshots of the label."),
