@@ -69,7 +69,7 @@ def test_block_runs(open_stage: Callable[[Path], Stage], block: Block) -> None:
 
 
 def test_every_block_is_of_a_kind_that_is_looked_at() -> None:
-    kinds = {"python", "sh", "console", "crontab", "json", "text"}
+    kinds = {"python", "sh", "console", "crontab", "json", "toml", "text"}
     assert [str(block) for block in BLOCKS if block.language not in kinds] == []
     assert len(RUNNING) > 50
 
@@ -78,6 +78,13 @@ def test_json_is_json() -> None:
     for block in BLOCKS:
         if block.language == "json":
             assert isinstance(json.loads(block.text), dict), block
+
+
+def test_toml_is_toml() -> None:
+    tomllib = pytest.importorskip("tomllib")
+    for block in BLOCKS:
+        if block.language == "toml":
+            assert tomllib.loads(block.text), block
 
 
 @pytest.mark.parametrize("heading", BUILDING)
