@@ -204,7 +204,7 @@ class StatusReply(Reply):
     age_seconds: int | None
     snapshots: int
     problems: list[Trouble]
-    unsaved: Unsaved | None
+    unsaved: Unsaved | None = Field(description="What in the folder is not saved; null where it is empty or missing.")
     used_bytes: int
     quota_bytes: int
     available_bytes: int | None

@@ -57,16 +57,17 @@ def plan_restore(served: Served, job: Job, *, snapshot: str, files: Sequence[str
     """
     memory = served.open(job.on_event)
     named = find_id(memory, snapshot, label=served.label, elsewhere=False)
-    found = restore_folder(
-        memory,
-        served.root,
-        label=served.label,
-        snapshot=named,
-        only=files,
-        force=force,
-        fallback=fallback,
-        dry_run=True,
-    )
+    with served.fixed():
+        found = restore_folder(
+            memory,
+            served.root,
+            label=served.label,
+            snapshot=named,
+            only=files,
+            force=force,
+            fallback=fallback,
+            dry_run=True,
+        )
     written = found.written
     if not found:
         newer, used = len(written.conflicts), len(written.in_use)
@@ -106,16 +107,17 @@ def _quoted(name: str) -> str:
 def restore(served: Served, job: Job, *, plan: Plan, files: Sequence[str], force: bool) -> replies.RestoreReply:
     """Do what was planned. What the folder holds is saved first, and where it cannot be, nothing is restored."""
     memory = served.open(job.on_event)
-    found = restore_folder(
-        memory,
-        served.root,
-        label=served.label,
-        snapshot=plan.snapshot_id,
-        only=files,
-        force=force,
-        snapshot_first=True,
-        on_progress=job.on_writing,
-    )
+    with served.fixed():
+        found = restore_folder(
+            memory,
+            served.root,
+            label=served.label,
+            snapshot=plan.snapshot_id,
+            only=files,
+            force=force,
+            snapshot_first=True,
+            on_progress=job.on_writing,
+        )
     written, before = found.written, found.before
     share = REPLY_CHARS // 4
     return replies.RestoreReply(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,9 +13,10 @@ from colony_memory.app.place import refuse_vault_inside
 from colony_memory.app.save import check_arguments
 from colony_memory.capture.folder import read_choices
 from colony_memory.client import ColonyMemory
+from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from colony_memory.app.place import Place
     from colony_memory.capture.folder import SecretsChoice
@@ -69,6 +71,31 @@ class Served:
         if not os.path.isdir(self.root) and (self.restore == "no" or os.path.lexists(self.root)):  # noqa: PTH112
             raise ValueError(f"{str(self.root)!r} is not a directory")
         refuse_vault_inside(self.open(), [self.root])
+
+    @property
+    def hidden(self) -> set[str]:
+        """What names the vault, which nobody needs to know who may only call tools."""
+        path = getattr(self.place.backend, "path", None)
+        found = {self.place.url, *([str(path), os.path.realpath(path)] if path is not None else [])}
+        return {spelling for each in found for spelling in (each, repr(each)[1:-1])}
+
+    @contextmanager
+    def fixed(self) -> Iterator[None]:
+        """Do something with the folder, where it is still the one that the server was started for.
+
+        Whoever may write beside it, such as an agent in a sandbox of its own, could put a link to elsewhere in its
+        place, and have that saved and shown, or written to.
+
+        Raises:
+            ColonyMemoryError: A link stands in its place, or did when it was done.
+        """
+        self._require_no_link()
+        yield
+        self._require_no_link()
+
+    def _require_no_link(self) -> None:
+        if os.path.realpath(self.root) != str(self.root):
+            raise ColonyMemoryError("the folder is not the one that this server was started for: a link stands there")
 
     def open(self, on_event: Callable[[Event], None] | None = None) -> ColonyMemory:
         """A client for one call, as each run of the command line has: what others saved in between is no conflict."""

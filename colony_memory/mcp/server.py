@@ -74,7 +74,7 @@ class MemoryServer(MCPServer):
                 request_state_security=RequestStateSecurity.ephemeral(ttl=_ANSWER_WITHIN),
             )
         names = [tool.name for tool in self._tool_manager.list_tools()]
-        self.words = Words(served.root, names, makes_vault=not served.place.chosen)
+        self.words = Words(served.root, names, makes_vault=not served.place.chosen, hidden=served.hidden)
 
     def _make_tools(self) -> list[Tool]:
         made = [

@@ -29,6 +29,7 @@ from colony_memory.reports import SnapshotDiff
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from colony_memory.app.content import Contents
     from colony_memory.app.preview import Unsaved
@@ -46,15 +47,16 @@ FOLDER = "folder"
 def backup(served: Served, job: Job, words: Words, *, note: str | None, tags: Sequence[str]) -> replies.BackupReply:
     """Save the folder."""
     memory = served.open(job.on_event)
-    capture = read_for(
-        memory,
-        served.root,
-        git=served.git,
-        exclude=served.exclude,
-        secrets=served.secrets,
-        allow_secrets=served.allow_secrets,
-        on_progress=job.on_reading,
-    )
+    with served.fixed():
+        capture = read_for(
+            memory,
+            served.root,
+            git=served.git,
+            exclude=served.exclude,
+            secrets=served.secrets,
+            allow_secrets=served.allow_secrets,
+            on_progress=job.on_reading,
+        )
     if served.place.make_unchosen():
         _warn("no vault was chosen, so one was made in the data directory of the user")
     saved = save_capture(
@@ -213,8 +215,9 @@ def status(served: Served, job: Job, words: Words, *, quick: bool) -> replies.St
     checked = check_protection(memory, url=served.place.url, label=served.label, quick=quick)
     found, verdict = checked.found, checked.verdict
     unsaved = None
-    if served.root.is_dir() and next(served.root.iterdir(), None) is not None:
-        unsaved = find_unsaved(memory, [served.root], label=served.label, exclude=served.exclude)
+    if not _is_empty(served.root):
+        with served.fixed():
+            unsaved = find_unsaved(memory, [served.root], label=served.label, exclude=served.exclude)
     run = checked.runs.get(served.label)
     return replies.StatusReply(
         state=verdict.state,
@@ -231,6 +234,16 @@ def status(served: Served, job: Job, words: Words, *, quick: bool) -> replies.St
         available_bytes=found.available_bytes,
         last_watch=None if run is None else words.clean(f"{run.last.when.isoformat()}: {run.last.message}"),
     )
+
+
+def _is_empty(folder: Path) -> bool:
+    """Whether there is nothing in it, or no such folder; of one that cannot be read others tell why."""
+    try:
+        return next(folder.iterdir(), None) is None
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
 
 
 def _unsaved(found: Unsaved, words: Words) -> replies.Unsaved:
@@ -279,16 +292,17 @@ def diff(served: Served, job: Job, words: Words, *, a: str, b: str, file: str | 
 def _side(served: Served, memory: ColonyMemory, job: Job, text: str) -> Side:
     if text == FOLDER:
         # As a backup would read it, but for secrets that would stop one: they are not to be read here either.
-        capture = read_for(
-            memory,
-            served.root,
-            git=served.git,
-            exclude=served.exclude,
-            secrets="mask" if served.secrets in ("stop", "mask") else "allow",
-            allow_secrets=served.allow_secrets,
-            dry_run=True,
-            on_progress=job.on_reading,
-        )
+        with served.fixed():
+            capture = read_for(
+                memory,
+                served.root,
+                git=served.git,
+                exclude=served.exclude,
+                secrets="mask" if served.secrets in ("stop", "mask") else "allow",
+                allow_secrets=served.allow_secrets,
+                dry_run=True,
+                on_progress=job.on_reading,
+            )
         return side_of_folder(FOLDER, capture)
     if not may_name_a_snapshot(text):
         raise ValueError(f"{text!r} names no snapshot: give an id, the beginning of one, latest, latest~2, or {FOLDER}")

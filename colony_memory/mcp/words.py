@@ -16,7 +16,7 @@ from colony_memory.cli.text import shown
 from colony_memory.exceptions import ColonyMemoryError, Hint, bad_argument, message_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
     from colony_memory.app.protection import Problem
@@ -64,10 +64,14 @@ class Words:
         root: The folder: its path is left out, and what is in it is named from there.
         tools: The tools that there are.
         makes_vault: The first backup makes the vault, as nobody chose one.
+        hidden: Paths and addresses to leave out, such as the vault's, which may hold blanks.
     """
 
-    def __init__(self, root: Path, tools: Collection[str], *, makes_vault: bool = False) -> None:
+    def __init__(
+        self, root: Path, tools: Collection[str], *, makes_vault: bool = False, hidden: Iterable[str] = ()
+    ) -> None:
         self._root = str(root)
+        self._hidden = sorted((each for each in hidden if len(each) > 1), key=len, reverse=True)
         self._tools = tools
         self._makes_vault = makes_vault
 
@@ -90,6 +94,8 @@ class Words:
 
     def clean(self, text: str) -> str:
         """The text without addresses, and without any path that is not one inside the folder."""
+        for each in self._hidden:
+            text = text.replace(each, "…")
         if len(self._root) > 1:
             text = text.replace(f"{self._root}{os.sep}", "").replace(self._root, "the folder")
         for pattern, instead in ((_ADDRESS, "…"), (_QUOTED, r"\1…\1"), (_BARE, "…")):

@@ -137,3 +137,44 @@ def test_what_is_excluded_is_neither_saved_nor_shown(tmp_path):
     assert desk.call("backup")["ignored"] == 1
     assert desk.call("diff", a="latest")["differs"] is False
     assert desk.call("status")["unsaved"]["anything"] is False
+
+
+def test_a_link_that_took_the_place_of_the_folder_is_not_followed(tmp_path):
+    desk = Desk(tmp_path, restore="unasked")
+    desk.can_ask = False
+    desk.call("backup")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "key.md").write_text("private\n")
+    desk.root.rename(tmp_path / "moved")
+    desk.root.symlink_to(outside)
+    for name, arguments in (("backup", {}), ("diff", {"patch": True}), ("status", {}), ("restore", {"force": True})):
+        assert "a link stands there" in desk.refused(name, **arguments)
+    assert [each.name for each in outside.iterdir()] == ["key.md"]
+    assert desk.call("list")["total"] == 1
+    assert desk.call("show", file="MEMORY.md")["content"]["text"] == "two years\n"
+
+
+def test_a_link_that_comes_while_the_folder_is_read_saves_nothing(tmp_path, monkeypatch):
+    from colony_memory.mcp import tools
+
+    desk, real = Desk(tmp_path), tools.read_for
+
+    def read_and_swap(*args, **options):
+        capture = real(*args, **options)
+        desk.root.rename(tmp_path / "moved")
+        desk.root.symlink_to(tmp_path / "moved")
+        return capture
+
+    monkeypatch.setattr(tools, "read_for", read_and_swap)
+    assert "a link stands there" in desk.refused("backup")
+    assert ColonyMemory(backend=desk.place.backend).list_snapshots() == []
+
+
+def test_the_path_of_the_vault_is_not_told_however_it_is_spelled(tmp_path):
+    desk = Desk(tmp_path / "a 'b' \n\x1b[31mc")
+    desk.vault_path.rename(tmp_path / "away")
+    for name in ("backup", "list", "status", "verify", "show"):
+        told = desk.refused(name)
+        assert told.startswith("there is no vault in …: none was ever made there")
+        assert "x1b" not in told

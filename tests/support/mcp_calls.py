@@ -28,6 +28,7 @@ class Desk:
 
     def __init__(self, tmp_path, backend=None, **options):
         self.root = tmp_path / "memory"
+        tmp_path.mkdir(exist_ok=True)
         self.vault_path = tmp_path / "vault"
         if backend is None:
             backend = open_vault(str(self.vault_path), create=True)
