@@ -87,6 +87,12 @@ def test_a_folder_that_is_none_is_refused(refused, cli, vault, folder, served, t
     assert cli("mcp", "--allow-restore", tmp_path / "none")[0] == 0
 
 
+def test_a_vault_that_is_missing_is_told_before_a_host_is_answered(refused, folder, served, tmp_path):
+    told = refused(5, "mcp", "--vault", tmp_path / "none", folder)
+    assert "make one with: colony-memory init" in told
+    assert served == []
+
+
 def test_a_token_is_told_once_or_kept(cli, vault, folder, served, tmp_path):
     _, out, err = cli("mcp", "--http", "0", folder)
     where, told = err.splitlines()
@@ -103,6 +109,7 @@ def test_a_token_is_told_once_or_kept(cli, vault, folder, served, tmp_path):
     assert cli("mcp", "--quiet", "--http", "0", folder)[2] == f"the token, which is not told again: {served[3][1]}\n"
 
 
+@pytest.mark.once
 def test_without_the_extra_it_says_what_to_install(tmp_path):
     (tmp_path / "mcp.py").write_text("raise ModuleNotFoundError(\"No module named 'mcp'\", name='mcp')\n")
     code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from colony_memory.__main__ import main; sys.exit(main())"

@@ -52,12 +52,13 @@ async def accept_other(params):
 
 
 @pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("says", ["decline", "cancel", accept_nothing, accept_no, accept_other])
-def test_anything_but_a_clear_yes_restores_nothing(desk, era, says):
-    desk.era, desk.says = era, says
+def test_anything_but_a_clear_yes_restores_nothing(desk, era):
+    desk.era = era
     before = sorted(desk.vault_path.iterdir())
-    assert desk.refused("restore", force=True).startswith("nothing was restored: ")
-    assert len(desk.asked) == 1
+    for number, says in enumerate(("decline", "cancel", accept_nothing, accept_no, accept_other), 1):
+        desk.says = says
+        assert desk.refused("restore", force=True).startswith("nothing was restored: ")
+        assert len(desk.asked) == number
     assert (desk.root / "MEMORY.md").read_text() == "spoilt\n"
     assert sorted(desk.vault_path.iterdir()) == before
 

@@ -99,17 +99,3 @@ def test_a_host_that_does_not_read_any_more_is_one_line(tmp_path):
         err = process.stderr.read().decode()
     assert "Traceback" not in err
     assert len(err.splitlines()) <= 1
-
-
-def test_a_vault_that_is_missing_is_told_before_the_host_is_answered(tmp_path):
-    desk = Desk(tmp_path)
-    done = subprocess.run(
-        [sys.executable, "-m", "colony_memory", "mcp", "--vault", str(tmp_path / "none"), str(desk.root)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (5, "")
-    assert "make one with: colony-memory init" in done.stderr

@@ -164,6 +164,7 @@ def test_two_servers_on_one_folder_do_not_get_into_each_others_way(desk):
     assert desk.call("list")["total"] == 4
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("applied", [False, True])
 @pytest.mark.parametrize("call", range(1, 8))
 def test_a_vault_that_fails_at_any_call_is_one_sentence_and_loses_nothing(tmp_path, call, applied):
