@@ -7,7 +7,7 @@ lone surrogates, which no JSON in UTF-8 carries.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field
 
@@ -16,9 +16,11 @@ from colony_memory.app.facts import count_left_out, count_texts, made_at
 from colony_memory.reports import Fact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from colony_memory.snapshot import SnapshotInfo
+
+_T = TypeVar("_T")
 
 #: Characters of text that one answer carries beside its figures.
 REPLY_CHARS = 20_000
@@ -48,6 +50,18 @@ def some(items: Iterable[str], *, chars: int = REPLY_CHARS, most: int = MOST) ->
         if left < 0 or len(found) >= most:
             break
         found.append(text)
+    return found
+
+
+def within(items: Iterable[_T], texts: Callable[[_T], Iterable[str | None]], *, most: int = MOST) -> list[_T]:
+    """As many of the items, from the first on and at least one, as an answer carries by the length of their texts."""
+    found: list[_T] = []
+    left = REPLY_CHARS
+    for each in items:
+        left -= sum(min(len(text or ""), LINE_CHARS) for text in texts(each))
+        if found and (left < 0 or len(found) >= most):
+            break
+        found.append(each)
     return found
 
 

@@ -71,6 +71,7 @@ class MemoryServer(MCPServer):
                 instructions=_INSTRUCTIONS,
                 version=__version__,
                 tools=[_strict(tool) for tool in self._make_tools()],
+                subscriptions=False,  # neither list ever changes
                 request_state_security=RequestStateSecurity.ephemeral(ttl=_ANSWER_WITHIN),
             )
         names = [tool.name for tool in self._tool_manager.list_tools()]

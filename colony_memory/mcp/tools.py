@@ -24,7 +24,7 @@ from colony_memory.exceptions import (
     message_of,
 )
 from colony_memory.mcp import replies
-from colony_memory.mcp.replies import MOST, REPLY_CHARS, cut_text, snapshot_of, some
+from colony_memory.mcp.replies import REPLY_CHARS, cut_text, snapshot_of, some, within
 from colony_memory.reports import SnapshotDiff
 
 if TYPE_CHECKING:
@@ -103,10 +103,11 @@ def list_snapshots(served: Served, job: Job, *, limit: int, before: str | None, 
         if before not in ids:
             raise SnapshotNotFound(f"no snapshot has the id {before!r}: give the last id of the answer before")
         infos = infos[ids.index(before) + 1 :]
+    page = within(infos, lambda info: (info.note, *info.tags), most=limit)
     return replies.ListReply(
-        snapshots=[snapshot_of(info, latest=info.snapshot_id == latest) for info in infos[:limit]],
+        snapshots=[snapshot_of(info, latest=info.snapshot_id == latest) for info in page],
         total=total,
-        more=len(infos) > limit,
+        more=len(page) < len(infos),
     )
 
 
@@ -184,7 +185,7 @@ def verify(served: Served, job: Job, words: Words, *, snapshot: str | None) -> r
         pointer=report.pointer,
         rollback=report.rollback,
         problems=some(map(words.clean, _problems(report))),
-        snapshots=[_check(each, words) for each in ordered[: MOST // 4]],
+        snapshots=[_check(each, words) for each in within(ordered, lambda each: (each.problem,))],
     )
 
 
@@ -226,7 +227,7 @@ def status(served: Served, job: Job, words: Words, *, quick: bool) -> replies.St
         snapshots=sum(each.snapshots for each in found.labels),
         problems=[
             replies.Trouble(what=words.clean(each.what), snapshot=each.snapshot_id, mend=words.mending(each))
-            for each in verdict.problems[: MOST // 4]
+            for each in within(verdict.problems, lambda each: (each.what,))
         ],
         unsaved=None if unsaved is None else _unsaved(unsaved, words),
         used_bytes=found.used_bytes,
@@ -332,7 +333,7 @@ def history(served: Served, job: Job, words: Words, *, file: str, patch: bool, l
     found = file_history(memory, file, label=served.label, patch=patch)
     steps: list[replies.Step] = []
     left = REPLY_CHARS
-    for each in found.changes[:limit]:
+    for each in within(found.changes, lambda each: (each.snapshot.note,), most=limit):
         text, _ = cut_text(each.patch or "", max(left, 0))
         left -= len(text)
         if patch and left <= 0 and steps:

@@ -63,10 +63,27 @@ def test_what_a_vault_says_is_data_in_every_answer(hostile, era):
         # Everything stands inside of one JSON object: no text of the vault gets out of its quotes.
         assert json.loads(content.text)["caution"] == answer["caution"]
         assert all(char >= " " or char == "\n" for char in content.text)
-        assert len(content.text) < 100_000, name
+        assert sum(map(len, every_text(answer))) < 40_000, name
         for text in every_text(answer):
             assert len(text) <= 20_000
             text.encode("utf-8")
+
+
+def test_notes_and_tags_do_not_make_an_answer_large(desk):
+    memory = ColonyMemory(backend=desk.place.backend)
+    for number in range(30):
+        tags = [f"{number}.{tag}{'t' * 50}" for tag in range(20)]
+        memory.backup({"MEMORY.md": f"{number}\n"}, note=ORDER * 14, tags=tags)
+    ids, before = [], None
+    while True:
+        found = desk.call("list", limit=100, **({"before": before} if before else {}))
+        assert sum(map(len, every_text(found))) < 40_000
+        ids += [each["id"] for each in found["snapshots"]]
+        before = ids[-1]
+        if not found["more"]:
+            break
+    assert len(ids) == len(set(ids)) == 30
+    assert sum(map(len, every_text(desk.call("history", file="MEMORY.md", limit=100)))) < 40_000
 
 
 def test_what_a_vault_says_is_no_sentence_of_an_error(hostile):

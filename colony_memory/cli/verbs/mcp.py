@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -108,6 +109,8 @@ def run(
         if http is None:
             from colony_memory.mcp.stdio import serve_stdio
 
+            if sys.stdin is not None and sys.stdin.isatty():
+                common.output.note("waiting for a host on standard input, which a terminal is not; Ctrl-C to stop")
             serve_stdio(server)
         else:
             _serve_http(server, http, token_file, common.output)
