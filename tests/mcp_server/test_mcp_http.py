@@ -122,7 +122,8 @@ def test_a_whole_run_over_http(tmp_path):
     from mcp.client.streamable_http import streamable_http_client
 
     desk = Desk(tmp_path)
-    command = ["-m", "colony_memory", "mcp", "--json", "--vault", desk.vault_path, "--http", "0", desk.root]
+    options = ["--json", "--allow-restore", "--vault", desk.vault_path, "--http", "0"]
+    command = ["-m", "colony_memory", "mcp", *options, desk.root]
     with subprocess.Popen(
         [sys.executable, *map(str, command)],
         stdin=subprocess.DEVNULL,
@@ -138,10 +139,16 @@ def test_a_whole_run_over_http(tmp_path):
             async def work():
                 async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}) as web:
                     for era in ERAS:
-                        async with Client(streamable_http_client(url, http_client=web), mode=era) as client:
+                        async with Client(
+                            streamable_http_client(url, http_client=web), mode=era, elicitation_callback=desk._answer
+                        ) as client:
                             found = await client.call_tool("backup", {})
                             assert not found.is_error
                             assert found.structured_content["unchanged"] is (era == ERAS[1])
+                            desk.write("MEMORY.md", "spoilt\n")
+                            assert not (await client.call_tool("restore", {"force": True})).is_error
+                            assert (desk.root / "MEMORY.md").read_text() == "two years\n"
+                    assert len(desk.asked) == len(ERAS)
                     for headers, status in (
                         ({"Host": "evil.example"}, 421),
                         ({"Origin": "http://evil.example"}, 403),
