@@ -70,8 +70,10 @@ class Words:
     def __init__(
         self, root: Path, tools: Collection[str], *, makes_vault: bool = False, hidden: Iterable[str] = ()
     ) -> None:
-        self._root = str(root)
-        self._hidden = sorted((each for each in hidden if len(each) > 1), key=len, reverse=True)
+        spelled = re.escape(str(root)) if len(str(root)) > 1 else "(?!)"
+        self._root = re.compile(rf"{spelled}({re.escape(os.sep)}|(?![\w.-]))")
+        # The name of a directory alone is a word like any other.
+        self._hidden = sorted((each for each in hidden if re.search(r"[\\/].", each)), key=len, reverse=True)
         self._tools = tools
         self._makes_vault = makes_vault
 
@@ -96,8 +98,7 @@ class Words:
         """The text without addresses, and without any path that is not one inside the folder."""
         for each in self._hidden:
             text = text.replace(each, "…")
-        if len(self._root) > 1:
-            text = text.replace(f"{self._root}{os.sep}", "").replace(self._root, "the folder")
+        text = self._root.sub(lambda found: "" if found[1] else "the folder", text)
         for pattern, instead in ((_ADDRESS, "…"), (_QUOTED, r"\1…\1"), (_BARE, "…")):
             text = pattern.sub(instead, text)
         return text

@@ -14,7 +14,7 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from colony_memory.cli.text import count, size
-from colony_memory.exceptions import ColonyMemoryWarning
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -117,7 +117,7 @@ class Worker:
                 beside.cancel_scope.cancel()
         if not outcome:  # it was stopped, and so is whoever waits
             await anyio.lowlevel.checkpoint()
-            raise RuntimeError("a call that nobody stopped was stopped")
+            raise ColonyMemoryError("the call was stopped, as the server is about to end")
         if isinstance(outcome[0], Exception):
             raise outcome[0]
         return outcome[0]

@@ -96,6 +96,13 @@ def test_paths_and_addresses_are_left_out(text, told):
     assert Words(ROOT, LOOK).warning(ColonyMemoryWarning(text)) == (told or text)
 
 
+def test_only_the_folder_itself_is_called_so():
+    words = Words(Path("/m"), LOOK, hidden={"vault", "./vault", "colony:", "/srv/my vault"})
+    assert words.clean("'/m/a.md' of /m, and /mnt/x, /m.old/y") == "'a.md' of the folder, and …, …"
+    assert words.clean("no vault in ./vault nor in /srv/my vault: none") == "no vault in … nor in …: none"
+    assert Words(Path("/"), LOOK).clean("'/etc/a' is away") == "'…' is away"
+
+
 def test_a_message_is_one_line_whatever_it_repeats():
     told = Words(ROOT, LOOK).error(SnapshotCorrupt("a\nb\x1b[31m\u202e" + "x" * 10_000))
     assert told.startswith("a\\nb\\x1b[31m\\u202e")

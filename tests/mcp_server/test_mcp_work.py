@@ -156,6 +156,18 @@ def test_calls_at_once_are_made_one_after_the_other(desk, monkeypatch):
     assert ColonyMemory(backend=desk.place.backend).verify()
 
 
+def test_a_call_that_the_end_of_the_server_stops_is_told_so(desk, monkeypatch):
+    real = work.Job.on_reading
+
+    def at_the_end(self, *args):
+        desk.server().worker.rest(0)
+        real(self, *args)
+
+    monkeypatch.setattr(work.Job, "on_reading", at_the_end)
+    assert desk.refused("backup") == "the call was stopped, as the server is about to end"
+    assert list(desk.vault_path.glob("cmem.*")) == []
+
+
 def test_two_servers_on_one_folder_do_not_get_into_each_others_way(desk):
     first, second = Desk(desk.root.parent, desk.place.backend), Desk(desk.root.parent, desk.place.backend)
     for number, each in enumerate((first, second, first, second)):
