@@ -9,8 +9,11 @@ import socket
 import subprocess
 import sys
 
-import anyio
 import pytest
+
+pytest.importorskip("mcp.server")
+
+import anyio
 from mcp_calls import ERAS, Desk
 
 from colony_memory import ColonyMemoryError

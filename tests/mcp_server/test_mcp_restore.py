@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-import anyio
 import pytest
+
+pytest.importorskip("mcp.server")
+
+import anyio
 from mcp_calls import ERAS, Desk
 from mcp_types import ElicitResult
 

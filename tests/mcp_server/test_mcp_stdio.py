@@ -8,8 +8,11 @@ import signal
 import subprocess
 import sys
 
-import anyio
 import pytest
+
+pytest.importorskip("mcp.server")
+
+import anyio
 from mcp import Client, StdioServerParameters
 from mcp_calls import ERAS, Desk
 

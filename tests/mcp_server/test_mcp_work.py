@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
+pytest.importorskip("mcp.server")
+
 import anyio
 import anyio.to_thread
-import pytest
 from mcp_calls import ERAS, Desk, desk
 
 from colony_memory import ColonyMemory
