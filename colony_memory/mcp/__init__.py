@@ -19,6 +19,6 @@ def require_mcp() -> None:
         ColonyMemoryError: It is missing, or too old.
     """
     try:
-        from mcp.server import MCPServer  # noqa: F401 - older versions have none
+        from mcp.server.mcpserver.exceptions import UnexpectedToolError  # noqa: F401 - 2.0 has none
     except ImportError as error:
         raise ColonyMemoryError("the server needs the extra 'mcp': pip install -U 'colony-memory[mcp]'") from error

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context, RequestStateSecurity
-from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -64,18 +64,19 @@ class MemoryServer(MCPServer):
 
     def __init__(self, served: Served) -> None:
         self._served, self.worker = served, Worker()
+        made = [_strict(tool) for tool in self._make_tools()]
+        self._names = [tool.name for tool in made]
+        self.words = Words(served.root, self._names, makes_vault=not served.place.chosen, hidden=served.hidden)
         with _quiet_logging():
             super().__init__(
                 "colony-memory",
                 title="colony-memory",
                 instructions=_INSTRUCTIONS,
                 version=__version__,
-                tools=[_strict(tool) for tool in self._make_tools()],
+                tools=made,
                 subscriptions=False,  # neither list ever changes
                 request_state_security=RequestStateSecurity.ephemeral(ttl=_ANSWER_WITHIN),
             )
-        names = [tool.name for tool in self._tool_manager.list_tools()]
-        self.words = Words(served.root, names, makes_vault=not served.place.chosen, hidden=served.hidden)
 
     def _make_tools(self) -> list[Tool]:
         made = [
@@ -193,7 +194,8 @@ class MemoryServer(MCPServer):
     async def answer(self, call: Callable[..., _R], told: Reporting) -> _R:
         """The answer of a call, with what it warned of."""
         done = await self.do(call, told)
-        done[0].warnings = [self.words.warning(each) for each in done[1][: replies.MOST // 10]]
+        told_of = map(self.words.warning, done[1])
+        done[0].warnings = replies.some(told_of, chars=replies.REPLY_CHARS // 4)
         return done[0]
 
     async def do(self, call: Callable[..., _T], told: Reporting) -> tuple[_T, Any]:
@@ -227,9 +229,8 @@ class MemoryServer(MCPServer):
         Raises:
             ToolError: It failed, or there is no such tool, or not with these arguments.
         """
-        if self._tool_manager.get_tool(name) is None:
-            known = ", ".join(tool.name for tool in self._tool_manager.list_tools())
-            raise ToolError(f"there is no such tool: the tools are {known}")
+        if name not in self._names:
+            raise ToolError(f"there is no such tool: the tools are {', '.join(self._names)}")
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
@@ -237,7 +238,7 @@ class MemoryServer(MCPServer):
 
     def _sentence(self, name: str, error: ToolError) -> str:
         cause = error.__cause__
-        if isinstance(cause, ValidationError):
+        if isinstance(cause, ValidationError) and not isinstance(error, UnexpectedToolError):
             return "; ".join(_wrong(each) for each in cause.errors(include_input=False, include_url=False)[:5])
         if isinstance(cause, ToolError):
             # The library's own are of the question.
