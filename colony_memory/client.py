@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from colony_memory import _engine
-from colony_memory._arguments import require_type
+from colony_memory._arguments import is_coroutine, require_type
 from colony_memory._format.constants import FORMAT, FORMAT_2, MAX_BYTES, NO_DEFAULT
 from colony_memory.exceptions import ColonyMemoryError, Hint
 from colony_memory.vaults import AsyncVaultBackend, VaultBackend
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from colony_memory._engine.session import Session
     from colony_memory._engine.transfer import CopyReport
     from colony_memory.export import Export
-    from colony_memory.reports import Change, Event, SearchReport, SnapshotDiff, VaultMap, VerifyReport
+    from colony_memory.reports import Change, Event, LifecycleEvent, SearchReport, SnapshotDiff, VaultMap, VerifyReport
     from colony_memory.retention import PrunePlan, Retention
     from colony_memory.schedule.async_autobackup import AsyncAutobackup
     from colony_memory.schedule.autobackup import Autobackup
@@ -91,7 +91,8 @@ class ColonyMemory(_Facade):
         format: 1 or 2, what to write. 2 keeps every state in little room, needs the extra ``zstd`` and a vault that
             writes on condition, and is not read by 0.1.1. Both are read, whatever is written.
         max_bytes: Bytes of plain text that a snapshot may hold, written or read.
-        on_event: Called with an :class:`Event` for every file that is written, read or deleted.
+        on_event: Called with an :class:`Event` for every file that is written, read or deleted, and with a
+            :class:`LifecycleEvent` when a verb has ended. What it raises is logged and changes nothing.
     """
 
     def __init__(
@@ -107,14 +108,14 @@ class ColonyMemory(_Facade):
         witness: Witness | None = None,
         format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
         max_bytes: int = MAX_BYTES,
-        on_event: Callable[[Event], None] | None = None,
+        on_event: Callable[[Event | LifecycleEvent], None] | None = None,
     ) -> None:
         if backend is None:
             from colony_memory.vaults.colony import ColonyVault
 
             backend = ColonyVault(_require_key(api_key), base_url=base_url)
         _require_methods(backend)
-        if _is_coroutine(getattr(backend, "vault_get_file", None)):
+        if is_coroutine(getattr(backend, "vault_get_file", None)):
             raise ValueError("this backend is asynchronous: use AsyncColonyMemory")
         from colony_memory._engine.session import Session
         from colony_memory._engine.store import SyncVault
@@ -510,7 +511,7 @@ class AsyncColonyMemory(_Facade):
         witness: Witness | None = None,
         format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
         max_bytes: int = MAX_BYTES,
-        on_event: Callable[[Event], None] | None = None,
+        on_event: Callable[[Event | LifecycleEvent], None] | None = None,
     ) -> None:
         self._own: Any = None
         if backend is None:
@@ -745,9 +746,3 @@ def _require_methods(backend: object) -> None:
     if missing:
         msg = f"{type(backend).__name__} is not a vault: it has no {missing[0]}()"
         raise ValueError(msg)
-
-
-def _is_coroutine(function: object) -> bool:
-    # inspect.iscoroutinefunction without its import, which is slow: the flag is that of PEP 492.
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
-    return bool(code is not None and code.co_flags & 0x80)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from colony_memory.app.place import Place
     from colony_memory.capture.folder import SecretsChoice
-    from colony_memory.reports import Event
+    from colony_memory.reports import Event, LifecycleEvent
 
 #: ``no``: there is no such tool. ``asked``: where the person agrees, and only by a client that can ask. ``unasked``:
 #: also by one that cannot.
@@ -97,7 +97,7 @@ class Served:
         if os.path.realpath(self.root) != str(self.root):
             raise ColonyMemoryError("the folder is not the one that this server was started for: a link stands there")
 
-    def open(self, on_event: Callable[[Event], None] | None = None) -> ColonyMemory:
+    def open(self, on_event: Callable[[Event | LifecycleEvent], None] | None = None) -> ColonyMemory:
         """A client for one call, as each run of the command line has: what others saved in between is no conflict."""
         return ColonyMemory(backend=self.place.backend, format=self.wire, on_event=on_event, **self.trust)
 

@@ -15,11 +15,12 @@ import anyio.to_thread
 
 from colony_memory.cli.text import count, size
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
+from colony_memory.reports import Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from colony_memory.reports import Event
+    from colony_memory.reports import LifecycleEvent
 
 _T = TypeVar("_T")
 
@@ -66,8 +67,10 @@ class Job:
         """How many steps were done, and what the last one was."""
         return self._steps, self._message
 
-    def on_event(self, event: Event) -> None:
+    def on_event(self, event: Event | LifecycleEvent) -> None:
         """Take note of a vault file, as ``on_event`` of :class:`colony_memory.ColonyMemory`."""
+        if not isinstance(event, Event):
+            return
         self._uploading = self._uploading or event.action != "download"
         self._step(f"{_DOING[event.action]}: {event.done} of {event.total}", may_stop=not self._uploading)
 
