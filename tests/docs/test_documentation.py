@@ -80,13 +80,6 @@ def test_json_is_json() -> None:
             assert isinstance(json.loads(block.text), dict), block
 
 
-def test_toml_is_toml() -> None:
-    tomllib = pytest.importorskip("tomllib")
-    for block in BLOCKS:
-        if block.language == "toml":
-            assert tomllib.loads(block.text), block
-
-
 @pytest.mark.parametrize("heading", BUILDING)
 def test_readme_has_one_line_for_a_newcomer(heading: str) -> None:
     blocks = [block for block in read_blocks(README) if block.heading == heading]
