@@ -286,7 +286,7 @@ async def _give_up(job: Job, built: BuiltSnapshot, why: ColonyMemoryError | None
     from colony_memory._engine.prune import delete_snapshot
 
     try:
-        await delete_snapshot(job.session, label=job.label, snapshot_id=built.info.snapshot_id)
+        await delete_snapshot(job.session, label=job.label, snapshot_id=built.info.snapshot_id, sweeps=False)
     except ColonyMemoryError as error:
         log(f"snapshot {built.info.snapshot_id} came to nothing, and could not be taken back: {message_of(error)}")
 
@@ -479,7 +479,7 @@ async def _retire(job: Job, done: Published) -> None:
     # What the next backup needs is not spent on deleting.
     spare = None if left is None else max(0, left - 3)
     try:
-        await order.remove(job.session, done.state.listed, planned.removed, spare=spare)
+        await order.remove(job.session, done.state.listed, planned.removed, told=done.state.needs, spare=spare)
     except (PruneIncomplete, VaultError) as error:
         warn(
             "the backup is done, but older snapshots could not be removed; the next one tries again: "

@@ -425,9 +425,10 @@ def _unproven(found: Decision, files: LabelFiles, listed: Collection[str | None]
     and sees the chain.
     """
     rows = found.pointer.entries
-    if not rows:
+    if rows is None or (not rows and found.pointer.snapshot_id is not None):
         return set()  # a pointer that was lost, or that 0.1.1 wrote, says nothing of what is there
-    oldest = min(id_order(row.snapshot_id) for row in rows)
+    # Where all was deleted, there is no row, and nothing that was left out.
+    oldest = min((id_order(row.snapshot_id) for row in rows), default=(False, ""))
     kept = {each for entry in found.entries if entry.snapshot_id in listed for each in entry.packs}
     out = set[str]()
     for entry in found.entries:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from colony_memory._format.formats import format_of
 from colony_memory._format.names import manifest_filename, part_filename
@@ -29,6 +29,14 @@ if TYPE_CHECKING:
 _AHEAD = 15
 
 
+class Unpack(Protocol):
+    """Reads the documents of a manifest, as :meth:`colony_memory._format.formats.Format.read` does."""
+
+    def __call__(
+        self, manifest: Manifest, texts: dict[str, str | None], *, max_bytes: int
+    ) -> dict[str, str] | None: ...
+
+
 class Loaded(NamedTuple):
     """A snapshot whose every byte was checked.
 
@@ -53,6 +61,8 @@ async def load(
     proven: bool = False,
     keep_files: bool = False,
     given: dict[str, StoredFile | None] | None = None,
+    unpack: Unpack | None = None,
+    max_bytes: int | None = None,
 ) -> Loaded:
     """Read one snapshot and check every byte. Its signature is judged before its parts are unpacked.
 
@@ -65,6 +75,9 @@ async def load(
         proven: A trusted issuer signed that pointer, so it has to be this very manifest.
         keep_files: Give the files too.
         given: Files that were read already, by name; they are used up.
+        unpack: Reads a chain, in place of its format; None from it where the stored bytes are right, and this client
+            cannot read them, so that there are no documents.
+        max_bytes: Bytes of plain text to accept at most, in place of the client's.
 
     Raises:
         SnapshotNotFound: It is not there.
@@ -95,12 +108,13 @@ async def load(
     if not keep_files:
         files = {}
     del read, stored  # so that a part's text is freed once it is read
-    unpack = format_of(manifest.info.format).read
-    documents = await session.vault.compute(unpack, manifest, texts, max_bytes=session.max_bytes)
+    read_all: Unpack = unpack if unpack is not None and manifest.packs else format_of(manifest.info.format).read
+    at_most = session.max_bytes if max_bytes is None else max_bytes
+    documents = await session.vault.compute(read_all, manifest, texts, max_bytes=at_most)
     session.manifests[file] = manifest
-    if verify:
+    if verify and documents is not None:
         session.proved(label, snapshot_id)
-    return Loaded(manifest, documents, files)
+    return Loaded(manifest, documents or {}, files)
 
 
 async def _read(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from colony_memory._engine.state import look, read_pointer_file
 from colony_memory._engine.store import Changed
 from colony_memory._format.head import read_head
-from colony_memory._format.names import id_order, latest_filename, manifest_filename
+from colony_memory._format.names import id_order, latest_filename, manifest_filename, new_id, part_filename
 from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
 from colony_memory.exceptions import ConflictDetected
 
@@ -131,6 +131,19 @@ async def touch(session: Session, state: State) -> bool:
     except Changed:
         return False
     return True
+
+
+async def show_time(session: Session, state: State) -> str | None:
+    """Have the vault show its time beside the label's files; the name of a file to delete then, None where none is.
+
+    The pointer is written as it is. Nothing of a label may change before its first one, and any client knows a part
+    that stands alone for a leftover.
+    """
+    if await touch(session, state) or state.text is not None:
+        return None
+    scratch = part_filename(state.label, new_id(session.now(), session.token(), ()), 0)
+    await session.vault.put(scratch, "{}")
+    return scratch
 
 
 def may_write(session: Session, state: State, signer: Signer | None = None) -> bool:

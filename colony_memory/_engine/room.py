@@ -104,18 +104,18 @@ async def make(
         return state
     if state.listed.orphans and not state.listed.old_orphans(now=session.now()) and await touch(state):
         state = await look(session, label, everything=True, lenient=True)
-    freed = await sweep(session, state.listed)
+    freed = await sweep(session, state.listed, told=state.needs)
     missing, victims, gained = need - free - freed, list[str](), 0
     if missing > 0:
         for each in await candidates(state):
             if gained >= missing:
                 break
             victims.append(each)
-            gained = await gain(session, state.listed, victims)
+            gained = await gain(session, state.listed, victims, told=state.needs)
         if gained < missing:
             raise full(need, free + freed, what, label)
         state = await withdraw(state, victims)
-        await remove(session, state.listed, victims)
+        await remove(session, state.listed, victims, told=state.needs)
     free = await available(session)
     if free is not None and need > free:
         raise full(need, free, what, label)

@@ -135,12 +135,17 @@ def _link(session: Session, label: str, checks: tuple[SnapshotCheck, ...]) -> tu
         fact: Fact = "missing"
         problem = check.problem
         if there is not None:
-            same = there.manifest == "ok" and _manifest(session, label, previous).sha256 == digest
+            same = there.manifest == "ok" and digest in _digests(_manifest(session, label, previous))
             fact = "ok" if same else "bad"
             if not same:
                 problem = problem or f"snapshot {previous} before it is not the one that its writer saw"
         out.append(replace(check, chain=fact, previous=previous, problem=problem))
     return tuple(out)
+
+
+def _digests(manifest: Manifest) -> set[str | None]:
+    """The digest of a manifest, and of those that it was made from in another format."""
+    return {manifest.sha256, *(each["manifest_sha256"] for each in manifest.converted)}
 
 
 def _manifest(session: Session, label: str, snapshot_id: str) -> Manifest:

@@ -131,6 +131,10 @@ FormatOption = Annotated[
         "--format", metavar="1|2", help="Write what 0.1.1 reads too, or store only what changed (extra zstd)."
     ),
 ]
+ConvertOption = Annotated[
+    str | None,
+    typer.Option("--format", metavar="1|2", help="Convert what is of the other format. Default: all as it is."),
+]
 KeepOption = Annotated[
     int | None,
     typer.Option("--keep", metavar="N", min=1, help="Then keep only the newest N snapshots of the label."),
