@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from colony_memory._engine.label import GRACE
 from colony_memory._engine.rely import is_committed
+from colony_memory._format.catalog import Entry, few_lines
 from colony_memory._format.names import manifest_filename
-from colony_memory._format.pointer import Entry, Pointer, few_lines
 
 if TYPE_CHECKING:
     from colony_memory._engine.state import State
+    from colony_memory._format.pointer import Pointer
     from colony_memory.snapshot import SnapshotInfo
 
 

@@ -23,9 +23,10 @@ from colony_memory._engine.publish import Move, Published, may_move, publish, to
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import State, list_files, look, tell
 from colony_memory._engine.store import Unanswered
+from colony_memory._format.catalog import Entry
 from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.names import new_id, require_label
-from colony_memory._format.pointer import Entry, write_pointer
+from colony_memory._format.pointer import write_pointer
 from colony_memory._format.tags import check_tags
 from colony_memory._format.v2.build import build as build_chain
 from colony_memory.exceptions import (
@@ -306,7 +307,7 @@ def build(job: Job, state: State, stream: str, parent: Parent | None) -> BuiltSn
     believed = not session.trust.pins or decision.proven
     if believed:
         seen |= {each for each in (decision.written, decision.pointer.went_back_from) if each}
-        seen |= {entry.snapshot_id for entry in decision.pointer.entries or ()}
+        seen |= {entry.snapshot_id for entry in decision.pointer.catalog.front}
     if state.files is not None:
         seen |= {entry.snapshot_id for entry in decision.entries} if session.trust.pins else state.files.ids
     # What a believed pointer names, or nothing: else a pointer that was garbled once would look like one put back.
@@ -370,7 +371,9 @@ def needed_bytes(job: Job, state: State, built: BuiltSnapshot) -> int:
     moved = state.decision.pointer.follow(
         built.info.snapshot_id, updated_at=job.session.stamp(), entries=_rows(job, state, built), stream="0" * 16
     )
-    grows = len(write_pointer(moved)) + (_SIGNATURE_CHARS if job.signer else 0) - len(state.text or "")
+    pages = sum(len(text) + len('"", ') for text in moved.catalog.texts())
+    size = len(write_pointer(replace(moved, entries=()))) + pages + (_SIGNATURE_CHARS if job.signer else 0)
+    grows = size - len(state.text or "")
     return built.info.stored_bytes + max(0, grows)
 
 
@@ -384,12 +387,12 @@ async def plan_retention(job: Job, state: State, built: BuiltSnapshot) -> None:
         job.planned = plan_for(job.session, state, job.policy, new=built.info)
 
 
-def _rows(job: Job, state: State, built: BuiltSnapshot) -> list[Entry]:
+def _rows(job: Job, state: State, built: BuiltSnapshot) -> Iterable[Entry]:
     """The catalogue with the new snapshot, and without what the retention gives up."""
     own = Entry(built.info, built.manifest_sha256, packs=built.packs)
-    decision = state.decision
-    known = decision.building if state.files is not None else decision.pointer.entries or ()
-    rows = [*(entry for entry in known if entry.snapshot_id != own.snapshot_id), own]
+    if state.files is None:
+        return state.decision.pointer.catalog.adding(own)
+    rows = [*(entry for entry in state.decision.building if entry.snapshot_id != own.snapshot_id), own]
     return job.planned.rows(rows) if job.planned is not None else rows
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from colony_memory._engine.session import Session
     from colony_memory._engine.store import StoredFile
-    from colony_memory._format.pointer import Entry
+    from colony_memory._format.catalog import Entry
 
 # Parts to ask for before the manifest is there: what a vault of 10 MB holds at most.
 _AHEAD = 15

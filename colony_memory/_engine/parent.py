@@ -16,7 +16,7 @@ from colony_memory.exceptions import ColonyMemoryError, VaultError, message_of
 if TYPE_CHECKING:
     from colony_memory._engine.session import Session
     from colony_memory._engine.state import State
-    from colony_memory._format.pointer import Entry
+    from colony_memory._format.catalog import Entry
     from colony_memory._format.v2.chain import Chain
     from colony_memory.snapshot import BuiltSnapshot
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from colony_memory._engine.judge import Decision
     from colony_memory._engine.session import Session
-    from colony_memory._format.pointer import Entry
+    from colony_memory._format.catalog import Entry
     from colony_memory.retention import PrunePlan, Retention
 
 _PIN_FORMAT = "colony-memory/pin/1"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from colony_memory._engine.session import Session
     from colony_memory._engine.state import State
-    from colony_memory._format.pointer import Entry
+    from colony_memory._format.catalog import Entry
     from colony_memory.signing import Signer
 
 _TRIES = 8
@@ -168,19 +168,24 @@ def _write(session: Session, state: State, move: Move, signer: Signer | None) ->
         # A pointer without a generation, or none that is believed, ends the count. The time takes it up above every
         # count before, so that the order of heads still holds.
         above = max(above, int(session.now().timestamp()))
-    rows = {entry.snapshot_id for entry in before.entries or ()}
-    entries = [
-        entry for entry in move.entries if entry.snapshot_id not in rows or not _is_gone(state, entry.snapshot_id)
-    ]
+    entries = move.entries
+    if state.files is not None:
+        entries = [
+            entry
+            for entry in entries
+            if not _is_gone(state, entry.snapshot_id) or before.entry(entry.snapshot_id) is None
+        ]
+    catalog = before.catalog.following(entries)
     # What was removed and has been imported since is listed again, and no longer removed.
-    gone = {*before.removed, *move.removed} - {entry.snapshot_id for entry in entries}
-    removed = [each for each in gone if not _is_gone(state, each)]
+    removed = [
+        each for each in {*before.removed, *move.removed} if not _is_gone(state, each) and not catalog.knows(each)
+    ]
     # Who signs takes over nobody's word that was not signed.
     told = before.arriving if state.decision.proven else None
     pointer = before.follow(
         move.latest,
         updated_at=session.stamp(),
-        entries=entries,
+        entries=catalog,
         stream=state.decision.stream or move.stream or session.stream(state.label),
         removed=removed,
         arriving=max(filter(None, (told, move.arriving)), key=id_order, default=None),

@@ -26,6 +26,9 @@ async def available(session: Session) -> int | None:
     """Free bytes, None where the vault does not tell, or has no quota."""
     if session.vault.unlimited:
         return None
+    known = await session.vault.free_bytes()
+    if known is not None:
+        return known
     status = await session.vault.status()
     quota, free = status.get("quota_bytes"), status.get("available_bytes")
     if quota == 0 and not status.get("used_bytes") and not status.get("file_count"):

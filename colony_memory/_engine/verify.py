@@ -85,6 +85,7 @@ async def _verify_label(session: Session, state: State) -> VerifyReport:
     problem = problem or (message_of(decision.rollback) if decision.rollback else None)
     if not decision.proven:
         problem = problem or (_newer_problem(session, state, checks) if checks or state.text is not None else None)
+    problem = problem or _catalogue_problem(state)
     if removed and problem is None:
         problem = f"snapshot {removed[0]} is listed by the pointer, and is not there"
     return VerifyReport(
@@ -111,6 +112,16 @@ def _newer_problem(session: Session, state: State, checks: Iterable[SnapshotChec
                 newer = _manifest(session, state.label, check.snapshot_id).raw
                 check_newer(state.label, pointer.snapshot_id, newer, went_back_from=pointer.went_back_from)
     except (SnapshotCorrupt, RollbackDetected) as error:
+        return message_of(error)
+    return None
+
+
+def _catalogue_problem(state: State) -> str | None:
+    """What is wrong with the catalogue in a pointer that can be read: other verbs read manifests in its place."""
+    try:
+        if state.text is not None:
+            read_pointer(state.text, label=state.label, strict=True)
+    except SnapshotCorrupt as error:
         return message_of(error)
     return None
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from colony_memory._engine.load import Loaded, load
 from colony_memory._engine.store import StoredFile
+from colony_memory._format.catalog import Entry
 from colony_memory._format.formats import is_readable
 from colony_memory._format.names import manifest_filename
-from colony_memory._format.pointer import Entry
 from colony_memory._format.v2.build import read_chain, read_packs
 from colony_memory._format.v2.manifest import ChainManifest
 from colony_memory.exceptions import SnapshotCorrupt

@@ -16,8 +16,9 @@ from colony_memory import (
     open_vault,
 )
 from colony_memory._export_file import save_export
+from colony_memory._format.catalog import Entry
 from colony_memory._format.names import manifest_filename, pack_filename
-from colony_memory._format.pointer import Entry, Pointer, write_pointer
+from colony_memory._format.pointer import Pointer, write_pointer
 from colony_memory._format.v2 import chain as chains
 from colony_memory.testing import FakeVault
 
