@@ -122,6 +122,15 @@ AllowSecretOption = Annotated[
         "Repeatable.",
     ),
 ]
+GitOption = Annotated[
+    bool, typer.Option("--git", help="Take git repositories along, each as a bundle beside its files.")
+]
+FormatOption = Annotated[
+    str,
+    typer.Option(
+        "--format", metavar="1|2", help="Write what 0.1.1 reads too, or store only what changed (extra zstd)."
+    ),
+]
 ConvertOption = Annotated[
     str | None,
     typer.Option("--format", metavar="1|2", help="Convert what is of the other format. Default: all as it is."),

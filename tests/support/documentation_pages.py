@@ -48,6 +48,7 @@ _NEEDED = {
     "read_last_run": "platformdirs",
     "Ed25519Signer": "cryptography",
     "obstore": "obstore",
+    "from mcp import": "mcp.server",
     'AsyncColonyMemory(api_key="': "httpx",
 }
 

@@ -14,6 +14,8 @@ from colony_memory.cli.options import (
     CommonOptions,
     DryRunOption,
     ExcludeOption,
+    FormatOption,
+    GitOption,
     KeepOption,
     LabelOption,
     OnConflictOption,
@@ -53,9 +55,7 @@ def run(
     keep: KeepOption = None,
     secrets: SecretsOption = "stop",
     allow_secret: AllowSecretOption = None,
-    git: Annotated[
-        bool, typer.Option("--git", help="Take git repositories along, each as a bundle beside its files.")
-    ] = False,
+    git: GitOption = False,
     on_conflict: OnConflictOption = "raise",
     note: Annotated[
         str | None, typer.Option("--note", metavar="TEXT", help="A remark, which 'list' and 'show' print.")
@@ -65,14 +65,7 @@ def run(
     ] = None,
     ping: PingOption = None,
     on_error: OnErrorOption = None,
-    format: Annotated[  # noqa: A002 - the word for it
-        str,
-        typer.Option(
-            "--format",
-            metavar="1|2",
-            help="Write what 0.1.1 reads too, or store only what changed (extra zstd).",
-        ),
-    ] = "1",
+    format: FormatOption = "1",  # noqa: A002 - the word for it
     verbose: VerboseOption = False,
     common: CommonOptions,
 ) -> int:
