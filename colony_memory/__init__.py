@@ -19,6 +19,7 @@ from colony_memory.exceptions import (
     ColonyMemoryError,
     ColonyMemoryWarning,
     ConflictDetected,
+    DecryptionError,
     Hint,
     PruneIncomplete,
     QuotaExceeded,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from colony_memory.app.restore import restore_folder
     from colony_memory.app.save import save_folder, save_paths
     from colony_memory.attestation import to_attestation
+    from colony_memory.encryption import Passphrase
     from colony_memory.reports import Change, Event, SearchReport, SnapshotDiff, VaultMap, VerifyReport
     from colony_memory.retention import PrunePlan, Retention
     from colony_memory.signing import Ed25519Signer, Signer
@@ -57,10 +59,12 @@ __all__ = [
     "ColonyMemoryError",
     "ColonyMemoryWarning",
     "ConflictDetected",
+    "DecryptionError",
     "Ed25519Signer",
     "Event",
     "FileWitness",
     "Hint",
+    "Passphrase",
     "PruneIncomplete",
     "PrunePlan",
     "QuotaExceeded",
@@ -99,6 +103,7 @@ _LATE = {
     "Ed25519Signer": "signing",
     "Event": "reports",
     "FileWitness": "witness",
+    "Passphrase": "encryption",
     "PrunePlan": "retention",
     "Retention": "retention",
     "SearchReport": "reports",

@@ -98,7 +98,7 @@ async def _restore_one(session: Session, label: str, snapshot_id: str, *, verify
         _require_followed(state, fallback=True)
         return await _walk_back(session, state, {snapshot_id: message_of(error)}, error, verify=verify, fallback=True)
     session.has_read(label, snapshot_id)
-    return Restored(loaded.manifest.info, loaded.documents)
+    return Restored(loaded.info, loaded.documents)
 
 
 async def _restore_latest(
@@ -127,7 +127,7 @@ async def _restore_latest(
             return await _walk_back(session, state, {tried: message_of(error)}, error, verify=verify, fallback=fallback)
         tell(decision)
         session.rests_on(label, tried)
-        info = replace(loaded.manifest.info, head=decision.head, pinned=_is_pinned(state, tried))
+        info = replace(loaded.info, head=decision.head, pinned=_is_pinned(state, tried))
         return Restored(info, loaded.documents, "; ".join(map(message_of, decision.warnings)) or None)
     if not same:
         raise VaultError(f"label {label!r} changes too fast to be read, try again")
@@ -189,7 +189,7 @@ async def _walk_back(
         warn(f"restored the newest intact snapshot {snapshot_id} of label {label!r}: {told}")
         # Those that were passed over count as known: the next backup goes on from here.
         session.rests_on(label, snapshot_id, *passed, decision.follow)
-        return Restored(loaded.manifest.info, loaded.documents, told)
+        return Restored(loaded.info, loaded.documents, told)
     raise first
 
 

@@ -85,7 +85,7 @@ async def export_snapshot(session: Session, *, label: str, snapshot_id: str | No
         if newest is None:
             raise SnapshotNotFound(f"no snapshot for label {label!r}")
         snapshot_id = newest.snapshot_id
-    whole = _whole(await load(session, label, require_id(snapshot_id), keep_files=True))
+    whole = _whole(await load(session, label, require_id(snapshot_id), keep_files=True, closed=True))
     return Export(label, snapshot_id, whole.files)
 
 
@@ -208,7 +208,7 @@ class _Copy:
                     "way, or one that did not finish; copying again takes it along once it is listed"
                 )
                 raise ConflictDetected(msg, theirs=None)
-            whole = _whole(await load(self.source, label, snapshot_id, keep_files=True))
+            whole = _whole(await load(self.source, label, snapshot_id, keep_files=True, closed=True))
             if _accepts(self.destination) != _accepts(self.source):
                 await _check(self.destination, label, snapshot_id, whole.files)
             arrived = await delivery.store(whole, pinned=snapshot_id in state.listed.pins)
@@ -291,7 +291,7 @@ async def _check(session: Session, label: str, snapshot_id: str, files: Mapping[
     """
     given = copying.copy(session)
     given.vault, given.manifests, given.good = _Given(files, session.vault), {}, {}
-    loaded = await load(given, label, snapshot_id, keep_files=True)
+    loaded = await load(given, label, snapshot_id, keep_files=True, closed=True)
     for name in files:
         if name not in loaded.files:
             msg = f"{name} is no file that snapshot {snapshot_id} of label {label!r} needs"

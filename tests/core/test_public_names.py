@@ -23,10 +23,12 @@ PUBLIC = [
     "ColonyMemoryError",
     "ColonyMemoryWarning",
     "ConflictDetected",
+    "DecryptionError",
     "Ed25519Signer",
     "Event",
     "FileWitness",
     "Hint",
+    "Passphrase",
     "PruneIncomplete",
     "PrunePlan",
     "QuotaExceeded",
@@ -70,6 +72,7 @@ PUBLISHED = {
     "__version__",
 }
 LATE = {
+    "Passphrase",
     "Change",
     "Ed25519Signer",
     "Event",
