@@ -62,18 +62,20 @@ def key_arguments(
 
 def _split(given: Iterable[str]) -> Iterator[str]:
     """Each recipient. An SSH key is of two words, and a third one that says whose it is only where it is quoted."""
+    words = list[str]()
     for text in given:
-        if text.strip().startswith("ssh-") and len(text.split()) > 1:
+        if _is_one(text):
             yield text.strip()
-            continue
-    words = [word for text in given if not _is_ssh(text) for word in re.split(r"[\s,]+", text) if word]
+        else:
+            words += filter(None, re.split(r"[\s,]+", text))
     while words:
         word = words.pop(0)
         yield f"{word} {words.pop(0)}" if word.startswith("ssh-") and words else word
 
 
-def _is_ssh(text: str) -> bool:
-    return text.strip().startswith("ssh-") and len(text.split()) > 1
+def _is_one(text: str) -> bool:
+    """Whether what has blanks in it is an SSH key all the same, or the name of a file."""
+    return (text.strip().startswith("ssh-") and len(text.split()) > 1) or Path(text).expanduser().is_file()
 
 
 def _recipients(name: str) -> list[str]:

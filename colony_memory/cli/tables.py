@@ -91,7 +91,7 @@ def label_table(found: VaultMap, *, now: datetime) -> str:
             str(each.snapshots),
             when(made_at(each.newest), now) if each.newest else "-",
             when(made_at(each.oldest), now) if each.oldest else "-",
-            size(each.plain_bytes),
+            "not told" if each.snapshots and not each.plain_bytes else size(each.plain_bytes),
             size(each.stored_bytes),
             "; ".join(problems(each)) or "none found",
         )
