@@ -22,10 +22,12 @@ _INSTALL = "pip install 'colony-memory[encrypt]'"
 _FIRST_LINE = b"age-encryption.org/v1\n"
 #: Recipients of one client.
 MAX_RECIPIENTS = 20
-# Bytes of a header. age takes time by the square of them: 0.2 s at this size, 8 s at six times as many.
-_MAX_HEADER = 16_384
-# scrypt takes 2^N KiB of memory: at 22, as much as age itself opens, 4 GiB. Writers choose what takes a second.
-_MAX_WORK = 22
+# Bytes of a header, and recipients in it. age takes time by the square of both: 0.2 s at these, 8 s at six times as much.
+_MAX_HEADER, _MAX_STANZAS = 16_384, 64
+# scrypt takes 2^N KiB of memory: 2 GiB at this, and 7 s. Writers choose what takes a second, which is 19 or 20.
+_MAX_WORK = 21
+# Keys of other passphrases that a client tries to open.
+_MAX_TRIES = 16
 _SCRYPT = re.compile(rb"age-encryption\.org/v1\n-> scrypt [A-Za-z0-9+/]{22} ([1-9][0-9]?)\n")
 _NO_FIT = ("No matching keys found", "Decryption failed")
 _SECRET = "AGE-SECRET-KEY-"  # noqa: S105 - how each of them begins
@@ -144,6 +146,7 @@ class Recipients:
         if self.passphrase is not None and self._made is None:
             secret, recipient = new_identity()
             sealed = _age().passphrase.encrypt(f"{secret}\n".encode("ascii"), self.passphrase)
+            _check_work(sealed)
             self._made = PassphraseKey(base64.b64encode(sealed).decode("ascii"), recipient, secret)
         return self._with(self._made)
 
@@ -203,10 +206,10 @@ class Identities:
         """
         if not key or not self._passphrases:
             return None
-        if key not in self._keys:
+        if key not in self._keys and list(self._keys.values()).count(None) < _MAX_TRIES:
             found = (_open_key(key, each) for each in self._passphrases)
             self._keys[key] = next((each for each in found if each is not None), None)
-        return self._keys[key]
+        return self._keys.get(key)
 
     def learn(self, key: PassphraseKey | None) -> None:
         """Remember a key that this client made itself."""
@@ -217,11 +220,7 @@ class Identities:
 def _open_key(key: str, passphrase: str) -> PassphraseKey | None:
     sealed = b"".join(decode_base64([key]))
     _check_header(sealed)
-    found = _SCRYPT.match(sealed)
-    if found is None:
-        raise ValueError("what the passphrase is to open is no age file that a passphrase opens")
-    if int(found[1]) > _MAX_WORK:
-        raise ValueError(f"the passphrase is to be worked on 2^{int(found[1])} times, more than 2^{_MAX_WORK}")
+    _check_work(sealed)
     try:
         text = _call(_age().passphrase.decrypt, sealed, passphrase).decode("ascii", "replace").strip()
     except NoFit:
@@ -231,11 +230,22 @@ def _open_key(key: str, passphrase: str) -> PassphraseKey | None:
     return PassphraseKey(key, str(read_identity(text).to_public()), text)
 
 
+def _check_work(sealed: bytes) -> None:
+    found = _SCRYPT.match(sealed)
+    if found is None:
+        raise ValueError("what the passphrase is to open is no age file that a passphrase opens")
+    if int(found[1]) > _MAX_WORK:
+        raise ValueError(f"the passphrase is to be worked on 2^{int(found[1])} times, more than 2^{_MAX_WORK}")
+
+
 def _check_header(sealed: bytes) -> None:
     if not sealed.startswith(_FIRST_LINE):
         raise ValueError("it is no age file")
-    if not -1 < sealed.find(b"\n--- ") < _MAX_HEADER:
-        raise ValueError(f"it is no age file with a header of at most {_MAX_HEADER} bytes")
+    end = sealed.find(b"\n--- ", 0, _MAX_HEADER)
+    if end < 0 or sealed.count(b"\n-> ", 0, end) > _MAX_STANZAS:
+        raise ValueError(
+            f"it is no age file with a header of at most {_MAX_HEADER} bytes for {_MAX_STANZAS} recipients"
+        )
 
 
 def _call(function: Any, sealed: bytes, key: Any) -> bytes:
