@@ -22,7 +22,7 @@ _INSTALL = "pip install 'colony-memory[encrypt]'"
 _FIRST_LINE = b"age-encryption.org/v1\n"
 #: Recipients of one client.
 MAX_RECIPIENTS = 20
-# Bytes of a header, and recipients in it. age takes time by the square of both: 0.2 s at these, 8 s at six times as much.
+# Bytes of a header, and recipients in it. age takes time by the square of both: 0.2 s at these, 8 s at six times that.
 _MAX_HEADER, _MAX_STANZAS = 16_384, 64
 # scrypt takes 2^N KiB of memory: 2 GiB at this, and 7 s. Writers choose what takes a second, which is 19 or 20.
 _MAX_WORK = 21
