@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._arguments import texts
 from colony_memory._engine.load import load
+from colony_memory._engine.sealed import told
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import UNREADABLE, State, look, manifest_of, read_manifests, require_sound, tell
 from colony_memory._format.constants import NO_DEFAULT
 from colony_memory._format.head import read_head
 from colony_memory._format.names import id_order, manifest_filename, require_id, require_label
+from colony_memory._format.pointer import Entry
 from colony_memory.exceptions import (
     ColonyMemoryError,
     Hint,
@@ -215,7 +217,8 @@ async def latest(session: Session, *, label: str) -> SnapshotInfo | None:
         tell(decision)
         stored = entry.info.stored_bytes if entry and entry.manifest_sha256 == manifest.sha256 else 0
         pinned = _is_pinned(state, decision.follow)
-        return replace(manifest.info, stored_bytes=stored, head=decision.head, pinned=pinned)
+        info = await told(session, label, Entry(manifest.info, manifest.sha256)) or manifest.info
+        return replace(info, stored_bytes=stored, head=decision.head, pinned=pinned)
     raise SnapshotCorrupt(f"the pointer of label {label!r} names snapshot {decision.follow}, which is not there")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,6 @@ from colony_memory._os.files import read_file
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable, Iterator
 
     from colony_memory.encryption import Passphrase
@@ -73,9 +73,13 @@ def _split(given: Iterable[str]) -> Iterator[str]:
         yield f"{word} {words.pop(0)}" if word.startswith("ssh-") and words else word
 
 
+def _home(path: str) -> str:
+    return os.path.expanduser(path)  # noqa: PTH111 - never raises
+
+
 def _is_one(text: str) -> bool:
     """Whether what has blanks in it is an SSH key all the same, or the name of a file."""
-    return (text.strip().startswith("ssh-") and len(text.split()) > 1) or Path(text).expanduser().is_file()
+    return (text.strip().startswith("ssh-") and len(text.split()) > 1) or os.path.isfile(_home(text))  # noqa: PTH113 - never raises
 
 
 def _recipients(name: str) -> list[str]:
@@ -84,12 +88,12 @@ def _recipients(name: str) -> list[str]:
         return [name]
     if looks_secret(name):
         raise ValueError("a private key was given to encrypt to: give the public one, age1…, that belongs to it")
-    place = Path(name).expanduser()
+    place = Path(_home(name))
     try:
         found = read_file(place, _MAX_BYTES, follow=True)
-    except OSError as error:
-        why = error.strerror or type(error).__name__
-        raise ValueError(f"recipients file {name!r} cannot be read: {why}") from error
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "it is no name of a file"
+        raise ValueError(f"the file of recipients cannot be read: {why}") from error
     if found is None:
         # Not repeated: it may be a passphrase.
         raise ValueError(
@@ -109,7 +113,7 @@ def _key_file(name: str) -> Path:
     """The path of a key file that can be read."""
     if looks_secret(name):
         raise ValueError("a private key itself was given to open with: put it into a file, and give that")
-    place = Path(name).expanduser()
+    place = Path(_home(name))
     try:
         read_key_file(place)
     except ColonyMemoryError as error:
@@ -124,7 +128,7 @@ def _passphrase(file: str | os.PathLike[str] | None, ask: Callable[[bool], str] 
         if ask is None:
             raise ValueError("a passphrase is needed, and no file of it is given")
         return Passphrase(ask(twice))
-    place = Path(file).expanduser()
+    place = Path(_home(os.fspath(file)))
     try:
         text = read_key_file(place).decode("utf-8")
         return Passphrase(text)

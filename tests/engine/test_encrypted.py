@@ -116,6 +116,8 @@ def test_what_is_missing_and_noted_is_told_to_who_opens_it(vault):
     restored = client(vault)._restored(label="default", snapshot_id=None, fallback=False)
     assert restored.info.note == "a note"
     assert restored.info.incomplete == ("a: is a socket", "b: is a socket")
+    assert client(vault).latest().note == "a note"
+    assert ColonyMemory(backend=vault).latest().note is None
     assert client(vault).backup(HISTORY[0], incomplete=["a: is a socket", "b: is a socket"]).reused
     assert not client(vault).backup(HISTORY[0], incomplete=["a: is a socket"]).reused
 
