@@ -461,3 +461,21 @@ def test_a_key_file(vault, tmp_path):
         ColonyMemory(backend=vault, identities=path)
     with pytest.raises(ColonyMemoryError, match="cannot be read"):
         ColonyMemory(backend=vault, identities=tmp_path / "nowhere")
+
+
+def test_every_snapshot_is_told_apart_with_a_key(vault):
+    mem = client(vault)
+    for n in range(4):
+        mem.backup({"a.md": f"line {n}\n", "b.md": "stays\n"})
+    assert [change.lines.added for change in client(vault).history("a.md")] == [1] * 4
+    found = client(vault).search("line 2")
+    assert [(match.name, match.snapshots, match.in_latest) for match in found.matches] == [("a.md", 1, False)]
+    assert found.searched == 4
+
+
+def test_whatever_the_format_is_nothing_goes_out_in_the_clear(vault, monkeypatch):
+    mem = client(vault)
+    monkeypatch.setattr(type(mem._session), "format", property(lambda _: "colony-memory/1"), raising=False)
+    mem.backup({"a.md": "plain words"})
+    assert all(".p0." not in name for name in vault.files)
+    assert mem.list_snapshots()[0].encrypted
