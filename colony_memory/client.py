@@ -14,7 +14,7 @@ from colony_memory.vaults import AsyncVaultBackend, VaultBackend
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 
-    from colony_memory._engine.history import History, View
+    from colony_memory._engine.history import Histories, View
     from colony_memory._engine.restore import Restored
     from colony_memory._engine.session import Session
     from colony_memory._engine.transfer import CopyReport
@@ -415,11 +415,15 @@ class ColonyMemory(_Facade):
             UntrustedSnapshot: This client does not trust it; ``RollbackDetected``: it was set back.
             VaultError: The vault could not be reached, refused, or cut its list.
         """
-        return self._history(name, label=label, patch=patch).changes
+        return self._history(name, label=label, patch=patch).changes.get(name, ())
 
-    def _history(self, name: str, *, label: str, patch: bool, view: View | None = None) -> History:
+    def _history(self, name: str, *, label: str, patch: bool, view: View | None = None) -> Histories:
         """What :meth:`history` gives and what was passed over, of what the documents stand for."""
         return self._run(_engine.history.history(self._session, name, label=label, patch=patch, view=view))
+
+    def _histories(self, *, label: str, patch: bool, view: View | None = None) -> Histories:
+        """The same of every document."""
+        return self._run(_engine.history.histories(self._session, label=label, patch=patch, view=view))
 
     def search(
         self, pattern: str, *, label: str = "default", fixed: bool = False, ignore_case: bool = False
@@ -677,7 +681,7 @@ class AsyncColonyMemory(_Facade):
     async def history(self, name: str, *, label: str = "default", patch: bool = False) -> tuple[Change, ...]:
         """See :meth:`ColonyMemory.history`."""
         found = await self._run(_engine.history.history(self._session, name, label=label, patch=patch))
-        return found.changes
+        return found.changes.get(name, ())
 
     async def search(
         self, pattern: str, *, label: str = "default", fixed: bool = False, ignore_case: bool = False
