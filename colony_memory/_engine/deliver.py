@@ -14,6 +14,7 @@ from colony_memory._engine.files import prove, sweep, take_back
 from colony_memory._engine.label import GRACE
 from colony_memory._engine.prune import pin_text
 from colony_memory._engine.publish import Move, may_write, publish, touch
+from colony_memory._engine.sealed import require_closed
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, look, read_pointer_file
 from colony_memory._engine.store import Changed, Unanswered
@@ -217,6 +218,7 @@ class Delivery:
             VaultError: The vault failed or refused. What was written is removed again where that is possible.
         """
         self._require_signer(whole)
+        require_closed(self.session, whole.manifest.info)
         snapshot_id, files = whole.manifest.info.snapshot_id, whole.files
         if whole.manifest.info.format != FORMAT:
             msg = (

@@ -10,7 +10,7 @@ from colony_memory._format import age
 from colony_memory._format.v2.build import BuiltChain
 from colony_memory._format.v2.manifest import ChainManifest
 from colony_memory._format.v2.sealed import Facts, lock_of, unseal
-from colony_memory.exceptions import DecryptionError, SnapshotCorrupt, message_of
+from colony_memory.exceptions import ConflictDetected, DecryptionError, SnapshotCorrupt, message_of
 
 if TYPE_CHECKING:
     from colony_memory._engine.session import Session
@@ -86,6 +86,21 @@ def suits(session: Session, entry: Entry) -> bool:
         return True
     opened = session.opened.get(entry.manifest_sha256)
     return entry.info.encrypted and opened is not None and opened.lock is not None
+
+
+def require_closed(session: Session, info: SnapshotInfo) -> None:
+    """Take nothing to a vault in the clear where this client encrypts.
+
+    Raises:
+        ConflictDetected: It is not encrypted.
+    """
+    if session.recipients is None or info.encrypted:
+        return
+    msg = (
+        f"snapshot {info.snapshot_id} of label {info.label!r} is not encrypted, and this client writes nothing in the "
+        "clear: restore it and back it up, or bring it without encrypt_to"
+    )
+    raise ConflictDetected(msg, theirs=None)
 
 
 def lock_for(session: Session, lock: Lock | None) -> Lock | None:

@@ -82,7 +82,7 @@ def test_nothing_that_it_says_is_in_the_clear(vault):
     decoded = b"".join(base64.b64decode(each) for each in re.findall(r'"data": "([^"]+)', stored))
     catalogue = chains_of_pointer(vault)
     for haystack in (stored.encode(), decoded, catalogue.encode()):
-        assert b"ada" not in haystack
+        assert b"of-ada" not in haystack
         for info in infos:
             assert info.plaintext_sha256.removeprefix("sha256:").encode() not in haystack
     told = [json.loads(text) for text in vault.files.values()] + [json.loads(catalogue)]
@@ -392,6 +392,18 @@ def test_an_export_needs_no_key_and_opens_with_one(vault):
     assert ColonyMemory(backend=ExportVault(exported), identities=keys.SECRET).restore() == HISTORY[0]
     assert exported.info.encrypted
     assert exported.snapshot_id == info.snapshot_id
+
+
+def test_nothing_is_brought_in_the_clear_by_who_encrypts(vault):
+    here = ColonyMemory(backend=vault)
+    here.backup(HISTORY[0])
+    there = FakeVault(operations_per_hour=None)
+    with pytest.raises(ConflictDetected, match="writes nothing in the clear"):
+        client(there).import_snapshot(here.export_snapshot())
+    report = here.copy_to(client(there))
+    assert "writes nothing in the clear" in next(iter(report.left_out.values()))
+    assert not any("manifest" in name or ".p0." in name for name in there.files)
+    assert here.copy_to(ColonyMemory(backend=there))
 
 
 def test_a_vault_that_does_not_write_on_condition_gets_nothing(vault):
