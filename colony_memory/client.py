@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from colony_memory import _engine
-from colony_memory._arguments import require_type
+from colony_memory._arguments import is_coroutine, require_type
 from colony_memory._format.constants import FORMAT, FORMAT_2, MAX_BYTES, NO_DEFAULT
 from colony_memory.exceptions import ColonyMemoryError, Hint
 from colony_memory.vaults import AsyncVaultBackend, VaultBackend
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from colony_memory._engine.transfer import CopyReport
     from colony_memory.encryption import Passphrase
     from colony_memory.export import Export
-    from colony_memory.reports import Change, Event, SearchReport, SnapshotDiff, VaultMap, VerifyReport
+    from colony_memory.reports import Change, Event, LifecycleEvent, SearchReport, SnapshotDiff, VaultMap, VerifyReport
     from colony_memory.retention import PrunePlan, Retention
     from colony_memory.schedule.async_autobackup import AsyncAutobackup
     from colony_memory.schedule.autobackup import Autobackup
@@ -98,7 +98,8 @@ class ColonyMemory(_Facade):
             a :class:`Passphrase`, or several of these. Without one a client that encrypts stores each snapshot whole,
             since it cannot read the one before.
         max_bytes: Bytes of plain text that a snapshot may hold, written or read.
-        on_event: Called with an :class:`Event` for every file that is written, read or deleted.
+        on_event: Called with an :class:`Event` for every file that is written, read or deleted, and with a
+            :class:`LifecycleEvent` when a verb has ended. What it raises is logged and changes nothing.
     """
 
     def __init__(
@@ -116,14 +117,14 @@ class ColonyMemory(_Facade):
         encrypt_to: str | Passphrase | Iterable[str | Passphrase] | None = None,
         identities: _Identity | Iterable[_Identity] | None = None,
         max_bytes: int = MAX_BYTES,
-        on_event: Callable[[Event], None] | None = None,
+        on_event: Callable[[Event | LifecycleEvent], None] | None = None,
     ) -> None:
         if backend is None:
             from colony_memory.vaults.colony import ColonyVault
 
             backend = ColonyVault(_require_key(api_key), base_url=base_url)
         _require_methods(backend)
-        if _is_coroutine(getattr(backend, "vault_get_file", None)):
+        if is_coroutine(getattr(backend, "vault_get_file", None)):
             raise ValueError("this backend is asynchronous: use AsyncColonyMemory")
         from colony_memory._engine.session import Session
         from colony_memory._engine.store import SyncVault
@@ -523,7 +524,7 @@ class AsyncColonyMemory(_Facade):
         encrypt_to: str | Passphrase | Iterable[str | Passphrase] | None = None,
         identities: _Identity | Iterable[_Identity] | None = None,
         max_bytes: int = MAX_BYTES,
-        on_event: Callable[[Event], None] | None = None,
+        on_event: Callable[[Event | LifecycleEvent], None] | None = None,
     ) -> None:
         self._own: Any = None
         if backend is None:
@@ -771,9 +772,3 @@ def _require_methods(backend: object) -> None:
     if missing:
         msg = f"{type(backend).__name__} is not a vault: it has no {missing[0]}()"
         raise ValueError(msg)
-
-
-def _is_coroutine(function: object) -> bool:
-    # inspect.iscoroutinefunction without its import, which is slow: the flag is that of PEP 492.
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
-    return bool(code is not None and code.co_flags & 0x80)

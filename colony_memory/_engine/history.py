@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from colony_memory._engine.observe import observed
 from colony_memory._engine.walk import look_at_all, walk
 from colony_memory._format.names import id_order
 from colony_memory._lines import Steps
@@ -51,6 +52,7 @@ class Histories:
     read: int
 
 
+@observed("history")
 async def history(session: Session, name: str, *, label: str, patch: bool, view: View | None = None) -> Histories:
     """See :meth:`colony_memory.ColonyMemory.history`; ``view`` says what the documents stand for."""
     if not isinstance(name, str):
@@ -136,6 +138,7 @@ def _size(file: File | None) -> int:
     return len(file.content if isinstance(file.content, bytes) else file.content.encode("utf-8", "surrogatepass"))
 
 
+@observed("search")
 async def search(
     session: Session, pattern: str, *, label: str, fixed: bool, ignore_case: bool, view: View | None = None
 ) -> SearchReport:
