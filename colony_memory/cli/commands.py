@@ -24,6 +24,9 @@ _CARRIED = {
     "witness": "--witness",
     "accept_unsigned": "--accept-unsigned",
     "accept_legacy_pointer": "--accept-legacy-pointer",
+    "encrypt_to": "--encrypt-to",
+    "identity": "--identity",
+    "passphrase_file": "--passphrase-file",
 }
 #: Those options.
 WHERE = frozenset(_CARRIED.values())
@@ -99,6 +102,8 @@ OPTIONS: dict[tuple[str, str], tuple[str, str]] = {
     ("open", "backend"): ("--vault", "URL"),
     ("open", "require_signature"): ("--accept-unsigned", ""),
     ("open", "accept_legacy_pointer"): ("--accept-legacy-pointer", ""),
+    ("open", "encrypt_to"): ("--encrypt-to", "RECIPIENT"),
+    ("open", "identities"): ("--identity", "FILE"),
     ("init", "create"): ("", ""),
     ("backup", "signer"): ("--key-file", "FILE"),
     ("backup", "on_conflict"): ("--on-conflict", "merge"),
@@ -228,7 +233,7 @@ def _carried(flag: str, value: object) -> list[str]:
     if isinstance(value, str):
         return _option(flag, value)
     if isinstance(value, (list, tuple)):
-        return [word for each in value for word in _option(flag, each)]
+        return [word for each in value for word in _option(flag, str(each))]
     return [flag] if value is True else []
 
 

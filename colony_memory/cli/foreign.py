@@ -61,7 +61,7 @@ OPTIONS = {
     **dict.fromkeys(("--message", "-m", "--comment", "--description"), "--note"),
     **dict.fromkeys(("--include", "-i"), "--only"),
     **dict.fromkeys(("--stream", "--branch", "--name"), "--label"),
-    **dict.fromkeys(("--key", "--identity", "--signing-key"), "--key-file"),
+    **dict.fromkeys(("--key", "--signing-key"), "--key-file"),
     "--read-data-subset": NOTHING,
 }
 FLAGS = {

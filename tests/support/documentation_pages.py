@@ -47,6 +47,9 @@ _NEEDED = {
     "read_last_run": "platformdirs",
     "Ed25519Signer": "cryptography",
     "obstore": "obstore",
+    "encrypt_to": "pyrage",
+    "Passphrase": "pyrage",
+    "DecryptionError": "pyrage",
     'AsyncColonyMemory(api_key="': "httpx",
 }
 
@@ -125,6 +128,8 @@ def need_extras(block: Block) -> None:
             pytest.importorskip(module)
     if block.language in _SHELLS and not is_installation(block):
         pytest.importorskip("typer")
+        if "--age" in block.text or "--encrypt-to" in block.text:
+            pytest.importorskip("pyrage")
 
 
 def is_installation(block: Block) -> bool:
