@@ -43,6 +43,7 @@ ARGUMENTS = {
     "pin": ["latest"],
     "unpin": ["latest"],
     "status": [],
+    "config": [],
     "export": ["latest", "out.json"],
     "import": ["in.json"],
     "copy": ["--to", "elsewhere"],
@@ -106,7 +107,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("verb", [verb for verb in ARGUMENTS if verb not in ("init", "watch", "copy")])
+@pytest.mark.parametrize("verb", [verb for verb in ARGUMENTS if verb not in ("init", "watch", "copy", "config")])
 def test_a_vault_that_refuses_is_code_5_and_one_line(cli, server, folder, verb, fault):
     cli("backup", folder)
     cli("export", "latest", "in.json")

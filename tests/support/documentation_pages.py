@@ -82,7 +82,7 @@ class Block:
     @property
     def runs(self) -> bool:
         """Whether it is something to run here."""
-        return self.language == "python" or (self.language in _SHELLS and self.heading not in BUILDING)
+        return self.language in ("python", "toml") or (self.language in _SHELLS and self.heading not in BUILDING)
 
     def commands(self) -> Iterator[tuple[str, str | None]]:
         """Each command, with what it is shown to print, or None."""
@@ -162,6 +162,7 @@ class Stage:
         self._settings = {
             "HOME": str(directory),
             "XDG_DATA_HOME": str(directory / "data"),
+            "XDG_CONFIG_HOME": str(directory / ".config"),
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         }
 
@@ -191,6 +192,10 @@ class Stage:
                 patch.setenv(name, value)
             if block.language == "python":
                 self._run_python(block, patch)
+            elif block.language == "toml":  # the configuration from here on
+                place = self._directory.parent / ".config" / "colony-memory" / "config.toml"
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_text(block.text, encoding="utf-8")
             elif not is_installation(block):
                 for command, shown in block.commands():
                     self._run_command(block, command, shown)
