@@ -28,7 +28,7 @@ _ARGUMENTS = "colony_memory.arguments"
 
 #: How the help groups them; the verbs of a group in the order of the help.
 GROUPS = {
-    "Save and restore": ("backup", "restore", "watch", "run", "guard"),
+    "Save and restore": ("backup", "restore", "watch", "run", "guard", "hook"),
     "Look": ("status", "list", "show", "cat", "log", "grep", "diff", "verify", "report"),
     "Tidy": ("prune", "delete", "pin", "unpin"),
     "Vaults and keys": ("init", "export", "import", "copy", "keygen", "config"),
@@ -59,6 +59,7 @@ VERBS = {
     "run": "Restore a folder, run a command on it, and save it meanwhile and at the end.",
     "guard": "Save a folder, run a command that may spoil it, and say how to get back.",
     "config": "Show which settings count, and where each comes from.",
+    "hook": "Save or tell of an agent's memory, called by the program that runs the agent.",
     "keygen": "Make a key that snapshots are signed with, in a file that its owner alone may read.",
 }
 

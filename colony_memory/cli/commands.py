@@ -63,6 +63,12 @@ class Asked:
         options = argv[: argv.index("--")] if "--" in argv else argv
         return bool(self.params.get("as_json", "--json" in options))
 
+    @property
+    def by_host(self) -> bool:
+        """Whether a program that runs agents calls this as one of its hooks."""
+        verb, *others = self.argv or ("",)
+        return verb == "hook" and not {"install", "uninstall"} & set(others[:1])
+
 
 @dataclass(frozen=True)
 class _Verb:

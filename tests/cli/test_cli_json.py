@@ -44,6 +44,7 @@ ARGUMENTS = {
     "unpin": ["latest"],
     "status": [],
     "config": [],
+    "report": ["--html", "report.html"],
     "export": ["latest", "out.json"],
     "import": ["in.json"],
     "copy": ["--to", "elsewhere"],
@@ -66,8 +67,8 @@ TOLD = documented()
 
 
 def test_every_verb_is_documented_and_tried():
-    assert set(TOLD) | {"watch", "run", "guard"} == set(app.VERBS)
-    assert set(ARGUMENTS) | {"keygen", "run", "guard"} == set(app.VERBS)
+    assert set(TOLD) | {"watch", "run", "guard", "hook"} == set(app.VERBS)
+    assert set(ARGUMENTS) | {"keygen", "run", "guard", "hook"} == set(app.VERBS)
 
 
 @pytest.mark.parametrize("verb", [verb for verb in ARGUMENTS if verb != "watch"])

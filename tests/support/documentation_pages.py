@@ -26,7 +26,8 @@ ROOT = Path(__file__).parents[2]
 CHANGELOG = ROOT / "CHANGELOG.md"
 README = ROOT / "README.md"
 FORMAT = ROOT / "SNAPSHOT-FORMAT.md"
-PAGES = [README, ROOT / "skill.md", FORMAT, *sorted((ROOT / "docs").glob("*.md"))]
+INTEGRATIONS = sorted(path for path in (ROOT / "integrations").rglob("*.md") if path.name in ("README.md", "SKILL.md"))
+PAGES = [README, ROOT / "skill.md", FORMAT, *sorted((ROOT / "docs").glob("*.md")), *INTEGRATIONS]
 
 #: Headings whose commands build an environment: whoever runs the whole suite has done so.
 BUILDING = ("Try it", "Test it")
@@ -163,6 +164,7 @@ class Stage:
             "HOME": str(directory),
             "XDG_DATA_HOME": str(directory / "data"),
             "XDG_CONFIG_HOME": str(directory / ".config"),
+            "XDG_STATE_HOME": str(directory / "state"),
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         }
 
@@ -236,7 +238,8 @@ def _furnish(directory: Path) -> None:
     for day in ("monday", "tuesday"):
         (notes / f"{day}.md").write_text(f"it was {day}\n", encoding="utf-8")
     (directory.parent / "agent").symlink_to(directory.name)
-    shutil.copytree(ROOT / "examples", directory / "examples")
+    for name in ("examples", "integrations"):
+        shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns("__pycache__"))
 
 
 @pytest.fixture(scope="module")
