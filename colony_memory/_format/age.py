@@ -82,8 +82,10 @@ def spell_recipient(text: str) -> str:
     text = text.strip()
     if _SECRET in text.upper() or _PEM in text:
         raise ValueError("it is a private key, which opens: give the public one that belongs to it")
-    _recipient(text)
-    return " ".join(text.split()[:2]) if text.startswith("ssh-") else text
+    if text.startswith("ssh-"):
+        text = " ".join(text.split()[:2])
+    found = _recipient(text)
+    return text if text.startswith("ssh-") else str(found)
 
 
 def _recipient(text: str) -> Any:

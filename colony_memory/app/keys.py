@@ -84,7 +84,7 @@ def _is_one(text: str) -> bool:
 
 def _recipients(name: str) -> list[str]:
     """A recipient, or those in a file, one a line."""
-    if name.startswith(("age1", "ssh-")):
+    if name.lower().startswith(("age1", "ssh-")):
         return [name]
     if looks_secret(name):
         raise ValueError("a private key was given to encrypt to: give the public one, age1…, that belongs to it")

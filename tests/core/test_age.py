@@ -142,6 +142,12 @@ def test_what_is_no_recipient(text, why):
     assert text not in str(raised.value)
 
 
+def test_a_recipient_has_one_spelling():
+    spelled = {age.spell_recipient(f" {text}\n") for text in (keys.RECIPIENT, keys.RECIPIENT.upper())}
+    spelled |= {age.spell_recipient(f"{keys.SSH_RECIPIENT.replace(' ', '  ')} me@host")}
+    assert spelled == {keys.RECIPIENT, keys.SSH_RECIPIENT}
+
+
 def test_secrets_are_in_no_repr():
     recipients = Recipients((keys.RECIPIENT,), "hunter2")
     made = age.PassphraseKey("blob", keys.RECIPIENT, keys.SECRET)
