@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from colony_memory import _engine
 from colony_memory._arguments import is_coroutine, require_type
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from colony_memory._engine.restore import Restored
     from colony_memory._engine.session import Session
     from colony_memory._engine.transfer import CopyReport
+    from colony_memory.encryption import Passphrase
     from colony_memory.export import Export
     from colony_memory.reports import Change, Event, LifecycleEvent, SearchReport, SnapshotDiff, VaultMap, VerifyReport
     from colony_memory.retention import PrunePlan, Retention
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncColonyMemory", "AsyncVaultBackend", "ColonyMemory", "VaultBackend"]
 
 _T = TypeVar("_T")
+_Identity: TypeAlias = "str | os.PathLike[str] | Passphrase"
 _D = TypeVar("_D")
 _NO_VAULT = "no vault: no API key is given, nor set as COLONY_API_KEY, and no other vault either"
 
@@ -90,6 +92,11 @@ class ColonyMemory(_Facade):
             that was set back to an older state is noticed.
         format: 1 or 2, what to write. 2 keeps every state in little room, needs the extra ``zstd`` and a vault that
             writes on condition, and is not read by 0.1.1. Both are read, whatever is written.
+        encrypt_to: Whom to encrypt to: ``age1…`` recipients, SSH public keys, a :class:`Passphrase`, or several of
+            these. Whoever holds one of their private keys, or the passphrase, reads it. Takes format 2.
+        identities: What opens encrypted snapshots: ``AGE-SECRET-KEY-1…``, SSH private keys, key files that hold these,
+            a :class:`Passphrase`, or several of these. Without one a client that encrypts stores each snapshot whole,
+            since it cannot read the one before.
         max_bytes: Bytes of plain text that a snapshot may hold, written or read.
         on_event: Called with an :class:`Event` for every file that is written, read or deleted, and with a
             :class:`LifecycleEvent` when a verb has ended. What it raises is logged and changes nothing.
@@ -107,6 +114,8 @@ class ColonyMemory(_Facade):
         accept_legacy_pointer: bool = False,
         witness: Witness | None = None,
         format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
+        encrypt_to: str | Passphrase | Iterable[str | Passphrase] | None = None,
+        identities: _Identity | Iterable[_Identity] | None = None,
         max_bytes: int = MAX_BYTES,
         on_event: Callable[[Event | LifecycleEvent], None] | None = None,
     ) -> None:
@@ -128,7 +137,8 @@ class ColonyMemory(_Facade):
             accept_legacy_pointer=accept_legacy_pointer,
             witness=witness,
             max_bytes=max_bytes,
-            wire=_wire(format),
+            wire=_wire(format, encrypt_to),
+            **_keys(encrypt_to, identities),
             on_event=on_event,
         )
 
@@ -227,6 +237,7 @@ class ColonyMemory(_Facade):
             SnapshotCorrupt: The snapshot is damaged; ``UnsupportedFormat``: a newer version wrote it.
             UntrustedSnapshot: Its signature does not verify, or this client does not trust who made it.
             RollbackDetected: The vault is in an older state than the one that was seen before.
+            DecryptionError: It is encrypted, and no identity opens it. ``fallback`` does not pass it over.
             VaultError: The vault could not be reached or refused. Nothing is known of what is stored.
         """
         return self._run(  # type: ignore[no-any-return]
@@ -526,6 +537,8 @@ class AsyncColonyMemory(_Facade):
         accept_legacy_pointer: bool = False,
         witness: Witness | None = None,
         format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
+        encrypt_to: str | Passphrase | Iterable[str | Passphrase] | None = None,
+        identities: _Identity | Iterable[_Identity] | None = None,
         max_bytes: int = MAX_BYTES,
         on_event: Callable[[Event | LifecycleEvent], None] | None = None,
     ) -> None:
@@ -546,7 +559,8 @@ class AsyncColonyMemory(_Facade):
             accept_legacy_pointer=accept_legacy_pointer,
             witness=witness,
             max_bytes=max_bytes,
-            wire=_wire(format),
+            wire=_wire(format, encrypt_to),
+            **_keys(encrypt_to, identities),
             on_event=on_event,
         )
 
@@ -748,11 +762,13 @@ def _policy(keep: int, retention: Retention | None) -> Retention:
     return policy
 
 
-def _wire(number: int | None) -> str:
+def _wire(number: int | None, encrypt_to: object = None) -> str:
     """The wire format of that number."""
     if number not in (None, 1, 2) or isinstance(number, bool):
         raise ValueError(f"format must be 1 or 2, not {number!r}")
-    if number != 2:
+    if number == 1 and encrypt_to is not None:
+        raise ValueError("format 1 cannot be encrypted, and encrypt_to is given: leave format out, or give 2")
+    if number != 2 and encrypt_to is None:
         return FORMAT
     from colony_memory._format.v2.zstd import require_zstd
 
@@ -763,6 +779,16 @@ def _wire(number: int | None) -> str:
 def _wanted(number: int | None) -> str | None:
     """The wire format that was asked for, None where none was."""
     return None if number is None else _wire(number)
+
+
+def _keys(encrypt_to: object, identities: object) -> dict[str, Any]:
+    """Whom to encrypt to, and what opens, as a session takes it."""
+    if encrypt_to is None and identities is None:
+        return {}
+    from colony_memory.encryption import read_identities, read_recipients
+
+    recipients = read_recipients(encrypt_to)
+    return {"recipients": recipients, "identities": read_identities(identities, recipients)}
 
 
 def _require_key(api_key: str | None) -> str:

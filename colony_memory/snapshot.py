@@ -136,6 +136,7 @@ class BuiltSnapshot:
         manifest_sha256: Digest of the manifest.
         inherited: Names of the files that it needs and that were written for others.
         packs: Ids of the packs of a chain, base first, the last the snapshot's own; empty in format 1.
+        public: The summary as anyone may have it, where some of it is encrypted.
     """
 
     info: SnapshotInfo
@@ -144,6 +145,12 @@ class BuiltSnapshot:
     manifest_sha256: str = ""
     inherited: tuple[str, ...] = ()
     packs: tuple[str, ...] = ()
+    public: SnapshotInfo | None = None
+
+    @property
+    def listed(self) -> SnapshotInfo:
+        """The summary as a catalogue has it."""
+        return self.public or self.info
 
 
 @dataclass(frozen=True)
@@ -508,4 +515,5 @@ def summarize(raw: Mapping[str, Any], *, stored_bytes: int = 0) -> SnapshotInfo:
         note=note if isinstance(note, str) else None,
         incomplete=_lines(left_out),
         tags=read_tags(raw.get("tags")),
+        encrypted=raw["format"] == FORMAT_2 and "age" in raw["codec"].split("+"),
     )

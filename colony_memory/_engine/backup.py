@@ -20,6 +20,7 @@ from colony_memory._engine.load import restores
 from colony_memory._engine.observe import observed, saved
 from colony_memory._engine.parent import keep, parent_of
 from colony_memory._engine.publish import Move, Published, may_move, publish, touch
+from colony_memory._engine.sealed import known_of, lock_for, remember
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import State, list_files, look, tell
 from colony_memory._engine.store import Unanswered
@@ -86,6 +87,11 @@ async def backup(
         tags=tags,
     )
     check_documents(documents)
+    if session.recipients is not None and not session.vault.conditional:
+        raise ColonyMemoryError(
+            "what is encrypted is of format 2, which needs a vault that writes on condition, and this one does not: "
+            "nothing was saved"
+        )
     if session.format == FORMAT_2 and not session.vault.conditional:
         raise ColonyMemoryError(
             "format 2 needs a vault that writes on condition, which this one does not: save in format 1"
@@ -102,6 +108,7 @@ async def backup(
         state = await look(session, label, everything=True, lenient=True)  # the pointer does not tell what is there
     _tell_doubt(job, state)
     _tell_unsigned(job, state.decision)
+    _tell_clear(job, state.decision)
     state = await meet(job, state)
     if skip_unchanged and state.decision.doubt is None:
         state, same = await _unchanged(job, state)
@@ -201,6 +208,15 @@ def _tell_unsigned(job: Job, decision: Decision) -> None:
         )
 
 
+def _tell_clear(job: Job, decision: Decision) -> None:
+    latest = decision.entry(decision.follow)
+    if job.session.recipients is None and latest is not None and latest.info.encrypted:
+        warn(
+            f"label {job.label!r} was encrypted until now, and this snapshot is not: whoever holds the vault reads it",
+            hint=Hint("open", "encrypt_to"),
+        )
+
+
 async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None]:
     """The latest snapshot if it holds just these documents under the same trust, and is whole; and the label, as it was
     looked at for that where something speaks against it.
@@ -211,7 +227,7 @@ async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None
     if latest is None or named != latest:
         return state, None  # the pointer has to be written anew
     entry = decision.entry(latest)
-    if entry is None or not await job.holds(entry.info):
+    if entry is None or not await job.holds(entry):
         return state, None
     listed = await list_files(session, state)
     if listed.decision.doubt is not None:
@@ -227,6 +243,7 @@ async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None
             warn(f"the memory is unchanged, and saved anew, since what was stored of it is damaged: {problem}")
             return state, None
     job.done(whole)
+    whole = known_of(session, entry, whole)
     return state, replace(whole, reused=True, diverged_from=job.theirs if job.merged else None, merged=job.merged)
 
 
@@ -249,6 +266,7 @@ async def _save(job: Job, state: State) -> SnapshotInfo | None:
             await _give_up(job, built)
             raise
     session.proved(label, built.info.snapshot_id)
+    remember(session, built)
     late = abs(session.now() - began) > GRACE / 2
     if (beside or late) and not await order.prove(session, label, [*built.files, *beside], own=built.files):
         await _give_up(job, built)
@@ -270,7 +288,7 @@ async def _save(job: Job, state: State) -> SnapshotInfo | None:
     if job.planned is not None:
         await _retire(job, done)
     before = done.state.decision.entry(done.state.decision.follow)
-    if before is not None and is_much_smaller(info, before.info):
+    if before is not None and is_much_smaller(info, known_of(session, before)):
         info = replace(info, shrunk_from=before.snapshot_id)
     return info
 
@@ -316,9 +334,11 @@ def build(job: Job, state: State, stream: str, parent: Parent | None) -> BuiltSn
     previous = None
     if latest is not None and digest_of_latest is not None:
         previous = {"snapshot_id": latest, "manifest_sha256": digest_of_latest}
-    chain = None if parent is None else parent.chain
-    write = build_parts if session.format == FORMAT else partial(build_chain, parent=chain)
-    built = write(
+    write: Any = build_parts
+    if session.format != FORMAT or session.recipients is not None:  # what is to be encrypted is never in the clear
+        chain, lock = (None, None) if parent is None else (parent.chain, parent.lock)
+        write = partial(build_chain, parent=chain, lock=lock_for(session, lock))
+    built: BuiltSnapshot = write(
         job.documents,
         label=job.label,
         snapshot_id=new_id(session.now(), session.token(), seen),
@@ -389,7 +409,7 @@ async def plan_retention(job: Job, state: State, built: BuiltSnapshot) -> None:
 
 def _rows(job: Job, state: State, built: BuiltSnapshot) -> Iterable[Entry]:
     """The catalogue with the new snapshot, and without what the retention gives up."""
-    own = Entry(built.info, built.manifest_sha256, packs=built.packs)
+    own = Entry(built.listed, built.manifest_sha256, packs=built.packs)
     if state.files is None:
         return state.decision.pointer.catalog.adding(own)
     rows = [*(entry for entry in state.decision.building if entry.snapshot_id != own.snapshot_id), own]

@@ -18,6 +18,7 @@ from colony_memory._format.v2.build import BuiltChain
 from colony_memory._format.v2.build import build as build_chain
 from colony_memory._format.v2.zstd import require_zstd
 from colony_memory.exceptions import (
+    ColonyMemoryError,
     ConflictDetected,
     Hint,
     QuotaExceeded,
@@ -56,6 +57,11 @@ class Converter:
         self._session, self._wire = session, wire
         self._there = Reader(session)
         self._parent: Chain | None = None
+        if session.recipients is not None:
+            raise ColonyMemoryError(
+                "what is converted is written in the clear, and this client encrypts what it writes: restore it, and "
+                "save that"
+            )
         if wire == FORMAT_2:
             require_conditions(session, "what is to be written")
             require_zstd()

@@ -16,6 +16,7 @@ from colony_memory._engine.label import GRACE
 from colony_memory._engine.prune import pin_text, take_back_chains
 from colony_memory._engine.publish import Move, may_write, publish, show_time
 from colony_memory._engine.rely import Footing, Ground, other, require_conditions
+from colony_memory._engine.sealed import require_closed
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, look
 from colony_memory._engine.store import Changed, Unanswered
@@ -179,6 +180,7 @@ class Delivery:
         if whole.packs:
             require_conditions(self.session, f"snapshot {snapshot_id} of label {self.label!r}")
         self._require_signer(whole)
+        require_closed(self.session, whole.manifest.info)
         footing = await self._ground.find(whole)
         if footing is None:
             return None

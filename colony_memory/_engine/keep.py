@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from colony_memory import retention as rules
 from colony_memory._engine.load import restores
 from colony_memory._engine.publish import Move, publish
+from colony_memory._engine.sealed import known_of
 from colony_memory._engine.state import forget, require_believed
 from colony_memory._format.formats import is_readable
 from colony_memory.retention import Retention
@@ -96,7 +97,7 @@ def plan_for(session: Session, state: State, policy: Retention, *, new: Snapshot
     entries = [entry for entry in decision.entries if is_readable(entry.info.format)]
     counted = [entry for entry in entries if entry.snapshot_id in decision.counted]
     infos = [
-        *(entry.info for entry in counted if not new or entry.snapshot_id != new.snapshot_id),
+        *(known_of(session, entry) for entry in counted if not new or entry.snapshot_id != new.snapshot_id),
         *([new] if new else []),
     ]
     stamps = {entry.snapshot_id: rules.read_stamp(entry.shrunk_at or "") for entry in counted}

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from colony_memory._engine.parent import Parent
+    from colony_memory._engine.sealed import Opened
     from colony_memory._engine.store import Vault
+    from colony_memory._format.age import Identities, Recipients
     from colony_memory._format.pointer import Pointer
     from colony_memory.exceptions import Hint
     from colony_memory.reports import Event, LifecycleEvent
@@ -76,6 +78,10 @@ class Session:
         format: Wire format of what it writes.
         parents: What the next snapshot of format 2 goes on from, by label.
         bases: What the memory of each label is based on.
+        recipients: Whom what it writes is encrypted to, None where it writes in the clear.
+        identities: What opens what is encrypted, None where there is nothing.
+        opened: What it knows of encrypted snapshots, by the digest of the manifest.
+        told_of_lock: It was looked at whether this client opens what it writes.
     """
 
     def __init__(
@@ -90,6 +96,8 @@ class Session:
         witness: Witness | None = None,
         on_event: Callable[[Event | LifecycleEvent], None] | None = None,
         wire: str = FORMAT,
+        recipients: Recipients | None = None,
+        identities: Identities | None = None,
         now: Callable[[], datetime] = _utc_now,
     ) -> None:
         require_call("on_event", on_event)
@@ -115,6 +123,9 @@ class Session:
         self.bases: dict[str, Base] = {}
         self.parents: dict[str, Parent] = {}
         self.format = wire
+        self.recipients, self.identities = recipients, identities
+        self.opened: dict[str, Opened] = {}
+        self.told_of_lock = False
         self._streams: dict[str, str] = {}
         if self.trust.pins:
             require_cryptography("to tell which snapshots to trust")

@@ -16,6 +16,7 @@ from colony_memory._format.names import id_order, latest_filename, manifest_file
 from colony_memory._format.pointer import read_pointer
 from colony_memory.exceptions import (
     ColonyMemoryError,
+    DecryptionError,
     RollbackDetected,
     SnapshotCorrupt,
     SnapshotNotFound,
@@ -198,10 +199,13 @@ async def check_snapshot(
     texts = {name: file.content if file else None for name, file in read.items()}
     parts: Fact = "missing" if None in texts.values() else "ok"
     digest: Fact = "unchecked"
+    closed: str | None = None
     try:
         unpack = format_of(manifest.info.format).read
-        await session.vault.compute(unpack, manifest, texts, max_bytes=session.max_bytes)
+        await session.vault.compute(unpack, manifest, texts, max_bytes=session.max_bytes, identities=session.identities)
         digest = "ok"
+    except DecryptionError as error:
+        closed = message_of(error)
     except SnapshotCorrupt as error:
         problem = problem or message_of(error)
         if parts == "ok" and error.file in manifest.part_files:
@@ -219,6 +223,7 @@ async def check_snapshot(
         trust=trust,
         catalog=catalog,
         previous=manifest.info.parent_id,
+        closed=closed,
     )
 
 

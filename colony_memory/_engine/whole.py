@@ -12,12 +12,13 @@ from colony_memory._format.formats import is_readable
 from colony_memory._format.names import manifest_filename
 from colony_memory._format.v2.build import read_chain, read_packs
 from colony_memory._format.v2.manifest import ChainManifest
-from colony_memory.exceptions import SnapshotCorrupt
+from colony_memory.exceptions import DecryptionError, SnapshotCorrupt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from colony_memory._engine.session import Session
+    from colony_memory._format.age import Identities
     from colony_memory._format.v2.chain import Chain
     from colony_memory._format.v2.pack import Pack
     from colony_memory.snapshot import Manifest
@@ -99,18 +100,44 @@ class Reader:
         if not isinstance(loaded.manifest, ChainManifest):
             return Whole(loaded.manifest, loaded.files, documents=loaded.documents)
         self._files = loaded.files
-        documents = None if self._chain is None else loaded.documents
+        documents = loaded.documents or None
         return Whole(loaded.manifest, loaded.files, self._packs, documents, self._chain)
 
-    def _unpack(self, manifest: Manifest, texts: dict[str, str | None], *, max_bytes: int) -> dict[str, str] | None:
+    def _unpack(
+        self,
+        manifest: Manifest,
+        texts: dict[str, str | None],
+        *,
+        max_bytes: int,
+        identities: Identities | None = None,
+    ) -> dict[str, str] | None:
         if not isinstance(manifest, ChainManifest):
             raise TypeError("the manifest was not read as one of format 2")
-        if manifest.info.encrypted or (self._blindly and not is_readable(manifest.info.format)):
+        if manifest.info.encrypted:
+            return self._unseal(manifest, texts, max_bytes, identities)
+        if self._blindly and not is_readable(manifest.info.format):
             self._packs, self._chain = read_packs(manifest, texts, known=self._packs), None
             return None
         self._chain, documents = read_chain(manifest, texts, max_bytes=max_bytes, known=self._chain)
         self._packs = tuple(link.pack for link in self._chain.links)
         return documents
+
+    def _unseal(
+        self,
+        manifest: ChainManifest,
+        texts: dict[str, str | None],
+        max_bytes: int,
+        identities: Identities | None,
+    ) -> dict[str, str] | None:
+        """An encrypted one, opened where this client can, so that it is no bomb; what is below is never kept open."""
+        sealed, before = dict(texts), self._packs
+        self._packs, self._chain = read_packs(manifest, texts, known=before), None
+        if identities is None or not is_readable(manifest.info.format):
+            return None
+        try:
+            return read_chain(manifest, sealed, max_bytes=max_bytes, identities=identities)[1]
+        except DecryptionError:
+            return None
 
 
 def _require_text(loaded: Loaded) -> None:

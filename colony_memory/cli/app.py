@@ -329,10 +329,11 @@ def _print_version(asked: bool) -> None:
 
 @app.callback(
     epilog="Exit codes: 0 done, 1 failed or something left out, 2 usage, 3 nothing saved yet, "
-    "4 corrupt or untrusted, 5 vault missing, unreachable, refused or rate-limited.\n\n"
+    "4 corrupt, untrusted or encrypted to another key, 5 vault missing, unreachable, refused or rate-limited.\n\n"
     "Environment: COLONY_API_KEY and COLONY_BASE_URL for the hosted vault, "
     "COLONY_MEMORY_CONFIG, COLONY_MEMORY_VAULT, COLONY_MEMORY_LABEL, COLONY_MEMORY_KEY_FILE, COLONY_MEMORY_TRUST, "
-    "COLONY_MEMORY_WITNESS for the options of those names. Options come before them, and they before the file."
+    "COLONY_MEMORY_WITNESS, COLONY_MEMORY_ENCRYPT_TO, COLONY_MEMORY_IDENTITY, COLONY_MEMORY_PASSPHRASE_FILE "
+    "for the options of those names. Options come before them, and they before the file."
 )
 def _root(
     version: Annotated[

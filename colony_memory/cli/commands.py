@@ -25,6 +25,9 @@ _CARRIED = {
     "witness": "--witness",
     "accept_unsigned": "--accept-unsigned",
     "accept_legacy_pointer": "--accept-legacy-pointer",
+    "encrypt_to": "--encrypt-to",
+    "identity": "--identity",
+    "passphrase_file": "--passphrase-file",
 }
 _OF_FOLDERS = frozenset({"backup", "restore", "status", "watch"})
 #: Those options.
@@ -109,6 +112,8 @@ OPTIONS: dict[tuple[str, str], tuple[str, str]] = {
     ("open", "backend"): ("--vault", "URL"),
     ("open", "require_signature"): ("--accept-unsigned", ""),
     ("open", "accept_legacy_pointer"): ("--accept-legacy-pointer", ""),
+    ("open", "encrypt_to"): ("--encrypt-to", "RECIPIENT"),
+    ("open", "identities"): ("--identity", "FILE"),
     ("init", "create"): ("", ""),
     ("backup", "signer"): ("--key-file", "FILE"),
     ("backup", "on_conflict"): ("--on-conflict", "merge"),
@@ -250,7 +255,7 @@ def _carried(flag: str, value: object) -> list[str]:
     if isinstance(value, str):
         return _option(flag, value)
     if isinstance(value, (list, tuple)):
-        return [word for each in value for word in _option(flag, each)]
+        return [word for each in value for word in _option(flag, str(each))]
     return [flag] if value is True else []
 
 

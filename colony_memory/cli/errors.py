@@ -15,6 +15,7 @@ from colony_memory.cli.text import FEW, shown
 from colony_memory.exceptions import (
     BackupUncertain,
     ColonyMemoryError,
+    DecryptionError,
     Hint,
     SecretsFound,
     SnapshotCorrupt,
@@ -40,6 +41,7 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (SnapshotNotFound, NOTHING_SAVED),
     (SnapshotCorrupt, NOT_PROVEN),
     (UntrustedSnapshot, NOT_PROVEN),
+    (DecryptionError, NOT_PROVEN),
     (VaultError, NO_VAULT),
     (BackupUncertain, NO_VAULT),
     (ColonyMemoryError, FAILED),

@@ -62,7 +62,7 @@ OPTIONS = {
     **dict.fromkeys(("--message", "-m", "--comment", "--description"), "--note"),
     **dict.fromkeys(("--include", "-i"), "--only"),
     **dict.fromkeys(("--stream", "--branch", "--name"), "--label"),
-    **dict.fromkeys(("--key", "--identity", "--signing-key"), "--key-file"),
+    **dict.fromkeys(("--key", "--signing-key"), "--key-file"),
     **dict.fromkeys(("--profile", "--use-profile", "-P"), "--set"),
     "--read-data-subset": NOTHING,
 }

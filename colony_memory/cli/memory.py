@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from colony_memory.app.keys import key_arguments
 from colony_memory.app.open import trust_arguments
 from colony_memory.app.place import choose_place
 from colony_memory.cli.commands import PROGRAM, quoted
@@ -50,23 +53,44 @@ def open_memory(common: CommonOptions, *, making: bool = False, wire: int = 1) -
     """
     output, progress, trust = common.output, Progress(), trust_of(common)
     with at_vault(common.vault, output, making=making) as place:
-        memory = ColonyMemory(backend=place.backend, format=1 if wire == 1 else 2, on_event=progress, **trust)
+        known = 2 if wire == 2 or "encrypt_to" in trust else 1
+        memory = ColonyMemory(backend=place.backend, format=known, on_event=progress, **trust)  # type: ignore[arg-type]
         yield Opened(memory, place, output, progress)
 
 
 def trust_of(common: CommonOptions) -> dict[str, Any]:
-    """The arguments of :class:`colony_memory.ColonyMemory` that say what is trusted, as the options have it.
+    """The arguments of :class:`colony_memory.ColonyMemory` that say what is trusted, whom to encrypt to and what opens,
+    as the options have it.
 
     Raises:
-        ValueError: The key file or the witness cannot be used.
+        ValueError: A key file, a recipient, a passphrase or the witness cannot be used.
     """
-    return trust_arguments(
+    keys = key_arguments(
+        encrypt_to=common.encrypt_to or (),
+        identities=common.identity or (),
+        passphrase_file=common.passphrase_file,
+        ask=_ask,
+    )
+    return keys | trust_arguments(
         key_file=common.key_file,
         trust=common.trust or (),
         witness=common.witness,
         require_signature=False if common.accept_unsigned else None,
         accept_legacy_pointer=common.accept_legacy_pointer,
     )
+
+
+@cache
+def _ask(twice: bool) -> str:
+    """Ask for the passphrase, once in the life of the process."""
+    from getpass import getpass
+
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise ValueError("there is no terminal to ask for the passphrase: give --passphrase-file")
+    said = getpass("Passphrase: ", sys.stderr)
+    if twice and getpass("The same again: ", sys.stderr) != said:
+        raise ValueError("the passphrases differ")
+    return said
 
 
 @contextmanager

@@ -27,6 +27,9 @@ SETTINGS = (
     "COLONY_MEMORY_KEY_FILE",
     "COLONY_MEMORY_TRUST",
     "COLONY_MEMORY_WITNESS",
+    "COLONY_MEMORY_ENCRYPT_TO",
+    "COLONY_MEMORY_IDENTITY",
+    "COLONY_MEMORY_PASSPHRASE_FILE",
 )
 
 #: The verbs that are about folders, with the argument that names them. Where a set names them it may be missing.
@@ -89,6 +92,35 @@ AcceptUnsignedOption = Annotated[
 AcceptPointerOption = Annotated[
     bool,
     typer.Option("--accept-legacy-pointer", help="Accept a pointer without a signature, as version 0.1.1 writes it."),
+]
+EncryptOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--encrypt-to",
+        metavar="RECIPIENT",
+        envvar="COLONY_MEMORY_ENCRYPT_TO",
+        help="Encrypt what is written to this age1... or SSH public key, to those in this file, or to the word "
+        "'passphrase'. Repeatable.",
+    ),
+]
+IdentityOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--identity",
+        metavar="FILE",
+        envvar="COLONY_MEMORY_IDENTITY",
+        help="Open what is encrypted with the key in this file, or with the word 'passphrase'. See 'keygen --age'. "
+        "Repeatable.",
+    ),
+]
+PassphraseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--passphrase-file",
+        metavar="FILE",
+        envvar="COLONY_MEMORY_PASSPHRASE_FILE",
+        help="Take the passphrase from this file, and do not ask for it.",
+    ),
 ]
 PatchOption = Annotated[
     bool,
@@ -224,6 +256,9 @@ class CommonOptions:
     witness: WitnessOption = None
     accept_unsigned: AcceptUnsignedOption = False
     accept_legacy_pointer: AcceptPointerOption = False
+    encrypt_to: EncryptOption = None
+    identity: IdentityOption = None
+    passphrase_file: PassphraseOption = None
     config: ConfigOption = None
     set_name: SetOption = None
     agent: AgentOption = None

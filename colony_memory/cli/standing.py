@@ -190,7 +190,11 @@ def _good(verdict: Protection) -> str:
 
 
 def _unread(verdict: Protection) -> str:
-    return " (not read, so damage would not show)" if verdict.state == "saved" else ""
+    if verdict.state != "saved":
+        return ""
+    if verdict.closed:
+        return " (encrypted, and no identity opens it here: whole, and what is in it was not looked at)"
+    return " (not read, so damage would not show)"
 
 
 def _room(found: VaultMap) -> str:

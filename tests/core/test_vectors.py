@@ -17,6 +17,8 @@ import colony_memory
 from colony_memory import (
     AsyncColonyMemory,
     ColonyMemory,
+    DecryptionError,
+    Passphrase,
     SnapshotCorrupt,
     SnapshotNotFound,
     UnsupportedFormat,
@@ -36,6 +38,8 @@ REFUSALS = {
     "unsupported": UnsupportedFormat,
     "untrusted": UntrustedSnapshot,
 }
+# Of format 2 alone.
+ENCRYPTED = {"encrypted": DecryptionError}
 ACCEPTED_OPTIONS = inspect.signature(ColonyMemory.__init__).parameters
 CAN_VERIFY = importlib.util.find_spec("cryptography") is not None
 
@@ -113,6 +117,10 @@ def client_options(vector: dict[str, Any]) -> dict[str, Any]:
         options["trusted_issuers"] = request["trusted_issuers"]
     if "max_bytes" in request and "max_bytes" in ACCEPTED_OPTIONS:
         options["max_bytes"] = request["max_bytes"]
+    keys = [*request.get("identities", ()), *map(Passphrase, filter(None, [request.get("passphrase")]))]
+    if keys:
+        pytest.importorskip("pyrage")
+        options["identities"] = keys
     signed = any('"signature"' in content for content in vector["files"].values())
     if not CAN_VERIFY and (signed or options.get("trusted_issuers")):
         pytest.skip("a signature cannot be checked without the sign extra")
@@ -137,7 +145,7 @@ def test_vector(path: Path, absence: Any, restore: Any) -> None:
             else:
                 assert digest(documents) == vector["documents_sha256"]
         else:
-            refusal = REFUSALS[vector["expect"]]
+            refusal = (REFUSALS | ENCRYPTED)[vector["expect"]]
             with pytest.raises(refusal) as caught:
                 restore(vault, options, call)
             if vector["expect"] == "corrupt":

@@ -8,7 +8,7 @@ import pytest
 from chains import growing
 from transfers import backend_of, fake, files
 
-from colony_memory import ColonyMemory, ColonyMemoryWarning, Ed25519Signer, UntrustedSnapshot
+from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning, Ed25519Signer, UntrustedSnapshot
 from colony_memory._format.names import manifest_filename
 from colony_memory._format.v2 import chain as chains
 from colony_memory.snapshot import read_manifest
@@ -194,3 +194,21 @@ def test_a_format_that_is_none_is_refused(number):
         source.copy_to(memory, format=number)
     with pytest.raises(ValueError, match="format must be 1 or 2"):
         memory.import_snapshot(source.export_snapshot(), format=number)
+
+
+def test_what_is_encrypted_is_copied_as_it_is_and_never_converted():
+    pyrage = pytest.importorskip("pyrage")
+    key = pyrage.x25519.Identity.generate()
+    options = {"encrypt_to": str(key.to_public()), "identities": str(key)}
+    source = ColonyMemory(backend=fake(), **options)
+    ids = [source.backup(docs).snapshot_id for docs in HISTORY[:3]]
+    for reader in (ColonyMemory(backend=backend_of(source)), source):
+        memory = ColonyMemory(backend=fake())
+        assert len(copy(reader, memory, format=1).left_out) == 3
+        assert files(memory) == {}
+        assert copy(reader, memory)
+        opened = ColonyMemory(backend=backend_of(memory), **options)
+        assert [opened.restore(snapshot_id=each) for each in ids] == HISTORY[:3]
+    plain, _ = filled(1, states=HISTORY[:2])
+    with pytest.raises(ColonyMemoryError, match="in the clear"):
+        plain.copy_to(ColonyMemory(backend=fake(), **options), format=2)

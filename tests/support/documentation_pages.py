@@ -49,6 +49,9 @@ _NEEDED = {
     "Ed25519Signer": "cryptography",
     "obstore": "obstore",
     "from mcp import": "mcp.server",
+    "encrypt_to": "pyrage",
+    "Passphrase": "pyrage",
+    "DecryptionError": "pyrage",
     'AsyncColonyMemory(api_key="': "httpx",
 }
 
@@ -127,6 +130,8 @@ def need_extras(block: Block) -> None:
             pytest.importorskip(module)
     if block.language in _SHELLS and not is_installation(block):
         pytest.importorskip("typer")
+        if "--age" in block.text or "--encrypt-to" in block.text:
+            pytest.importorskip("pyrage")
 
 
 def is_installation(block: Block) -> bool:

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.constants import MAX_BYTES
-from colony_memory._format.json import encode_documents
+from colony_memory._format.json import encode_documents, printable
 from colony_memory._format.names import manifest_filename, pack_filename, require_id, sanitize_label
 from colony_memory._format.payload import sha256
 from colony_memory._format.v2.chain import Chain, Link, extend, replay
-from colony_memory._format.v2.manifest import ChainManifest, raw_manifest
+from colony_memory._format.v2.manifest import SEALED_CODEC, ChainManifest, raw_manifest
 from colony_memory._format.v2.pack import Pack, read_pack
+from colony_memory._format.v2.sealed import LEFT_OUT, Facts, seal, unseal, unseal_packs
 from colony_memory._format.v2.state import most_documents
 from colony_memory._format.v2.zstd import require_reader, require_zstd
 from colony_memory.exceptions import Hint, SnapshotCorrupt, bad_argument
@@ -22,6 +23,7 @@ from colony_memory.snapshot import BuiltSnapshot, check_documents, finish_manife
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from colony_memory._format.age import Identities, Lock
     from colony_memory.signing import Signer
 
 
@@ -31,9 +33,13 @@ class BuiltChain(BuiltSnapshot):
 
     Attributes:
         chain: What the next snapshot may go on from.
+        facts: What of it is encrypted, None where nothing is.
+        lock: What it is encrypted with.
     """
 
     chain: Chain | None = None
+    facts: Facts | None = None
+    lock: Lock | None = None
 
 
 def build(
@@ -51,6 +57,7 @@ def build(
     tags: Iterable[str] = (),
     converted: Iterable[Mapping[str, str | None]] = (),
     max_bytes: int = MAX_BYTES,
+    lock: Lock | None = None,
 ) -> BuiltChain:
     """Serialise documents into vault files. See :func:`colony_memory.snapshot.build`.
 
@@ -68,6 +75,7 @@ def build(
         tags: What to file it under.
         converted: What it was made from, see :func:`colony_memory.snapshot.build`.
         max_bytes: Bytes of plain text to accept at most.
+        lock: Encrypts it; the packs of ``parent`` have to be encrypted to the same recipients.
 
     Raises:
         ValueError: Not a mapping of strings, empty, too large, or a bad id.
@@ -83,37 +91,47 @@ def build(
             f"{max_bytes} that this client takes"
         )
         raise bad_argument(msg, hint=Hint("open", "max_bytes"))
-    chain, files = extend(parent, documents, label=label, pack_id=snapshot_id, max_bytes=max_bytes)
+    chain, files = extend(parent, documents, label=label, pack_id=snapshot_id, max_bytes=max_bytes, lock=lock)
     packs = [link.pack for link in chain.links]
-    raw = raw_manifest(
-        snapshot_id=snapshot_id,
-        label=label,
-        created_at=created_at,
-        plaintext_sha256=digest,
-        byte_size=size,
-        doc_count=len(documents),
-        packs=[pack.pack_id for pack in packs],
-        pack_bytes=[list(pack.sizes) for pack in packs],
-        pack_sha256=packs[-1].sha256,
-        levels=[link.level for link in chain.links],
-        on_base=chain.on_base,
-    )
+    common: dict[str, Any] = {
+        "snapshot_id": snapshot_id,
+        "label": label,
+        "created_at": created_at,
+        "packs": [pack.pack_id for pack in packs],
+        "pack_bytes": [list(pack.sizes) for pack in packs],
+        "pack_sha256": packs[-1].sha256,
+        "levels": [link.level for link in chain.links],
+        "on_base": chain.on_base,
+    }
+    left_out, facts = [printable(line) for line in incomplete], None
+    if lock is None:
+        raw = raw_manifest(**common, plaintext_sha256=digest, byte_size=size, doc_count=len(documents))
+    else:
+        told = None if note is None else printable(note)
+        facts = Facts(size, len(documents), digest, told, tuple(left_out), lock.recipients)
+        note, left_out = None, [LEFT_OUT] if left_out else []
+        raw = raw_manifest(SEALED_CODEC, **common, plaintext_sha256="", byte_size=0)
+        raw["sealed"] = seal(facts, snapshot_id, lock)
+        if lock.key is not None:
+            raw["passphrase_key"] = lock.key.blob
     finish_manifest(
         raw,
         previous=previous,
         stream=stream,
         note=note,
-        incomplete=incomplete,
+        incomplete=left_out,
         tags=tags,
         converted=converted,
         signer=signer,
     )
     manifest_file, text = manifest_filename(label, snapshot_id), json.dumps(raw)
     files[manifest_file] = text
-    info = summarize(raw, stored_bytes=sum(map(len, files.values())))  # all of it is ASCII
+    public = summarize(raw, stored_bytes=sum(map(len, files.values())))  # all of it is ASCII
+    info = public if facts is None else facts.told_of(public)
     inherited = tuple(name for pack in packs[:-1] for name in _files(label, pack.pack_id, pack.sizes))
     ids = tuple(pack.pack_id for pack in packs)
-    return BuiltChain(info, manifest_file, files, sha256(text.encode("ascii")), inherited, ids, chain)
+    manifest_sha256 = sha256(text.encode("ascii"))
+    return BuiltChain(info, manifest_file, files, manifest_sha256, inherited, ids, public, chain, facts, lock)
 
 
 def measure(documents: Mapping[str, str]) -> tuple[int, str]:
@@ -130,10 +148,14 @@ def _files(label: str, pack_id: str, sizes: Iterable[Any]) -> list[str]:
 
 
 def read_documents(
-    manifest: ChainManifest, texts: dict[str, str | None], *, max_bytes: int = MAX_BYTES
+    manifest: ChainManifest,
+    texts: dict[str, str | None],
+    *,
+    max_bytes: int = MAX_BYTES,
+    identities: Identities | None = None,
 ) -> dict[str, str]:
     """The documents of a checked manifest. See :func:`read_chain`."""
-    return read_chain(manifest, texts, max_bytes=max_bytes)[1]
+    return read_chain(manifest, texts, max_bytes=max_bytes, identities=identities)[1]
 
 
 def read_chain(
@@ -142,6 +164,7 @@ def read_chain(
     *,
     max_bytes: int = MAX_BYTES,
     known: Chain | None = None,
+    identities: Identities | None = None,
 ) -> tuple[Chain, dict[str, str]]:
     """What the next snapshot may go on from, and the documents, every byte of them checked.
 
@@ -150,24 +173,32 @@ def read_chain(
         texts: Text of each file that it needs by name, None where it is not there; they are used up.
         max_bytes: Bytes of plain text to accept at most.
         known: A chain that was read within the same bounds; of packs that both have nothing is read or unpacked anew.
+        identities: What opens it where it is encrypted.
 
     Raises:
         UnsupportedFormat: zstd is not installed.
         SnapshotCorrupt: Bytes are not what the manifest says; ``file`` names the one.
+        DecryptionError: It is encrypted, and no identity opens it. Every byte of it is as the manifest says.
     """
     info = manifest.info
     label, file = info.label, manifest_filename(info.label, info.snapshot_id)
     require_reader(f"snapshot {info.snapshot_id} of label {label!r}", file=file)
+    packs = read_packs(manifest, texts, known=() if known is None else [link.pack for link in known.links])
+    count = manifest.doc_count
+    if info.encrypted:
+        facts = unseal(manifest, identities)
+        info, count = facts.told_of(info), facts.doc_count
     if info.byte_size > max_bytes:
         msg = f"{file} says {info.byte_size} bytes, more than the {max_bytes} that this client takes"
         raise SnapshotCorrupt(msg, file=file, hint=Hint("open", "max_bytes"))
-    packs = read_packs(manifest, texts, known=() if known is None else [link.pack for link in known.links])
+    if info.encrypted:
+        packs = tuple(unseal_packs(manifest, packs, identities))
     state, sizes = replay(packs, label=label, max_bytes=max_bytes, known=known)
     try:
         documents = state.documents()
     except ValueError as error:
         raise SnapshotCorrupt(f"the packs of {file} do not hold documents: {error}", file=file) from error
-    if (*measure(documents), len(documents)) != (info.byte_size, info.plaintext_sha256, manifest.doc_count):
+    if (*measure(documents), len(documents)) != (info.byte_size, info.plaintext_sha256, count):
         msg = f"integrity check failed: the packs of {file} hold another text (plaintext sha256 mismatch)"
         raise SnapshotCorrupt(msg, file=file)
     links = tuple(Link(*each) for each in zip(packs, manifest.levels, sizes, strict=True))
