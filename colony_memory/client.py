@@ -88,7 +88,8 @@ class ColonyMemory(_Facade):
         accept_legacy_pointer: Accept pointers without a signature for good, where 0.1.1 writes to the same label.
         witness: Keeps outside of the vault how far each label has come, such as :class:`FileWitness`, so that a vault
             that was set back to an older state is noticed.
-        format: 1 or 2, what to write. 2 keeps every state in little room, needs the extra ``zstd`` and a vault that
+        format: 1 or 2, what to write, by default what the vault is for: 2 in a new directory or object store, 1 in the
+            hosted vault and every other. 2 keeps every state in little room, needs the extra ``zstd`` and a vault that
             writes on condition, and is not read by 0.1.1. Both are read, whatever is written.
         max_bytes: Bytes of plain text that a snapshot may hold, written or read.
         on_event: Called with an :class:`Event` for every file that is written, read or deleted.
@@ -470,9 +471,18 @@ class ColonyMemory(_Facade):
 
         return Autobackup(self, collect, every=every, label=label, final_timeout=final_timeout, **backup_options)
 
-    def status(self) -> dict[str, Any]:
-        """The vault's quota: ``{quota_bytes, used_bytes, available_bytes, file_count}``, 0 before the first write."""
-        return self._run(_engine.verify.status(self._session))
+    def status(self, *, label: str | None = None) -> dict[str, Any]:
+        """The vault's quota: ``{quota_bytes, used_bytes, available_bytes, file_count}``, 0 before the first write.
+
+        Args:
+            label: Tell of this label too, at the cost of reading what it lists: ``restore_points``, how many it has;
+                ``next_bytes``, what the next backup stores by what recent ones did; ``next_at_most``, whether that is
+                the most, and nothing shows yet how much less; ``fits``, how many more there is room for;
+                ``daily_bytes``, what a day of backups takes at their pace; ``room_lasts_seconds``, how long there is
+                room then, if nothing is removed and nobody else writes. Where one of the last three cannot be told, it
+                is None.
+        """
+        return self._run(_engine.verify.status(self._session, label=label))
 
     @staticmethod
     def _run(verb: Coroutine[Any, Any, _T]) -> _T:
@@ -695,9 +705,9 @@ class AsyncColonyMemory(_Facade):
 
         return AsyncAutobackup(self, collect, every=every, label=label, final_timeout=final_timeout, **backup_options)
 
-    async def status(self) -> dict[str, Any]:
+    async def status(self, *, label: str | None = None) -> dict[str, Any]:
         """See :meth:`ColonyMemory.status`."""
-        return await self._run(_engine.verify.status(self._session))
+        return await self._run(_engine.verify.status(self._session, label=label))
 
     @staticmethod
     async def _run(verb: Coroutine[Any, Any, _T]) -> _T:
@@ -717,16 +727,14 @@ def _policy(keep: int, retention: Retention | None) -> Retention:
     return policy
 
 
-def _wire(number: int | None) -> str:
-    """The wire format of that number."""
-    if number not in (None, 1, 2) or isinstance(number, bool):
-        raise ValueError(f"format must be 1 or 2, not {number!r}")
-    if number != 2:
-        return FORMAT
-    from colony_memory._format.v2.zstd import require_zstd
+def _wire(number: int | None) -> str | None:
+    """The wire format of that number, None for what the vault is for."""
+    if number is None:
+        return None
+    from colony_memory.vaults._marker import check_format
 
-    require_zstd()
-    return FORMAT_2
+    check_format(number)
+    return FORMAT_2 if number == 2 else FORMAT
 
 
 def _require_key(api_key: str | None) -> str:

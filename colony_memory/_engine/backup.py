@@ -27,6 +27,7 @@ from colony_memory._format.names import new_id, require_label
 from colony_memory._format.pointer import Entry, write_pointer
 from colony_memory._format.tags import check_tags
 from colony_memory._format.v2.build import build as build_chain
+from colony_memory._format.v2.zstd import INSTALL
 from colony_memory.exceptions import (
     BackupUncertain,
     ColonyMemoryError,
@@ -104,6 +105,8 @@ async def backup(
         state, same = await _unchanged(job, state)
         if same is not None:
             return same
+    if session.lacks_zstd:
+        warn(f"saving in format 1: this vault is for format 2, which needs the extra 'zstd': {INSTALL}")
     for _ in range(_TRIES):
         info = await _save(job, state)
         if info is not None:

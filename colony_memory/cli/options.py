@@ -129,6 +129,14 @@ OnConflictOption = Annotated[
         "latest; or join both line by line.",
     ),
 ]
+FormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="1|2",
+        help="Write what 0.1.1 reads too, or store only what changed (extra zstd). Default: what the vault is for.",
+    ),
+]
 EveryOption = Annotated[str, typer.Option("--every", metavar="TIME", help="Time between backups: 90s, 15m, 1h30m, 2d.")]
 FinalTimeoutOption = Annotated[
     str, typer.Option("--final-timeout", metavar="TIME", help="Time that the last backup may take.")

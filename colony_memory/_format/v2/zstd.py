@@ -22,7 +22,8 @@ _LEVEL = 9
 _SEARCH_LOG = 6
 _MIN_WINDOW_LOG = 10
 _MAGIC = b"\x28\xb5\x2f\xfd"
-_INSTALL = "pip install 'colony-memory[zstd]'"
+#: What brings it.
+INSTALL = "pip install 'colony-memory[zstd]'"
 
 
 class TooLarge(ValueError):
@@ -48,7 +49,7 @@ def require_zstd() -> None:
     try:
         _zstd()
     except ImportError as error:
-        raise ColonyMemoryError(f"writing snapshots of format 2 needs the extra 'zstd': {_INSTALL}") from error
+        raise ColonyMemoryError(f"writing snapshots of format 2 needs the extra 'zstd': {INSTALL}") from error
 
 
 def is_installed() -> bool:
@@ -65,7 +66,7 @@ def require_reader(what: str, *, file: str | None = None) -> None:
     try:
         _zstd()
     except ImportError as error:
-        msg = f"{what} is of format 2, and reading that needs the extra 'zstd': {_INSTALL}"
+        msg = f"{what} is of format 2, and reading that needs the extra 'zstd': {INSTALL}"
         raise UnsupportedFormat(msg, file=file) from error
 
 

@@ -14,6 +14,7 @@ from colony_memory.cli.options import (
     CommonOptions,
     DryRunOption,
     ExcludeOption,
+    FormatOption,
     KeepOption,
     LabelOption,
     OnConflictOption,
@@ -63,14 +64,7 @@ def run(
     ] = None,
     ping: PingOption = None,
     on_error: OnErrorOption = None,
-    format: Annotated[  # noqa: A002 - the word for it
-        str,
-        typer.Option(
-            "--format",
-            metavar="1|2",
-            help="Write what 0.1.1 reads too, or store only what changed (extra zstd).",
-        ),
-    ] = "1",
+    format: FormatOption = None,  # noqa: A002 - the word for it
     verbose: VerboseOption = False,
     common: CommonOptions,
 ) -> int:
@@ -95,13 +89,12 @@ def run(
         "note": note,
         "tag": tag,
     }
-    wire = int(format)  # the words of an option are looked at for all verbs in one place
     notifier = notifier_of(ping=ping, on_error=on_error, label=label, output=common.output)
     if dry_run:
-        return 0 if _preview(paths, common, asked, wire=wire, verbose=verbose) else FAILED
+        return 0 if _preview(paths, common, asked, wire=format, verbose=verbose) else FAILED
     with telling(notifier, patience=AT_LEISURE):
         notifier.started()
-        saved = _save(paths, common, asked, wire=wire, verbose=verbose)
+        saved = _save(paths, common, asked, wire=format, verbose=verbose)
         if saved:
             notifier.succeeded()
         else:
@@ -109,7 +102,7 @@ def run(
     return 0 if saved else FAILED
 
 
-def _save(paths: list[str], common: CommonOptions, asked: dict[str, Any], *, wire: int, verbose: bool) -> Saved:
+def _save(paths: list[str], common: CommonOptions, asked: dict[str, Any], *, wire: str | None, verbose: bool) -> Saved:
     """Make the backup and tell of it."""
     from colony_memory.app.content import contents_of
     from colony_memory.cli.memory import open_memory
@@ -134,7 +127,9 @@ def _save(paths: list[str], common: CommonOptions, asked: dict[str, Any], *, wir
     return saved
 
 
-def _preview(paths: list[str], common: CommonOptions, asked: dict[str, Any], *, wire: int, verbose: bool) -> Preview:
+def _preview(
+    paths: list[str], common: CommonOptions, asked: dict[str, Any], *, wire: str | None, verbose: bool
+) -> Preview:
     """Tell what a backup would do."""
     from colony_memory.app.content import contents_of
     from colony_memory.cli.memory import open_memory
