@@ -23,6 +23,7 @@ from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import State, list_files, look, tell
 from colony_memory._engine.store import Unanswered
 from colony_memory._format.constants import FORMAT, FORMAT_2
+from colony_memory._format.formats import is_readable
 from colony_memory._format.names import new_id, require_label
 from colony_memory._format.pointer import Entry, write_pointer
 from colony_memory._format.tags import check_tags
@@ -221,6 +222,8 @@ async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None
     whole = next((info for info in listed.decision.listed if info.snapshot_id == latest), None)
     if whole is None:
         return state, None
+    if not is_readable(whole.format):
+        return state, None  # nobody here could say that it restores
     if not session.knows_good(job.label, latest):
         problem = await restores(session, job.label, latest)
         if problem is not None:

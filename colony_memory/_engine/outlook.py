@@ -12,13 +12,14 @@ from colony_memory.retention import created
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from datetime import datetime
 
     from colony_memory._format.pointer import Entry
 
 # Snapshots that show what the next one takes, and how often there is one. What many take together shows in as many as
 # stand on one base: few of them are large, those that fold what came before.
 _LIKE, _PACE = 10, 32
+# A pointer has something in it besides its rows, about as much as so many of them.
+_ROWS = 8
 _DAY = timedelta(days=1)
 
 
@@ -38,13 +39,12 @@ class Outlook(NamedTuple):
     daily_bytes: int | None = None
 
 
-def look_ahead(entries: Sequence[Entry], *, pointer_bytes: int, now: datetime, free: int | None) -> Outlook:
+def look_ahead(entries: Sequence[Entry], *, pointer_bytes: int, free: int | None) -> Outlook:
     """Expect what recent backups did.
 
     Args:
         entries: The restore points of a label, newest first.
         pointer_bytes: Bytes of the pointer, which has a row of each.
-        now: The time.
         free: Bytes of room, None where there is no end to it, or it is not known.
     """
     if not entries:
@@ -59,8 +59,8 @@ def look_ahead(entries: Sequence[Entry], *, pointer_bytes: int, now: datetime, f
         costs = [entry.info.stored_bytes for entry in patches or chains[:1]]
         base = next((entry.info.stored_bytes for entry in chains if len(entry.packs) == 1), 0)
         share = base / MAX_ON_BASE if patches else 0.0
-    each = sum(costs) / len(costs) + share + pointer_bytes / len(entries)
-    daily = _per_day(entries[:_PACE], now)
+    each = sum(costs) / len(costs) + share + pointer_bytes / max(_ROWS, len(entries))
+    daily = _per_day(entries[:_PACE])
     return Outlook(
         next_bytes=median_high(costs[:_LIKE]),
         fits=None if free is None or not each else max(0, int(free // each)),
@@ -74,10 +74,10 @@ def seconds_left(free: int | None, daily: Iterable[int | None]) -> int | None:
     return None if free is None or not rate else int(free / rate * _DAY.total_seconds())
 
 
-def _per_day(entries: Sequence[Entry], now: datetime) -> float | None:
+def _per_day(entries: Sequence[Entry]) -> float | None:
     """Backups in a day, None where there were fewer than three, or all of them within one."""
     made = [created(entry.info) for entry in entries]
     if len(made) < 3:
         return None
-    span = max(now, *made) - min(made)
+    span = max(made) - min(made)
     return (len(made) - 1) / (span / _DAY) if span >= _DAY else None

@@ -293,7 +293,7 @@ async def _map_label(session: Session, label: str, there: LabelFiles, *, free: i
     if decision.doubt is not None and not broken:
         broken[manifest_filename(label, named or "")] = message_of(decision.doubt)
     counted = [entry for entry in decision.entries if entry.snapshot_id in decision.counted]
-    ahead = look_ahead(counted, pointer_bytes=len(state.text or ""), now=session.now(), free=free)
+    ahead = look_ahead(counted, pointer_bytes=len(state.text or ""), free=free)
     return LabelMap(
         label=label,
         snapshots=len(whole),

@@ -290,7 +290,8 @@ def _problems(found: VaultMap) -> Iterator[Problem]:
             yield Problem(why, mending, label.label, name.snapshot_id if name else None)
         if label.dangling and (label.newest is not None or not label.broken):
             yield Problem("no usable pointer: restore goes by the list of files", "backup", label.label)
-        if label.fits == 0:
+        free = found.available_bytes
+        if free is not None and free < label.next_bytes and not label.next_at_most:
             yield Problem(f"no room for another backup of {label.next_bytes} bytes", "prune", label.label)
         yield from _left_over(label)
 

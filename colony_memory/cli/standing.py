@@ -214,7 +214,7 @@ def _next(label: LabelMap) -> str:
     """What the next backup stores."""
     of = "" if label.label == "default" else f"label {label.label}: "
     fits = "" if label.fits is None else f", so that {_many(label.fits)} more fit"
-    return f"next   {of}{'at most' if label.next_at_most else 'about'} {size(label.next_bytes)}{fits}"
+    return f"next   {of}{'at most ' if label.next_at_most else ''}about {size(label.next_bytes)}{fits}"
 
 
 def _many(number: int) -> str:

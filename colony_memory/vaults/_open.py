@@ -38,7 +38,7 @@ def open_url(url: str, *, create: bool, format: Literal[1, 2] | None = None) -> 
     if kind == "file":
         return _open_directory(_read_file_url(rest), create=create, format=format)
     if format is not None and kind in {"export", "colony", "memory"}:
-        raise ValueError(f"{kind}: keeps no format of snapshots: tell each client, ColonyMemory(format=…) or --format")
+        raise ValueError(f"{kind}: keeps no format: whoever writes to it chooses one")
     if kind == "export":
         from colony_memory._export_file import load_export
         from colony_memory.vaults.exported import ExportVault

@@ -115,7 +115,7 @@ class LocalVault:
         if create:
             self._make(format)
         elif format is not None:
-            raise ValueError("format is for a vault that is being made: it goes with create=True")
+            raise ValueError("a format is for a vault that is being made")
 
     def __repr__(self) -> str:
         return f"LocalVault({str(self.path)!r})"

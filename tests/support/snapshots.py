@@ -60,7 +60,13 @@ def save(vault, documents, *, at=None, label="default", **options):
     return memory.backup(documents, label=label, **options)
 
 
+def content_file(vault, info):
+    """The file with the content of a small snapshot, whatever its format."""
+    seq = "k0" if info.format == "colony-memory/2" else "p0"
+    return vault.path / f"cmem.{info.label}.{info.snapshot_id}.{seq}.json"
+
+
 def damage(vault, info):
     """Spoil the content of a snapshot; its size stays."""
-    path = vault.path / f"cmem.{info.label}.{info.snapshot_id}.p0.json"
-    path.write_text(path.read_text().replace("H4sI", "AAAA"))
+    path = content_file(vault, info)
+    path.write_text(path.read_text().replace("H4sI", "AAAA").replace("KLUv", "AAAA"))

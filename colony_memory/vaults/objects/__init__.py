@@ -117,7 +117,7 @@ class ObjectVault:
         if create:
             self._make(format)
         elif format is not None:
-            raise ValueError("format is for a vault that is being made: it goes with create=True")
+            raise ValueError("a format is for a vault that is being made")
 
     def __repr__(self) -> str:
         return f"ObjectVault({self.url!r})"
