@@ -380,7 +380,7 @@ RULES = {
     ),
     "packs go once they are a grace period old": (
         [(LabelFiles, "old_packs", lambda files, *, now: {each: files.pack(each) for each in files.packs})],
-        (TOGETHER[0], "patch", 16),
+        (TOGETHER[2], "patch", 16),
     ),
     "proof after the upload": (
         [(order, "prove", _is_there), (backups, "_still_there", lambda *_: True)],
