@@ -142,7 +142,7 @@ def unpack(release: str, folder: str, target: Path) -> list[Path]:
 
 @cache
 def earlier() -> Path | None:
-    """The package as it was right before format 2 came, out of this checkout's history; None where that is not there."""
+    """The package as it was before format 2 came, out of this checkout's history; None where that is not there."""
     target = CACHE / f"earlier-{EARLIER[:12]}"
     if not target.is_dir():
         with scratch() as making:
