@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from colony_memory._format.formats import format_of
 from colony_memory._format.names import manifest_filename, part_filename
@@ -19,12 +19,13 @@ from colony_memory.exceptions import (
 from colony_memory.snapshot import Manifest, read_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from colony_memory._engine.session import Session
     from colony_memory._engine.store import StoredFile
     from colony_memory._format.pointer import Entry
 
+_T = TypeVar("_T")
 # Parts to ask for before the manifest is there: what a vault of 10 MB holds at most.
 _AHEAD = 15
 
@@ -71,6 +72,48 @@ async def load(
         SnapshotCorrupt: It is damaged.
         UntrustedSnapshot: The client does not trust it.
     """
+    manifest, texts, own = await _fetch(
+        session, label, snapshot_id, verify=verify, entry=entry, proven=proven, given=given
+    )
+    file = manifest_filename(label, snapshot_id)
+    files = {name: text for name, text in {**texts, file: own}.items() if text is not None} if keep_files else {}
+    documents = await _unpack(session, manifest, texts, format_of(manifest.info.format).read, proved=verify)
+    return Loaded(manifest, documents, files)
+
+
+async def load_as(session: Session, label: str, snapshot_id: str, unpack: Callable[..., _T]) -> tuple[Manifest, _T]:
+    """The same, and in place of the documents what ``unpack(manifest, texts, max_bytes=…)`` makes of the files."""
+    manifest, texts, _ = await _fetch(session, label, snapshot_id)
+    return manifest, await _unpack(session, manifest, texts, unpack, proved=True)
+
+
+async def _unpack(
+    session: Session,
+    manifest: Manifest,
+    texts: dict[str, str | None],
+    unpack: Callable[..., _T],
+    *,
+    proved: bool,
+) -> _T:
+    label, snapshot_id = manifest.info.label, manifest.info.snapshot_id
+    unpacked = await session.vault.compute(unpack, manifest, texts, max_bytes=session.max_bytes)
+    session.manifests[manifest_filename(label, snapshot_id)] = manifest
+    if proved:
+        session.proved(label, snapshot_id)
+    return unpacked
+
+
+async def _fetch(
+    session: Session,
+    label: str,
+    snapshot_id: str,
+    *,
+    verify: bool = True,
+    entry: Entry | None = None,
+    proven: bool = False,
+    given: dict[str, StoredFile | None] | None = None,
+) -> tuple[Manifest, dict[str, str | None], str]:
+    """A manifest that was judged, the texts of the files that it needs, and its own."""
     file = manifest_filename(label, snapshot_id)
     parts = min(entry.info.part_count, _AHEAD) if entry else 0
     ahead = [part_filename(label, snapshot_id, seq) for seq in range(parts)]
@@ -91,16 +134,7 @@ async def load(
     if None in texts.values() and await session.vault.get(file) is None:
         msg = f"snapshot {snapshot_id!r} for label {label!r} was deleted while it was read"
         raise SnapshotNotFound(msg)
-    files = {name: text for name, text in {**texts, file: stored.content}.items() if text is not None}
-    if not keep_files:
-        files = {}
-    del read, stored  # so that a part's text is freed once it is read
-    unpack = format_of(manifest.info.format).read
-    documents = await session.vault.compute(unpack, manifest, texts, max_bytes=session.max_bytes)
-    session.manifests[file] = manifest
-    if verify:
-        session.proved(label, snapshot_id)
-    return Loaded(manifest, documents, files)
+    return manifest, texts, stored.content  # alone, so that a part's text is freed once it is read
 
 
 async def _read(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from colony_memory._engine.load import load
+from colony_memory._engine.load import load_as
 from colony_memory._engine.session import log
 from colony_memory._format.constants import FORMAT_2
 from colony_memory._format.names import manifest_filename
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from colony_memory._engine.state import State
     from colony_memory._format.pointer import Entry
     from colony_memory._format.v2.chain import Chain
-    from colony_memory.snapshot import BuiltSnapshot
+    from colony_memory.snapshot import BuiltSnapshot, Manifest
 
 
 @dataclass(frozen=True)
@@ -57,16 +57,19 @@ async def parent_of(session: Session, state: State) -> Parent | None:
         return kept
     label = state.label
     try:
-        manifest, _, files = await load(session, label, entry.snapshot_id, keep_files=True)
-        if not isinstance(manifest, ChainManifest) or manifest.sha256 != entry.manifest_sha256:
+        manifest, chain = await load_as(session, label, entry.snapshot_id, _read_chain)
+        if chain is None or manifest.sha256 != entry.manifest_sha256:
             return None
-        chain, _ = await session.vault.compute(read_chain, manifest, dict(files), max_bytes=session.max_bytes)
     except VaultError:
         raise
     except ColonyMemoryError as error:
         log(f"snapshot {entry.snapshot_id} of label {label!r} is not gone on from: {message_of(error)}")
         return None
     return Parent(label, entry.snapshot_id, manifest.sha256, chain)
+
+
+def _read_chain(manifest: Manifest, texts: dict[str, str | None], *, max_bytes: int) -> Chain | None:
+    return read_chain(manifest, texts, max_bytes=max_bytes)[0] if isinstance(manifest, ChainManifest) else None
 
 
 def _newest(state: State) -> Entry | None:
