@@ -82,6 +82,10 @@ def check_extras(directory: Path) -> None:
     info = memory.backup({"MEMORY.md": "signed"})
     assert info.issuer == "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd"
     assert memory.restore() == {"MEMORY.md": "signed"}
+    page = directory.with_suffix(".html")
+    done = command_line("report", "--html", str(page), "--vault", str(directory))
+    assert done.returncode == 0, done.stderr
+    assert "signed" in page.read_text(encoding="utf-8"), page
 
 
 def find(name: str) -> bool:

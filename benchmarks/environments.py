@@ -30,8 +30,8 @@ _HASHES = (
 )
 # Both sides get the same releases of what they stand on: chosen once, then pinned.
 _COMMON = ("colony-sdk>=1.35,<2", "cryptography>=42")
-# Only ours is ever asked to use it, and only where that is measured.
-_EXTRA = "deflate>=0.9"
+# Only ours is ever asked to use them, and only where that is measured.
+_EXTRAS = ("deflate>=0.9", "backports.zstd>=1.0; python_version < '3.14'")
 # What a child must not inherit: it would change what is imported or measured.
 _FOREIGN = ("COLONY_", "COV", "PYTEST_", "PYTHON", "VIRTUAL_ENV", "__PYVENV")
 
@@ -66,7 +66,7 @@ def prepare() -> Sides:
     """Build what is missing or out of date."""
     CACHE.mkdir(parents=True, exist_ok=True)
     place = CACHE / f"env-{sys.version_info.major}.{sys.version_info.minor}"
-    key = _digest(sys.version, str(place), *_COMMON, _EXTRA, *_HASHES)
+    key = _digest(sys.version, str(place), *_COMMON, *_EXTRAS, *_HASHES)
     if _read(place / "key") != key:
         shutil.rmtree(place, ignore_errors=True)
         _build(place)
@@ -95,7 +95,7 @@ def _build(place: Path) -> None:
     hashes = " ".join(f"--hash=sha256:{each}" for each in _HASHES)
     release.write_text(f"colony-memory=={PUBLISHED} {hashes}\n", encoding="utf-8")
     _pip(_python(place / "published"), "install", "--no-deps", "-r", str(release))
-    _pip(_python(place / "ours"), "install", _EXTRA)
+    _pip(_python(place / "ours"), "install", *_EXTRAS)
 
 
 def source_of(requirement: str, digest: str, into: Path) -> Path:

@@ -23,6 +23,7 @@ from measure_import import importing
 from measure_memory import memory
 from measure_time import backup, listing, restore, wait
 from peers import Peers
+from states import states
 
 GROUPS = {
     "backup": backup,
@@ -43,8 +44,8 @@ def _packs(rounds: int) -> tuple[str, list[dict[str, float]]]:
     return packs(rounds)
 
 
-# Tables of choices that were made; nothing in them passes or fails.
-TABLES = {"gzip": levels, "packs": _packs, "fast": fast}
+# Tables of comparisons and of choices that were made; they take long, and decide no exit code.
+TABLES = {"gzip": levels, "packs": _packs, "fast": fast, "states": states}
 
 
 def main() -> int:
@@ -88,14 +89,14 @@ def _options() -> argparse.Namespace:
         "--only",
         action="append",
         choices=[*GROUPS, *TABLES],
-        help="measure only this; may be given again; gzip, packs and fast, tables of choices, stand alone",
+        help=f"measure only this; may be given again; the tables {', '.join(TABLES)} stand alone",
     )
     parser.add_argument("--rounds", type=int, default=7, help="pairs of each timed figure (default 7)")
     options = parser.parse_args()
     if options.rounds < 1:
         parser.error("--rounds must be at least 1")
     if options.only and TABLES.keys() & {*options.only} and len(options.only) > 1:
-        parser.error("--only gzip, --only packs and --only fast stand alone")
+        parser.error(f"each of --only {', --only '.join(TABLES)} stands alone")
     return options
 
 

@@ -25,13 +25,14 @@ class MeteredVault:
     Attributes:
         files: Name to text.
         delay: Seconds that a call takes.
+        quota: Bytes that it says it takes.
         calls: Methods that were called, in order.
         most_at_once: Calls that were under way at the same time, at most.
     """
 
-    def __init__(self, files: dict[str, str] | None = None, *, delay: float = 0) -> None:
+    def __init__(self, files: dict[str, str] | None = None, *, delay: float = 0, quota: int = 10_000_000) -> None:
         self.files = {} if files is None else files
-        self.delay = delay
+        self.delay, self.quota = delay, quota
         self.calls: list[str] = []
         self.most_at_once = 0
         self._at_once = 0
@@ -53,9 +54,9 @@ class MeteredVault:
         return {"filename": filename, "content_size": len(self.files[filename]), "updated_at": when}
 
     def vault_status(self) -> dict[str, Any]:
-        """The quota of the hosted vault: 10 MB, zeros before the first write."""
+        """As the hosted vault has it: zeros before the first write."""
         self._enter("vault_status")
-        used, quota = sum(map(len, self.files.values())), 10_000_000 if self.files else 0
+        used, quota = sum(map(len, self.files.values())), self.quota if self.files else 0
         return {
             "quota_bytes": quota,
             "used_bytes": used,
@@ -123,6 +124,31 @@ class FolderVault:
         """Remove one file."""
         (self.folder / filename).unlink()
         return {}
+
+
+def full_vault() -> Any:
+    """A vault with what the hosted one has, conditional upload and prefix listing, metered as the other is."""
+    from colony_memory.vaults.memory import MemoryVault  # this package's alone
+
+    class Metered(MemoryVault):
+        def __init__(self) -> None:
+            super().__init__()
+            self.delay, self.calls = 0.0, list[str]()
+
+        def __getattribute__(self, name: str) -> Any:
+            found = super().__getattribute__(name)
+            if not name.startswith("vault_"):
+                return found
+
+            def called(*args: Any, **kwargs: Any) -> Any:
+                self.calls.append(name)
+                if self.delay:
+                    time.sleep(self.delay)
+                return found(*args, **kwargs)
+
+            return called
+
+    return Metered()
 
 
 def count(calls: list[str]) -> dict[str, int]:

@@ -21,6 +21,7 @@ from typing import Any
 import corpus
 import vaults
 import worker_calls
+import worker_states
 
 import colony_memory
 from colony_memory import ColonyMemory
@@ -182,7 +183,18 @@ def _same(restored: dict[str, str], documents: dict[str, str]) -> None:
 
 _VERBS = {
     verb.__name__: verb
-    for verb in (hello, backup, restore, restore_wall, list_wall, save, fill, memory, worker_calls.calls)
+    for verb in (
+        hello,
+        backup,
+        restore,
+        restore_wall,
+        list_wall,
+        save,
+        fill,
+        memory,
+        worker_calls.calls,
+        worker_states.states,
+    )
 }
 
 

@@ -53,23 +53,8 @@ def _new_plain() -> tuple[Any, list[str]]:
 
 
 def _new_full() -> tuple[Any, list[str]]:
-    from colony_memory.vaults.memory import MemoryVault
-
-    calls: list[str] = []
-
-    class Counted(MemoryVault):
-        def __getattribute__(self, name: str) -> Any:
-            found = super().__getattribute__(name)
-            if not name.startswith("vault_"):
-                return found
-
-            def called(*args: Any, **kwargs: Any) -> Any:
-                calls.append(name)
-                return found(*args, **kwargs)
-
-            return called
-
-    return Counted(), calls
+    vault = vaults.full_vault()
+    return vault, vault.calls
 
 
 def _first(**given: Any) -> Callable[[Any], Callable[[], Any]]:

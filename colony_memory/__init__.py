@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from colony_memory.app.restore import restore_folder
     from colony_memory.app.save import save_folder, save_paths
     from colony_memory.attestation import to_attestation
-    from colony_memory.reports import Change, Event, SearchReport, SnapshotDiff, VaultMap, VerifyReport
+    from colony_memory.reports import Change, Event, LifecycleEvent, SearchReport, SnapshotDiff, VaultMap, VerifyReport
     from colony_memory.retention import PrunePlan, Retention
     from colony_memory.signing import Ed25519Signer, Signer
     from colony_memory.snapshot import SnapshotInfo
@@ -61,6 +61,7 @@ __all__ = [
     "Event",
     "FileWitness",
     "Hint",
+    "LifecycleEvent",
     "PruneIncomplete",
     "PrunePlan",
     "QuotaExceeded",
@@ -99,6 +100,7 @@ _LATE = {
     "Ed25519Signer": "signing",
     "Event": "reports",
     "FileWitness": "witness",
+    "LifecycleEvent": "reports",
     "PrunePlan": "retention",
     "Retention": "retention",
     "SearchReport": "reports",

@@ -26,8 +26,16 @@ def save_export(exported: Export, path: str | os.PathLike[str], *, overwrite: bo
         ValueError: The path is empty.
         ColonyMemoryError: Something is there already, or the file cannot be written.
     """
-    place = _locate(path)
     data = write_export(exported.label, exported.snapshot_id, exported.files).encode("ascii")
+    save_own(_locate(path), data, overwrite=overwrite)
+
+
+def save_own(place: Path, data: bytes, *, overwrite: bool) -> None:
+    """Write a file for its owner alone (0600), whole or not at all; on disk when this returns.
+
+    Raises:
+        ColonyMemoryError: Something is there already, or the file cannot be written.
+    """
     try:
         (replace_file if overwrite else create_file)(place, data)
     except FileExistsError as error:

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from colony_memory import _engine
-from colony_memory._arguments import require_type
+from colony_memory._arguments import is_coroutine, require_type
 from colony_memory._format.constants import FORMAT, FORMAT_2, MAX_BYTES, NO_DEFAULT
 from colony_memory.exceptions import ColonyMemoryError, Hint
 from colony_memory.vaults import AsyncVaultBackend, VaultBackend
@@ -14,12 +14,12 @@ from colony_memory.vaults import AsyncVaultBackend, VaultBackend
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 
-    from colony_memory._engine.history import History, View
+    from colony_memory._engine.history import Histories, View
     from colony_memory._engine.restore import Restored
     from colony_memory._engine.session import Session
     from colony_memory._engine.transfer import CopyReport
     from colony_memory.export import Export
-    from colony_memory.reports import Change, Event, SearchReport, SnapshotDiff, VaultMap, VerifyReport
+    from colony_memory.reports import Change, Event, LifecycleEvent, SearchReport, SnapshotDiff, VaultMap, VerifyReport
     from colony_memory.retention import PrunePlan, Retention
     from colony_memory.schedule.async_autobackup import AsyncAutobackup
     from colony_memory.schedule.autobackup import Autobackup
@@ -92,7 +92,8 @@ class ColonyMemory(_Facade):
             hosted vault and every other. 2 keeps every state in little room, needs the extra ``zstd`` and a vault that
             writes on condition, and is not read by 0.1.1. Both are read, whatever is written.
         max_bytes: Bytes of plain text that a snapshot may hold, written or read.
-        on_event: Called with an :class:`Event` for every file that is written, read or deleted.
+        on_event: Called with an :class:`Event` for every file that is written, read or deleted, and with a
+            :class:`LifecycleEvent` when a verb has ended. What it raises is logged and changes nothing.
     """
 
     def __init__(
@@ -108,14 +109,14 @@ class ColonyMemory(_Facade):
         witness: Witness | None = None,
         format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
         max_bytes: int = MAX_BYTES,
-        on_event: Callable[[Event], None] | None = None,
+        on_event: Callable[[Event | LifecycleEvent], None] | None = None,
     ) -> None:
         if backend is None:
             from colony_memory.vaults.colony import ColonyVault
 
             backend = ColonyVault(_require_key(api_key), base_url=base_url)
         _require_methods(backend)
-        if _is_coroutine(getattr(backend, "vault_get_file", None)):
+        if is_coroutine(getattr(backend, "vault_get_file", None)):
             raise ValueError("this backend is asynchronous: use AsyncColonyMemory")
         from colony_memory._engine.session import Session
         from colony_memory._engine.store import SyncVault
@@ -405,11 +406,15 @@ class ColonyMemory(_Facade):
             UntrustedSnapshot: This client does not trust it; ``RollbackDetected``: it was set back.
             VaultError: The vault could not be reached, refused, or cut its list.
         """
-        return self._history(name, label=label, patch=patch).changes
+        return self._history(name, label=label, patch=patch).changes.get(name, ())
 
-    def _history(self, name: str, *, label: str, patch: bool, view: View | None = None) -> History:
+    def _history(self, name: str, *, label: str, patch: bool, view: View | None = None) -> Histories:
         """What :meth:`history` gives and what was passed over, of what the documents stand for."""
         return self._run(_engine.history.history(self._session, name, label=label, patch=patch, view=view))
+
+    def _histories(self, *, label: str, patch: bool, view: View | None = None) -> Histories:
+        """The same of every document."""
+        return self._run(_engine.history.histories(self._session, label=label, patch=patch, view=view))
 
     def search(
         self, pattern: str, *, label: str = "default", fixed: bool = False, ignore_case: bool = False
@@ -516,7 +521,7 @@ class AsyncColonyMemory(_Facade):
         witness: Witness | None = None,
         format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
         max_bytes: int = MAX_BYTES,
-        on_event: Callable[[Event], None] | None = None,
+        on_event: Callable[[Event | LifecycleEvent], None] | None = None,
     ) -> None:
         self._own: Any = None
         if backend is None:
@@ -673,7 +678,7 @@ class AsyncColonyMemory(_Facade):
     async def history(self, name: str, *, label: str = "default", patch: bool = False) -> tuple[Change, ...]:
         """See :meth:`ColonyMemory.history`."""
         found = await self._run(_engine.history.history(self._session, name, label=label, patch=patch))
-        return found.changes
+        return found.changes.get(name, ())
 
     async def search(
         self, pattern: str, *, label: str = "default", fixed: bool = False, ignore_case: bool = False
@@ -749,9 +754,3 @@ def _require_methods(backend: object) -> None:
     if missing:
         msg = f"{type(backend).__name__} is not a vault: it has no {missing[0]}()"
         raise ValueError(msg)
-
-
-def _is_coroutine(function: object) -> bool:
-    # inspect.iscoroutinefunction without its import, which is slow: the flag is that of PEP 492.
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
-    return bool(code is not None and code.co_flags & 0x80)

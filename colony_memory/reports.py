@@ -34,6 +34,61 @@ class Event:
 
 
 @dataclass(frozen=True)
+class LifecycleEvent:
+    """How a verb ended, and what it cost. Holds no text of the memory, no key and no message of an error.
+
+    Attributes:
+        action: ``created``, ``reused`` (unchanged memory) or ``merged`` for a backup or an import; ``restored``;
+            ``verified``; ``pruned``, also for what a backup removed, whose cost is then in the backup's own event;
+            ``fault`` for a verb that raised.
+        verb: The verb, as the facades spell it.
+        label: Its label, None where it has none.
+        snapshot_id: The snapshot, None where it is about none or several.
+        ok: False for a fault, and for ``verified`` where something is wrong.
+        seconds: How long it took, by a clock that never goes back.
+        reads: Calls to the vault that read: of files, lists and the quota.
+        writes: Calls that wrote a file.
+        deletes: Calls that deleted one.
+        bytes_read: Bytes of the vault files that were read.
+        bytes_written: Bytes of the vault files that were sent.
+        count: Snapshots that were saved, restored, looked at or removed.
+        documents: Documents of the snapshot, or those of it that were asked for.
+        plain_bytes: Bytes of the whole snapshot's documents.
+        stored_bytes: Bytes of its files in the vault, 0 where that is not known.
+        error: Name of the error's class, for a fault.
+        status: The vault's HTTP status, for a fault that has one.
+        code: The vault's code, such as ``RATE_LIMIT``, for a fault that has one.
+    """
+
+    action: Literal["created", "reused", "merged", "restored", "verified", "pruned", "fault"]
+    verb: str
+    label: str | None = None
+    snapshot_id: str | None = None
+    ok: bool = True
+    seconds: float = 0.0
+    reads: int = 0
+    writes: int = 0
+    deletes: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    count: int = 0
+    documents: int = 0
+    plain_bytes: int = 0
+    stored_bytes: int = 0
+    error: str | None = None
+    status: int | None = None
+    code: str | None = None
+
+    @property
+    def calls(self) -> int:
+        """Calls to the vault, of every kind."""
+        return self.reads + self.writes + self.deletes
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+
+@dataclass(frozen=True)
 class SnapshotCheck:
     """What is known of one snapshot, as separate facts; true where its documents restore and this client trusts them.
 

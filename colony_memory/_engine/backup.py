@@ -17,6 +17,7 @@ from colony_memory._engine.conflict import Job, conflict, differ, meet, race
 from colony_memory._engine.keep import newest_good, plan_for, policy_of, withdraw
 from colony_memory._engine.label import GRACE, LabelFiles
 from colony_memory._engine.load import restores
+from colony_memory._engine.observe import observed, saved
 from colony_memory._engine.parent import keep, parent_of
 from colony_memory._engine.publish import Move, Published, may_move, publish, touch
 from colony_memory._engine.session import log, warn
@@ -60,6 +61,7 @@ _NOTE_CHARS = 1000
 _SIGNATURE_CHARS = 300
 
 
+@observed("backup", saved)
 async def backup(
     session: Session,
     documents: dict[str, str],

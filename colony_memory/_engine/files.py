@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.label import GRACE, LabelFiles, read_label
+from colony_memory._engine.observe import tally
 from colony_memory._engine.session import log
 from colony_memory._engine.state import read_manifests
 from colony_memory._engine.store import Unanswered
@@ -147,6 +148,9 @@ async def remove(session: Session, files: LabelFiles, victims: Iterable[str], *,
                 VaultError(f"the vault said that it deleted the manifest of {each}, and it is still there"),
             )
     job.deleted = sum(1 for each in gone if each in there)
+    own = tally()
+    if own is not None:
+        own.pruned += job.deleted
     if not files.complete:
         raise job.incomplete(
             VaultError("the vault's list is cut"), [name for each in gone for name in files.owned(each)]

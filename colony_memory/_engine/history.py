@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from colony_memory._engine.observe import observed
 from colony_memory._engine.walk import look_at_all, walk
 from colony_memory._format.names import id_order
 from colony_memory._lines import Steps
@@ -37,79 +38,98 @@ def _plain(documents: Mapping[str, str]) -> Mapping[str, File]:
 
 
 @dataclass(frozen=True)
-class History:
-    """What became of one document.
+class Histories:
+    """What became of documents.
 
     Attributes:
-        changes: Its changes, newest first.
+        changes: The changes of each, newest first, by name.
         passed_over: Why each snapshot that was not read was not, by id.
         read: How many were.
     """
 
-    changes: tuple[Change, ...]
+    changes: Mapping[str, tuple[Change, ...]]
     passed_over: Mapping[str, str]
     read: int
 
 
-async def history(session: Session, name: str, *, label: str, patch: bool, view: View | None = None) -> History:
+@observed("history")
+async def history(session: Session, name: str, *, label: str, patch: bool, view: View | None = None) -> Histories:
     """See :meth:`colony_memory.ColonyMemory.history`; ``view`` says what the documents stand for."""
     if not isinstance(name, str):
         msg = f"a document's name must be a string, not {type(name).__name__}"
         raise ValueError(msg)  # noqa: TRY004 - one type for every bad argument
-    fold = _Changes(name, patch=patch)
     files = view or _plain
 
-    def take(documents: Mapping[str, str]) -> File | None:
-        return files(documents).get(name)
+    def only(documents: Mapping[str, str]) -> Mapping[str, File]:
+        file = files(documents).get(name)
+        return {} if file is None else {name: file}
 
+    return await histories(session, label=label, patch=patch, view=only)
+
+
+async def histories(session: Session, *, label: str, patch: bool, view: View | None = None) -> Histories:
+    """The history of every document at once; ``view`` says what the documents stand for."""
+    fold = _Changes(patch=patch)
     state = await look_at_all(session, label, "telling a document's history")
-    walked = await walk(session, state, take, fold.see, _weight)
-    return History(fold.finish(), walked.passed_over, walked.read)
+    walked = await walk(session, state, view or _plain, fold.see, _weight)
+    return Histories(fold.finish(), walked.passed_over, walked.read)
 
 
-def _weight(file: File | None) -> int:
-    return 0 if file is None else len(file.content)
+def _weight(files: Mapping[str, File]) -> int:
+    return sum(len(file.content) for file in files.values())
 
 
 class _Changes:
-    """The changes of one document, by snapshots from the newest to the oldest."""
+    """The changes of documents, by snapshots from the newest to the oldest."""
 
-    def __init__(self, name: str, *, patch: bool) -> None:
-        self._name, self._patch, self._room = name, patch, _PATCHES
+    def __init__(self, *, patch: bool) -> None:
+        self._patch, self._room = patch, _PATCHES
         self._counted, self._shown = Steps(), Steps()
-        self._newer: tuple[SnapshotInfo, File | None] | None = None
-        self._changes: list[Change] = []
+        self._newer: tuple[SnapshotInfo, Mapping[str, File]] | None = None
+        self._changes: dict[str, list[Change]] = {}
 
-    def see(self, info: SnapshotInfo, file: File | None) -> None:
+    def see(self, info: SnapshotInfo, files: Mapping[str, File]) -> None:
         """Compare a snapshot with the one after it."""
-        if self._newer is not None and self._newer[1] != file:
-            self._add(file, info)
-        self._newer = info, file
+        if self._newer is not None:
+            self._compare(*self._newer, info, files)
+        self._newer = info, files
 
-    def _add(self, before: File | None, info: SnapshotInfo | None) -> None:
-        if self._newer is None:  # pragma: no cover - there is one, or nothing is compared
-            return
-        snapshot, after = self._newer
+    def _compare(
+        self, snapshot: SnapshotInfo, after: Mapping[str, File], info: SnapshotInfo | None, before: Mapping[str, File]
+    ) -> None:
+        for name in sorted({*after, *before}):
+            if after.get(name) != before.get(name):
+                self._add(name, snapshot, after.get(name), info, before.get(name))
+
+    def _add(
+        self, name: str, snapshot: SnapshotInfo, after: File | None, info: SnapshotInfo | None, before: File | None
+    ) -> None:
         texts = ["" if file is None else file.text for file in (before, after)]
         lines = None if texts[0] is None or texts[1] is None else count_lines(texts[0], texts[1], self._counted)
         patch = None
         if self._patch and self._room > 0:
-            patch = file_patch(self._name, before, after, self._shown)
+            patch = file_patch(name, before, after, self._shown)
             self._room -= len(patch)
             patch = patch if self._room >= 0 else None
         kind = "removed" if after is None else "added" if before is None else "changed"
-        self._changes.append(Change(kind, snapshot, info, lines, _size(after), patch))  # type: ignore[arg-type]
+        change = Change(kind, snapshot, info, lines, _size(after), patch)  # type: ignore[arg-type]
+        self._changes.setdefault(name, []).append(change)
 
-    def finish(self) -> tuple[Change, ...]:
+    def finish(self) -> dict[str, tuple[Change, ...]]:
         """All of them, the newest first."""
-        if self._newer is not None and self._newer[1] is not None:
-            self._add(None, None)
-        been, out = False, []
-        for change in reversed(self._changes):
-            back = been and change.kind == "added"
-            out.append(replace(change, kind="returned") if back else change)
-            been = True
-        return tuple(reversed(out))
+        if self._newer is not None:
+            self._compare(*self._newer, None, {})
+            self._newer = None
+        return {name: _told(changes) for name, changes in sorted(self._changes.items())}
+
+
+def _told(changes: list[Change]) -> tuple[Change, ...]:
+    """Changes of one document, the newest first; what comes after it was removed has returned."""
+    been, out = False, []
+    for change in reversed(changes):
+        out.append(replace(change, kind="returned") if been and change.kind == "added" else change)
+        been = True
+    return tuple(reversed(out))
 
 
 def _size(file: File | None) -> int:
@@ -118,6 +138,7 @@ def _size(file: File | None) -> int:
     return len(file.content if isinstance(file.content, bytes) else file.content.encode("utf-8", "surrogatepass"))
 
 
+@observed("search")
 async def search(
     session: Session, pattern: str, *, label: str, fixed: bool, ignore_case: bool, view: View | None = None
 ) -> SearchReport:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._engine import files as order
 from colony_memory._engine.keep import Planned, newest_good, plan_for
+from colony_memory._engine.observe import observed, pruned
 from colony_memory._engine.publish import Move, may_write, publish
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, look, require_believed, require_listed, tell
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _PIN_FORMAT = "colony-memory/pin/1"
 
 
+@observed("plan_prune")
 async def plan_prune(session: Session, *, label: str, policy: Retention) -> PrunePlan:
     """See :meth:`colony_memory.ColonyMemory.plan_prune`."""
     state = await look(session, require_label(label), everything=True)
@@ -47,6 +49,7 @@ def _unreadable(state: State) -> list[str]:
     return [entry.snapshot_id for entry in state.decision.building if not is_readable(entry.info.format)]
 
 
+@observed("prune", pruned)
 async def prune(session: Session, *, label: str, policy: Retention) -> int:
     """See :meth:`colony_memory.ColonyMemory.prune`."""
     label = require_label(label)
@@ -95,6 +98,7 @@ async def _published(
         raise ConflictDetected(f"{what}: nothing was deleted", theirs=error.theirs) from error
 
 
+@observed("delete_snapshot", pruned)
 async def delete_snapshot(session: Session, *, label: str, snapshot_id: str) -> None:
     """See :meth:`colony_memory.ColonyMemory.delete_snapshot`."""
     label, snapshot_id = require_label(label), require_id(snapshot_id)
@@ -190,6 +194,7 @@ async def _left(session: Session, now: State, decision: Decision, snapshot_id: s
     return rows, left
 
 
+@observed("pin")
 async def pin(session: Session, *, label: str, snapshot_id: str) -> None:
     """See :meth:`colony_memory.ColonyMemory.pin`."""
     label, snapshot_id = require_label(label), require_id(snapshot_id)
@@ -203,6 +208,7 @@ def pin_text(label: str, snapshot_id: str) -> str:
     return json.dumps({"format": _PIN_FORMAT, "label": label, "snapshot_id": snapshot_id})
 
 
+@observed("unpin")
 async def unpin(session: Session, *, label: str, snapshot_id: str) -> None:
     """See :meth:`colony_memory.ColonyMemory.unpin`."""
     await session.vault.delete(pin_filename(require_label(label), require_id(snapshot_id)))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._arguments import texts
 from colony_memory._engine.load import load
+from colony_memory._engine.observe import observed, restored
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import UNREADABLE, State, look, manifest_of, read_manifests, require_sound, tell
 from colony_memory._format.constants import NO_DEFAULT
@@ -51,6 +52,7 @@ class Restored:
     why: str | None = None
 
 
+@observed("restore", restored)
 async def restore(
     session: Session,
     *,
@@ -80,11 +82,17 @@ async def restore(
 
 async def restore_documents(session: Session, *, default: Any, **options: Any) -> Any:
     """The documents alone, or ``default`` where nothing is there and one is given."""
+    found = await _restore_or(session, default=default, **options)
+    return found.documents if isinstance(found, Restored) else default
+
+
+@observed("restore", restored)
+async def _restore_or(session: Session, *, default: Any, **options: Any) -> Restored | None:
     try:
-        return (await restore(session, **options)).documents
+        return await restore(session, **options)
     except SnapshotNotFound:
         if default is not NO_DEFAULT:
-            return default
+            return None
         raise
 
 
@@ -193,6 +201,7 @@ async def _walk_back(
     raise first
 
 
+@observed("latest")
 async def latest(session: Session, *, label: str) -> SnapshotInfo | None:
     """See :meth:`colony_memory.ColonyMemory.latest`."""
     label = require_label(label)
@@ -232,6 +241,7 @@ async def _manifest(session: Session, state: State, snapshot_id: str) -> Manifes
     return manifest  # type: ignore[no-any-return]
 
 
+@observed("list_snapshots")
 async def list_snapshots(session: Session, *, label: str | None) -> list[SnapshotInfo]:
     """See :meth:`colony_memory.ColonyMemory.list_snapshots`."""
     from colony_memory._engine.label import has_pointer, read_labels

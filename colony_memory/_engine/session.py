@@ -6,11 +6,13 @@ import copy
 import os
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Literal
 
-from colony_memory._arguments import several
+from colony_memory._arguments import is_coroutine, require_call, several
+from colony_memory._engine.observe import apart, tally
 from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.head import read_head
 from colony_memory._format.names import manifest_filename
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from colony_memory._engine.store import Vault
     from colony_memory._format.pointer import Pointer
     from colony_memory.exceptions import Hint
-    from colony_memory.reports import Event
+    from colony_memory.reports import Event, LifecycleEvent
     from colony_memory.signing import Signer
     from colony_memory.snapshot import Manifest
     from colony_memory.witness import Witness
@@ -65,7 +67,7 @@ class Session:
         signer: Signs what this client writes.
         max_bytes: Bytes of plain text to read or write at most.
         witness: Keeps outside of the vault how far each label has come.
-        on_event: Told of every file that is written, read or deleted.
+        on_event: Told of every file that is written, read or deleted, and of how each verb ended.
         now: The clock.
         manifests: Manifests that were read, by file name; they never change.
         good: When this client last read or wrote every byte of a snapshot, by its manifest's file name.
@@ -85,10 +87,13 @@ class Session:
         require_signature: bool | None = None,
         accept_legacy_pointer: bool = False,
         witness: Witness | None = None,
-        on_event: Callable[[Event], None] | None = None,
+        on_event: Callable[[Event | LifecycleEvent], None] | None = None,
         wire: str | None = None,
         now: Callable[[], datetime] = _utc_now,
     ) -> None:
+        require_call("on_event", on_event)
+        if is_coroutine(on_event):
+            raise ValueError("on_event must be a plain function: let it put events into a queue that a task empties")
         if isinstance(trusted_issuers, Mapping):
             trusted_issuers = dict(trusted_issuers)
         elif trusted_issuers is not None:
@@ -197,16 +202,29 @@ class Session:
         return os.urandom(8).hex()
 
     def tell(self, action: Literal["upload", "download", "delete"], name: str, done: int, total: int) -> None:
-        """Tell ``on_event`` of a file; one that fails is told no more, since memory does not wait for it."""
-        if self.on_event is None:
+        """Tell ``on_event`` of a file; after one that fails, a verb tells of no more files."""
+        own = tally()
+        if self.on_event is None or (own is not None and own.muted):
             return
         from colony_memory.reports import Event
 
+        if not self.hand(Event(action, name, done, total)) and own is not None:
+            own.muted = True
+
+    def hand(self, event: Event | LifecycleEvent) -> bool:
+        """Hand an event to ``on_event``, whose failure is logged and concerns no verb; whether it took it."""
+        if self.on_event is None:
+            return True
         try:
-            self.on_event(Event(action, name, done, total))
+            with apart():
+                self.on_event(event)
         except Exception as error:  # noqa: BLE001 - it is the caller's code
-            self.on_event = None
-            warn(f"on_event failed, and is called no more: {error!r}")
+            with suppress(Exception):  # so are the handlers of the log
+                import logging
+
+                logging.getLogger("colony_memory").warning("on_event failed, which changes nothing here: %r", error)
+            return False
+        return True
 
     async def seen(self, label: str) -> list[str]:
         """Heads of the label that were seen before, by the witness and by this client.

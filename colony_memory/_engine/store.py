@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import itertools
 import time
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from colony_memory._engine.boundary import translate
 from colony_memory._engine.drive import drive
+from colony_memory._engine.observe import tally
 from colony_memory._engine.replies import Listing, moment, proves, read_listing, unwrap
 from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory.exceptions import RateLimited, VaultDenied, VaultError, VaultUnavailable
@@ -119,6 +121,9 @@ class Vault:
         if not isinstance(content, str):
             msg = f"{doing} failed: the reply has no content; nothing can be said of what is stored, try again"
             raise VaultUnavailable(msg)
+        own = tally()
+        if own is not None:
+            own.came(content)
         etag = reply.get("etag")
         return StoredFile(content, etag if isinstance(etag, str) else None)
 
@@ -221,6 +226,9 @@ class Vault:
         return left if isinstance(left, int) else None
 
     async def _ask(self, doing: str, method: str, *args: Any, **kwargs: Any) -> Any:
+        own = tally()
+        if own is not None:
+            own.asked(method, args)
         try:
             return await self._call(method, *args, **kwargs)
         except Exception as error:
@@ -280,7 +288,8 @@ class SyncVault(Vault):
             from concurrent.futures import ThreadPoolExecutor
 
             pool = ThreadPoolExecutor(min(_READERS, len(names)), "colony-memory-read")
-            futures = [pool.submit(lambda name: drive(self.get(name)), name) for name in names]
+            # Each in a copy of this context, so that it counts for this verb.
+            futures = [pool.submit(copy_context().run, lambda name: drive(self.get(name)), name) for name in names]
         except RuntimeError:
             # At the interpreter's exit no thread starts any more, and a last backup still has to read.
             return [drive(self.get(name)) for name in names]

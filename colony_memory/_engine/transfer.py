@@ -12,6 +12,7 @@ from colony_memory._engine import room
 from colony_memory._engine.deliver import Delivery, Origin, Whole
 from colony_memory._engine.label import LabelFiles, read_labels
 from colony_memory._engine.load import Loaded, load
+from colony_memory._engine.observe import observed, saved
 from colony_memory._engine.restore import latest
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import State, look
@@ -77,6 +78,7 @@ class _Given(Vault):
         return await self._vault.compute(function, *args, **kwargs)
 
 
+@observed("export_snapshot")
 async def export_snapshot(session: Session, *, label: str, snapshot_id: str | None) -> Export:
     """See :meth:`colony_memory.ColonyMemory.export_snapshot`."""
     label = require_label(label)
@@ -89,6 +91,7 @@ async def export_snapshot(session: Session, *, label: str, snapshot_id: str | No
     return Export(label, snapshot_id, whole.files)
 
 
+@observed("import_snapshot", saved)
 async def import_snapshot(session: Session, exported: Export, *, label: str | None) -> SnapshotInfo:
     """See :meth:`colony_memory.ColonyMemory.import_snapshot`."""
     if not isinstance(exported, Export):
@@ -123,6 +126,7 @@ async def import_snapshot(session: Session, exported: Export, *, label: str | No
     return replace(arrived.info, reused=not arrived.wrote, head=pointer.head if is_latest else "")
 
 
+@observed("copy_to")
 async def copy(
     source: Session,
     destination: Session,

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine.label import read_label, read_labels
+from colony_memory._engine.observe import observed, verified
 from colony_memory._engine.outlook import look_ahead, seconds_left
 from colony_memory._engine.restore import restore
 from colony_memory._engine.state import UNREADABLE, State, look, read_pointer_file, require_listed
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 _TRIES = 3
 
 
+@observed("status")
 async def status(session: Session, *, label: str | None = None) -> dict[str, Any]:
     """See :meth:`colony_memory.ColonyMemory.status`."""
     quota = await session.vault.status()
@@ -59,6 +61,7 @@ async def status(session: Session, *, label: str | None = None) -> dict[str, Any
     }
 
 
+@observed("verify", verified)
 async def verify(session: Session, *, label: str, snapshot_id: str | None) -> VerifyReport:
     """See :meth:`colony_memory.ColonyMemory.verify`."""
     label = require_label(label)
@@ -232,6 +235,7 @@ def _check_signature(manifest: Manifest) -> tuple[Fact, str | None]:
     return "ok", None
 
 
+@observed("diff")
 async def diff(
     session: Session, a: str | Mapping[str, str], b: str | Mapping[str, str] | None, *, label: str
 ) -> SnapshotDiff:
@@ -251,6 +255,7 @@ async def _documents(session: Session, side: str | Mapping[str, str] | None, lab
     return side
 
 
+@observed("inspect")
 async def inspect(session: Session) -> VaultMap:
     """See :meth:`colony_memory.ColonyMemory.inspect`."""
     quota = await session.vault.status()

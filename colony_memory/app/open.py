@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable
 
-    from colony_memory.reports import Event
+    from colony_memory.reports import Event, LifecycleEvent
     from colony_memory.signing import Signer
 
 __all__ = ["OpenMemory", "load_signer", "open_memory", "trust_arguments"]
@@ -33,7 +33,7 @@ def open_memory(
     vault: str | None = None,
     *,
     making: bool = False,
-    on_event: Callable[[Event], None] | None = None,
+    on_event: Callable[[Event | LifecycleEvent], None] | None = None,
     key_file: str | os.PathLike[str] | None = None,
     trust: str | Iterable[str] = (),
     witness: str | os.PathLike[str] | None = None,

@@ -16,10 +16,11 @@ from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, Snapsho
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from colony_memory._engine.history import Histories
     from colony_memory.client import ColonyMemory
     from colony_memory.reports import Change, SearchReport
 
-__all__ = ["FileHistory", "file_history", "search_files"]
+__all__ = ["FileHistory", "every_history", "file_history", "search_files"]
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def file_history(memory: ColonyMemory, name: str, *, label: str = "default", pat
     names: list[str] = []
 
     def view(documents: Mapping[str, str]) -> dict[str, File]:
-        files = git_files(documents, modes=False)
+        files = _files(documents)
         if not names:
             names.extend(files)  # of the newest
         if METADATA_NAME in documents:
@@ -67,8 +68,8 @@ def file_history(memory: ColonyMemory, name: str, *, label: str = "default", pat
 
     with _nothing_saved(label):
         found = memory._history(name, label=label, patch=patch, view=view)  # noqa: SLF001
-    if found.changes:
-        return FileHistory(name, found.changes, found.read, found.passed_over)
+    if name in found.changes:
+        return FileHistory(name, found.changes[name], found.read, found.passed_over)
     more = near(name, names)
     if found.passed_over:
         raise SnapshotCorrupt(
@@ -77,6 +78,21 @@ def file_history(memory: ColonyMemory, name: str, *, label: str = "default", pat
         )
     where = "the one snapshot" if found.read == 1 else f"any of the {found.read} snapshots"
     raise ColonyMemoryError(f"there is no {name!r} in {where} of label {label!r}{more}")
+
+
+def every_history(memory: ColonyMemory, *, label: str = "default", patch: bool = False) -> Histories:
+    """What became of every file of a folder, as :func:`file_history` tells it of one.
+
+    Raises:
+        ColonyMemoryError: As for :meth:`ColonyMemory.history`.
+    """
+    require_synchronous(memory)
+    with _nothing_saved(label):
+        return memory._histories(label=label, patch=patch, view=_files)  # noqa: SLF001
+
+
+def _files(documents: Mapping[str, str]) -> dict[str, File]:
+    return git_files(documents, modes=False)
 
 
 def search_files(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import stat
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -31,8 +31,8 @@ from colony_memory.capture._sources import find_sources, require_directory
 from colony_memory.capture._unsaved import VAULT
 from colony_memory.capture._walk import Entry, LeftOut, Note, Tree, walk
 from colony_memory.capture._write import Written, write_folder
-from colony_memory.capture.secrets import find_in_contents, is_allowed, mask_contents, read_allowed
-from colony_memory.exceptions import ColonyMemoryWarning, Hint, SecretsFound
+from colony_memory.capture.secrets import is_allowed, judge_secrets, read_allowed
+from colony_memory.exceptions import ColonyMemoryWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 __all__ = ["Capture", "LeftOut", "Note", "Written", "read_folder", "read_paths", "write_folder"]
 
 _CHOICES = ("stop", "warn", "mask", "allow")
-_TOLD = 10
 
 
 @dataclass(frozen=True)
@@ -173,6 +172,18 @@ def read_paths(
     return _capture(found, secrets=secrets, allowed=allowed, attributes=attributes)
 
 
+def read_named(path: Path, name: str, *, git: bool = False, max_bytes: int = MAX_BYTES) -> Capture:
+    """Read one file or directory under a name of the caller's, which it has in the documents; look for no secrets.
+
+    Raises:
+        ValueError: It is missing or not readable, or nothing in it can be saved.
+        ColonyMemoryError: The rules of a ``.cmemignore`` cannot be kept.
+    """
+    (source,) = find_sources([path])
+    found = _read([replace(source, prefix=name)], Tree(), git=git, max_bytes=max_bytes, dry_run=False, on_progress=None)
+    return _capture(found, secrets="allow", allowed=frozenset(), attributes=False)
+
+
 @settling()
 def _read(
     sources: list[Source],
@@ -219,7 +230,7 @@ def _tell_unfinished(path: Path) -> None:
 
 
 def _capture(found: Found, *, secrets: SecretsChoice, allowed: frozenset[str], attributes: bool) -> Capture:
-    findings = () if secrets == "allow" else _judge_secrets(found, secrets, allowed)
+    findings = () if secrets == "allow" else judge_secrets(found.contents, secrets, allowed)
     acted_on = tuple(finding for finding in findings if not is_allowed(finding, allowed))
     return Capture(
         documents=_documents(found, acted_on if secrets == "mask" else (), attributes=attributes),
@@ -274,31 +285,6 @@ def _refuse_nothing(sources: list[Source], tree: Tree) -> None:
     if not why and tree.ignored:
         why = f": {tree.ignored[0]!r} is excluded" + (", and more" if len(tree.ignored) > 1 else "")
     raise ValueError(f"{where}: nothing to back up{why}")
-
-
-def _judge_secrets(found: Found, choice: str, allowed: frozenset[str]) -> tuple[SecretFinding, ...]:
-    """What is found, that which is allowed included."""
-    if choice == "mask":
-        return mask_contents(found.contents, allowed)
-    findings = find_in_contents(found.contents)
-    likely = [finding for finding in findings if not is_allowed(finding, allowed)]
-    if likely and choice == "stop":
-        raise SecretsFound(
-            f"nothing was saved: {len(likely)} likely secret{'s' if len(likely) > 1 else ''}; remove what is one, "
-            "exclude its file, or have it masked or allowed",
-            findings=likely,
-            hint=Hint("read_folder", "secrets", "mask"),
-        )
-    for finding in likely[:_TOLD]:
-        _warn(f"a likely secret is saved: {finding}; have secrets masked, or allow this one", finding.id)
-    if len(likely) > _TOLD:
-        _warn(f"and {len(likely) - _TOLD} more likely secrets are saved")
-    return findings
-
-
-def _warn(what: str, allow: str | None = None) -> None:
-    hint = Hint("read_folder", "secrets", "mask") if allow is None else Hint("read_folder", "allow_secrets", allow)
-    warnings.warn(ColonyMemoryWarning(what, hint=hint), stacklevel=5)
 
 
 def _documents(found: Found, masked: tuple[SecretFinding, ...], *, attributes: bool) -> dict[str, str]:

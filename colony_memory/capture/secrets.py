@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+import warnings
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from colony_memory._arguments import several
 from colony_memory.capture._metadata import METADATA_NAME, dump_metadata, load_metadata, split_documents
 from colony_memory.capture._secret_kinds import KINDS
-from colony_memory.exceptions import Hint, SecretsFound
+from colony_memory.exceptions import ColonyMemoryWarning, Hint, SecretsFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -19,6 +20,7 @@ __all__ = ["SecretFinding", "find_secrets", "mask_secrets", "masked_names"]
 
 _RAW = "raw private key"
 _DIGITS = 6
+_TOLD = 10
 _ID = re.compile(r"(?s).+?:(?P<kind>[a-z0-9-]+)(?::[0-9a-f]{6})?")
 
 
@@ -155,6 +157,35 @@ def mask_contents(contents: dict[str, str | bytes], allowed: frozenset[str] = fr
         if each and isinstance(content, str):
             contents[name] = "".join(_masked(content, each))
     return findings
+
+
+def judge_secrets(contents: dict[str, str | bytes], choice: str, allowed: frozenset[str]) -> tuple[SecretFinding, ...]:
+    """What is found, that which is allowed included; masked in the contents where that is the choice.
+
+    Raises:
+        SecretsFound: There are likely secrets that must stop the backup, or cannot be masked.
+    """
+    if choice == "mask":
+        return mask_contents(contents, allowed)
+    findings = find_in_contents(contents)
+    likely = [finding for finding in findings if not is_allowed(finding, allowed)]
+    if likely and choice == "stop":
+        raise SecretsFound(
+            f"nothing was saved: {len(likely)} likely secret{'s' if len(likely) > 1 else ''}; remove what is one, "
+            "exclude its file, or have it masked or allowed",
+            findings=likely,
+            hint=Hint("read_folder", "secrets", "mask"),
+        )
+    for finding in likely[:_TOLD]:
+        _warn(f"a likely secret is saved: {finding}; have secrets masked, or allow this one", finding.id)
+    if len(likely) > _TOLD:
+        _warn(f"and {len(likely) - _TOLD} more likely secrets are saved")
+    return findings
+
+
+def _warn(what: str, allow: str | None = None) -> None:
+    hint = Hint("read_folder", "secrets", "mask") if allow is None else Hint("read_folder", "allow_secrets", allow)
+    warnings.warn(ColonyMemoryWarning(what, hint=hint), stacklevel=5)
 
 
 def _masked(text: str, found: list[tuple[SecretFinding, tuple[int, int]]]) -> Iterator[str]:

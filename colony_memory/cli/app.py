@@ -27,7 +27,7 @@ _COMPLETION = "_COLONY_MEMORY_COMPLETE"
 #: How the help groups them; the verbs of a group in the order of the help.
 GROUPS = {
     "Save and restore": ("backup", "restore", "watch", "run", "guard"),
-    "Look": ("status", "list", "show", "cat", "log", "grep", "diff", "verify"),
+    "Look": ("status", "list", "show", "cat", "log", "grep", "diff", "verify", "report"),
     "Tidy": ("prune", "delete", "pin", "unpin"),
     "Vaults and keys": ("init", "export", "import", "copy", "keygen"),
 }
@@ -49,6 +49,7 @@ VERBS = {
     "pin": "Keep one snapshot whatever a retention says, until it is unpinned.",
     "unpin": "Leave one snapshot to the retention again.",
     "status": "Tell whether the memory is protected, and what to do if not.",
+    "report": "Write all that there is to see of a vault into one page of HTML.",
     "export": "Write one snapshot into a file of its own, signature and all.",
     "import": "Put a snapshot that was exported into the vault.",
     "copy": "Copy every snapshot from one vault into another, signatures and all.",

@@ -9,6 +9,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from colony_memory.cli.commands import PROGRAM, Asked, worded
+from colony_memory.cli.recover import address_for
 from colony_memory.cli.terminal import fitted
 from colony_memory.cli.text import FEW, shown
 from colony_memory.exceptions import (
@@ -87,11 +88,14 @@ def report_failure(error: BaseException, asked: Asked | None = None) -> int:
     asked, code = asked or Asked(), exit_code(error)
     if isinstance(error, SecretsFound):
         _list_findings(error, asked)
-    text, hint = describe(error), _advice(error, asked)
-    if not asked.as_json:
-        say(text if text == _MISSING else f"error: {_sentence(text, hint)}")
-    else:
-        say_json({"error": text, "kind": kind_of(error), "code": code, "hint": hint})
+    text, hint, address = describe(error), _advice(error, asked), address_for(error)
+    if asked.as_json:
+        read_on = {} if address is None else {"help": address}
+        say_json({"error": text, "kind": kind_of(error), "code": code, "hint": hint, **read_on})
+        return code
+    if address is not None and code in (NOT_PROVEN, NO_VAULT):
+        text = f"{text}; see {address}"
+    say(text if text == _MISSING else f"error: {_sentence(text, hint)}")
     return code
 
 

@@ -233,6 +233,16 @@ class RetentionOptions:
             rules["keep_last"] = rules.pop("keep")
         return Retention(**rules)
 
+    def in_words(self) -> str:
+        """The rules that are given, for people: ``the newest 20, 7 daily``."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        words = {"keep": "the newest {}", "keep_within": "all of the last {}"}
+        return ", ".join(
+            words.get(name, f"{{}} {name.removeprefix('keep_')}").format(value)
+            for name, value in given.items()
+            if value is not None
+        )
+
 
 def split_positional(given: Sequence[str], last: str) -> tuple[str | None, str]:
     """An ID, if one is given, and what comes after it.

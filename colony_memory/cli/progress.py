@@ -44,9 +44,10 @@ class Progress:
         """Show how far it has come.
 
         Args:
-            event: Has ``action``, ``done`` and ``total``, as :class:`colony_memory.reports.Event` does.
+            event: Has ``action``, ``done`` and ``total``, as :class:`colony_memory.reports.Event` does; others are
+                passed over.
         """
-        if self._status is not None and event.total > 1:
+        if self._status is not None and getattr(event, "total", 0) > 1:
             from rich.text import Text
 
             drawn = bar(event.done, event.total, ascii_only=self._ascii)

@@ -399,7 +399,13 @@ def test_each_error_has_its_code_and_line(refused, vault, monkeypatch, error, co
         raise error
 
     monkeypatch.setattr(ColonyMemory, "list_snapshots", fail)
-    assert refused(code, "list") == "error: m"
+    line = refused(code, "list")
+    if code in (4, 5) and not isinstance(error, UnsupportedFormat):
+        line, _, part = line.partition("; see https://memory.thecolony.cc/recover#")
+        assert f"\n## {part.replace('-', ' ').capitalize()}\n" in (
+            Path(__file__).parents[2] / "docs" / "recover.md"
+        ).read_text(encoding="utf-8")
+    assert line == "error: m"
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def test_the_help_takes_at_most_twice_an_import_of_typer():
 @pytest.mark.parametrize(
     ("shell", "asked", "answer"),
     [
-        ("bash", {"COMP_WORDS": "colony-memory re", "COMP_CWORD": "1"}, ["restore"]),
+        ("bash", {"COMP_WORDS": "colony-memory res", "COMP_CWORD": "1"}, ["restore"]),
         ("bash", {"COMP_WORDS": "colony-memory restore --fo", "COMP_CWORD": "2"}, ["--force"]),
         ("zsh", {"_TYPER_COMPLETE_ARGS": "colony-memory sho"}, ['_arguments \'*: :(("show":']),
         (

@@ -107,7 +107,7 @@ def test_choices_are_those_of_the_help(complete, vault):
 
 
 def test_verbs_and_options_complete_as_before(complete, saved):
-    assert values(complete("re")) == ["restore"]
+    assert values(complete("res")) == ["restore"]
     assert values(complete("restore --sn")) == ["--snapshot", "--snapshot-first"]
 
 

@@ -25,6 +25,7 @@ from colony_memory import ColonyMemory, Hint
 from colony_memory.cli import app
 from colony_memory.cli import commands as said
 from colony_memory.cli.commands import OPTIONS, SETTINGS, Asked, command, quoted, worded
+from colony_memory.cli.recover import address_for
 from colony_memory.exceptions import (
     ColonyMemoryWarning,
     QuotaExceeded,
@@ -288,10 +289,15 @@ def test_an_error_is_one_line_or_one_object(cli, vault, monkeypatch, error, code
         same = shlex.join(["colony-memory", "list", "--label", "work", *given, "--vault", str(vault.path)])
         hint = told and told.format(vault=vault.path, same=same)
         named = f"ColonyMemoryWarning: {message}" if isinstance(error, ColonyMemoryWarning) else message
+        address = address_for(error)
         if given:
             kind = "ValueError" if isinstance(error, ValueError) and code == 2 else type(error).__name__
-            assert json.loads(line) == {"error": named, "kind": kind, "code": code, "hint": hint}
-        elif hint is None:
+            read_on = {"help": address} if address else {}
+            assert json.loads(line) == {"error": named, "kind": kind, "code": code, "hint": hint, **read_on}
+            continue
+        if address and code in (4, 5):
+            named = f"{named}; see {address}"
+        if hint is None:
             assert line == f"error: {named}"
         else:
             assert line == f"error: {named}; {'try: ' if hint.startswith('colony-memory') else ''}{hint}"

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 BLOCKS = [block for page in PAGES for block in read_blocks(page)]
 RUNNING = [block for block in BLOCKS if block.runs]
-DOCUMENTS = [*PAGES, CHANGELOG]
+DOCUMENTS = [*PAGES, CHANGELOG, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
 DOCTESTED = (
     "colony_memory",
     "colony_memory._format.pointer",
@@ -91,7 +91,7 @@ def test_the_tests_are_run_by_the_line_of_the_readme() -> None:
     (block,) = (block for block in read_blocks(README) if block.heading == "Test it")
     assert block.text.strip() == (
         "python3 -m venv .venv && .venv/bin/python -m pip install -q -U pip && "
-        ".venv/bin/python -m pip install -q -e '.[all]' --group dev && .venv/bin/python -m pytest"
+        ".venv/bin/python -m pip install -q -e '.[all]' --group dev && .venv/bin/python -m pytest -n auto"
     )
 
 
@@ -286,7 +286,7 @@ def test_no_page_leads_to_a_machine_or_an_index() -> None:
 def test_the_menu_has_every_page() -> None:
     menu = re.findall(r"^ +- [^:\n]+: ([\w-]+\.md)$", read(ROOT / "mkdocs.yml").split("\nnav:")[1], re.MULTILINE)
     menu += re.findall(r"^  - [^:\n]+: ([\w-]+\.md)$", read(ROOT / "mkdocs.yml").split("\nnav:")[1], re.MULTILINE)
-    added = {"snapshot-format.md", "changelog.md", "skill.md"}
+    added = {"snapshot-format.md", "changelog.md", "skill.md", "contributing.md", "security.md"}
     assert set(menu) == {page.name for page in (ROOT / "docs").glob("*.md")} | added
 
 

@@ -26,6 +26,7 @@ class ObjectServer:
     Attributes:
         objects: Key to bytes; every key that a bucket can hold, also ones that no path is.
         calls: Requests by verb: ``GET``, ``HEAD``, ``PUT``, ``DELETE``, ``LIST``.
+        bytes: Bytes of the bodies that came with them and of the answers to them, by verb.
         fault: Called with verb and key; what it returns, ``(status, body)``, is the answer. None: no fault;
             ``("applied", answer)``: this answer, and it is done all the same.
         conditions: How PUT takes a condition: ``"kept"``, ``"ignored"`` or ``"refused"`` (501).
@@ -35,6 +36,7 @@ class ObjectServer:
     def __init__(self):
         self.objects: dict[str, bytes] = {}
         self.calls: Counter[str] = Counter()
+        self.bytes: Counter[str] = Counter()
         self.fault = lambda verb, key: None
         self.conditions = "kept"
         self.page = 1000
@@ -117,6 +119,8 @@ class _Handler(BaseHTTPRequestHandler):
             if answer is None:
                 answer = getattr(self, f"_{verb.lower()}")(key, body, query)
         status, content, *headers = answer
+        with store.lock:
+            store.bytes[verb] += len(body) + (len(content) if verb != "HEAD" else 0)
         self.send_response(status)
         for name, value in headers[0].items() if headers else ():
             self.send_header(name, value)
@@ -213,6 +217,7 @@ def server(running):
     running.times.clear()
     running.fault, running.conditions, running.page = (lambda verb, key: None), "kept", 1000
     running.calls.clear()
+    running.bytes.clear()
     return running
 
 

@@ -1,0 +1,220 @@
+"""What a verb cost and how it ended, for ``on_event``.
+
+Each public verb is :func:`observed`. While one runs, what it asks of the vault is counted in a tally of its own, found
+through a context variable: verbs that run at once, in threads or tasks, do not mix. Nothing is counted where nobody
+listens.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import replace
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator
+
+    from colony_memory._engine.session import Session
+    from colony_memory._engine.store import Vault
+    from colony_memory.reports import LifecycleEvent, VerifyReport
+    from colony_memory.snapshot import SnapshotInfo
+
+_Verb = TypeVar("_Verb", bound="Callable[..., Coroutine[Any, Any, Any]]")
+# Codes of a vault are short names; anything else that stands there is not handed on.
+_LONGEST_CODE = 64
+
+
+class Tally:
+    """What one verb asks of its vault.
+
+    Attributes:
+        vault: The vault of the client whose verb it is.
+        reads: Files and lists that were asked for, and the quota.
+        writes: Files that were sent.
+        deletes: Files that were to be deleted.
+        bytes_read: UTF-8 bytes of the files that came.
+        bytes_written: UTF-8 bytes of the files that were sent.
+        pruned: Snapshots that were removed.
+        muted: A file's event could not be handed on: this verb tells of no more files.
+    """
+
+    def __init__(self, vault: Vault) -> None:
+        self.vault = vault
+        self.reads = self.writes = self.deletes = self.bytes_read = self.bytes_written = self.pruned = 0
+        self.muted = False
+        self._lock = threading.Lock()
+
+    def asked(self, method: str, args: tuple[Any, ...]) -> None:
+        """Count a call, before it is made."""
+        if method == "vault_operations_left":
+            return  # which the client itself knows
+        with self._lock:
+            if method.startswith("vault_upload"):
+                self.writes += 1
+                self.bytes_written += _size(args[1])
+            elif method == "vault_delete_file":
+                self.deletes += 1
+            else:
+                self.reads += 1
+
+    def came(self, content: str) -> None:
+        """Count a file that was read."""
+        with self._lock:
+            self.bytes_read += _size(content)
+
+
+_CURRENT: ContextVar[Tally | None] = ContextVar("colony_memory_tally", default=None)
+
+
+def tally() -> Tally | None:
+    """The tally of the verb that runs, None where nobody listens."""
+    return _CURRENT.get()
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """Outside of any verb: for code of the caller's, which may use the client, or start tasks that do later."""
+    token = _CURRENT.set(None)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def observed(
+    name: str, outcome: Callable[[Any, LifecycleEvent, dict[str, Any]], LifecycleEvent | None] | None = None
+) -> Callable[[_Verb], _Verb]:
+    """Make a verb, whose first argument is its session, tell ``on_event`` how it ended.
+
+    Args:
+        name: The verb as the facades spell it.
+        outcome: Makes the event of what the verb returned, of an event that has all that is the same for every verb,
+            and of its options; None for a verb that is told of only where it fails.
+    """
+
+    def decorate(verb: _Verb) -> _Verb:
+        @wraps(verb)
+        async def run(session: Session, *args: Any, **options: Any) -> Any:
+            around = _CURRENT.get()
+            if session.on_event is None or (around is not None and around.vault is session.vault):
+                return await verb(session, *args, **options)
+            own, begin = Tally(session.vault), time.perf_counter()
+            token = _CURRENT.set(own)
+            try:
+                result = await verb(session, *args, **options)
+            except Exception as error:
+                _tell(session, own, _fault(_event(name, options, own, begin), error))
+                raise
+            finally:
+                with suppress(ValueError):  # one that is never awaited to its end may be closed in another context
+                    _CURRENT.reset(token)
+            if outcome is not None:
+                _tell(session, own, outcome(result, _event(name, options, own, begin), options))
+            return result
+
+        return run  # type: ignore[return-value]
+
+    return decorate
+
+
+def _event(verb: str, options: dict[str, Any], own: Tally, begin: float) -> LifecycleEvent:
+    from colony_memory.reports import LifecycleEvent
+
+    label, snapshot_id = options.get("label"), options.get("snapshot_id")
+    return LifecycleEvent(
+        "fault",
+        verb,
+        label.strip().lower() if isinstance(label, str) else None,
+        snapshot_id if isinstance(snapshot_id, str) else None,
+        seconds=time.perf_counter() - begin,
+        reads=own.reads,
+        writes=own.writes,
+        deletes=own.deletes,
+        bytes_read=own.bytes_read,
+        bytes_written=own.bytes_written,
+    )
+
+
+def _fault(event: LifecycleEvent, error: Exception) -> LifecycleEvent:
+    # The message of an error may quote a reply, and a reply may quote what it was sent.
+    status, code = getattr(error, "status", None), getattr(error, "code", None)
+    fit = isinstance(code, str) and len(code) <= _LONGEST_CODE and code.replace("_", "").isalnum() and code.isascii()
+    return replace(
+        event,
+        ok=False,
+        error=_public_name(error),
+        status=status if isinstance(status, int) else None,
+        code=code if fit else None,
+    )
+
+
+def _public_name(error: Exception) -> str:
+    """The class as it leaves the package."""
+    kind = type(error)
+    while kind.__module__.startswith("colony_memory._"):
+        kind = kind.__bases__[0]
+    return kind.__name__
+
+
+def _tell(session: Session, own: Tally, event: LifecycleEvent | None) -> None:
+    if event is None:
+        return
+    if event.action == "pruned":
+        event = replace(event, count=own.pruned)
+    elif own.pruned:
+        # Its cost is in the other one, so that sums are right.
+        session.hand(type(event)("pruned", event.verb, event.label, count=own.pruned))
+    session.hand(event)
+
+
+def saved(info: SnapshotInfo, event: LifecycleEvent, options: dict[str, Any]) -> LifecycleEvent:
+    """What a backup or an import came to."""
+    joined = info.diverged_from is not None and options.get("on_conflict") == "merge"
+    return replace(
+        event,
+        action="merged" if joined else "reused" if info.reused else "created",
+        label=info.label,
+        snapshot_id=info.snapshot_id,
+        count=1,
+        documents=len(info.doc_names),
+        plain_bytes=info.byte_size,
+        stored_bytes=info.stored_bytes,
+    )
+
+
+def restored(found: object, event: LifecycleEvent, _: object) -> LifecycleEvent | None:
+    """What a restore gave; nothing is told where nothing is saved yet."""
+    from colony_memory._engine.restore import Restored
+
+    if not isinstance(found, Restored):
+        return None
+    return replace(
+        event,
+        action="restored",
+        label=found.info.label,
+        snapshot_id=found.info.snapshot_id,
+        count=1,
+        documents=len(found.documents),
+        plain_bytes=found.info.byte_size,
+        stored_bytes=found.info.stored_bytes,
+    )
+
+
+def verified(report: VerifyReport, event: LifecycleEvent, _: object) -> LifecycleEvent:
+    """What a verification showed."""
+    return replace(event, action="verified", label=report.label, count=len(report.snapshots), ok=bool(report))
+
+
+def pruned(_: object, event: LifecycleEvent, __: object) -> LifecycleEvent:
+    """What a prune or a deletion removed; how many that is stands in the tally."""
+    return replace(event, action="pruned")
+
+
+def _size(text: object) -> int:
+    if not isinstance(text, str):
+        return 0
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

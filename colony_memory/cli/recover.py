@@ -1,0 +1,38 @@
+"""Where to read on in trouble: the page that goes from what was printed to what to do."""
+
+from __future__ import annotations
+
+from colony_memory.exceptions import (
+    BackupUncertain,
+    ConflictDetected,
+    QuotaExceeded,
+    RollbackDetected,
+    SnapshotCorrupt,
+    SnapshotNotFound,
+    UnsupportedFormat,
+    UntrustedSnapshot,
+    VaultError,
+    VaultMissing,
+)
+
+PAGE = "https://memory.thecolony.cc/recover"
+# The first that fits. A newer format is no damage: its message says all.
+_PARTS: tuple[tuple[type[BaseException], str | None], ...] = (
+    (UnsupportedFormat, None),
+    (SnapshotNotFound, "nothing-saved-yet"),
+    (SnapshotCorrupt, "damaged"),
+    (RollbackDetected, "rolled-back"),
+    (UntrustedSnapshot, "not-trusted"),
+    (VaultMissing, "no-vault"),
+    (VaultError, "no-answer"),
+    (BackupUncertain, "no-answer"),
+    (QuotaExceeded, "vault-full"),
+    (ConflictDetected, "two-writers"),
+)
+
+
+def address_for(error: BaseException) -> str | None:
+    """The part of the page that is about such an error, None where there is none."""
+    cause = error.__cause__ or error
+    part = next((part for kind, part in _PARTS if isinstance(cause, kind)), None)
+    return None if part is None else f"{PAGE}#{part}"

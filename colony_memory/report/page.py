@@ -1,0 +1,127 @@
+"""Pure: the page. What is in a vault goes into it as data, and never as markup or as a program."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from base64 import b64encode
+from dataclasses import asdict
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from colony_memory.app.overview import LabelOverview, Overview
+    from colony_memory.reports import Change, SnapshotCheck
+    from colony_memory.snapshot import SnapshotInfo
+
+_FACTS = ("manifest", "parts", "digest", "signature", "trust", "catalog", "chain")
+
+
+def render(overview: Overview, *, status: Mapping[str, Any], retention: str, now: datetime) -> str:
+    """The page.
+
+    Args:
+        overview: What was found.
+        status: The verdict, as ``status`` gives it to programs.
+        retention: The rules that the plan is by, in words.
+        now: When it was found.
+    """
+    home = files(__package__)
+    template, style, script = (home.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
+    document = {
+        "made": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "status": status,
+        "retention": retention,
+        "labels": [_label(each) for each in overview.labels],
+    }
+    # In ASCII, and without the one character that could end the element: nothing in it is markup.
+    data = json.dumps(document, separators=(",", ":")).replace("<", "\\u003c")
+    # The browser runs this very script, and nothing that a text might have smuggled in.
+    digest = b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    pieces = {"{{digest}}": digest, "{{style}}": style, "{{script}}": script, "{{data}}": data}
+    # From the front, so that nothing which was put in is looked at again.
+    out: list[str] = []
+    for name, piece in pieces.items():
+        before, _, template = template.partition(name)
+        out += [before, piece]
+    return "".join([*out, template])
+
+
+def _label(overview: LabelOverview) -> dict[str, Any]:
+    plan, verified = overview.plan, overview.verified
+    changes = _changes_by_snapshot(overview.changes)
+    checks = {} if verified is None else {each.snapshot_id: each for each in verified.snapshots}
+    removed = set() if plan is None else {info.snapshot_id for info in plan.remove}
+    reasons = {} if plan is None else plan.reasons
+    shown = {info.snapshot_id for info in overview.snapshots}
+    return {
+        "label": overview.label,
+        "problem": overview.problem or (verified.problem if verified else None),
+        "snapshots": [
+            {
+                **_snapshot(info),
+                "changes": changes.get(info.snapshot_id),
+                "check": _check(checks.get(info.snapshot_id)),
+                "stays": None if plan is None else info.snapshot_id not in removed,
+                "reasons": list(reasons.get(info.snapshot_id, ())),
+                "unread": overview.passed_over.get(info.snapshot_id),
+            }
+            for info in overview.snapshots
+        ],
+        # What no list shows, since it is damaged or not trusted.
+        "others": [{"id": name, "check": _check(check)} for name, check in checks.items() if name not in shown],
+        "documents": [
+            {"name": name, "size": history[0].size, "changes": [_change(each) for each in history]}
+            for name, history in overview.changes.items()
+        ],
+    }
+
+
+def _snapshot(info: SnapshotInfo) -> dict[str, Any]:
+    return {
+        "id": info.snapshot_id,
+        "made": info.created_at,
+        "bytes": info.byte_size,
+        "stored": info.stored_bytes,
+        "documents": None if info.encrypted and not info.doc_names else len(info.doc_names),
+        "format": info.format,
+        "issuer": info.issuer,
+        "latest": bool(info.head),
+        "pinned": info.pinned,
+        "incomplete": list(info.incomplete),
+        "note": info.note,
+        "tags": list(info.tags),
+        "encrypted": info.encrypted,
+    }
+
+
+def _check(check: SnapshotCheck | None) -> dict[str, Any] | None:
+    if check is None:
+        return None
+    facts = asdict(check)
+    return {"good": bool(check), "problem": check.problem, **{name: facts[name] for name in _FACTS}}
+
+
+def _change(change: Change) -> dict[str, Any]:
+    lines = change.lines
+    return {
+        "kind": change.kind,
+        "id": change.snapshot.snapshot_id,
+        "made": change.snapshot.created_at,
+        "size": change.size,
+        "lines": None if lines is None else [lines.added, lines.removed],
+        "patch": change.patch,
+    }
+
+
+def _changes_by_snapshot(changes: Mapping[str, tuple[Change, ...]]) -> dict[str, list[int]]:
+    """How many documents each snapshot added, changed and removed."""
+    out: dict[str, list[int]] = {}
+    places = {"added": 0, "returned": 0, "changed": 1, "removed": 2}
+    for history in changes.values():
+        for change in history:
+            out.setdefault(change.snapshot.snapshot_id, [0, 0, 0])[places[change.kind]] += 1
+    return out

@@ -1,0 +1,246 @@
+"""The site in a browser: nothing too wide, nothing too pale, nothing from elsewhere, and what can be pressed works."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import threading
+from dataclasses import asdict, replace
+from datetime import datetime, timezone
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from documentation_pages import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from typing_extensions import Self
+
+pytestmark = pytest.mark.browser
+sync_api = pytest.importorskip("playwright.sync_api")
+build = pytest.importorskip("mkdocs.commands.build")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+if CHROMIUM is None:
+    pytest.skip("needs Chromium", allow_module_level=True)
+
+NARROW, WIDE = {"width": 390, "height": 844}, {"width": 1280, "height": 800}
+# Each text that is seen and has less than 4.5 of the contrast that WCAG 2.2 defines: between its colour and the nearest
+# background that is not transparent.
+_PALE = """() => {
+  const parse = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
+  const linear = (part) => (part /= 255) <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+  const behind = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const colour = parse(getComputedStyle(at).backgroundColor);
+      if (colour.length === 3 || colour[3] === 1) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const pale = new Set();
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    if (!walker.currentNode.data.trim() || !element.checkVisibility({ opacityProperty: true })) continue;
+    const [a, b] = [light(parse(getComputedStyle(element).color)), light(behind(element))];
+    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (contrast < 4.5) pale.add(`${walker.currentNode.data.trim().slice(0, 30)} ${contrast.toFixed(2)}`);
+  }
+  return [...pale];
+}"""
+_TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """Its address, and the directory that it was built into."""
+    from mkdocs.config import load_config
+
+    folder = tmp_path_factory.mktemp("site")
+    build.build(load_config(str(ROOT / "mkdocs.yml"), site_dir=str(folder)))
+    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder))) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/", folder
+        finally:
+            server.shutdown()
+            serving.join()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        # As root, in a container, it has no sandbox.
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Visit:
+    """A page in a window, and what went wrong while it was there."""
+
+    def __init__(self, browser: Any, address: str, *, window: dict[str, int] = WIDE, colours: str = "light") -> None:
+        self.address = address
+        self.wrong: list[str] = []
+        self.context = browser.new_context(viewport=window, color_scheme=colours)
+        self.page = self.context.new_page()
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on("console", lambda said: self.wrong.append(said.text) if said.type == "error" else None)
+        self.page.on("request", self._asked)
+
+    def _asked(self, request: Any) -> None:
+        if not request.url.startswith((self.address, "data:")):
+            self.wrong.append(f"asks {request.url}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.context.close()
+
+    def go(self, page: str) -> Any:
+        self.page.goto(self.address + page)
+        return self.page
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+@pytest.mark.parametrize("window", [NARROW, WIDE], ids=["narrow", "wide"])
+def test_pages_fit_and_can_be_read(browser: Any, site: tuple[str, Path], window: dict[str, int], colours: str) -> None:
+    address, folder = site
+    with Visit(browser, address, window=window, colours=colours) as visit:
+        for path in sorted(folder.glob("*.html")):
+            page = visit.go(path.name)
+            assert (path.name, page.evaluate(_TOO_WIDE)) == (path.name, 0)
+            assert (path.name, page.evaluate(_PALE)) == (path.name, [])
+        assert visit.wrong == []
+
+
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [("restore", "restoring.html"), ("corrupt", "recover.html"), ("docker", "running.html"), ("c++ [", None)],
+)
+def test_search_finds(browser: Any, site: tuple[str, Path], words: str, page: str | None) -> None:
+    with Visit(browser, site[0]) as visit:
+        opened = visit.go("index.html")
+        opened.keyboard.press("/")
+        opened.keyboard.type(words)
+        if page is None:
+            opened.wait_for_timeout(300)
+        else:
+            opened.wait_for_selector(f"#results a[href*='{page}']")
+            opened.keyboard.press("ArrowDown")
+            assert opened.evaluate("document.activeElement.closest('#results') !== null")
+            opened.keyboard.press("Escape")
+            assert opened.is_hidden("#results")
+        assert visit.wrong == []
+
+
+def test_colours_can_be_chosen_and_stay(browser: Any, site: tuple[str, Path]) -> None:
+    paper = "getComputedStyle(document.body).backgroundColor"
+    with Visit(browser, site[0]) as visit:
+        page = visit.go("index.html")
+        light = page.evaluate(paper)
+        page.click(".colours")
+        dark = page.evaluate(paper)
+        assert light != dark
+        assert visit.go("recover.html").evaluate(paper) == dark
+        page.click(".colours")
+        assert page.evaluate(paper) == light
+        assert visit.wrong == []
+
+
+def test_only_what_was_typed_is_copied(browser: Any, site: tuple[str, Path]) -> None:
+    with Visit(browser, site[0]) as visit:
+        visit.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=site[0].rstrip("/"))
+        page = visit.go("recover.html")
+        page.locator(".copy").nth(1).click(force=True)
+        page.wait_for_function("document.querySelectorAll('.copy')[1].textContent === 'Copied'")
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert copied == "colony-memory status\ncolony-memory list\ncolony-memory verify\n"
+        assert visit.wrong == []
+
+
+def test_everything_can_be_reached_by_the_keyboard(browser: Any, site: tuple[str, Path]) -> None:
+    with Visit(browser, site[0], window=NARROW) as visit:
+        page = visit.go("index.html")
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.className") == "skip"
+        page.keyboard.press("Enter")
+        assert page.evaluate("location.hash") == "#content"
+        page.focus(".menu")
+        page.keyboard.press("Enter")
+        assert page.is_visible("#nav")
+        page.keyboard.press("Escape")
+        assert page.is_hidden("#nav")
+        assert visit.wrong == []
+
+
+def test_each_page_is_there_as_markdown(site: tuple[str, Path]) -> None:
+    _, folder = site
+    index = (folder / "llms.txt").read_text(encoding="utf-8")
+    pages = [path for path in folder.glob("*.html") if path.name != "404.html"]
+    assert len(pages) > 20
+    for path in pages:
+        assert path.with_suffix(".md").read_text(encoding="utf-8").startswith("# ")
+        assert f"({path.stem}.md)" in index
+
+
+def _report(folder: Path, snapshots: int) -> Path:
+    """The report on a vault in which whatever can be named is named to do harm."""
+    from colony_memory import ColonyMemory, Retention
+    from colony_memory.app.overview import look_over
+    from colony_memory.report import render
+    from colony_memory.snapshot import SnapshotInfo
+    from colony_memory.vaults.memory import MemoryVault
+
+    harm = "</script><img src=x onerror=alert(1)>\u202e"
+    memory = ColonyMemory(backend=MemoryVault())
+    for n in range(min(snapshots, 3)):
+        memory.backup({harm: f"<b>{n}</b>\n", "b.md": "x" * 500}, note=harm)
+    now = datetime(2026, 11, 28, tzinfo=timezone.utc)
+    found = look_over(memory, url="memory:", retention=Retention(keep_last=1), now=now)
+    if snapshots > 3:
+        infos = tuple(
+            SnapshotInfo(f"id-{n}", "default", f"2026-11-{1 + n % 28:02}T00:00:00Z", [harm], 1, n, "", note=harm)
+            for n in range(snapshots)
+        )
+        found = replace(found, labels=(replace(found.labels[0], snapshots=infos),))
+    newest = found.checked.verdict.newest
+    status = {"state": found.checked.verdict.state, "vault": harm, "newest": newest and asdict(newest)}
+    room = {"quota_bytes": 10_000_000, "used_bytes": 5_000_000, "available_bytes": 5_000_000}
+    problem = {"label": harm, "what": harm, "mend": harm, "fallback": None}
+    status = {**status, **room, "problems": [problem]}
+    page = folder / f"report-{snapshots}.html"
+    page.write_text(render(found, status=status, retention="the newest 1", now=now), encoding="utf-8")
+    return page
+
+
+@pytest.mark.parametrize("window", [NARROW, WIDE], ids=["narrow", "wide"])
+@pytest.mark.parametrize("snapshots", [0, 1, 300, 3000])
+def test_a_report_can_be_read_and_does_no_harm(
+    browser: Any, tmp_path: Path, window: dict[str, int], snapshots: int
+) -> None:
+    path = _report(tmp_path, snapshots)
+    with Visit(browser, path.as_uri(), window=window) as visit:
+        asked: list[str] = []
+        visit.page.on("dialog", lambda dialog: asked.append(dialog.message))
+        page = visit.go("")
+        assert page.evaluate(_TOO_WIDE) == 0
+        assert page.evaluate(_PALE) == []
+        if snapshots:
+            assert page.locator("tbody").first.locator("tr").count() == min(snapshots, 25)
+        assert page.locator("img").count() == 0
+        if snapshots:
+            page.locator(".names button").first.click()
+            page.locator("details summary").first.click()
+            assert page.evaluate("document.querySelector('h3').textContent").endswith("\\u{202e}")
+            assert page.evaluate(_TOO_WIDE) == 0
+        assert (asked, visit.wrong) == ([], [])
