@@ -47,8 +47,8 @@ def look_ahead(entries: Sequence[Entry], *, pointer_bytes: int, free: int | None
         pointer_bytes: Bytes of the pointer, which has a row of each.
         free: Bytes of room, None where there is no end to it, or it is not known.
     """
-    if not entries:
-        return Outlook()
+    if not entries or not entries[0].info.stored_bytes:
+        return Outlook()  # nor where the vault tells no sizes
     newest = entries[0].info
     costs, share = [newest.stored_bytes], 0.0
     if newest.format == FORMAT_2:

@@ -195,8 +195,9 @@ async def check_snapshot(
         catalog = "missing" if entry is None else "ok" if entry.manifest_sha256 == manifest.sha256 else "bad"
         if catalog == "bad":
             problem = problem or f"the manifest of snapshot {snapshot_id} is not the one that the pointer lists"
-    read = await session.vault.get_many(manifest.part_files)
-    texts = {name: file.content if file else None for name, file in read.items()}
+    found = (await session.vault.get_many(manifest.part_files)).items()
+    texts = {name: file.content if file else None for name, file in found}
+    del found  # so that a part's text is freed once it is read
     parts: Fact = "missing" if None in texts.values() else "ok"
     digest: Fact = "unchecked"
     try:
