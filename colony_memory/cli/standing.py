@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.names import id_time
+from colony_memory.app.durations import show_duration
 from colony_memory.app.facts import SPANS, made_at, stamp
 from colony_memory.cli.commands import command
-from colony_memory.cli.durations import show_duration
 from colony_memory.cli.grid import prose, styled
 from colony_memory.cli.summary import change_lines, changes, unsaved_document
 from colony_memory.cli.tables import label_table

@@ -123,7 +123,7 @@ def _came(names: Sequence[str], what: str) -> str:
     return f"{len(names) - folders} {what}" + (f" and {count(folders, 'empty folder')}" if folders else "")
 
 
-def preview_lines(found: Preview, *, keep: int | None, verbose: bool, now: datetime) -> list[str]:
+def preview_lines(found: Preview, *, keep: object, verbose: bool, now: datetime) -> list[str]:
     """What a backup would save, how that differs from the latest, and whether it fits."""
     plan, unsaved, left_out = found.plan, found.unsaved, found.capture.left_out
     info, latest = plan.info, unsaved.latest

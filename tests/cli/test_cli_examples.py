@@ -46,7 +46,13 @@ def furnished(server, tmp_path, monkeypatch):
         for at in (NOON - timedelta(days=40), NOON - timedelta(hours=1), NOON + timedelta(days=1), now):
             save(server.vault, {"notes/a.md": f"{label} {at}\ntwo years.\n"}, at=at, label=label)
     save_export(export_snapshot(ColonyMemory(backend=server.vault), label="research"), tmp_path / "research.json")
-    for program in ("agent", "python", "rm"):
+    claude = home / ".claude/projects/-before/memory"
+    claude.mkdir(parents=True)
+    (home / "work/app").mkdir(parents=True)
+    (claude / "MEMORY.md").write_text("two years\n")
+    os.utime(claude / "MEMORY.md", (0, 0))
+    save(server.vault, {"projects/-before/memory/MEMORY.md": "two years\n"}, at=now, label="claude-code")
+    for program in ("agent", "claude", "python", "rm"):
         (tmp_path / "bin").mkdir(exist_ok=True)
         (tmp_path / "bin" / program).write_text("#!/bin/sh\n")
         (tmp_path / "bin" / program).chmod(0o755)

@@ -69,7 +69,7 @@ def test_block_runs(open_stage: Callable[[Path], Stage], block: Block) -> None:
 
 
 def test_every_block_is_of_a_kind_that_is_looked_at() -> None:
-    kinds = {"python", "sh", "console", "crontab", "json", "text"}
+    kinds = {"python", "sh", "console", "crontab", "json", "text", "toml"}
     assert [str(block) for block in BLOCKS if block.language not in kinds] == []
     assert len(RUNNING) > 50
 

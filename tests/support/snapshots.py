@@ -62,8 +62,8 @@ def save(vault, documents, *, at=None, label="default", **options):
 
 def content_file(vault, info):
     """The file with the content of a small snapshot, whatever its format."""
-    seq = "k0" if info.format == "colony-memory/2" else "p0"
-    return vault.path / f"cmem.{info.label}.{info.snapshot_id}.{seq}.json"
+    pack, part = (vault.path / f"cmem.{info.label}.{info.snapshot_id}.{seq}.json" for seq in ("k0", "p0"))
+    return pack if pack.exists() else part
 
 
 def damage(vault, info):

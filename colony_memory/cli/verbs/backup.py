@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from colony_memory.capture import Capture
     from colony_memory.capture.folder import SecretsChoice
     from colony_memory.cli.memory import Opened
+    from colony_memory.retention import Retention
     from colony_memory.snapshot import SnapshotInfo
 
 EXAMPLES = (
@@ -39,6 +40,7 @@ EXAMPLES = (
     "colony-memory backup --label research --keep 10 MEMORY.md notes/",
     "colony-memory backup --git --secrets mask ~/agent/workspace",
     "colony-memory backup --note 'before the move' --tag move ~/agent/memory",
+    "colony-memory backup --agent claude-code",
     "colony-memory backup --quiet --ping https://hc.example.org/a1b2 ~/agent/memory",
 )
 
@@ -70,12 +72,14 @@ def run(
 ) -> int:
     """Save folders and files as a new snapshot.
 
-    Each PATH is a folder or a file. One folder's files are saved under their path inside it; of several PATHs, each
-    under its own name, such as notes/a.md. Every file is saved byte for byte; links are not followed, and what a
-    .cmemignore or --exclude excludes is not saved. Where nothing has changed, nothing is written, unless it lacks the
-    note or a tag that is given. What cannot be read is left out and named, and the exit code is then 1.
+    Each PATH is a folder or a file; without one, each set of the configuration file is saved, or the one of --set or
+    --agent. One folder's files are saved under their path inside it; of several PATHs, each under its own name, such as
+    notes/a.md. Every file is saved byte for byte; links are not followed, and what a .cmemignore or --exclude excludes
+    is not saved. Where nothing has changed, nothing is written, unless it lacks the note or a tag that is given. What
+    cannot be read is left out and named, and the exit code is then 1.
     """
     from colony_memory.cli.errors import FAILED
+    from colony_memory.cli.hosts import tell_elsewhere
     from colony_memory.cli.telling import AT_LEISURE, notifier_of, telling
 
     asked: dict[str, Any] = {
@@ -90,6 +94,7 @@ def run(
         "tag": tag,
     }
     notifier = notifier_of(ping=ping, on_error=on_error, label=label, output=common.output)
+    tell_elsewhere(common.agent, paths, common.output)
     if dry_run:
         return 0 if _preview(paths, common, asked, wire=format, verbose=verbose) else FAILED
     with telling(notifier, patience=AT_LEISURE):
@@ -146,7 +151,7 @@ def _preview(
     return found
 
 
-def save(opened: Opened, paths: list[str], *, keep: int | None, on_conflict: str, **options: Any) -> Saved:
+def save(opened: Opened, paths: list[str], *, keep: int | Retention | None, on_conflict: str, **options: Any) -> Saved:
     """Make one backup by the options of this verb; a terminal shows what is under way, and only what is wrong is said.
 
     Raises:
@@ -159,7 +164,7 @@ def save(opened: Opened, paths: list[str], *, keep: int | None, on_conflict: str
     from colony_memory.cli.summary import shrunk_line
     from colony_memory.exceptions import ColonyMemoryWarning, Hint
 
-    given = _checked(on_conflict=on_conflict, keep=keep, **options)
+    given = check(on_conflict=on_conflict, keep=keep, **options)
     capture = _read(opened, paths, **options)
     make_unchosen(opened.place)
     with opened.working("Saving to"):
@@ -173,7 +178,9 @@ def save(opened: Opened, paths: list[str], *, keep: int | None, on_conflict: str
     return saved
 
 
-def preview(opened: Opened, paths: list[str], *, keep: int | None, on_conflict: str, **options: Any) -> Preview:
+def preview(
+    opened: Opened, paths: list[str], *, keep: int | Retention | None, on_conflict: str, **options: Any
+) -> Preview:
     """Find out what :func:`save` would do.
 
     Raises:
@@ -184,7 +191,7 @@ def preview(opened: Opened, paths: list[str], *, keep: int | None, on_conflict: 
     from colony_memory.client import ColonyMemory
     from colony_memory.vaults import open_vault
 
-    given = _checked(on_conflict=on_conflict, keep=keep, **options)
+    given = check(on_conflict=on_conflict, keep=keep, **options)
     capture = _read(opened, paths, dry_run=True, **options)
     if opened.place.exists():
         with opened.working():
@@ -195,14 +202,26 @@ def preview(opened: Opened, paths: list[str], *, keep: int | None, on_conflict: 
     return replace(found, plan=replace(found.plan, available_bytes=None))
 
 
-def _checked(
-    *, label: str, keep: int | None, on_conflict: str, note: str | None, tag: list[str] | None, **_: Any
+def check(
+    *,
+    label: str,
+    keep: int | Retention | None,
+    on_conflict: str,
+    note: str | None = None,
+    tag: list[str] | None = None,
+    **_: Any,
 ) -> dict[str, Any]:
-    """What the backup itself is given, looked at before anything is read or made for it."""
+    """What the backup itself is given, looked at before anything is read or made for it.
+
+    Raises:
+        ValueError: One of it cannot be used.
+    """
     from colony_memory.app.save import check_arguments
 
-    check_arguments(label=label, prune_keep=keep, on_conflict=on_conflict, note=note, tags=tag or ())
-    return {"label": label, "prune_keep": keep, "note": note, "tags": tag or ()}
+    rules: dict[str, Any] = {"prune_keep": keep} if keep is None or isinstance(keep, int) else {"retention": keep}
+    given: dict[str, Any] = {"label": label, **rules, "note": note, "tags": tag or ()}
+    check_arguments(on_conflict=on_conflict, **given)
+    return given
 
 
 def _read(
