@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import os
 import warnings
 
 import pytest
@@ -157,3 +159,19 @@ def test_unchanged_memory_that_nobody_here_can_read_is_saved_in_a_way_that_all_c
         assert [str(each.message).partition(":")[0] for each in caught] == ["saving in format 1"]
         assert (info.format, info.reused) == (ONE, False)
         assert ColonyMemory(backend=vault).restore() == NOTES
+
+
+@with_zstd
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EIO])
+def test_a_change_that_fails_leaves_the_vault_as_it_was(place, monkeypatch, number):
+    tell(place, id="e" * 32)
+    before = (place / MARKER).read_bytes()
+
+    def refuse(*args):
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch, pytest.raises(ColonyMemoryError):
+        patch.setattr(os, "fsync", refuse)
+        LocalVault(place, create=True, format=2)
+    assert (place / MARKER).read_bytes() == before
+    assert written(LocalVault(place)) == ONE

@@ -94,6 +94,21 @@ def test_a_new_one_is_written_in_format_2_and_others_as_they_were(server):
     assert ColonyMemory(backend=ObjectVault(server.store())).backup({"a.md": "3"}).format == "colony-memory/1"
 
 
+@pytest.mark.skipif(not is_installed(), reason="needs zstd")
+@pytest.mark.parametrize("applied", [False, True])
+def test_a_change_that_gets_no_good_answer_is_none_or_whole(server, applied):
+    ObjectVault(server.store(), create=True, format=1)
+    before, answer = server.objects[MARKER], error(403)
+    server.fault = lambda verb, key: (
+        (("applied", answer) if applied else answer) if verb == "PUT" and key.endswith(MARKER) else None
+    )
+    with pytest.raises(VaultError):
+        ObjectVault(server.store(), create=True, format=2)
+    server.fault = lambda verb, key: None
+    assert (server.objects[MARKER] != before) is applied
+    assert ObjectVault(server.store(), create=True).snapshot_format == (2 if applied else 1)
+
+
 def test_what_does_not_write_on_condition_is_written_in_format_1(server):
     with pytest.raises(ValueError, match="writes on condition, which this one does not"):
         ObjectVault(server.store(), create=True, conditional=False, format=2)
