@@ -320,7 +320,13 @@ class ColonyMemory(_Facade):
         """
         return self._run(_engine.transfer.export_snapshot(self._session, label=label, snapshot_id=snapshot_id))
 
-    def import_snapshot(self, exported: Export, *, label: str | None = None) -> SnapshotInfo:
+    def import_snapshot(
+        self,
+        exported: Export,
+        *,
+        label: str | None = None,
+        format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
+    ) -> SnapshotInfo:
         """Put an exported snapshot into the vault, if this client would restore it.
 
         Parts are written first, then the manifest, then the pointer, which moves to the snapshot if that is newer than
@@ -329,6 +335,7 @@ class ColonyMemory(_Facade):
         Args:
             exported: The export, from :func:`colony_memory.transfer.load_export` or :meth:`export_snapshot`.
             label: Refuse an export of another label. A snapshot cannot change its label: restore it and back it up.
+            format: 1 or 2: convert it, as :meth:`copy_to` does.
 
         Returns:
             The summary: ``head`` tells whether it is the latest now, ``reused`` that it was there already.
@@ -338,11 +345,13 @@ class ColonyMemory(_Facade):
             SnapshotCorrupt: It is damaged. Nothing was written.
             UntrustedSnapshot: This client does not trust it. Nothing was written.
             QuotaExceeded: It does not fit. Nothing was written.
+            ColonyMemoryError: It is of format 2, and the vault does not write on condition. Nothing was written.
             ConflictDetected: Something else is under its id, or what is there is not in the catalogue: it may be about
                 to be deleted.
             VaultError: The vault could not be reached or refused.
         """
-        return self._run(_engine.transfer.import_snapshot(self._session, exported, label=label))
+        flow = _engine.transfer.import_snapshot(self._session, exported, label=label, wire=_wanted(format))
+        return self._run(flow)
 
     def copy_to(
         self,
@@ -350,6 +359,7 @@ class ColonyMemory(_Facade):
         *,
         labels: str | Iterable[str] | None = None,
         progress: Callable[[int, int], object] | None = None,
+        format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
     ) -> CopyReport:
         """Copy every whole snapshot into another vault, oldest first, byte for byte, and read each back.
 
@@ -363,8 +373,12 @@ class ColonyMemory(_Facade):
             destination: The memory to copy to. What it, or this one, would not restore is left out.
             labels: Streams to copy, by default all.
             progress: Called after each snapshot with the number that is done and the number there is.
+            format: 1 or 2: what is of the other format is converted. It keeps its id, its time and what is said of
+                it, and has another manifest, which the destination's signer signs where the original was signed.
+                Without this every snapshot goes as it is.
 
         Raises:
+            ColonyMemoryError: The destination does not take this format.
             SnapshotNotFound: There is nothing to copy, under one of the labels or at all.
             QuotaExceeded: It does not fit.
             RollbackDetected: A label, here or there, was rolled back.
@@ -372,7 +386,9 @@ class ColonyMemory(_Facade):
                 one. The message tells how far it came.
         """
         require_type("destination", destination, ColonyMemory)
-        flow = _engine.transfer.copy(self._session, destination._session, labels=labels, progress=progress)
+        flow = _engine.transfer.copy(
+            self._session, destination._session, labels=labels, progress=progress, wire=_wanted(format)
+        )
         return self._run(flow)
 
     def verify(self, *, label: str = "default", snapshot_id: str | None = None) -> VerifyReport:
@@ -645,9 +661,16 @@ class AsyncColonyMemory(_Facade):
         """See :meth:`ColonyMemory.export_snapshot`."""
         return await self._run(_engine.transfer.export_snapshot(self._session, label=label, snapshot_id=snapshot_id))
 
-    async def import_snapshot(self, exported: Export, *, label: str | None = None) -> SnapshotInfo:
+    async def import_snapshot(
+        self,
+        exported: Export,
+        *,
+        label: str | None = None,
+        format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
+    ) -> SnapshotInfo:
         """See :meth:`ColonyMemory.import_snapshot`."""
-        return await self._run(_engine.transfer.import_snapshot(self._session, exported, label=label))
+        flow = _engine.transfer.import_snapshot(self._session, exported, label=label, wire=_wanted(format))
+        return await self._run(flow)
 
     async def copy_to(
         self,
@@ -655,10 +678,13 @@ class AsyncColonyMemory(_Facade):
         *,
         labels: str | Iterable[str] | None = None,
         progress: Callable[[int, int], object] | None = None,
+        format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
     ) -> CopyReport:
         """See :meth:`ColonyMemory.copy_to`."""
         require_type("destination", destination, AsyncColonyMemory)
-        flow = _engine.transfer.copy(self._session, destination._session, labels=labels, progress=progress)
+        flow = _engine.transfer.copy(
+            self._session, destination._session, labels=labels, progress=progress, wire=_wanted(format)
+        )
         return await self._run(flow)
 
     async def verify(self, *, label: str = "default", snapshot_id: str | None = None) -> VerifyReport:
@@ -740,6 +766,11 @@ def _wire(number: int | None) -> str | None:
 
     check_format(number)
     return FORMAT_2 if number == 2 else FORMAT
+
+
+def _wanted(number: int | None) -> str | None:
+    """The wire format that was asked for, None where none was."""
+    return None if number is None else _wire(number)
 
 
 def _require_key(api_key: str | None) -> str:

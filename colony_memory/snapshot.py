@@ -172,6 +172,14 @@ class Manifest:
         stream = self.raw.get("stream")
         return stream if isinstance(stream, str) else None
 
+    @property
+    def converted(self) -> tuple[dict[str, str | None], ...]:
+        """What it was made from where that was of another format, oldest first, as whoever made it says."""
+        told = self.raw.get("converted")
+        rows = [each for each in told if isinstance(each, dict)] if isinstance(told, list) else []
+        keys = ("format", "manifest_sha256", "issuer")
+        return tuple({key: each[key] if isinstance(each.get(key), str) else None for key in keys} for each in rows)
+
 
 def check_documents(documents: object) -> None:
     """Raise a ValueError that names the document unless this is a non-empty mapping of strings to strings."""
@@ -206,6 +214,7 @@ def build(
     note: str | None = None,
     incomplete: Iterable[str] = (),
     tags: Iterable[str] = (),
+    converted: Iterable[Mapping[str, str | None]] = (),
     max_bytes: int = MAX_BYTES,
 ) -> BuiltSnapshot:
     """Serialise documents into vault files.
@@ -221,6 +230,8 @@ def build(
         note: What to say of it.
         incomplete: What had to be left out and why, one line each.
         tags: What to file it under.
+        converted: What it was made from where that was of another format, oldest first: ``{"format",
+            "manifest_sha256", "issuer"}``.
         max_bytes: Refuse more plain text than this, which could not be restored with the same setting.
 
     Raises:
@@ -253,7 +264,16 @@ def build(
         "byte_size": packed.size,
         "blob_chars": len(blob),
     }
-    finish_manifest(raw, previous=previous, stream=stream, note=note, incomplete=incomplete, tags=tags, signer=signer)
+    finish_manifest(
+        raw,
+        previous=previous,
+        stream=stream,
+        note=note,
+        incomplete=incomplete,
+        tags=tags,
+        converted=converted,
+        signer=signer,
+    )
     manifest_file, text = manifest_filename(label, snapshot_id), json.dumps(raw)
     files[manifest_file] = text
     info = summarize(raw, stored_bytes=sum(map(len, files.values())))  # all of it is ASCII
@@ -268,6 +288,7 @@ def finish_manifest(
     note: str | None,
     incomplete: Iterable[str],
     tags: Iterable[str],
+    converted: Iterable[Mapping[str, str | None]],
     signer: Signer | None,
 ) -> None:
     """Add to a manifest what it says beside its content, whatever its format, and sign it."""
@@ -282,6 +303,9 @@ def finish_manifest(
         raw["incomplete"] = left_out
     if tags:
         raw["tags"] = list(tags)
+    made_from = [dict(each) for each in converted]
+    if made_from:
+        raw["converted"] = made_from
     if signer is not None:
         raw["signature"] = sign_manifest(raw, signer)
 

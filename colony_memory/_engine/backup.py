@@ -23,10 +23,11 @@ from colony_memory._engine.publish import Move, Published, may_move, publish, to
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import State, list_files, look, tell
 from colony_memory._engine.store import Unanswered
+from colony_memory._format.catalog import Entry
 from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.formats import is_readable
 from colony_memory._format.names import new_id, require_label
-from colony_memory._format.pointer import Entry, write_pointer
+from colony_memory._format.pointer import write_pointer
 from colony_memory._format.tags import check_tags
 from colony_memory._format.v2.build import build as build_chain
 from colony_memory._format.v2.zstd import INSTALL
@@ -292,7 +293,7 @@ async def _give_up(job: Job, built: BuiltSnapshot, why: ColonyMemoryError | None
     from colony_memory._engine.prune import delete_snapshot
 
     try:
-        await delete_snapshot(job.session, label=job.label, snapshot_id=built.info.snapshot_id)
+        await delete_snapshot(job.session, label=job.label, snapshot_id=built.info.snapshot_id, sweeps=False)
     except ColonyMemoryError as error:
         log(f"snapshot {built.info.snapshot_id} came to nothing, and could not be taken back: {message_of(error)}")
 
@@ -312,7 +313,7 @@ def build(job: Job, state: State, stream: str, parent: Parent | None) -> BuiltSn
     believed = not session.trust.pins or decision.proven
     if believed:
         seen |= {each for each in (decision.written, decision.pointer.went_back_from) if each}
-        seen |= {entry.snapshot_id for entry in decision.pointer.entries or ()}
+        seen |= {entry.snapshot_id for entry in decision.pointer.catalog.front}
     if state.files is not None:
         seen |= {entry.snapshot_id for entry in decision.entries} if session.trust.pins else state.files.ids
     # What a believed pointer names, or nothing: else a pointer that was garbled once would look like one put back.
@@ -376,7 +377,9 @@ def needed_bytes(job: Job, state: State, built: BuiltSnapshot) -> int:
     moved = state.decision.pointer.follow(
         built.info.snapshot_id, updated_at=job.session.stamp(), entries=_rows(job, state, built), stream="0" * 16
     )
-    grows = len(write_pointer(moved)) + (_SIGNATURE_CHARS if job.signer else 0) - len(state.text or "")
+    pages = sum(len(text) + len('"", ') for text in moved.catalog.texts())
+    size = len(write_pointer(replace(moved, entries=()))) + pages + (_SIGNATURE_CHARS if job.signer else 0)
+    grows = size - len(state.text or "")
     return built.info.stored_bytes + max(0, grows)
 
 
@@ -390,12 +393,12 @@ async def plan_retention(job: Job, state: State, built: BuiltSnapshot) -> None:
         job.planned = plan_for(job.session, state, job.policy, new=built.info)
 
 
-def _rows(job: Job, state: State, built: BuiltSnapshot) -> list[Entry]:
+def _rows(job: Job, state: State, built: BuiltSnapshot) -> Iterable[Entry]:
     """The catalogue with the new snapshot, and without what the retention gives up."""
     own = Entry(built.info, built.manifest_sha256, packs=built.packs)
-    decision = state.decision
-    known = decision.building if state.files is not None else decision.pointer.entries or ()
-    rows = [*(entry for entry in known if entry.snapshot_id != own.snapshot_id), own]
+    if state.files is None:
+        return state.decision.pointer.catalog.adding(own)
+    rows = [*(entry for entry in state.decision.building if entry.snapshot_id != own.snapshot_id), own]
     return job.planned.rows(rows) if job.planned is not None else rows
 
 
@@ -485,7 +488,7 @@ async def _retire(job: Job, done: Published) -> None:
     # What the next backup needs is not spent on deleting.
     spare = None if left is None else max(0, left - 3)
     try:
-        await order.remove(job.session, done.state.listed, planned.removed, spare=spare)
+        await order.remove(job.session, done.state.listed, planned.removed, told=done.state.needs, spare=spare)
     except (PruneIncomplete, VaultError) as error:
         warn(
             "the backup is done, but older snapshots could not be removed; the next one tries again: "

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._engine.load import load
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import list_files
+from colony_memory._format.catalog import few_lines
 from colony_memory._format.constants import FORMAT
 from colony_memory._format.json import printable
 from colony_memory._format.names import id_order
-from colony_memory._format.pointer import few_lines
 from colony_memory.exceptions import (
     ConflictDetected,
     Hint,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from colony_memory._engine.session import Session
     from colony_memory._engine.state import State
-    from colony_memory._format.pointer import Entry
+    from colony_memory._format.catalog import Entry
     from colony_memory.retention import PrunePlan
     from colony_memory.snapshot import SnapshotInfo
 
@@ -114,7 +114,9 @@ def plan_for(session: Session, state: State, policy: Retention, *, new: Snapshot
     leftovers = tuple(
         entry.snapshot_id
         for entry in entries
-        if entry not in counted and not entry.info.pinned and state.listed.is_old(entry.snapshot_id, now=now)
+        if entry.snapshot_id not in decision.counted
+        and not entry.info.pinned
+        and state.listed.is_old(entry.snapshot_id, now=now)
     )
     return Planned(plan, shrunk, leftovers)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from colony_memory._format.formats import format_of
 from colony_memory._format.names import manifest_filename, part_filename
@@ -19,15 +19,22 @@ from colony_memory.exceptions import (
 from colony_memory.snapshot import Manifest, read_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from colony_memory._engine.session import Session
     from colony_memory._engine.store import StoredFile
-    from colony_memory._format.pointer import Entry
+    from colony_memory._format.catalog import Entry
 
-_T = TypeVar("_T")
 # Parts to ask for before the manifest is there: what a vault of 10 MB holds at most.
 _AHEAD = 15
+
+
+class Unpack(Protocol):
+    """Reads the documents of a manifest, as :meth:`colony_memory._format.formats.Format.read` does."""
+
+    def __call__(
+        self, manifest: Manifest, texts: dict[str, str | None], *, max_bytes: int
+    ) -> dict[str, str] | None: ...
 
 
 class Loaded(NamedTuple):
@@ -54,6 +61,8 @@ async def load(
     proven: bool = False,
     keep_files: bool = False,
     given: dict[str, StoredFile | None] | None = None,
+    unpack: Unpack | None = None,
+    max_bytes: int | None = None,
 ) -> Loaded:
     """Read one snapshot and check every byte. Its signature is judged before its parts are unpacked.
 
@@ -66,54 +75,15 @@ async def load(
         proven: A trusted issuer signed that pointer, so it has to be this very manifest.
         keep_files: Give the files too.
         given: Files that were read already, by name; they are used up.
+        unpack: Reads a chain, in place of its format; None from it where the stored bytes are right, and this client
+            cannot read them, so that there are no documents.
+        max_bytes: Bytes of plain text to accept at most, in place of the client's.
 
     Raises:
         SnapshotNotFound: It is not there.
         SnapshotCorrupt: It is damaged.
         UntrustedSnapshot: The client does not trust it.
     """
-    manifest, texts, own = await _fetch(
-        session, label, snapshot_id, verify=verify, entry=entry, proven=proven, given=given
-    )
-    file = manifest_filename(label, snapshot_id)
-    files = {name: text for name, text in {**texts, file: own}.items() if text is not None} if keep_files else {}
-    documents = await _unpack(session, manifest, texts, format_of(manifest.info.format).read, proved=verify)
-    return Loaded(manifest, documents, files)
-
-
-async def load_as(session: Session, label: str, snapshot_id: str, unpack: Callable[..., _T]) -> tuple[Manifest, _T]:
-    """The same, and in place of the documents what ``unpack(manifest, texts, max_bytes=…)`` makes of the files."""
-    manifest, texts, _ = await _fetch(session, label, snapshot_id)
-    return manifest, await _unpack(session, manifest, texts, unpack, proved=True)
-
-
-async def _unpack(
-    session: Session,
-    manifest: Manifest,
-    texts: dict[str, str | None],
-    unpack: Callable[..., _T],
-    *,
-    proved: bool,
-) -> _T:
-    label, snapshot_id = manifest.info.label, manifest.info.snapshot_id
-    unpacked = await session.vault.compute(unpack, manifest, texts, max_bytes=session.max_bytes)
-    session.manifests[manifest_filename(label, snapshot_id)] = manifest
-    if proved:
-        session.proved(label, snapshot_id)
-    return unpacked
-
-
-async def _fetch(
-    session: Session,
-    label: str,
-    snapshot_id: str,
-    *,
-    verify: bool = True,
-    entry: Entry | None = None,
-    proven: bool = False,
-    given: dict[str, StoredFile | None] | None = None,
-) -> tuple[Manifest, dict[str, str | None], str]:
-    """A manifest that was judged, the texts of the files that it needs, and its own."""
     file = manifest_filename(label, snapshot_id)
     parts = min(entry.info.part_count, _AHEAD) if entry else 0
     ahead = [part_filename(label, snapshot_id, seq) for seq in range(parts)]
@@ -134,7 +104,17 @@ async def _fetch(
     if None in texts.values() and await session.vault.get(file) is None:
         msg = f"snapshot {snapshot_id!r} for label {label!r} was deleted while it was read"
         raise SnapshotNotFound(msg)
-    return manifest, texts, stored.content  # alone, so that a part's text is freed once it is read
+    files = {name: text for name, text in {**texts, file: stored.content}.items() if text is not None}
+    if not keep_files:
+        files = {}
+    del read, stored  # so that a part's text is freed once it is read
+    read_all: Unpack = unpack if unpack is not None and manifest.packs else format_of(manifest.info.format).read
+    at_most = session.max_bytes if max_bytes is None else max_bytes
+    documents = await session.vault.compute(read_all, manifest, texts, max_bytes=at_most)
+    session.manifests[file] = manifest
+    if verify and documents is not None:
+        session.proved(label, snapshot_id)
+    return Loaded(manifest, documents or {}, files)
 
 
 async def _read(

@@ -13,7 +13,7 @@ from colony_memory.retention import created
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from colony_memory._format.pointer import Entry
+    from colony_memory._format.catalog import Entry
 
 # Snapshots that show what the next one takes, and how often there is one. What many take together shows in as many as
 # stand on one base: few of them are large, those that fold what came before.

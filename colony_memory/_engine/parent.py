@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from colony_memory._engine.load import load_as
+from colony_memory._engine.load import load
 from colony_memory._engine.session import log
 from colony_memory._format.constants import FORMAT_2
 from colony_memory._format.names import manifest_filename
@@ -16,7 +16,7 @@ from colony_memory.exceptions import ColonyMemoryError, VaultError, message_of
 if TYPE_CHECKING:
     from colony_memory._engine.session import Session
     from colony_memory._engine.state import State
-    from colony_memory._format.pointer import Entry
+    from colony_memory._format.catalog import Entry
     from colony_memory._format.v2.chain import Chain
     from colony_memory.snapshot import BuiltSnapshot, Manifest
 
@@ -56,20 +56,24 @@ async def parent_of(session: Session, state: State) -> Parent | None:
     if kept is not None and (kept.snapshot_id, kept.manifest_sha256) == (entry.snapshot_id, entry.manifest_sha256):
         return kept
     label = state.label
+    chains: list[Chain] = []
+
+    def read(manifest: Manifest, texts: dict[str, str | None], *, max_bytes: int) -> None:
+        # The documents are not kept: beside the chain they would be the whole memory once more.
+        if isinstance(manifest, ChainManifest):
+            chains.append(read_chain(manifest, texts, max_bytes=max_bytes)[0])
+
     try:
-        manifest, chain = await load_as(session, label, entry.snapshot_id, _read_chain)
-        if chain is None or manifest.sha256 != entry.manifest_sha256:
+        manifest = (await load(session, label, entry.snapshot_id, unpack=read)).manifest
+        if not chains or manifest.sha256 != entry.manifest_sha256:
             return None
+        session.proved(label, entry.snapshot_id)
     except VaultError:
         raise
     except ColonyMemoryError as error:
         log(f"snapshot {entry.snapshot_id} of label {label!r} is not gone on from: {message_of(error)}")
         return None
-    return Parent(label, entry.snapshot_id, manifest.sha256, chain)
-
-
-def _read_chain(manifest: Manifest, texts: dict[str, str | None], *, max_bytes: int) -> Chain | None:
-    return read_chain(manifest, texts, max_bytes=max_bytes)[0] if isinstance(manifest, ChainManifest) else None
+    return Parent(label, entry.snapshot_id, manifest.sha256, chains[0])
 
 
 def _newest(state: State) -> Entry | None:

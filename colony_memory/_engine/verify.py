@@ -102,6 +102,7 @@ async def _verify_label(session: Session, state: State) -> VerifyReport:
     problem = problem or (message_of(decision.rollback) if decision.rollback else None)
     if not decision.proven:
         problem = problem or (_newer_problem(session, state, checks) if checks or state.text is not None else None)
+    problem = problem or _catalogue_problem(state)
     if removed and problem is None:
         problem = f"snapshot {removed[0]} is listed by the pointer, and is not there"
     return VerifyReport(
@@ -132,6 +133,16 @@ def _newer_problem(session: Session, state: State, checks: Iterable[SnapshotChec
     return None
 
 
+def _catalogue_problem(state: State) -> str | None:
+    """What is wrong with the catalogue in a pointer that can be read: other verbs read manifests in its place."""
+    try:
+        if state.text is not None:
+            read_pointer(state.text, label=state.label, strict=True)
+    except SnapshotCorrupt as error:
+        return message_of(error)
+    return None
+
+
 def _forged(checks: Iterable[SnapshotCheck]) -> tuple[str, ...]:
     return tuple(
         check.snapshot_id for check in checks if "bad" in (check.trust, check.catalog) or check.signature == "bad"
@@ -152,12 +163,17 @@ def _link(session: Session, label: str, checks: tuple[SnapshotCheck, ...]) -> tu
         fact: Fact = "missing"
         problem = check.problem
         if there is not None:
-            same = there.manifest == "ok" and _manifest(session, label, previous).sha256 == digest
+            same = there.manifest == "ok" and digest in _digests(_manifest(session, label, previous))
             fact = "ok" if same else "bad"
             if not same:
                 problem = problem or f"snapshot {previous} before it is not the one that its writer saw"
         out.append(replace(check, chain=fact, previous=previous, problem=problem))
     return tuple(out)
+
+
+def _digests(manifest: Manifest) -> set[str | None]:
+    """The digest of a manifest, and of those that it was made from in another format."""
+    return {manifest.sha256, *(each["manifest_sha256"] for each in manifest.converted)}
 
 
 def _manifest(session: Session, label: str, snapshot_id: str) -> Manifest:

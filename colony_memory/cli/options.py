@@ -122,6 +122,10 @@ AllowSecretOption = Annotated[
         "Repeatable.",
     ),
 ]
+ConvertOption = Annotated[
+    str | None,
+    typer.Option("--format", metavar="1|2", help="Convert what is of the other format. Default: all as it is."),
+]
 KeepOption = Annotated[
     int | None,
     typer.Option("--keep", metavar="N", min=1, help="Then keep only the newest N snapshots of the label."),

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AsyncVaultBackend",
     "ConditionalUpload",
+    "FreeSpace",
     "OperationBudget",
     "PrefixListing",
     "VaultBackend",
@@ -114,6 +115,14 @@ class OperationBudget(Protocol):
 
     def vault_operations_left(self) -> int | None:
         """Uploads and deletes that the vault still accepts this hour, or None where it has not said."""
+
+
+@runtime_checkable
+class FreeSpace(Protocol):
+    """Optional: a vault that knows how much room it has without a look at all of its files."""
+
+    def vault_free_bytes(self) -> int | None:
+        """Bytes that it still takes, or None where only :meth:`VaultBackend.vault_status` tells."""
 
 
 def open_vault(

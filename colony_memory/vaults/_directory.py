@@ -60,25 +60,28 @@ class Holdings(NamedTuple):
         """Bytes of all files."""
         return sum(size or 0 for size, _ in self.files.values())
 
-    def warn(self, directory: Files, prefix: str) -> None:
-        """Name what is asked for by this prefix and is not there as a file."""
-        away = [name for name, (size, _) in self.files.items() if size is None and name.startswith(prefix)]
+    def warn(self, directory: Files) -> None:
+        """Name what is not there as a file."""
+        away = [name for name, (size, _) in self.files.items() if size is None]
         if away:
             _warn(
                 f"{directory.path}: {len(away)} of the files there are elsewhere, and a sync service keeps their "
                 f"places, such as that of {min(away)}: have it bring them back"
             )
         for name, what in self.strays.items():
-            if name.startswith(prefix):
-                _warn(f"{str(directory.path / name)!r}: {what}; it is passed over")
+            _warn(f"{str(directory.path / name)!r}: {what}; it is passed over")
 
 
-def scan(directory: Files) -> Holdings:
-    """Look at every entry of a vault's directory."""
+def scan(directory: Files, prefix: str = "") -> Holdings:
+    """Look at every entry of a vault's directory that is a file whose name starts so, or is in the place of one."""
+
+    def wanted(name: str) -> bool:
+        return name.startswith(prefix) or (not is_ours(name) and (held_place(name) or "").startswith(prefix))
+
     files: dict[str, tuple[int | None, float | None]] = {}
     elsewhere: dict[str, tuple[None, None]] = {}
     strays: dict[str, str] = {}
-    for name, facts in directory.entries():
+    for name, facts in directory.entries(wanted):
         held, kind = held_place(name), name_kind(facts.st_mode)
         if held is not None:
             if held != MARKER:
@@ -178,7 +181,7 @@ def clear_leftovers(directory: Files, *, older_than: float) -> None:
 
 def is_plain_name(name: str) -> bool:
     """Whether the name is one plain component, visible and storable, on every platform."""
-    if not name or name.startswith(".") or any(sign in name for sign in "/\\\0"):
+    if not name or name.startswith(".") or "/" in name or "\\" in name or "\0" in name:
         return False
     try:
         return len(name.encode("utf-8")) <= _NAME_BYTES

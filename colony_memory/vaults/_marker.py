@@ -137,6 +137,8 @@ def placeholders_of(name: str) -> tuple[str, ...]:
 
 def held_place(name: str) -> str | None:
     """The file of a snapshot, or the marker, whose place this name keeps; None for a name that keeps none."""
+    if is_ours(name) and name.endswith(".json"):
+        return None  # as nearly all do
     for before, after in _PLACEHOLDERS:
         if name.startswith(before) and name.endswith(after):
             held = name[len(before) : len(name) - len(after)]

@@ -14,8 +14,9 @@ import hashlib
 import os
 import shutil
 import stat
+import time
 from datetime import datetime, timezone
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,6 +111,7 @@ class LocalVault:
         self._quota_bytes = quota_bytes
         self._max_file_bytes = max_file_bytes
         self.snapshot_format: Literal[1, 2] = 1
+        self._cleared = 0.0
         if _is_something_else(self.path):
             raise ValueError(f"{self.path} is not a directory")
         if create:
@@ -236,17 +238,26 @@ class LocalVault:
             if if_match is not None or if_none_match is not None:
                 _require(directory, filename, if_match=if_match, absent=if_none_match is not None)
             self._require_room(directory, filename, len(data))
-            clear_leftovers(directory, older_than=_TEMP_LIFETIME)
+            if abs(time.time() - self._cleared) > _TEMP_LIFETIME:  # it looks at every name
+                clear_leftovers(directory, older_than=_TEMP_LIFETIME)
+                self._cleared = time.time()
             directory.replace(filename, data)
             facts = directory.look(filename)
         return {**_describe(filename, len(data), facts and facts.st_mtime), "etag": _etag(data)}
 
+    def vault_free_bytes(self) -> int | None:
+        """What the disk has free; None with a quota, of which all files together take their share."""
+        if self._quota_bytes is not None:
+            return None
+        with self._opened():
+            return shutil.disk_usage(self.path).free
+
     def vault_list_prefix(self, prefix: str) -> dict[str, Any]:
         """Like :meth:`vault_list_files`, for names that start with the literal ``prefix``."""
         with self._opened() as directory:
-            held = scan(directory)
-            held.warn(directory, prefix)
-        items = [_describe(name, *facts) for name, facts in sorted(held.files.items()) if name.startswith(prefix)]
+            held = scan(directory, prefix)
+            held.warn(directory)
+        items = [_describe(name, *facts) for name, facts in sorted(held.files.items())]
         return {"items": items, "total": len(items), "has_more": False}
 
     # --- on disk
@@ -337,6 +348,7 @@ def _describe(filename: str, size: int | None, modified: float | None) -> dict[s
     }
 
 
+@lru_cache(maxsize=4096)
 def _show(modified: float) -> str | None:
     try:
         when = datetime.fromtimestamp(modified, timezone.utc)

@@ -28,6 +28,7 @@ HERE = Path(__file__).parents[1]
 REPOSITORY = HERE.parent
 VECTORS = sorted((HERE / "vectors" / "v1").glob("*.json"))
 CHAINS = sorted((HERE / "vectors" / "v2").glob("*.json")) if HAS_ZSTD else []
+PAGES = sorted((HERE / "vectors" / "pages").glob("*.json"))
 SHARED = REPOSITORY.parent / "shared" / "vectors" / "v1"
 REFUSALS = {
     "not_found": SnapshotNotFound,
@@ -120,7 +121,7 @@ def client_options(vector: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("restore", [restore_sync, restore_async], ids=["sync", "async"])
 @pytest.mark.parametrize("absence", [sdk_absence, bare_absence], ids=["sdk", "bare"])
-@pytest.mark.parametrize("path", VECTORS + CHAINS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+@pytest.mark.parametrize("path", VECTORS + CHAINS + PAGES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_vector(path: Path, absence: Any, restore: Any) -> None:
     vector = json.loads(path.read_text(encoding="utf-8"))
     options = client_options(vector)

@@ -16,8 +16,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from chains import LABEL, build_all, build_at, growing, manifest_at, resealed, sealed, snapshot_id, vault_of
 
+from colony_memory._format.catalog import Entry
 from colony_memory._format.names import pack_filename
-from colony_memory._format.pointer import Entry, Pointer, write_pointer
+from colony_memory._format.pointer import Pointer, write_pointer
 from colony_memory._format.v2 import chain, pack
 from colony_memory._format.v2.zstd import _zstd, compress
 from colony_memory.signing import Ed25519Signer

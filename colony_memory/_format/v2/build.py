@@ -20,7 +20,7 @@ from colony_memory.exceptions import Hint, SnapshotCorrupt, bad_argument
 from colony_memory.snapshot import BuiltSnapshot, check_documents, finish_manifest, summarize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from colony_memory.signing import Signer
 
@@ -49,6 +49,7 @@ def build(
     note: str | None = None,
     incomplete: Iterable[str] = (),
     tags: Iterable[str] = (),
+    converted: Iterable[Mapping[str, str | None]] = (),
     max_bytes: int = MAX_BYTES,
 ) -> BuiltChain:
     """Serialise documents into vault files. See :func:`colony_memory.snapshot.build`.
@@ -65,6 +66,7 @@ def build(
         note: What to say of it.
         incomplete: What had to be left out and why.
         tags: What to file it under.
+        converted: What it was made from, see :func:`colony_memory.snapshot.build`.
         max_bytes: Bytes of plain text to accept at most.
 
     Raises:
@@ -96,7 +98,16 @@ def build(
         levels=[link.level for link in chain.links],
         on_base=chain.on_base,
     )
-    finish_manifest(raw, previous=previous, stream=stream, note=note, incomplete=incomplete, tags=tags, signer=signer)
+    finish_manifest(
+        raw,
+        previous=previous,
+        stream=stream,
+        note=note,
+        incomplete=incomplete,
+        tags=tags,
+        converted=converted,
+        signer=signer,
+    )
     manifest_file, text = manifest_filename(label, snapshot_id), json.dumps(raw)
     files[manifest_file] = text
     info = summarize(raw, stored_bytes=sum(map(len, files.values())))  # all of it is ASCII
@@ -126,7 +137,11 @@ def read_documents(
 
 
 def read_chain(
-    manifest: ChainManifest, texts: dict[str, str | None], *, max_bytes: int = MAX_BYTES
+    manifest: ChainManifest,
+    texts: dict[str, str | None],
+    *,
+    max_bytes: int = MAX_BYTES,
+    known: Chain | None = None,
 ) -> tuple[Chain, dict[str, str]]:
     """What the next snapshot may go on from, and the documents, every byte of them checked.
 
@@ -134,6 +149,7 @@ def read_chain(
         manifest: The manifest.
         texts: Text of each file that it needs by name, None where it is not there; they are used up.
         max_bytes: Bytes of plain text to accept at most.
+        known: A chain that was read within the same bounds; of packs that both have nothing is read or unpacked anew.
 
     Raises:
         UnsupportedFormat: zstd is not installed.
@@ -145,8 +161,8 @@ def read_chain(
     if info.byte_size > max_bytes:
         msg = f"{file} says {info.byte_size} bytes, more than the {max_bytes} that this client takes"
         raise SnapshotCorrupt(msg, file=file, hint=Hint("open", "max_bytes"))
-    packs = _read_packs(manifest, texts)
-    state, sizes = replay(packs, label=label, max_bytes=max_bytes)
+    packs = read_packs(manifest, texts, known=() if known is None else [link.pack for link in known.links])
+    state, sizes = replay(packs, label=label, max_bytes=max_bytes, known=known)
     try:
         documents = state.documents()
     except ValueError as error:
@@ -158,14 +174,33 @@ def read_chain(
     return Chain(links, state, manifest.on_base), documents
 
 
-def _read_packs(manifest: ChainManifest, texts: dict[str, str | None]) -> list[Pack]:
-    """The packs, base first. Their digests are followed down from the one that the manifest gives."""
+def read_packs(
+    manifest: ChainManifest, texts: dict[str, str | None], *, known: Sequence[Pack] = ()
+) -> tuple[Pack, ...]:
+    """The packs, base first. Their digests are followed down from the one that the manifest gives.
+
+    Nothing is unpacked, so that this proves stored bytes where their content cannot be read.
+
+    Args:
+        manifest: The manifest.
+        texts: Text of each file that it needs by name, None where it is not there; they are used up.
+        known: Packs of another chain that were read before, base first; what both have is not read anew.
+
+    Raises:
+        SnapshotCorrupt: A file is not what the manifest, or the pack above it, says.
+    """
     label, packs, sha256_of = manifest.info.label, list[Pack](), manifest.pack_sha256
     for at in reversed(range(len(manifest.packs))):
         pack_id, sizes = manifest.packs[at], manifest.pack_bytes[at]
+        if at < len(known) and (known[at].sha256, known[at].sizes) == (sha256_of, sizes):
+            same = tuple(known[: at + 1])
+            # A digest covers all that is below it: only a manifest can still tell another story of that.
+            told = zip(manifest.packs[: at + 1], manifest.pack_bytes[: at + 1], strict=True)
+            if [(pack.pack_id, pack.sizes) for pack in same] == [*told]:
+                return (*same, *reversed(packs))
         own = [texts.pop(name, None) for name in _files(label, pack_id, sizes)]
         below = manifest.packs[at - 1] if at else None
         pack = read_pack(label, pack_id, own, sizes=sizes, sha256=sha256_of, below=below)
         packs.append(pack)
         sha256_of = pack.below.sha256 if pack.below else ""
-    return packs[::-1]
+    return tuple(reversed(packs))

@@ -117,14 +117,18 @@ def _pays(frame: bytes, parent: Chain, state: State) -> bool:
     return len(frame) * 4 <= PACK_CHARS * 3 and len(frame) <= as_base / 2
 
 
-def replay(packs: Sequence[Pack], *, label: str, max_bytes: int) -> tuple[State, list[int]]:
+def replay(packs: Sequence[Pack], *, label: str, max_bytes: int, known: Chain | None = None) -> tuple[State, list[int]]:
     """What packs lead to, base first, and the bytes of the state that each of them leads to.
+
+    It goes on from what a ``known`` chain leads to, where all of that one's packs are the first of these.
 
     Raises:
         SnapshotCorrupt: A pack does not hold what it should; ``file`` names it.
     """
     state, sizes = EMPTY, list[int]()
-    for pack in packs:
+    if known is not None and [link.pack for link in known.links] == [*packs[: len(known.links)]]:
+        state, sizes = known.state, [link.size for link in known.links]
+    for pack in packs[len(sizes) :]:
         file = pack_filename(label, pack.pack_id, 0)
         try:
             # Texts are of the new state, names of both; a name that is escaped takes more in JSON of either format.
