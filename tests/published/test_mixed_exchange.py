@@ -63,7 +63,7 @@ class MixedExchangeMachine(Mixed, ExchangeMachine):
         if kind is None:
             assert got in self.heads
         elif kind == "SnapshotNotFound":
-            # Without a pointer, or by one that names nothing, it takes no snapshot for the latest, as ours do.
+            # Without a pointer, or by one that names nothing, it takes no snapshot for the latest; ours may.
             assert self.pointed not in self.manifests
         else:
             assert kind == self.refuses_by
