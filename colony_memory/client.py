@@ -90,7 +90,8 @@ class ColonyMemory(_Facade):
         accept_legacy_pointer: Accept pointers without a signature for good, where 0.1.1 writes to the same label.
         witness: Keeps outside of the vault how far each label has come, such as :class:`FileWitness`, so that a vault
             that was set back to an older state is noticed.
-        format: 1 or 2, what to write. 2 keeps every state in little room, needs the extra ``zstd`` and a vault that
+        format: 1 or 2, what to write, by default what the vault is for: 2 in a new directory or object store, 1 in the
+            hosted vault and every other. 2 keeps every state in little room, needs the extra ``zstd`` and a vault that
             writes on condition, and is not read by 0.1.1. Both are read, whatever is written.
         encrypt_to: Whom to encrypt to: ``age1…`` recipients, SSH public keys, a :class:`Passphrase`, or several of
             these. Whoever holds one of their private keys, or the passphrase, reads it. Takes format 2.
@@ -360,7 +361,7 @@ class ColonyMemory(_Facade):
                 to be deleted.
             VaultError: The vault could not be reached or refused.
         """
-        flow = _engine.transfer.import_snapshot(self._session, exported, label=label, wire=_wanted(format))
+        flow = _engine.transfer.import_snapshot(self._session, exported, label=label, wire=_wire(format))
         return self._run(flow)
 
     def copy_to(
@@ -397,7 +398,7 @@ class ColonyMemory(_Facade):
         """
         require_type("destination", destination, ColonyMemory)
         flow = _engine.transfer.copy(
-            self._session, destination._session, labels=labels, progress=progress, wire=_wanted(format)
+            self._session, destination._session, labels=labels, progress=progress, wire=_wire(format)
         )
         return self._run(flow)
 
@@ -502,9 +503,18 @@ class ColonyMemory(_Facade):
 
         return Autobackup(self, collect, every=every, label=label, final_timeout=final_timeout, **backup_options)
 
-    def status(self) -> dict[str, Any]:
-        """The vault's quota: ``{quota_bytes, used_bytes, available_bytes, file_count}``, 0 before the first write."""
-        return self._run(_engine.verify.status(self._session))
+    def status(self, *, label: str | None = None) -> dict[str, Any]:
+        """The vault's quota: ``{quota_bytes, used_bytes, available_bytes, file_count}``, 0 before the first write.
+
+        Args:
+            label: Tell of this label too, at the cost of reading what it lists: ``restore_points``, how many it has;
+                ``next_bytes``, what the next backup stores by what recent ones did; ``next_at_most``, whether that is
+                the most, and nothing shows yet how much less; ``fits``, how many more there is room for;
+                ``daily_bytes``, what a day of backups takes at their pace; ``room_lasts_seconds``, how long there is
+                room then, if nothing is removed and nobody else writes. Where one of the last three cannot be told, it
+                is None.
+        """
+        return self._run(_engine.verify.status(self._session, label=label))
 
     @staticmethod
     def _run(verb: Coroutine[Any, Any, _T]) -> _T:
@@ -673,7 +683,7 @@ class AsyncColonyMemory(_Facade):
         format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
     ) -> SnapshotInfo:
         """See :meth:`ColonyMemory.import_snapshot`."""
-        flow = _engine.transfer.import_snapshot(self._session, exported, label=label, wire=_wanted(format))
+        flow = _engine.transfer.import_snapshot(self._session, exported, label=label, wire=_wire(format))
         return await self._run(flow)
 
     async def copy_to(
@@ -687,7 +697,7 @@ class AsyncColonyMemory(_Facade):
         """See :meth:`ColonyMemory.copy_to`."""
         require_type("destination", destination, AsyncColonyMemory)
         flow = _engine.transfer.copy(
-            self._session, destination._session, labels=labels, progress=progress, wire=_wanted(format)
+            self._session, destination._session, labels=labels, progress=progress, wire=_wire(format)
         )
         return await self._run(flow)
 
@@ -740,9 +750,9 @@ class AsyncColonyMemory(_Facade):
 
         return AsyncAutobackup(self, collect, every=every, label=label, final_timeout=final_timeout, **backup_options)
 
-    async def status(self) -> dict[str, Any]:
+    async def status(self, *, label: str | None = None) -> dict[str, Any]:
         """See :meth:`ColonyMemory.status`."""
-        return await self._run(_engine.verify.status(self._session))
+        return await self._run(_engine.verify.status(self._session, label=label))
 
     @staticmethod
     async def _run(verb: Coroutine[Any, Any, _T]) -> _T:
@@ -762,23 +772,17 @@ def _policy(keep: int, retention: Retention | None) -> Retention:
     return policy
 
 
-def _wire(number: int | None, encrypt_to: object = None) -> str:
-    """The wire format of that number."""
-    if number not in (None, 1, 2) or isinstance(number, bool):
-        raise ValueError(f"format must be 1 or 2, not {number!r}")
+def _wire(number: int | None, encrypt_to: object = None) -> str | None:
+    """The wire format of that number, None for what the vault is for. What is encrypted is of format 2."""
+    if number is None and encrypt_to is None:
+        return None
+    from colony_memory.vaults._marker import check_format
+
     if number == 1 and encrypt_to is not None:
         raise ValueError("format 1 cannot be encrypted, and encrypt_to is given: leave format out, or give 2")
-    if number != 2 and encrypt_to is None:
-        return FORMAT
-    from colony_memory._format.v2.zstd import require_zstd
-
-    require_zstd()
-    return FORMAT_2
-
-
-def _wanted(number: int | None) -> str | None:
-    """The wire format that was asked for, None where none was."""
-    return None if number is None else _wire(number)
+    number = 2 if number is None else number
+    check_format(number)
+    return FORMAT_2 if number == 2 else FORMAT
 
 
 def _keys(encrypt_to: object, identities: object) -> dict[str, Any]:

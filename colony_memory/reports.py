@@ -308,8 +308,11 @@ class LabelMap:
         broken: What is wrong with each snapshot that does not restore, by manifest file.
         orphans: Part files that no manifest stands beside.
         next_operations: Writes that the next backup of a like memory takes.
-        next_bytes: Bytes that it takes.
+        next_bytes: Bytes that it takes, by what the recent ones took.
         untrusted: Those of ``broken`` that may be whole, and that this client does not trust.
+        next_at_most: It takes no more than that, and nothing shows yet how much less.
+        fits: How many more backups like the recent ones fit into the vault, None where that cannot be told.
+        daily_bytes: Bytes that a day of backups takes at their pace, None where there were too few to tell.
     """
 
     label: str
@@ -325,6 +328,9 @@ class LabelMap:
     next_operations: int = 3
     next_bytes: int = 0
     untrusted: tuple[str, ...] = ()
+    next_at_most: bool = False
+    fits: int | None = None
+    daily_bytes: int | None = None
 
     def __bool__(self) -> bool:
         return not self.broken and not self.dangling
@@ -343,6 +349,8 @@ class VaultMap:
         used_bytes: Bytes in use.
         available_bytes: Bytes that are free, None before the first write, when the vault does not tell.
         operations_left: Uploads and deletes left this hour, None where the vault does not tell.
+        room_lasts_seconds: How long the room lasts at the pace of all labels that have one, if nothing is removed; None
+            where that cannot be told.
     """
 
     labels: tuple[LabelMap, ...]
@@ -353,6 +361,7 @@ class VaultMap:
     used_bytes: int
     available_bytes: int | None
     operations_left: int | None = None
+    room_lasts_seconds: int | None = None
 
     def __bool__(self) -> bool:
         return self.complete and all(self.labels)

@@ -26,10 +26,12 @@ from colony_memory._engine.state import State, list_files, look, tell
 from colony_memory._engine.store import Unanswered
 from colony_memory._format.catalog import Entry
 from colony_memory._format.constants import FORMAT, FORMAT_2
+from colony_memory._format.formats import is_readable
 from colony_memory._format.names import new_id, require_label
 from colony_memory._format.pointer import write_pointer
 from colony_memory._format.tags import check_tags
 from colony_memory._format.v2.build import build as build_chain
+from colony_memory._format.v2.zstd import INSTALL
 from colony_memory.exceptions import (
     BackupUncertain,
     ColonyMemoryError,
@@ -114,6 +116,8 @@ async def backup(
         state, same = await _unchanged(job, state)
         if same is not None:
             return same
+    if session.lacks_zstd:
+        warn(f"saving in format 1: this vault is for format 2, which needs the extra 'zstd': {INSTALL}")
     for _ in range(_TRIES):
         info = await _save(job, state)
         if info is not None:
@@ -237,6 +241,8 @@ async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None
     whole = next((info for info in listed.decision.listed if info.snapshot_id == latest), None)
     if whole is None:
         return state, None
+    if not is_readable(whole.format):
+        return state, None  # nobody here could say that it restores
     if not session.knows_good(job.label, latest):
         problem = await restores(session, job.label, latest)
         if problem is not None:

@@ -17,10 +17,10 @@ from colony_memory.exceptions import ColonyMemoryError, VaultError, message_of
 if TYPE_CHECKING:
     from colony_memory._engine.session import Session
     from colony_memory._engine.state import State
-    from colony_memory._format.age import Lock
+    from colony_memory._format.age import Identities, Lock
     from colony_memory._format.catalog import Entry
     from colony_memory._format.v2.chain import Chain
-    from colony_memory.snapshot import BuiltSnapshot, SnapshotInfo
+    from colony_memory.snapshot import BuiltSnapshot, Manifest, SnapshotInfo
 
 
 @dataclass(frozen=True)
@@ -63,23 +63,29 @@ async def parent_of(session: Session, state: State) -> Parent | None:
     if kept is not None and (kept.snapshot_id, kept.manifest_sha256) == (entry.snapshot_id, entry.manifest_sha256):
         return kept
     label = state.label
+    chains: list[Chain] = []
+
+    def read(
+        manifest: Manifest, texts: dict[str, str | None], *, max_bytes: int, identities: Identities | None = None
+    ) -> None:
+        # The documents are not kept: beside the chain they would be the whole memory once more.
+        if isinstance(manifest, ChainManifest):
+            chains.append(read_chain(manifest, texts, max_bytes=max_bytes, identities=identities)[0])
+
     try:
-        loaded = await load(session, label, entry.snapshot_id, keep_files=True)
-        manifest, files = loaded.manifest, dict(loaded.files)
-        if not isinstance(manifest, ChainManifest) or manifest.sha256 != entry.manifest_sha256:
+        manifest = (await load(session, label, entry.snapshot_id, unpack=read)).manifest
+        if not chains or manifest.sha256 != entry.manifest_sha256:
             return None
         lock = (await open_manifest(session, manifest)).lock if encrypted else None
         if encrypted and lock is None:
             return None  # whoever is to read the next one could not read what is below
-        chain, _ = await session.vault.compute(
-            read_chain, manifest, files, max_bytes=session.max_bytes, identities=session.identities
-        )
+        session.proved(label, entry.snapshot_id)
     except VaultError:
         raise
     except ColonyMemoryError as error:
         log(f"snapshot {entry.snapshot_id} of label {label!r} is not gone on from: {message_of(error)}")
         return None
-    return Parent(label, entry.snapshot_id, manifest.sha256, chain, lock)
+    return Parent(label, entry.snapshot_id, manifest.sha256, chains[0], lock)
 
 
 def _newest(state: State, *, encrypted: bool) -> Entry | None:

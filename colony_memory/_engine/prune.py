@@ -127,7 +127,7 @@ async def delete_snapshot(session: Session, *, label: str, snapshot_id: str, swe
         decision = now.decision
         points = snapshot_id in (decision.written, decision.follow) or _dangles(now)
         listed = decision.pointer.entry(snapshot_id) is not None
-        if snapshot_id not in now.listed.ids and not points and not listed:
+        if not now.listed.owned(snapshot_id) and not points and not listed:  # its pack is of use to others
             require_listed(now, "deleting")
             raise SnapshotNotFound(f"no snapshot {snapshot_id!r} for label {label!r}")
         if not points:

@@ -15,6 +15,7 @@ from colony_memory._engine.boundary import translate
 from colony_memory._engine.drive import drive
 from colony_memory._engine.observe import tally
 from colony_memory._engine.replies import Listing, moment, proves, read_listing, unwrap
+from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory.exceptions import RateLimited, VaultDenied, VaultError, VaultUnavailable
 from colony_memory.vaults import ConditionalUpload, FreeSpace, OperationBudget, PrefixListing
 
@@ -62,6 +63,12 @@ class Vault:
         self._prefixes = isinstance(backend, PrefixListing)
         self._budget = isinstance(backend, OperationBudget)
         self._free = isinstance(backend, FreeSpace)
+
+    @property
+    def snapshot_format(self) -> str:
+        """The format that snapshots are to be written in where nobody says one, as far as the vault tells by now."""
+        told = getattr(self.backend, "snapshot_format", None)
+        return FORMAT_2 if told == 2 and self.conditional else FORMAT
 
     async def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError

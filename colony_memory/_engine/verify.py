@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._engine.label import read_labels
+from colony_memory._engine.label import read_label, read_labels
 from colony_memory._engine.observe import observed, verified
+from colony_memory._engine.outlook import look_ahead, seconds_left
 from colony_memory._engine.restore import restore
 from colony_memory._engine.state import UNREADABLE, State, look, read_pointer_file, require_listed
 from colony_memory._format.formats import format_of
@@ -40,9 +41,25 @@ _TRIES = 3
 
 
 @observed("status")
-async def status(session: Session) -> dict[str, Any]:
+async def status(session: Session, *, label: str | None = None) -> dict[str, Any]:
     """See :meth:`colony_memory.ColonyMemory.status`."""
-    return await session.vault.status()
+    quota = await session.vault.status()
+    if label is None:
+        return quota
+    label = require_label(label)
+    files = read_label(await session.vault.list(f"cmem.{label}."), label)
+    free = _room(session, quota)
+    found = await _map_label(session, label, files, free=free)
+    return {
+        **quota,
+        "label": label,
+        "restore_points": found.snapshots,
+        "next_bytes": found.next_bytes,
+        "next_at_most": found.next_at_most,
+        "fits": found.fits,
+        "daily_bytes": found.daily_bytes,
+        "room_lasts_seconds": seconds_left(free, [found.daily_bytes]),
+    }
 
 
 @observed("verify", verified)
@@ -195,8 +212,9 @@ async def check_snapshot(
         catalog = "missing" if entry is None else "ok" if entry.manifest_sha256 == manifest.sha256 else "bad"
         if catalog == "bad":
             problem = problem or f"the manifest of snapshot {snapshot_id} is not the one that the pointer lists"
-    read = await session.vault.get_many(manifest.part_files)
-    texts = {name: file.content if file else None for name, file in read.items()}
+    found = (await session.vault.get_many(manifest.part_files)).items()
+    texts = {name: file.content if file else None for name, file in found}
+    del found  # so that a part's text is freed once it is read
     parts: Fact = "missing" if None in texts.values() else "ok"
     digest: Fact = "unchecked"
     closed: str | None = None
@@ -266,8 +284,10 @@ async def inspect(session: Session) -> VaultMap:
     listing = await session.vault.list("")
     labels = read_labels(listing)
     total, free = _number(quota.get("quota_bytes")), quota.get("available_bytes")
+    room = _room(session, quota)
+    maps = tuple([await _map_label(session, label, files, free=room) for label, files in labels.items()])
     return VaultMap(
-        labels=tuple([await _map_label(session, label, files) for label, files in labels.items()]),
+        labels=maps,
         files=len(listing.files),
         foreign_files=len(listing.files) - sum(len(files.files) for files in labels.values()),
         complete=listing.complete,
@@ -275,10 +295,17 @@ async def inspect(session: Session) -> VaultMap:
         used_bytes=_number(quota.get("used_bytes")),
         available_bytes=free if total and isinstance(free, int) else None,
         operations_left=await session.vault.operations_left(),
+        room_lasts_seconds=seconds_left(room, [each.daily_bytes for each in maps]),
     )
 
 
-async def _map_label(session: Session, label: str, there: LabelFiles) -> LabelMap:
+def _room(session: Session, quota: Mapping[str, Any]) -> int | None:
+    """Free bytes, None where the vault does not tell, or there is no end to them."""
+    free = quota.get("available_bytes")
+    return free if _number(quota.get("quota_bytes")) and isinstance(free, int) and not session.vault.unlimited else None
+
+
+async def _map_label(session: Session, label: str, there: LabelFiles, *, free: int | None) -> LabelMap:
     try:
         state = await look(session, label, everything=True, files=there)
     except VaultError as error:
@@ -292,6 +319,8 @@ async def _map_label(session: Session, label: str, there: LabelFiles) -> LabelMa
     broken = dict(decision.broken)
     if decision.doubt is not None and not broken:
         broken[manifest_filename(label, named or "")] = message_of(decision.doubt)
+    counted = [entry for entry in decision.entries if entry.snapshot_id in decision.counted]
+    ahead = look_ahead(counted, pointer_bytes=len(state.text or ""), free=free)
     return LabelMap(
         label=label,
         snapshots=len(whole),
@@ -304,7 +333,10 @@ async def _map_label(session: Session, label: str, there: LabelFiles) -> LabelMa
         broken=broken,
         orphans=tuple(sorted(name for names in files.orphans.values() for name in names)),
         next_operations=(newest.part_count if newest else 1) + 2,
-        next_bytes=newest.stored_bytes if newest else 0,
+        next_bytes=ahead.next_bytes,
+        next_at_most=ahead.at_most,
+        fits=ahead.fits,
+        daily_bytes=ahead.daily_bytes,
         untrusted=tuple(manifest_filename(label, each) for each in decision.untrusted),
     )
 

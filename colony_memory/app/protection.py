@@ -297,7 +297,7 @@ def _problems(found: VaultMap) -> Iterator[Problem]:
         if label.dangling and (label.newest is not None or not label.broken):
             yield Problem("no usable pointer: restore goes by the list of files", "backup", label.label)
         free = found.available_bytes
-        if free is not None and free < label.next_bytes:
+        if free is not None and free < label.next_bytes and not label.next_at_most:
             yield Problem(f"no room for another backup of {label.next_bytes} bytes", "prune", label.label)
         yield from _left_over(label)
 

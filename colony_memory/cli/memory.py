@@ -7,7 +7,7 @@ import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from colony_memory.app.keys import key_arguments
 from colony_memory.app.open import trust_arguments
@@ -44,8 +44,13 @@ class Opened:
 
 
 @contextmanager
-def open_memory(common: CommonOptions, *, making: bool = False, wire: int = 1) -> Iterator[Opened]:
-    """Open the memory that the options name, to write in that format; ``making`` as :func:`at_vault` takes it.
+def open_memory(common: CommonOptions, *, making: bool = False, wire: str | None = None) -> Iterator[Opened]:
+    """Open the memory that the options name; ``making`` as :func:`at_vault` takes it.
+
+    Args:
+        common: The options.
+        making: As there.
+        wire: What --format says, None for what the vault is for.
 
     Raises:
         ValueError: The vault, the key file or the witness cannot be used as things are.
@@ -53,9 +58,13 @@ def open_memory(common: CommonOptions, *, making: bool = False, wire: int = 1) -
     """
     output, progress, trust = common.output, Progress(), trust_of(common)
     with at_vault(common.vault, output, making=making) as place:
-        known = 2 if wire == 2 or "encrypt_to" in trust else 1
-        memory = ColonyMemory(backend=place.backend, format=known, on_event=progress, **trust)  # type: ignore[arg-type]
+        memory = ColonyMemory(backend=place.backend, format=format_of(wire), on_event=progress, **trust)
         yield Opened(memory, place, output, progress)
+
+
+def format_of(wire: str | None) -> Literal[1, 2] | None:
+    """What --format says; its words are looked at for all verbs in one place."""
+    return None if wire is None else 2 if wire == "2" else 1
 
 
 def trust_of(common: CommonOptions) -> dict[str, Any]:

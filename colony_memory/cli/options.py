@@ -157,12 +157,6 @@ AllowSecretOption = Annotated[
 GitOption = Annotated[
     bool, typer.Option("--git", help="Take git repositories along, each as a bundle beside its files.")
 ]
-FormatOption = Annotated[
-    str,
-    typer.Option(
-        "--format", metavar="1|2", help="Write what 0.1.1 reads too, or store only what changed (extra zstd)."
-    ),
-]
 ConvertOption = Annotated[
     str | None,
     typer.Option("--format", metavar="1|2", help="Convert what is of the other format. Default: all as it is."),
@@ -178,6 +172,14 @@ OnConflictOption = Annotated[
         metavar="raise|continue|merge",
         help="Where another client saves in between: store both and fail; the same, and let the newer one be the "
         "latest; or join both line by line.",
+    ),
+]
+FormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="1|2",
+        help="Write what 0.1.1 reads too, or store only what changed (extra zstd). Default: what the vault is for.",
     ),
 ]
 EveryOption = Annotated[str, typer.Option("--every", metavar="TIME", help="Time between backups: 90s, 15m, 1h30m, 2d.")]

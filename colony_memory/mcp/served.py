@@ -36,7 +36,7 @@ class Served:
         root: The folder, as a real path.
         label: The one stream that is read and written.
         trust: The arguments of :class:`ColonyMemory` that say what is trusted.
-        wire: Format to write.
+        wire: Format to write, None for what the vault is for.
         exclude: As for :func:`colony_memory.save_folder`, and so are what follows:
         secrets: What to do about likely secrets.
         allow_secrets: Findings that may be saved.
@@ -50,7 +50,7 @@ class Served:
     root: Path
     label: str = "default"
     trust: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    wire: Literal[1, 2] = 1
+    wire: Literal[1, 2] | None = None
     exclude: tuple[str, ...] = ()
     secrets: SecretsChoice = "stop"
     allow_secrets: tuple[str, ...] = ()

@@ -22,7 +22,7 @@ from colony_memory.reports import Change, Match, SearchReport, VaultMap, VerifyR
 environment, folder, vault, server, cli = (
     cli_runs.environment,
     cli_runs.folder,
-    cli_runs.vault,
+    cli_runs.vault_of_1,
     cli_runs.server,
     cli_runs.cli,
 )

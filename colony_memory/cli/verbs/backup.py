@@ -65,7 +65,7 @@ def run(
     ] = None,
     ping: PingOption = None,
     on_error: OnErrorOption = None,
-    format: FormatOption = "1",  # noqa: A002 - the word for it
+    format: FormatOption = None,  # noqa: A002 - the word for it
     verbose: VerboseOption = False,
     common: CommonOptions,
 ) -> int:
@@ -92,14 +92,13 @@ def run(
         "note": note,
         "tag": tag,
     }
-    wire = int(format)  # the words of an option are looked at for all verbs in one place
     notifier = notifier_of(ping=ping, on_error=on_error, label=label, output=common.output)
     tell_elsewhere(common.agent, paths, common.output)
     if dry_run:
-        return 0 if _preview(paths, common, asked, wire=wire, verbose=verbose) else FAILED
+        return 0 if _preview(paths, common, asked, wire=format, verbose=verbose) else FAILED
     with telling(notifier, patience=AT_LEISURE):
         notifier.started()
-        saved = _save(paths, common, asked, wire=wire, verbose=verbose)
+        saved = _save(paths, common, asked, wire=format, verbose=verbose)
         if saved:
             notifier.succeeded()
         else:
@@ -107,7 +106,7 @@ def run(
     return 0 if saved else FAILED
 
 
-def _save(paths: list[str], common: CommonOptions, asked: dict[str, Any], *, wire: int, verbose: bool) -> Saved:
+def _save(paths: list[str], common: CommonOptions, asked: dict[str, Any], *, wire: str | None, verbose: bool) -> Saved:
     """Make the backup and tell of it."""
     from colony_memory.app.content import contents_of
     from colony_memory.cli.memory import open_memory
@@ -132,7 +131,9 @@ def _save(paths: list[str], common: CommonOptions, asked: dict[str, Any], *, wir
     return saved
 
 
-def _preview(paths: list[str], common: CommonOptions, asked: dict[str, Any], *, wire: int, verbose: bool) -> Preview:
+def _preview(
+    paths: list[str], common: CommonOptions, asked: dict[str, Any], *, wire: str | None, verbose: bool
+) -> Preview:
     """Tell what a backup would do."""
     from colony_memory.app.content import contents_of
     from colony_memory.cli.memory import open_memory

@@ -67,7 +67,7 @@ def run(
     allow_secret: AllowSecretOption = None,
     git: GitOption = False,
     on_conflict: OnConflictOption = "raise",
-    format: FormatOption = "1",  # noqa: A002 - the word for it
+    format: FormatOption = None,  # noqa: A002 - the word for it
     common: CommonOptions,
 ) -> int:
     """Serve one folder's memory to an agent's host, by the Model Context Protocol.
@@ -86,7 +86,7 @@ def run(
     if token_file is not None and http is None:
         raise ValueError("--token-file is for --http: give it, or leave it out")
     require_mcp()
-    from colony_memory.cli.memory import at_vault, trust_of
+    from colony_memory.cli.memory import at_vault, format_of, trust_of
     from colony_memory.mcp.served import Served, real_folder
     from colony_memory.mcp.server import MemoryServer
 
@@ -96,7 +96,7 @@ def run(
             real_folder(directory),
             label=label,
             trust=trust_of(common),
-            wire=1 if format == "1" else 2,
+            wire=format_of(format),
             exclude=tuple(exclude or ()),
             secrets=cast("Any", secrets),
             allow_secrets=tuple(allow_secret or ()),

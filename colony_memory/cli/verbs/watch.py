@@ -107,7 +107,7 @@ def _save(paths: list[str], common: CommonOptions, options: dict[str, Any]) -> S
     """Make one backup, in a vault that is opened anew: it may have come or gone since the last one."""
     from colony_memory.cli.memory import open_memory
 
-    with open_memory(replace(common, quiet=True), making=True, wire=int(options["format"])) as opened:
+    with open_memory(replace(common, quiet=True), making=True, wire=options["format"]) as opened:
         return backup.save(opened, paths, **options)
 
 
