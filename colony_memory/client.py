@@ -779,7 +779,7 @@ def _wire(number: int | None, encrypt_to: object = None) -> str | None:
     from colony_memory.vaults._marker import check_format
 
     if number == 1 and encrypt_to is not None:
-        raise ValueError("format 1 cannot be encrypted, and encrypt_to is given: leave format out, or give 2")
+        raise ValueError("format 1 cannot be encrypted: leave the format out, or give 2")
     number = 2 if number is None else number
     check_format(number)
     return FORMAT_2 if number == 2 else FORMAT

@@ -56,24 +56,24 @@ def read_recipients(given: object) -> age.Recipients | None:
     if given is None:
         return None
     names, passphrases = list[str](), list[str]()
-    several = _several("encrypt_to", given)
+    several = _several("what to encrypt to", given)
     if not several:
-        raise ValueError("encrypt_to is empty: name whom to encrypt to, or leave it out")
-    age.require_age("encrypt_to is given")
+        raise ValueError("nobody is named to encrypt to: name somebody, or leave it out")
+    age.require_age("encryption is asked for")
     for at, each in enumerate(several):
         if isinstance(each, Passphrase):
             passphrases.append(each.reveal())
             continue
         if not isinstance(each, str):
-            raise ValueError(f"encrypt_to[{at}] must be a text or a Passphrase, not {type(each).__name__}")  # noqa: TRY004
+            raise ValueError(f"recipient {at + 1} must be a text or a Passphrase, not {type(each).__name__}")  # noqa: TRY004
         try:
             names.append(age.spell_recipient(each))
         except ValueError as error:
-            raise ValueError(f"encrypt_to[{at}] cannot be used: {error}") from None
+            raise ValueError(f"recipient {at + 1} cannot be used: {error}") from None
     if len(passphrases) > 1:
-        raise ValueError("encrypt_to has two passphrases: give one")
+        raise ValueError("there are two passphrases to encrypt with: give one")
     if len(names) > age.MAX_RECIPIENTS:
-        raise ValueError(f"encrypt_to has {len(names)} recipients, more than {age.MAX_RECIPIENTS}")
+        raise ValueError(f"there are {len(names)} recipients, more than {age.MAX_RECIPIENTS}")
     return age.Recipients(tuple(sorted({*names})), passphrases[0] if passphrases else None)
 
 

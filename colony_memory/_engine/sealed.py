@@ -98,7 +98,7 @@ def require_closed(session: Session, info: SnapshotInfo) -> None:
         return
     msg = (
         f"snapshot {info.snapshot_id} of label {info.label!r} is not encrypted, and this client writes nothing in the "
-        "clear: restore it and back it up, or bring it without encrypt_to"
+        "clear: restore it and back it up, or bring it by a client that does not encrypt"
     )
     raise ConflictDetected(msg, theirs=None)
 

@@ -127,7 +127,7 @@ def _merged(
     merged = dict(params)
     found = effective(config, chosen, given)
     if "encrypt_to" in found and "encrypt_to" not in params and "config" in params:
-        raise ValueError(f"{config.path} says encrypt_to, and {verb!r} cannot encrypt")
+        raise ValueError(f"{config.path} says whom to encrypt to, and {verb!r} cannot encrypt")
     known = {
         name: each.value
         for name, each in found.items()

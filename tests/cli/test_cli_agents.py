@@ -16,7 +16,7 @@ from cli_runs import POSIX, tree
 
 from colony_memory import ColonyMemory
 
-environment, vault, cli, refused = cli_runs.environment, cli_runs.vault, cli_runs.cli, cli_runs.refused
+environment, vault, cli, refused = cli_runs.environment, cli_runs.vault_of_1, cli_runs.cli, cli_runs.refused
 MEMORY = "projects/-home-ada-work-app/memory"
 
 

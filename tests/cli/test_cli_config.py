@@ -44,7 +44,7 @@ def two(configure, folder, tmp_path):
     (tmp_path / "journal").mkdir()
     (tmp_path / "journal" / "monday.md").write_text("rain\n")
     (tmp_path / "journal" / "draft.tmp").write_text("x\n")
-    LocalVault(tmp_path / "vault", create=True)
+    LocalVault(tmp_path / "vault", create=True, format=1)
     return configure(
         """
         vault = "here"
@@ -245,7 +245,7 @@ def test_a_prune_is_for_each_label_with_a_retention(cli, two, refused, configure
 
 
 def test_where_there_is_one_set_it_is_meant(cli, configure, folder, tmp_path):
-    LocalVault(tmp_path / "vault", create=True)
+    LocalVault(tmp_path / "vault", create=True, format=1)
     configure('[sets.agent]\npaths = ["HERE/memory"]\nvault = "HERE/vault"\n')
     code, out, _ = cli("backup", "--json")
     assert (code, json.loads(out)["snapshot"]["label"]) == (0, "agent")
@@ -275,7 +275,7 @@ def test_run_restores_the_set_and_saves_it(cli, two, tmp_path):
 
 def test_an_option_comes_before_a_variable_before_the_file(cli, two, tmp_path, monkeypatch):
     for name in ("a", "b"):
-        LocalVault(tmp_path / name, create=True)
+        LocalVault(tmp_path / name, create=True, format=1)
     monkeypatch.setenv("COLONY_MEMORY_VAULT", str(tmp_path / "a"))
     assert cli("backup", "--set", "agent", "--quiet")[0] == 0
     assert cli("backup", "--set", "agent", "--quiet", "--vault", tmp_path / "b")[0] == 0
@@ -293,14 +293,14 @@ def test_a_name_of_a_vault_is_taken_wherever_a_vault_is_named(cli, two, configur
 
 
 def test_a_copy_is_of_the_set_that_is_named(cli, two, tmp_path):
-    LocalVault(tmp_path / "usb", create=True)
+    LocalVault(tmp_path / "usb", create=True, format=1)
     cli("backup")
     assert cli("copy", "--set", "journal", "--to", tmp_path / "usb")[0] == 0
     assert [label for label, _ in listed(cli, "--vault", tmp_path / "usb")] == ["diary"]
 
 
 def test_the_file_gives_what_options_give(cli, configure, folder, tmp_path):
-    LocalVault(tmp_path / "vault", create=True)
+    LocalVault(tmp_path / "vault", create=True, format=1)
     (folder / "keys.md").write_text(TOKEN)
     configure(
         "vault = 'HERE/vault'\nsecrets = 'mask'\nwitness = 'HERE/witness.json'\nexclude = ['*.tmp']\n"
@@ -316,7 +316,7 @@ def test_the_file_gives_what_options_give(cli, configure, folder, tmp_path):
 
 
 def test_where_a_set_is_cannot_always_be_told(cli, configure, refused, tmp_path):
-    vault = LocalVault(tmp_path / "vault", create=True)
+    vault = LocalVault(tmp_path / "vault", create=True, format=1)
     assert vault
     configure("vault = 'HERE/vault'\n[sets.a]\npaths = ['HERE/x/a', 'HERE/y/b']\n")
     assert "lie in several folders: say with DIR" in refused(2, "restore")
@@ -394,7 +394,7 @@ def test_config_shows_what_counts_and_where_it_comes_from(cli, two, monkeypatch,
 
 
 def test_what_is_left_out_everywhere_is_no_question_of_a_status_without_paths(cli, configure, folder, tmp_path):
-    LocalVault(tmp_path / "vault", create=True)
+    LocalVault(tmp_path / "vault", create=True, format=1)
     configure("vault = 'HERE/vault'\nexclude = ['*.tmp']\n")
     (folder / "x.tmp").write_text("x")
     assert cli("backup", folder)[0] == 0
