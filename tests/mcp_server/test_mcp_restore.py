@@ -149,7 +149,7 @@ def test_only_some_files_and_an_older_one(desk):
 def test_a_damaged_snapshot_gives_way_where_that_is_asked_for(desk):
     (good,) = [each["id"] for each in desk.call("list")["snapshots"]]
     desk.call("backup")
-    (part,) = [each for each in desk.vault_path.glob("*.p0.json") if good not in each.name]
+    (part,) = [each for each in desk.vault_path.glob("*.k0.json") if good not in each.name]
     part.unlink()
     assert desk.refused("restore", force=True, snapshot="latest")
     found = desk.call("restore", force=True, fallback=True)

@@ -25,8 +25,9 @@ def test_a_folder_is_saved_and_told_of(desk, era):
     assert (first["unchanged"], first["complete"], first["files"]) == (False, True, 1)
     assert (second["unchanged"], second["snapshot"]["id"]) == (True, first["snapshot"]["id"])
     assert (status["state"], status["unsaved"]["anything"]) == ("protected", False)
-    (info,) = ColonyMemory(backend=desk.place.backend).list_snapshots()
-    assert info.doc_names == ["MEMORY.md"]
+    memory = ColonyMemory(backend=desk.place.backend)
+    assert len(memory.list_snapshots()) == 1
+    assert "MEMORY.md" in memory.restore()
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -181,11 +182,11 @@ def test_what_became_of_a_file(desk):
 
 def test_damage_is_told_by_each_in_its_way(desk):
     info = desk.call("backup")["snapshot"]["id"]
-    (part,) = desk.vault_path.glob("*.p0.json")
-    part.write_text(part.read_text().replace('"b64": "', '"b64": "AAAA'))
+    (part,) = desk.vault_path.glob("*.k0.json")
+    part.write_text(part.read_text().replace('"data": "', '"data": "AAAA'))
     report = desk.call("verify")
     assert (report["good"], report["checked"], report["good_count"]) == (False, 1, 0)
-    assert report["snapshots"][0]["digest"] == "bad"
+    assert report["snapshots"][0]["parts"] == "bad"
     assert report["problems"]
     status = desk.call("status")
     assert status["state"] != "protected"
