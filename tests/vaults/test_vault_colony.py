@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import ssl
 import subprocess
@@ -44,6 +45,11 @@ CALLS = {
     "upload if": (lambda vault: vault.vault_upload_file_if("new.json", "new", if_none_match="*"), "PUT", "new.json"),
 }
 OUR_OWN = ("prefix", "upload if")
+NO_TIMES = ("9" * 400, "9" * 5000, "-5", "nan", "inf", "1e999", "Wed, 21 Oct 2026 07:28:00 GMT", "\u00b2", "")
+REDIRECTS = (
+    *((status, "other") for status in (300, 301, 302, 303, 304, 305, 307, 308, 399)),
+    *((302, "same"), (302, "none"), (301, "odd"), (308, "odd")),
+)
 every_call = pytest.mark.parametrize("name", CALLS)
 
 
@@ -213,10 +219,8 @@ class HostedVaultScenarios:
             call(vault)
         assert (caught.value.status, caught.value.code, caught.value.retry_after) == (429, "RATE_LIMIT", 1234)
 
-    @every_call
-    @pytest.mark.parametrize(
-        "header", ["9" * 400, "9" * 5000, "-5", "nan", "inf", "1e999", "Wed, 21 Oct 2026 07:28:00 GMT", "\u00b2", ""]
-    )
+    # One place reads it for all calls: each call is tried, and each text.
+    @pytest.mark.parametrize(("name", "header"), tuple(zip(itertools.cycle(CALLS), NO_TIMES)))
     def test_too_many_requests_for_a_time_that_is_none(self, connect, name, header):
         headers = {"Retry-After": header, "X-RateLimit-Remaining": header, "X-RateLimit-Reset": header}
         body = b'{"detail": {"message": "slow", "code": "RATE_LIMIT"}}'
@@ -702,11 +706,7 @@ class RedirectScenarios:
     """Whatever a redirect says: it is not followed, and it is neither an answer nor an absence."""
 
     @every_call
-    @pytest.mark.parametrize(
-        ("status", "location"),
-        [(status, "other") for status in (300, 301, 302, 303, 304, 305, 307, 308, 399)]
-        + [(302, "same"), (302, "none"), (301, "odd"), (308, "odd")],
-    )
+    @pytest.mark.parametrize(("status", "location"), REDIRECTS)
     def test_is_not_followed(self, connect, name, status, location):
         elsewhere, asked = Elsewhere(), []
         with answering(elsewhere) as other:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sys
 import threading
 
@@ -13,8 +14,11 @@ pytest.importorskip("httpx")
 import colony_sdk
 import httpx
 from test_vault_colony import (
+    CALLS,
     ETAG,
     NO_RETRY,
+    OUR_OWN,
+    REDIRECTS,
     HostedVaultScenarios,
     RedirectScenarios,
     answering,
@@ -76,7 +80,7 @@ class Bridge:
         self._run(self._vault.aclose())
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def loop():
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
@@ -107,7 +111,22 @@ class TestScenarios(HostedVaultScenarios):
             vault._run(pool.aclose())
 
 
-class TestRedirects(RedirectScenarios):
+class InPairs(RedirectScenarios):
+    """Every redirect through the SDK's requests and through our own, a call in turn; all is tried synchronously."""
+
+    @pytest.mark.parametrize(
+        ("name", "status", "location"),
+        [
+            (name, *redirect)
+            for names in (OUR_OWN, [name for name in CALLS if name not in OUR_OWN])
+            for name, redirect in zip(itertools.cycle(names), REDIRECTS)
+        ],
+    )
+    def test_is_not_followed(self, connect, name, status, location):
+        super().test_is_not_followed(connect, name, status, location)
+
+
+class TestRedirects(InPairs):
     @pytest.fixture
     def connect(self, loop):
         opened = []
@@ -121,7 +140,7 @@ class TestRedirects(RedirectScenarios):
             vault.close()
 
 
-class TestRedirectsOfAClientThatFollowsThem(RedirectScenarios):
+class TestRedirectsOfAClientThatFollowsThem(InPairs):
     @pytest.fixture
     def connect(self, loop):
         opened = []
