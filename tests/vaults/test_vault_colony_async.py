@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import sys
 import threading
 
@@ -14,14 +13,13 @@ pytest.importorskip("httpx")
 import colony_sdk
 import httpx
 from test_vault_colony import (
-    CALLS,
     ETAG,
     NO_RETRY,
-    OUR_OWN,
     REDIRECTS,
     HostedVaultScenarios,
     RedirectScenarios,
     answering,
+    both_ways,
     environment,
     server,
     with_token,
@@ -114,14 +112,7 @@ class TestScenarios(HostedVaultScenarios):
 class InPairs(RedirectScenarios):
     """Every redirect through the SDK's requests and through our own, a call in turn; all is tried synchronously."""
 
-    @pytest.mark.parametrize(
-        ("name", "status", "location"),
-        [
-            (name, *redirect)
-            for names in (OUR_OWN, [name for name in CALLS if name not in OUR_OWN])
-            for name, redirect in zip(itertools.cycle(names), REDIRECTS)
-        ],
-    )
+    @pytest.mark.parametrize(("name", "status", "location"), both_ways(REDIRECTS))
     def test_is_not_followed(self, connect, name, status, location):
         super().test_is_not_followed(connect, name, status, location)
 
