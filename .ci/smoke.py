@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 ZSTD = "backports.zstd" if sys.version_info < (3, 14) else "compression.zstd"
-EXTRAS = ("cryptography", "deflate", "httpx", "merge3", "platformdirs", "rich", "typer")
+EXTRAS = ("cryptography", "deflate", "httpx", "mcp", "merge3", "platformdirs", "rich", "typer")
 if sys.version_info >= (3, 11):
     EXTRAS = (*EXTRAS, "obstore")
 HEAVY = ("colony_sdk", ZSTD, *EXTRAS)

@@ -18,6 +18,7 @@ from fast import fast
 from figures import HEAD, Figure, table
 from gzip_levels import levels
 from measure_calls import calls, calls_table
+from measure_catalogue import catalogue
 from measure_folder import folder
 from measure_import import importing
 from measure_memory import memory
@@ -34,6 +35,7 @@ GROUPS = {
     "import": importing,
     "calls": calls,
     "folder": folder,
+    "catalogue": catalogue,
 }
 
 

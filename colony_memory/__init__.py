@@ -19,6 +19,7 @@ from colony_memory.exceptions import (
     ColonyMemoryError,
     ColonyMemoryWarning,
     ConflictDetected,
+    DecryptionError,
     Hint,
     PruneIncomplete,
     QuotaExceeded,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from colony_memory.app.restore import restore_folder
     from colony_memory.app.save import save_folder, save_paths
     from colony_memory.attestation import to_attestation
+    from colony_memory.encryption import Passphrase
     from colony_memory.reports import Change, Event, LifecycleEvent, SearchReport, SnapshotDiff, VaultMap, VerifyReport
     from colony_memory.retention import PrunePlan, Retention
     from colony_memory.signing import Ed25519Signer, Signer
@@ -57,11 +59,13 @@ __all__ = [
     "ColonyMemoryError",
     "ColonyMemoryWarning",
     "ConflictDetected",
+    "DecryptionError",
     "Ed25519Signer",
     "Event",
     "FileWitness",
     "Hint",
     "LifecycleEvent",
+    "Passphrase",
     "PruneIncomplete",
     "PrunePlan",
     "QuotaExceeded",
@@ -101,6 +105,7 @@ _LATE = {
     "Event": "reports",
     "FileWitness": "witness",
     "LifecycleEvent": "reports",
+    "Passphrase": "encryption",
     "PrunePlan": "retention",
     "Retention": "retention",
     "SearchReport": "reports",

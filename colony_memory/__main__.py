@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from colony_memory.cli.commands import Asked
-from colony_memory.cli.errors import ignore_signals, report_failure, termination_raises
+from colony_memory.cli.errors import FAILED, USAGE, ignore_signals, report_failure, termination_raises
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - one line and a code, whatever it was
             if argv is None and isinstance(error, KeyboardInterrupt):
                 ignore_signals()
-            return report_failure(error, asked)
+            code = report_failure(error, asked)
+            # To the hosts that call hooks this one code means: keep me from going on.
+            return FAILED if code == USAGE and asked.by_host else code
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from colony_memory import _engine
 from colony_memory._arguments import is_coroutine, require_type
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from colony_memory._engine.restore import Restored
     from colony_memory._engine.session import Session
     from colony_memory._engine.transfer import CopyReport
+    from colony_memory.encryption import Passphrase
     from colony_memory.export import Export
     from colony_memory.reports import Change, Event, LifecycleEvent, SearchReport, SnapshotDiff, VaultMap, VerifyReport
     from colony_memory.retention import PrunePlan, Retention
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncColonyMemory", "AsyncVaultBackend", "ColonyMemory", "VaultBackend"]
 
 _T = TypeVar("_T")
+_Identity: TypeAlias = "str | os.PathLike[str] | Passphrase"
 _D = TypeVar("_D")
 _NO_VAULT = "no vault: no API key is given, nor set as COLONY_API_KEY, and no other vault either"
 
@@ -88,8 +90,14 @@ class ColonyMemory(_Facade):
         accept_legacy_pointer: Accept pointers without a signature for good, where 0.1.1 writes to the same label.
         witness: Keeps outside of the vault how far each label has come, such as :class:`FileWitness`, so that a vault
             that was set back to an older state is noticed.
-        format: 1 or 2, what to write. 2 keeps every state in little room, needs the extra ``zstd`` and a vault that
+        format: 1 or 2, what to write, by default what the vault is for: 2 in a new directory or object store, 1 in the
+            hosted vault and every other. 2 keeps every state in little room, needs the extra ``zstd`` and a vault that
             writes on condition, and is not read by 0.1.1. Both are read, whatever is written.
+        encrypt_to: Whom to encrypt to: ``age1…`` recipients, SSH public keys, a :class:`Passphrase`, or several of
+            these. Whoever holds one of their private keys, or the passphrase, reads it. Takes format 2.
+        identities: What opens encrypted snapshots: ``AGE-SECRET-KEY-1…``, SSH private keys, key files that hold these,
+            a :class:`Passphrase`, or several of these. Without one a client that encrypts stores each snapshot whole,
+            since it cannot read the one before.
         max_bytes: Bytes of plain text that a snapshot may hold, written or read.
         on_event: Called with an :class:`Event` for every file that is written, read or deleted, and with a
             :class:`LifecycleEvent` when a verb has ended. What it raises is logged and changes nothing.
@@ -107,6 +115,8 @@ class ColonyMemory(_Facade):
         accept_legacy_pointer: bool = False,
         witness: Witness | None = None,
         format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
+        encrypt_to: str | Passphrase | Iterable[str | Passphrase] | None = None,
+        identities: _Identity | Iterable[_Identity] | None = None,
         max_bytes: int = MAX_BYTES,
         on_event: Callable[[Event | LifecycleEvent], None] | None = None,
     ) -> None:
@@ -128,7 +138,8 @@ class ColonyMemory(_Facade):
             accept_legacy_pointer=accept_legacy_pointer,
             witness=witness,
             max_bytes=max_bytes,
-            wire=_wire(format),
+            wire=_wire(format, encrypt_to),
+            **_keys(encrypt_to, identities),
             on_event=on_event,
         )
 
@@ -227,6 +238,7 @@ class ColonyMemory(_Facade):
             SnapshotCorrupt: The snapshot is damaged; ``UnsupportedFormat``: a newer version wrote it.
             UntrustedSnapshot: Its signature does not verify, or this client does not trust who made it.
             RollbackDetected: The vault is in an older state than the one that was seen before.
+            DecryptionError: It is encrypted, and no identity opens it. ``fallback`` does not pass it over.
             VaultError: The vault could not be reached or refused. Nothing is known of what is stored.
         """
         return self._run(  # type: ignore[no-any-return]
@@ -319,7 +331,13 @@ class ColonyMemory(_Facade):
         """
         return self._run(_engine.transfer.export_snapshot(self._session, label=label, snapshot_id=snapshot_id))
 
-    def import_snapshot(self, exported: Export, *, label: str | None = None) -> SnapshotInfo:
+    def import_snapshot(
+        self,
+        exported: Export,
+        *,
+        label: str | None = None,
+        format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
+    ) -> SnapshotInfo:
         """Put an exported snapshot into the vault, if this client would restore it.
 
         Parts are written first, then the manifest, then the pointer, which moves to the snapshot if that is newer than
@@ -328,6 +346,7 @@ class ColonyMemory(_Facade):
         Args:
             exported: The export, from :func:`colony_memory.transfer.load_export` or :meth:`export_snapshot`.
             label: Refuse an export of another label. A snapshot cannot change its label: restore it and back it up.
+            format: 1 or 2: convert it, as :meth:`copy_to` does.
 
         Returns:
             The summary: ``head`` tells whether it is the latest now, ``reused`` that it was there already.
@@ -337,11 +356,13 @@ class ColonyMemory(_Facade):
             SnapshotCorrupt: It is damaged. Nothing was written.
             UntrustedSnapshot: This client does not trust it. Nothing was written.
             QuotaExceeded: It does not fit. Nothing was written.
+            ColonyMemoryError: It is of format 2, and the vault does not write on condition. Nothing was written.
             ConflictDetected: Something else is under its id, or what is there is not in the catalogue: it may be about
                 to be deleted.
             VaultError: The vault could not be reached or refused.
         """
-        return self._run(_engine.transfer.import_snapshot(self._session, exported, label=label))
+        flow = _engine.transfer.import_snapshot(self._session, exported, label=label, wire=_wire(format))
+        return self._run(flow)
 
     def copy_to(
         self,
@@ -349,6 +370,7 @@ class ColonyMemory(_Facade):
         *,
         labels: str | Iterable[str] | None = None,
         progress: Callable[[int, int], object] | None = None,
+        format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
     ) -> CopyReport:
         """Copy every whole snapshot into another vault, oldest first, byte for byte, and read each back.
 
@@ -362,8 +384,12 @@ class ColonyMemory(_Facade):
             destination: The memory to copy to. What it, or this one, would not restore is left out.
             labels: Streams to copy, by default all.
             progress: Called after each snapshot with the number that is done and the number there is.
+            format: 1 or 2: what is of the other format is converted. It keeps its id, its time and what is said of
+                it, and has another manifest, which the destination's signer signs where the original was signed.
+                Without this every snapshot goes as it is.
 
         Raises:
+            ColonyMemoryError: The destination does not take this format.
             SnapshotNotFound: There is nothing to copy, under one of the labels or at all.
             QuotaExceeded: It does not fit.
             RollbackDetected: A label, here or there, was rolled back.
@@ -371,7 +397,9 @@ class ColonyMemory(_Facade):
                 one. The message tells how far it came.
         """
         require_type("destination", destination, ColonyMemory)
-        flow = _engine.transfer.copy(self._session, destination._session, labels=labels, progress=progress)
+        flow = _engine.transfer.copy(
+            self._session, destination._session, labels=labels, progress=progress, wire=_wire(format)
+        )
         return self._run(flow)
 
     def verify(self, *, label: str = "default", snapshot_id: str | None = None) -> VerifyReport:
@@ -475,9 +503,18 @@ class ColonyMemory(_Facade):
 
         return Autobackup(self, collect, every=every, label=label, final_timeout=final_timeout, **backup_options)
 
-    def status(self) -> dict[str, Any]:
-        """The vault's quota: ``{quota_bytes, used_bytes, available_bytes, file_count}``, 0 before the first write."""
-        return self._run(_engine.verify.status(self._session))
+    def status(self, *, label: str | None = None) -> dict[str, Any]:
+        """The vault's quota: ``{quota_bytes, used_bytes, available_bytes, file_count}``, 0 before the first write.
+
+        Args:
+            label: Tell of this label too, at the cost of reading what it lists: ``restore_points``, how many it has;
+                ``next_bytes``, what the next backup stores by what recent ones did; ``next_at_most``, whether that is
+                the most, and nothing shows yet how much less; ``fits``, how many more there is room for;
+                ``daily_bytes``, what a day of backups takes at their pace; ``room_lasts_seconds``, how long there is
+                room then, if nothing is removed and nobody else writes. Where one of the last three cannot be told, it
+                is None.
+        """
+        return self._run(_engine.verify.status(self._session, label=label))
 
     @staticmethod
     def _run(verb: Coroutine[Any, Any, _T]) -> _T:
@@ -510,6 +547,8 @@ class AsyncColonyMemory(_Facade):
         accept_legacy_pointer: bool = False,
         witness: Witness | None = None,
         format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
+        encrypt_to: str | Passphrase | Iterable[str | Passphrase] | None = None,
+        identities: _Identity | Iterable[_Identity] | None = None,
         max_bytes: int = MAX_BYTES,
         on_event: Callable[[Event | LifecycleEvent], None] | None = None,
     ) -> None:
@@ -530,7 +569,8 @@ class AsyncColonyMemory(_Facade):
             accept_legacy_pointer=accept_legacy_pointer,
             witness=witness,
             max_bytes=max_bytes,
-            wire=_wire(format),
+            wire=_wire(format, encrypt_to),
+            **_keys(encrypt_to, identities),
             on_event=on_event,
         )
 
@@ -635,9 +675,16 @@ class AsyncColonyMemory(_Facade):
         """See :meth:`ColonyMemory.export_snapshot`."""
         return await self._run(_engine.transfer.export_snapshot(self._session, label=label, snapshot_id=snapshot_id))
 
-    async def import_snapshot(self, exported: Export, *, label: str | None = None) -> SnapshotInfo:
+    async def import_snapshot(
+        self,
+        exported: Export,
+        *,
+        label: str | None = None,
+        format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
+    ) -> SnapshotInfo:
         """See :meth:`ColonyMemory.import_snapshot`."""
-        return await self._run(_engine.transfer.import_snapshot(self._session, exported, label=label))
+        flow = _engine.transfer.import_snapshot(self._session, exported, label=label, wire=_wire(format))
+        return await self._run(flow)
 
     async def copy_to(
         self,
@@ -645,10 +692,13 @@ class AsyncColonyMemory(_Facade):
         *,
         labels: str | Iterable[str] | None = None,
         progress: Callable[[int, int], object] | None = None,
+        format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
     ) -> CopyReport:
         """See :meth:`ColonyMemory.copy_to`."""
         require_type("destination", destination, AsyncColonyMemory)
-        flow = _engine.transfer.copy(self._session, destination._session, labels=labels, progress=progress)
+        flow = _engine.transfer.copy(
+            self._session, destination._session, labels=labels, progress=progress, wire=_wire(format)
+        )
         return await self._run(flow)
 
     async def verify(self, *, label: str = "default", snapshot_id: str | None = None) -> VerifyReport:
@@ -700,9 +750,9 @@ class AsyncColonyMemory(_Facade):
 
         return AsyncAutobackup(self, collect, every=every, label=label, final_timeout=final_timeout, **backup_options)
 
-    async def status(self) -> dict[str, Any]:
+    async def status(self, *, label: str | None = None) -> dict[str, Any]:
         """See :meth:`ColonyMemory.status`."""
-        return await self._run(_engine.verify.status(self._session))
+        return await self._run(_engine.verify.status(self._session, label=label))
 
     @staticmethod
     async def _run(verb: Coroutine[Any, Any, _T]) -> _T:
@@ -722,16 +772,27 @@ def _policy(keep: int, retention: Retention | None) -> Retention:
     return policy
 
 
-def _wire(number: int | None) -> str:
-    """The wire format of that number."""
-    if number not in (None, 1, 2) or isinstance(number, bool):
-        raise ValueError(f"format must be 1 or 2, not {number!r}")
-    if number != 2:
-        return FORMAT
-    from colony_memory._format.v2.zstd import require_zstd
+def _wire(number: int | None, encrypt_to: object = None) -> str | None:
+    """The wire format of that number, None for what the vault is for. What is encrypted is of format 2."""
+    if number is None and encrypt_to is None:
+        return None
+    from colony_memory.vaults._marker import check_format
 
-    require_zstd()
-    return FORMAT_2
+    if number == 1 and encrypt_to is not None:
+        raise ValueError("format 1 cannot be encrypted: leave the format out, or give 2")
+    number = 2 if number is None else number
+    check_format(number)
+    return FORMAT_2 if number == 2 else FORMAT
+
+
+def _keys(encrypt_to: object, identities: object) -> dict[str, Any]:
+    """Whom to encrypt to, and what opens, as a session takes it."""
+    if encrypt_to is None and identities is None:
+        return {}
+    from colony_memory.encryption import read_identities, read_recipients
+
+    recipients = read_recipients(encrypt_to)
+    return {"recipients": recipients, "identities": read_identities(identities, recipients)}
 
 
 def _require_key(api_key: str | None) -> str:

@@ -13,6 +13,7 @@
     ├── BackupUncertain                  may have been applied; .snapshot_id
     ├── PruneIncomplete                  .deleted .failed
     ├── SecretsFound                     in what was to be saved; .findings
+    ├── DecryptionError                  no key that fits; not damage
     └── VaultError                       .status .code .retry_after
         ├── VaultUnavailable             network, timeout, 5xx, torn reply
         │   └── VaultMissing             no vault was ever made there
@@ -228,6 +229,10 @@ class SecretsFound(ColonyMemoryError):
         more = len(self.findings) - _SHOWN_FINDINGS
         shown = ", ".join(map(str, self.findings[:_SHOWN_FINDINGS])) + (f" and {more} more" if more > 0 else "")
         return f"{self.summary}: {shown}" if shown else self.summary
+
+
+class DecryptionError(ColonyMemoryError):
+    """The snapshot is encrypted, and nothing opens it that was given: it may well be intact."""
 
 
 class VaultError(ColonyMemoryError):

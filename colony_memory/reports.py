@@ -106,6 +106,7 @@ class SnapshotCheck:
         chain: The snapshot before it, as its writer saw it, is there and is the same; ``missing`` where it is not
             there, which a retention does; ``unchecked`` where none is named.
         previous: Id of the snapshot before it.
+        closed: Why the text of an encrypted snapshot was not looked at, None where it was: no identity opens it here.
     """
 
     snapshot_id: str
@@ -119,10 +120,23 @@ class SnapshotCheck:
     catalog: Fact = "unchecked"
     chain: Fact = "unchecked"
     previous: str | None = None
+    closed: str | None = None
 
     def __bool__(self) -> bool:
-        read = (self.manifest, self.parts, self.digest) == ("ok", "ok", "ok") and self.signature in ("ok", "missing")
+        return self.digest == "ok" and self._holds()
+
+    def _holds(self) -> bool:
+        read = (self.manifest, self.parts) == ("ok", "ok") and self.signature in ("ok", "missing")
         return read and "bad" not in (self.trust, self.catalog, self.chain)
+
+    @property
+    def sealed(self) -> bool:
+        """All that can be checked without an identity was, and holds; the text is encrypted and was not looked at."""
+        return self.closed is not None and self.digest == "unchecked" and self._holds()
+
+
+def _is_fine(check: SnapshotCheck) -> bool:
+    return bool(check) or check.sealed
 
 
 @dataclass(frozen=True)
@@ -159,10 +173,16 @@ class VerifyReport:
     gaps: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        held = (
-            self.problem is None and "bad" not in (self.pointer, self.rollback) and not self.removed and not self.forged
-        )
-        return held and bool(self.snapshots) and all(self.snapshots)
+        return self._held() and bool(self.snapshots) and all(self.snapshots)
+
+    def _held(self) -> bool:
+        bad = "bad" in (self.pointer, self.rollback)
+        return self.problem is None and not bad and not self.removed and not self.forged
+
+    @property
+    def sealed(self) -> bool:
+        """All that was checked holds, and some text is encrypted, which no identity opens here."""
+        return self._held() and any(each.sealed for each in self.snapshots) and all(map(_is_fine, self.snapshots))
 
 
 @dataclass(frozen=True)
@@ -288,8 +308,11 @@ class LabelMap:
         broken: What is wrong with each snapshot that does not restore, by manifest file.
         orphans: Part files that no manifest stands beside.
         next_operations: Writes that the next backup of a like memory takes.
-        next_bytes: Bytes that it takes.
+        next_bytes: Bytes that it takes, by what the recent ones took.
         untrusted: Those of ``broken`` that may be whole, and that this client does not trust.
+        next_at_most: It takes no more than that, and nothing shows yet how much less.
+        fits: How many more backups like the recent ones fit into the vault, None where that cannot be told.
+        daily_bytes: Bytes that a day of backups takes at their pace, None where there were too few to tell.
     """
 
     label: str
@@ -305,6 +328,9 @@ class LabelMap:
     next_operations: int = 3
     next_bytes: int = 0
     untrusted: tuple[str, ...] = ()
+    next_at_most: bool = False
+    fits: int | None = None
+    daily_bytes: int | None = None
 
     def __bool__(self) -> bool:
         return not self.broken and not self.dangling
@@ -323,6 +349,8 @@ class VaultMap:
         used_bytes: Bytes in use.
         available_bytes: Bytes that are free, None before the first write, when the vault does not tell.
         operations_left: Uploads and deletes left this hour, None where the vault does not tell.
+        room_lasts_seconds: How long the room lasts at the pace of all labels that have one, if nothing is removed; None
+            where that cannot be told.
     """
 
     labels: tuple[LabelMap, ...]
@@ -333,6 +361,7 @@ class VaultMap:
     used_bytes: int
     available_bytes: int | None
     operations_left: int | None = None
+    room_lasts_seconds: int | None = None
 
     def __bool__(self) -> bool:
         return self.complete and all(self.labels)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -100,6 +101,7 @@ class PrunePlan:
         return bool(self.remove or self.orphans)
 
 
+@lru_cache(maxsize=8192)
 def read_stamp(text: str) -> datetime | None:
     """A time as manifests and pointers give it, ``YYYY-MM-DDThh:mm:ssZ``, or None for anything else."""
     try:
@@ -176,9 +178,10 @@ def _apply_rules(
         reasons[info.snapshot_id].append("last")
     for name, period in _PERIODS:
         seen: set[object] = set()
-        for info in counted:
+        most = getattr(retention, f"keep_{name}") or 0
+        for info in counted if most else ():
             key = period(created(info))
-            if key not in seen and len(seen) < (getattr(retention, f"keep_{name}") or 0):
+            if key not in seen and len(seen) < most:
                 seen.add(key)
                 reasons[info.snapshot_id].append(name)
     if retention.keep_within is not None:

@@ -136,6 +136,7 @@ class BuiltSnapshot:
         manifest_sha256: Digest of the manifest.
         inherited: Names of the files that it needs and that were written for others.
         packs: Ids of the packs of a chain, base first, the last the snapshot's own; empty in format 1.
+        public: The summary as anyone may have it, where some of it is encrypted.
     """
 
     info: SnapshotInfo
@@ -144,6 +145,12 @@ class BuiltSnapshot:
     manifest_sha256: str = ""
     inherited: tuple[str, ...] = ()
     packs: tuple[str, ...] = ()
+    public: SnapshotInfo | None = None
+
+    @property
+    def listed(self) -> SnapshotInfo:
+        """The summary as a catalogue has it."""
+        return self.public or self.info
 
 
 @dataclass(frozen=True)
@@ -171,6 +178,14 @@ class Manifest:
         """Identity of the history that its writer added it to, None where it names none."""
         stream = self.raw.get("stream")
         return stream if isinstance(stream, str) else None
+
+    @property
+    def converted(self) -> tuple[dict[str, str | None], ...]:
+        """What it was made from where that was of another format, oldest first, as whoever made it says."""
+        told = self.raw.get("converted")
+        rows = [each for each in told if isinstance(each, dict)] if isinstance(told, list) else []
+        keys = ("format", "manifest_sha256", "issuer")
+        return tuple({key: each[key] if isinstance(each.get(key), str) else None for key in keys} for each in rows)
 
 
 def check_documents(documents: object) -> None:
@@ -206,6 +221,7 @@ def build(
     note: str | None = None,
     incomplete: Iterable[str] = (),
     tags: Iterable[str] = (),
+    converted: Iterable[Mapping[str, str | None]] = (),
     max_bytes: int = MAX_BYTES,
 ) -> BuiltSnapshot:
     """Serialise documents into vault files.
@@ -221,6 +237,8 @@ def build(
         note: What to say of it.
         incomplete: What had to be left out and why, one line each.
         tags: What to file it under.
+        converted: What it was made from where that was of another format, oldest first: ``{"format",
+            "manifest_sha256", "issuer"}``.
         max_bytes: Refuse more plain text than this, which could not be restored with the same setting.
 
     Raises:
@@ -253,7 +271,16 @@ def build(
         "byte_size": packed.size,
         "blob_chars": len(blob),
     }
-    finish_manifest(raw, previous=previous, stream=stream, note=note, incomplete=incomplete, tags=tags, signer=signer)
+    finish_manifest(
+        raw,
+        previous=previous,
+        stream=stream,
+        note=note,
+        incomplete=incomplete,
+        tags=tags,
+        converted=converted,
+        signer=signer,
+    )
     manifest_file, text = manifest_filename(label, snapshot_id), json.dumps(raw)
     files[manifest_file] = text
     info = summarize(raw, stored_bytes=sum(map(len, files.values())))  # all of it is ASCII
@@ -268,6 +295,7 @@ def finish_manifest(
     note: str | None,
     incomplete: Iterable[str],
     tags: Iterable[str],
+    converted: Iterable[Mapping[str, str | None]],
     signer: Signer | None,
 ) -> None:
     """Add to a manifest what it says beside its content, whatever its format, and sign it."""
@@ -282,6 +310,9 @@ def finish_manifest(
         raw["incomplete"] = left_out
     if tags:
         raw["tags"] = list(tags)
+    made_from = [dict(each) for each in converted]
+    if made_from:
+        raw["converted"] = made_from
     if signer is not None:
         raw["signature"] = sign_manifest(raw, signer)
 
@@ -484,4 +515,5 @@ def summarize(raw: Mapping[str, Any], *, stored_bytes: int = 0) -> SnapshotInfo:
         note=note if isinstance(note, str) else None,
         incomplete=_lines(left_out),
         tags=read_tags(raw.get("tags")),
+        encrypted=raw["format"] == FORMAT_2 and "age" in raw["codec"].split("+"),
     )

@@ -18,7 +18,7 @@ from colony_memory.exceptions import Hint, RollbackDetected, UntrustedSnapshot, 
 from colony_memory.signing import decode_did_key, verify_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ def check_head(
     *,
     head: str,
     stream: str | None,
-    listed: Collection[str] = (),
+    listed: Iterable[str] = (),
     conditional: bool = True,
 ) -> bool:
     """Compare a label's pointer with what was seen of it before; whether that says anything.

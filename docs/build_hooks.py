@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parent.parent
+SOURCE = "https://github.com/TheColonyCC/colony-memory/blob/main"
 RECIPE = re.compile(r"^\[`(examples/recipes/\w+\.py)`\]\(\.\./\1\)$", re.MULTILINE)
 _TEXTS: dict[str, tuple[str, str]] = {}
 PAGES = {
@@ -44,7 +45,7 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
         markdown = re.sub(rf"\]\((\.\./)?{re.escape(source)}", f"]({uri}", markdown)
     # A recipe stands in one place, and is read on the page that leads to it.
     markdown = RECIPE.sub(lambda found: f"```python\n{(ROOT / found[1]).read_text(encoding='utf-8')}```", markdown)
-    markdown = markdown.replace("](docs/", "](")
+    markdown = markdown.replace("](docs/", "](").replace("](../integrations/", f"]({SOURCE}/integrations/")
     _TEXTS[page.file.src_uri] = (str(page.title), markdown)
     return markdown
 

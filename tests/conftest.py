@@ -39,13 +39,15 @@ def pytest_configure() -> None:
 
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """No test sees the keys, vaults, cached tokens or state of whoever runs it."""
+    """No test sees the keys, vaults, cached tokens, configuration or state of whoever runs it."""
     for name in os.environ:
         if name.startswith("COLONY_"):
             monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLONY_SDK_NO_TOKEN_CACHE", "1")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state" / str(next(_NUMBERS))))
+    number = str(next(_NUMBERS))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state" / number))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config" / number))
 
 
 @pytest.fixture(scope="module")

@@ -20,14 +20,18 @@ from colony_memory._engine.load import restores
 from colony_memory._engine.observe import observed, saved
 from colony_memory._engine.parent import keep, parent_of
 from colony_memory._engine.publish import Move, Published, may_move, publish, touch
+from colony_memory._engine.sealed import known_of, lock_for, remember
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import State, list_files, look, tell
 from colony_memory._engine.store import Unanswered
+from colony_memory._format.catalog import Entry
 from colony_memory._format.constants import FORMAT, FORMAT_2
+from colony_memory._format.formats import is_readable
 from colony_memory._format.names import new_id, require_label
-from colony_memory._format.pointer import Entry, write_pointer
+from colony_memory._format.pointer import write_pointer
 from colony_memory._format.tags import check_tags
 from colony_memory._format.v2.build import build as build_chain
+from colony_memory._format.v2.zstd import INSTALL
 from colony_memory.exceptions import (
     BackupUncertain,
     ColonyMemoryError,
@@ -85,6 +89,11 @@ async def backup(
         tags=tags,
     )
     check_documents(documents)
+    if session.recipients is not None and not session.vault.conditional:
+        raise ColonyMemoryError(
+            "what is encrypted is of format 2, which needs a vault that writes on condition, and this one does not: "
+            "nothing was saved"
+        )
     if session.format == FORMAT_2 and not session.vault.conditional:
         raise ColonyMemoryError(
             "format 2 needs a vault that writes on condition, which this one does not: save in format 1"
@@ -101,11 +110,14 @@ async def backup(
         state = await look(session, label, everything=True, lenient=True)  # the pointer does not tell what is there
     _tell_doubt(job, state)
     _tell_unsigned(job, state.decision)
+    _tell_clear(job, state.decision)
     state = await meet(job, state)
     if skip_unchanged and state.decision.doubt is None:
         state, same = await _unchanged(job, state)
         if same is not None:
             return same
+    if session.lacks_zstd:
+        warn(f"saving in format 1: this vault is for format 2, which needs the extra 'zstd': {INSTALL}")
     for _ in range(_TRIES):
         info = await _save(job, state)
         if info is not None:
@@ -200,6 +212,15 @@ def _tell_unsigned(job: Job, decision: Decision) -> None:
         )
 
 
+def _tell_clear(job: Job, decision: Decision) -> None:
+    latest = decision.entry(decision.follow)
+    if job.session.recipients is None and latest is not None and latest.info.encrypted:
+        warn(
+            f"label {job.label!r} was encrypted until now, and this snapshot is not: whoever holds the vault reads it",
+            hint=Hint("open", "encrypt_to"),
+        )
+
+
 async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None]:
     """The latest snapshot if it holds just these documents under the same trust, and is whole; and the label, as it was
     looked at for that where something speaks against it.
@@ -210,7 +231,7 @@ async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None
     if latest is None or named != latest:
         return state, None  # the pointer has to be written anew
     entry = decision.entry(latest)
-    if entry is None or not await job.holds(entry.info):
+    if entry is None or not await job.holds(entry):
         return state, None
     listed = await list_files(session, state)
     if listed.decision.doubt is not None:
@@ -220,12 +241,15 @@ async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None
     whole = next((info for info in listed.decision.listed if info.snapshot_id == latest), None)
     if whole is None:
         return state, None
+    if not is_readable(whole.format):
+        return state, None  # nobody here could say that it restores
     if not session.knows_good(job.label, latest):
         problem = await restores(session, job.label, latest)
         if problem is not None:
             warn(f"the memory is unchanged, and saved anew, since what was stored of it is damaged: {problem}")
             return state, None
     job.done(whole)
+    whole = known_of(session, entry, whole)
     return state, replace(whole, reused=True, diverged_from=job.theirs if job.merged else None, merged=job.merged)
 
 
@@ -248,6 +272,7 @@ async def _save(job: Job, state: State) -> SnapshotInfo | None:
             await _give_up(job, built)
             raise
     session.proved(label, built.info.snapshot_id)
+    remember(session, built)
     late = abs(session.now() - began) > GRACE / 2
     if (beside or late) and not await order.prove(session, label, [*built.files, *beside], own=built.files):
         await _give_up(job, built)
@@ -269,7 +294,7 @@ async def _save(job: Job, state: State) -> SnapshotInfo | None:
     if job.planned is not None:
         await _retire(job, done)
     before = done.state.decision.entry(done.state.decision.follow)
-    if before is not None and is_much_smaller(info, before.info):
+    if before is not None and is_much_smaller(info, known_of(session, before)):
         info = replace(info, shrunk_from=before.snapshot_id)
     return info
 
@@ -286,7 +311,7 @@ async def _give_up(job: Job, built: BuiltSnapshot, why: ColonyMemoryError | None
     from colony_memory._engine.prune import delete_snapshot
 
     try:
-        await delete_snapshot(job.session, label=job.label, snapshot_id=built.info.snapshot_id)
+        await delete_snapshot(job.session, label=job.label, snapshot_id=built.info.snapshot_id, sweeps=False)
     except ColonyMemoryError as error:
         log(f"snapshot {built.info.snapshot_id} came to nothing, and could not be taken back: {message_of(error)}")
 
@@ -306,7 +331,7 @@ def build(job: Job, state: State, stream: str, parent: Parent | None) -> BuiltSn
     believed = not session.trust.pins or decision.proven
     if believed:
         seen |= {each for each in (decision.written, decision.pointer.went_back_from) if each}
-        seen |= {entry.snapshot_id for entry in decision.pointer.entries or ()}
+        seen |= {entry.snapshot_id for entry in decision.pointer.catalog.front}
     if state.files is not None:
         seen |= {entry.snapshot_id for entry in decision.entries} if session.trust.pins else state.files.ids
     # What a believed pointer names, or nothing: else a pointer that was garbled once would look like one put back.
@@ -315,9 +340,11 @@ def build(job: Job, state: State, stream: str, parent: Parent | None) -> BuiltSn
     previous = None
     if latest is not None and digest_of_latest is not None:
         previous = {"snapshot_id": latest, "manifest_sha256": digest_of_latest}
-    chain = None if parent is None else parent.chain
-    write = build_parts if session.format == FORMAT else partial(build_chain, parent=chain)
-    built = write(
+    write: Any = build_parts
+    if session.format != FORMAT or session.recipients is not None:  # what is to be encrypted is never in the clear
+        chain, lock = (None, None) if parent is None else (parent.chain, parent.lock)
+        write = partial(build_chain, parent=chain, lock=lock_for(session, lock))
+    built: BuiltSnapshot = write(
         job.documents,
         label=job.label,
         snapshot_id=new_id(session.now(), session.token(), seen),
@@ -370,7 +397,9 @@ def needed_bytes(job: Job, state: State, built: BuiltSnapshot) -> int:
     moved = state.decision.pointer.follow(
         built.info.snapshot_id, updated_at=job.session.stamp(), entries=_rows(job, state, built), stream="0" * 16
     )
-    grows = len(write_pointer(moved)) + (_SIGNATURE_CHARS if job.signer else 0) - len(state.text or "")
+    pages = sum(len(text) + len('"", ') for text in moved.catalog.texts())
+    size = len(write_pointer(replace(moved, entries=()))) + pages + (_SIGNATURE_CHARS if job.signer else 0)
+    grows = size - len(state.text or "")
     return built.info.stored_bytes + max(0, grows)
 
 
@@ -384,12 +413,12 @@ async def plan_retention(job: Job, state: State, built: BuiltSnapshot) -> None:
         job.planned = plan_for(job.session, state, job.policy, new=built.info)
 
 
-def _rows(job: Job, state: State, built: BuiltSnapshot) -> list[Entry]:
+def _rows(job: Job, state: State, built: BuiltSnapshot) -> Iterable[Entry]:
     """The catalogue with the new snapshot, and without what the retention gives up."""
-    own = Entry(built.info, built.manifest_sha256, packs=built.packs)
-    decision = state.decision
-    known = decision.building if state.files is not None else decision.pointer.entries or ()
-    rows = [*(entry for entry in known if entry.snapshot_id != own.snapshot_id), own]
+    own = Entry(built.listed, built.manifest_sha256, packs=built.packs)
+    if state.files is None:
+        return state.decision.pointer.catalog.adding(own)
+    rows = [*(entry for entry in state.decision.building if entry.snapshot_id != own.snapshot_id), own]
     return job.planned.rows(rows) if job.planned is not None else rows
 
 
@@ -479,7 +508,7 @@ async def _retire(job: Job, done: Published) -> None:
     # What the next backup needs is not spent on deleting.
     spare = None if left is None else max(0, left - 3)
     try:
-        await order.remove(job.session, done.state.listed, planned.removed, spare=spare)
+        await order.remove(job.session, done.state.listed, planned.removed, told=done.state.needs, spare=spare)
     except (PruneIncomplete, VaultError) as error:
         warn(
             "the backup is done, but older snapshots could not be removed; the next one tries again: "

@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine.load import load
+from colony_memory._engine.sealed import suits, told
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import list_files
+from colony_memory._format.catalog import few_lines
 from colony_memory._format.constants import FORMAT
 from colony_memory._format.json import printable
 from colony_memory._format.names import id_order
-from colony_memory._format.pointer import few_lines
 from colony_memory.exceptions import (
     ConflictDetected,
+    DecryptionError,
     Hint,
     SnapshotCorrupt,
     SnapshotNotFound,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from colony_memory._engine.keep import Planned
     from colony_memory._engine.session import Base, Session
     from colony_memory._engine.state import State
+    from colony_memory._format.catalog import Entry
     from colony_memory.retention import Retention
     from colony_memory.signing import Signer
     from colony_memory.snapshot import SnapshotInfo
@@ -83,9 +86,10 @@ class Job:
         """Whether another writer's snapshot stays the latest."""
         return self.theirs is not None and self.on_conflict == "raise"
 
-    async def holds(self, info: SnapshotInfo) -> bool:
+    async def holds(self, entry: Entry) -> bool:
         """Whether a snapshot holds just these documents, from the same issuer and as complete."""
-        if info.issuer != self.issuer:
+        info = await told(self.session, self.label, entry)
+        if info is None or info.issuer != self.issuer or not suits(self.session, entry):
             return False
         # As a catalogue has it; of a folder the documents tell the rest.
         if few_lines(info.incomplete) != few_lines(tuple(map(printable, self.facts["incomplete"]))):
@@ -96,11 +100,12 @@ class Job:
             return False  # without a digest in the clear it cannot be told
         if info.format == FORMAT and info.doc_names != [printable(name) for name in sorted(self.documents)]:
             return False
-        return await self.is_equal(info)
+        return await self.is_equal(entry)
 
-    async def is_equal(self, info: SnapshotInfo | None) -> bool:
-        """Whether a snapshot holds equal memory, whoever wrote it."""
-        if info is None:
+    async def is_equal(self, entry: Entry | None) -> bool:
+        """Whether a snapshot holds equal memory, whoever wrote it, as far as this client can tell."""
+        info = await told(self.session, self.label, entry)
+        if info is None or not info.plaintext_sha256:
             return False
         return await self.session.vault.compute(digest, self.documents) == info.plaintext_sha256
 
@@ -137,7 +142,7 @@ async def meet(job: Job, state: State) -> State:
 async def differ(job: Job, state: State, theirs: str) -> None:
     """Another client has saved. Equal memory is no conflict; else it is merged, or told in the end."""
     entry = state.decision.entry(theirs)
-    if await job.is_equal(entry.info if entry else None):
+    if await job.is_equal(entry):
         return
     job.theirs = theirs
     if job.on_conflict == "raise":
@@ -150,7 +155,8 @@ async def _tell_at_once(job: Job, state: State) -> None:
     """Raise where this very memory is stored already: told once more, it need not be written once more."""
     known = {job.session.newest.get(job.label), *(job.base.snapshot_ids if job.base else ())}
     for info in state.decision.listed:
-        if info.snapshot_id in known and await job.holds(info):
+        entry = state.decision.entry(info.snapshot_id) if info.snapshot_id in known else None
+        if entry is not None and await job.holds(entry):
             raise conflict(job, info.snapshot_id)
 
 
@@ -172,6 +178,11 @@ async def _merge(job: Job, theirs: str) -> None:
     except (SnapshotCorrupt, UntrustedSnapshot, SnapshotNotFound) as error:
         warn(f"snapshot {theirs} of label {job.label!r} could not be merged, and is passed over: {message_of(error)}")
         return
+    except DecryptionError as error:
+        # Theirs may hold what is nowhere else: it stays the latest, and ours is stored beside it.
+        warn(f"snapshot {theirs} of label {job.label!r} is not merged, and stays the latest: {message_of(error)}")
+        job.on_conflict = "raise"
+        return
     before = await _common(job)
     given = job.given = job.given or job.documents
     joined = await job.session.vault.compute(merge, before, given, other, theirs_name=theirs)
@@ -185,7 +196,7 @@ async def _common(job: Job) -> Mapping[str, str] | None:
     for each in sorted(job.base.snapshot_ids, key=id_order, reverse=True):
         try:
             return (await load(job.session, job.label, each)).documents
-        except (SnapshotCorrupt, UntrustedSnapshot, SnapshotNotFound):
+        except (SnapshotCorrupt, UntrustedSnapshot, SnapshotNotFound, DecryptionError):
             continue
     return None
 
@@ -193,5 +204,5 @@ async def _common(job: Job) -> Mapping[str, str] | None:
 async def race(job: Job, now: State, theirs: str) -> None:
     """Another client has saved between the look and the write."""
     entry = now.decision.entry(theirs)
-    if not await job.is_equal(entry.info if entry else None):
+    if not await job.is_equal(entry):
         job.theirs = theirs

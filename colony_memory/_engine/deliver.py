@@ -6,34 +6,33 @@ may be on its way out, or another transfer's that takes it back when it fails.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from colony_memory._engine import room
+from colony_memory._engine.arrived import Arrived, Origin, require_no_rollback, row_of, was_removed
 from colony_memory._engine.files import prove, sweep, take_back
 from colony_memory._engine.label import GRACE
-from colony_memory._engine.prune import pin_text
-from colony_memory._engine.publish import Move, may_write, publish, touch
+from colony_memory._engine.prune import pin_text, take_back_chains
+from colony_memory._engine.publish import Move, may_write, publish, show_time
+from colony_memory._engine.rely import Footing, Ground, other, require_conditions
+from colony_memory._engine.sealed import require_closed
 from colony_memory._engine.session import warn
-from colony_memory._engine.state import State, look, read_pointer_file
+from colony_memory._engine.state import State, look
 from colony_memory._engine.store import Changed, Unanswered
-from colony_memory._format.constants import FORMAT
 from colony_memory._format.head import read_head
 from colony_memory._format.names import (
     id_order,
     latest_filename,
     manifest_filename,
-    new_id,
-    part_filename,
     pin_filename,
 )
-from colony_memory._format.pointer import Entry, Pointer, few_lines, read_pointer
+from colony_memory._format.pointer import Pointer, read_pointer
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ConflictDetected,
     Hint,
     PruneIncomplete,
-    UnsupportedFormat,
     UntrustedSnapshot,
     VaultError,
 )
@@ -43,65 +42,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from colony_memory._engine.session import Session
-    from colony_memory.snapshot import Manifest, SnapshotInfo
+    from colony_memory._engine.whole import Whole
 
 # Seconds by which a count of writes that was taken up from the time may run ahead of it.
 _AHEAD = 86_400
-
-
-@dataclass(frozen=True)
-class Whole:
-    """A snapshot whose every byte was checked: its manifest, and its files in the order in which they are written."""
-
-    manifest: Manifest
-    files: Mapping[str, str]
-
-    @property
-    def entry(self) -> Entry:
-        """What a catalogue says of it."""
-        stored = sum(len(text.encode("utf-8")) for text in self.files.values())
-        return Entry(replace(self.manifest.info, stored_bytes=stored), self.manifest.sha256, packs=self.manifest.packs)
-
-
-@dataclass(frozen=True)
-class Arrived:
-    """A snapshot that is at its destination, committed or not.
-
-    Attributes:
-        entry: Its row in the catalogue.
-        stream: The history that it was made in.
-        names: The files that it needs.
-        found: Whether some of them were there before.
-        wrote: Whether some of them were not.
-        own: Those that the vault said this client has made.
-    """
-
-    entry: Entry
-    stream: str | None
-    names: tuple[str, ...]
-    found: bool
-    wrote: bool
-    own: tuple[str, ...] = ()
-
-    @property
-    def info(self) -> SnapshotInfo:
-        """The summary."""
-        return self.entry.info
-
-
-@dataclass(frozen=True)
-class Origin:
-    """The pointer of the label that snapshots come from.
-
-    Attributes:
-        pointer: What it says, as far as it is believed.
-        proven: A trusted issuer signed it.
-        text: Its text, where everything that it lists has come along.
-    """
-
-    pointer: Pointer
-    proven: bool = False
-    text: str | None = None
 
 
 class Delivery:
@@ -118,6 +62,7 @@ class Delivery:
         self.lost: dict[str, str] = {}
         self._withdrawn: dict[str, Arrived] = {}
         self._before = self._here = state
+        self._ground = Ground(session, state)
         self._began = session.now()
 
     @classmethod
@@ -134,8 +79,13 @@ class Delivery:
             RollbackDetected: It was set back.
         """
         state = await look(session, label, everything=True, bringing=frozenset(bringing))
-        _require_no_rollback(state)
+        require_no_rollback(state)
         return cls(session, state, origin or Origin(Pointer(label, None)))
+
+    @property
+    def here(self) -> State:
+        """The label as it was looked at last."""
+        return self._here
 
     async def _look(self) -> State:
         return await look(self.session, self.label, everything=True, bringing=self._before.asked.bringing)
@@ -182,7 +132,7 @@ class Delivery:
         newest = max((whole.manifest.info.snapshot_id, *self._before.asked.bringing), key=id_order)
 
         async def change(now: State) -> Move | None:
-            _require_no_rollback(now)
+            require_no_rollback(now)
             decision = now.decision
             latest = decision.follow if decision.follow in decision.committed else None
             if decision.follow not in (latest, *self.arrived):
@@ -191,7 +141,17 @@ class Delivery:
             return Move(latest, decision.building, first=first, stream=stream, arriving=newest)
 
         await self._publish(self._here, change)
-        self._before = self._here = await self._look()
+        self._here = await self._look()
+        self._drop(self._here)  # by what it was before: others may have written the pointer that this one follows
+        self._before = self._here
+        self._rest_on(self._here)
+
+    def _rest_on(self, state: State) -> None:
+        """Rely from now on on what is committed in this state."""
+        there = state.listed.packs
+        self._ground = Ground(self.session, state, {k: v for k, v in self._ground.known.items() if k in there})
+        for arrived in self.arrived.values():
+            self._ground.add(arrived.entry)
 
     async def _publish(self, state: State, change: Callable[[State], Awaitable[Move | None]]) -> Pointer:
         try:
@@ -210,49 +170,41 @@ class Delivery:
         None where files of it are in the way, as :meth:`in_the_way` tells.
 
         Raises:
-            UnsupportedFormat: It is of a format that is not written here.
+            ColonyMemoryError: It is of format 2, and the vault does not write on condition.
             ConflictDetected: Another content is there under this id, or another client is writing or removing it.
             QuotaExceeded: It does not fit; nothing of it was written.
             RateLimited: It takes more uploads than the vault takes this hour; nothing of it was written.
             VaultError: The vault failed or refused. What was written is removed again where that is possible.
         """
+        snapshot_id = whole.snapshot_id
+        if whole.packs:
+            require_conditions(self.session, f"snapshot {snapshot_id} of label {self.label!r}")
         self._require_signer(whole)
-        snapshot_id, files = whole.manifest.info.snapshot_id, whole.files
-        if whole.manifest.info.format != FORMAT:
-            msg = (
-                f"snapshot {snapshot_id} of label {self.label!r} is of format {whole.manifest.info.format}, which this "
-                "version restores and exports, but does not write to another vault"
-            )
-            raise UnsupportedFormat(msg, file=manifest_filename(self.label, snapshot_id))
-        listed, pointer = self._here.listed, self._here.decision.pointer
-        committed = _is_committed(self._here, snapshot_id)
-        stale: tuple[str, ...] = ()
-        if not committed and snapshot_id not in pointer.removed:
-            stale = listed.old_orphans(now=self.session.now()).get(snapshot_id, ())
-        there = [name for name in files if (name in listed.files or not listed.complete) and name not in stale]
-        read = await self.session.vault.get_many(there)
-        found = {name: stored.content for name, stored in read.items() if stored is not None}
-        if any(text != files[name] for name, text in found.items()):
-            raise _other(self.label, snapshot_id)
-        foreign = set(listed.parts.get(snapshot_id, {}).values()) - {*files, *stale}
-        gone = [name for name in there if name in listed.files and name not in found]  # since it was listed
-        if gone or (not committed and (found or foreign)):
+        require_closed(self.session, whole.manifest.info)
+        footing = await self._ground.find(whole)
+        if footing is None:
             return None
-        missing = {name: text for name, text in files.items() if name not in found}
-        if committed and missing and (await read_pointer_file(self.session, self.label))[0] != self._here.text:
-            return None  # it was withdrawn before the label was listed, perhaps, and what lacks is gone for that
-        own = await self._write(whole, missing, stale, pinned=pinned) if missing else ()
-        arrived = Arrived(whole.entry, whole.manifest.stream, tuple(files), bool(found), bool(missing), own)
+        own = await self._write(whole, footing, pinned=pinned) if footing.missing else ()
+        arrived = Arrived(
+            whole.entry,
+            whole.manifest.stream,
+            whole.needed,
+            footing.found,
+            tuple(footing.missing),
+            own,
+            footing.beside,
+        )
         self.arrived[snapshot_id] = arrived
-        self.session.manifests[manifest_filename(self.label, snapshot_id)] = whole.manifest
-        self.session.proved(self.label, snapshot_id)
+        self._ground.add(arrived.entry, whole.packs)
+        self.session.manifests[whole.manifest_file] = whole.manifest
+        if whole.documents is not None:
+            self.session.proved(self.label, snapshot_id)
         return arrived
 
-    async def _write(
-        self, whole: Whole, missing: Mapping[str, str], stale: tuple[str, ...], *, pinned: bool
-    ) -> tuple[str, ...]:
-        session, label, snapshot_id = self.session, self.label, whole.manifest.info.snapshot_id
-        manifest, mark = manifest_filename(label, snapshot_id), pin_filename(label, snapshot_id)
+    async def _write(self, whole: Whole, footing: Footing, *, pinned: bool) -> tuple[str, ...]:
+        session, label, snapshot_id = self.session, self.label, whole.snapshot_id
+        missing, stale = footing.missing, footing.stale
+        manifest, mark = whole.manifest_file, pin_filename(label, snapshot_id)
         what, pinned = f"snapshot {snapshot_id} of label {label!r}", pinned and mark not in self._here.listed.files
         room.check_files(missing, what)
         await room.require_operations(session, len(stale) + len(missing) + pinned + 1, f"{what} with the pointer to it")
@@ -266,7 +218,7 @@ class Delivery:
                 # First, so that a transfer that stops half way leaves no snapshot that lost its pin.
                 await session.vault.put(mark, pin_text(label, snapshot_id))
             for done, (name, text) in enumerate(missing.items(), 1):
-                if await self._create(name, text, snapshot_id):
+                if await self._create(name, text, whole):
                     own.append(name)
                 session.tell("upload", name, done, len(missing))
             for name, stored in (await session.vault.get_many(missing)).items():
@@ -274,32 +226,39 @@ class Delivery:
                     state = "is not there" if stored is None else "holds another text"
                     raise VaultError(f"{name} was written, and read back it {state}: do it again")
             late = abs(session.now() - began) > GRACE / 2
-            if late and not await prove(session, label, whole.files, own=missing):
+            if late and not await prove(session, label, whole.needed, own=missing):
                 raise VaultError(f"{what} took so long that other clients took it for a leftover: do it again")
         except ColonyMemoryError as error:
             if not (isinstance(error, Unanswered) and name == manifest):  # it may be there, and then it is whole
-                await take_back(session, label, manifest, own, error)
+                await self._take_back({snapshot_id: own}, error, chains=bool(whole.packs))
             raise
         return tuple(own)
 
-    async def _create(self, name: str, text: str, snapshot_id: str) -> bool:
+    async def _create(self, name: str, text: str, whole: Whole) -> bool:
         try:
             return await self.session.vault.create(name, text)
         except Changed as error:
             stored = await self.session.vault.get(name)
             if stored is not None and stored.content != text:
-                raise _other(self.label, snapshot_id) from error
-            raise self.in_the_way(snapshot_id) from error
+                raise other(self.label, whole.snapshot_id) from error
+            raise self.in_the_way(whole) from error
 
     async def _sweep(self, snapshot_id: str) -> None:
         try:
-            await sweep(self.session, self._here.listed, of=snapshot_id)
+            await sweep(self.session, self._here.listed, told=self._here.needs, of=snapshot_id)
         except PruneIncomplete as error:
             raise VaultError(f"what an earlier transfer left could not be removed: {error.message}") from error
 
-    def in_the_way(self, snapshot_id: str) -> ConflictDetected:
+    def in_the_way(self, whole: Whole) -> ConflictDetected:
         """The error of a snapshot that is there, in part or as a whole, and not committed."""
-        label, listed = self.label, self._here.listed
+        label, listed, snapshot_id = self.label, self._here.listed, whole.snapshot_id
+        if whole.packs:
+            msg = (
+                f"files that snapshot {snapshot_id} of label {label!r} needs are there, and no committed snapshot "
+                "needs them: they are being removed, or another transfer is writing them; once they are an hour old, "
+                "prune, and try again"
+            )
+            return ConflictDetected(msg, theirs=snapshot_id, hint=Hint("prune", label=label))
         if snapshot_id in listed.manifests and listed.is_old(snapshot_id, now=self.session.now()):
             msg = (
                 f"what is left of snapshot {snapshot_id} of label {label!r} is in the way: it is removed or damaged; "
@@ -316,15 +275,16 @@ class Delivery:
 
     async def look_again(self) -> None:
         """Look at the label anew, after something was written, so that the vault shows how old the rest is."""
-        session, label, scratch = self.session, self.label, None
+        session, scratch = self.session, None
         if not any(arrived.wrote for arrived in self.arrived.values()):
             await room.require_operations(session, 2, "telling how old a leftover is")
-            if not await touch(session, self._here) and self._here.text is None:
-                # Nothing of the label may change before its first pointer, and any client knows a part for a leftover.
-                scratch = part_filename(label, new_id(session.now(), session.token(), ()), 0)
-                await session.vault.put(scratch, "{}")
+            scratch = await show_time(session, self._here)
         self._here = await self._look()
-        _require_no_rollback(self._here)
+        require_no_rollback(self._here)
+        # What is brought from now on may put a manifest back that one of these rested on, and then nothing would show
+        # any more that it was gone.
+        self._drop(self._here)
+        self._rest_on(self._here)
         if scratch is not None:
             await session.vault.delete(scratch)
 
@@ -341,23 +301,29 @@ class Delivery:
         session, state = self.session, self._here
         late = abs(session.now() - self._began) > GRACE / 2
         unled = not state.first and not state.decision.pointer.generation
-        if state is not self._before or late or unled or not session.vault.conditional:
-            # What was written since shows the vault's time, and whether something was removed.
+        rests = any(arrived.beside or (arrived.wrote and arrived.entry.packs) for arrived in self.arrived.values())
+        if state is not self._before or late or unled or rests or not session.vault.conditional:
+            # What was written since shows the vault's time, and whether something was removed. Where others keep what
+            # a chain needs, nothing but a list that shows it beside them proves that it stays.
             state = await self._look()
 
         async def change(now: State) -> Move | None:
             return self._change(now)
 
         pointer = await self._publish(state, change)
-        for snapshot_id, arrived in self._withdrawn.items():
-            # Whoever removes it may not have seen what was written since.
-            names = arrived.names if arrived.wrote and snapshot_id in pointer.removed else arrived.own
-            await self._take_back(snapshot_id, names, VaultError(self.lost[snapshot_id]))
+        # Whoever removes one may not have seen what was written since.
+        removed = {*pointer.removed}
+        left = {
+            each: (arrived.written if arrived.entry.packs else arrived.names) if arrived.wrote and each in removed
+            else arrived.own
+            for each, arrived in self._withdrawn.items()
+        }  # fmt: skip
+        await self._take_back_all(self._withdrawn, left, VaultError("it was removed while it was brought there"))
         return pointer
 
     def _change(self, now: State) -> Move | None:
         session, label, decision, origin = self.session, self.label, now.decision, self.origin
-        _require_no_rollback(now)
+        require_no_rollback(now)
         if now is not self._before:
             self._drop(now)
         if not self.arrived:
@@ -390,6 +356,8 @@ class Delivery:
             return Move(target, (), text=origin.text)
         if not may_write(session, now):
             warn(f"the pointer of label {label!r} was left as it is: it is to be signed", hint=Hint("open", "signer"))
+            if decision.pointer.entries:
+                self._leave_chains()
             return None
         if session.signer is None and origin.pointer.signed:
             warn(
@@ -414,23 +382,23 @@ class Delivery:
     def _drop(self, now: State) -> None:
         """Leave out what other clients removed, or may have taken for a leftover, since the label was looked at."""
         for snapshot_id, arrived in list(self.arrived.items()):
-            if self._was_removed(now, snapshot_id, arrived):
+            lost = {manifest_filename(self.label, each) for each in self._withdrawn}
+            if not lost.isdisjoint(arrived.beside) or was_removed(now, arrived, before=self._before):
                 self._withdrawn[snapshot_id] = self.arrived.pop(snapshot_id)
                 self.lost[snapshot_id] = (
                     f"snapshot {snapshot_id} of label {self.label!r} was removed by another client while it was "
                     "brought there: do it again"
                 )
 
-    def _was_removed(self, now: State, snapshot_id: str, arrived: Arrived) -> bool:
-        files, pointer = now.listed, now.decision.pointer
-        if files.complete and any(name not in files.files for name in arrived.names):
-            return True
-        if now.text == self._before.text or pointer.entry(snapshot_id) is not None:
-            return False
-        if snapshot_id in pointer.removed or (arrived.found and not _is_committed(now, snapshot_id)):
-            return True
-        written = files.written([manifest_filename(self.label, snapshot_id)])
-        return arrived.wrote and written is not None and files.now is not None and files.now - written[0] >= GRACE
+    def _leave_chains(self) -> None:
+        """Take back the chains that a catalogue is not to list: what they need is nobody's to keep."""
+        for snapshot_id, arrived in list(self.arrived.items()):
+            if arrived.entry.packs and arrived.wrote:
+                self._withdrawn[snapshot_id] = self.arrived.pop(snapshot_id)
+                self.lost[snapshot_id] = (
+                    f"snapshot {snapshot_id} of label {self.label!r} is a chain, and is kept only where a pointer "
+                    "lists it, which is to be signed there"
+                )
 
     def _may_follow(self, now: State) -> bool:
         """Whether the pointer from elsewhere may be written here as it is, once all that it lists is here."""
@@ -453,8 +421,8 @@ class Delivery:
             except UntrustedSnapshot:
                 return False
         there = {*now.listed.manifests, *self.arrived}
-        rows = {entry.snapshot_id: _row(entry) for entry in pointer.entries or ()}
-        mine = {each: _row(arrived.entry) for each, arrived in self.arrived.items()}
+        rows = {entry.snapshot_id: row_of(entry) for entry in pointer.entries or ()}
+        mine = {each: row_of(arrived.entry) for each, arrived in self.arrived.items()}
         return rows == mine and there == rows.keys() and not there & {*pointer.removed}
 
     def _above(self) -> int:
@@ -469,43 +437,21 @@ class Delivery:
         """Remove what was written and could not be committed, as far as it is surely this client's and can be."""
         if isinstance(error, Unanswered):
             return  # it may be committed
-        for snapshot_id, arrived in self.arrived.items():
-            await self._take_back(snapshot_id, arrived.own, error)
+        written = self._withdrawn | self.arrived
+        await self._take_back_all(written, {each: arrived.own for each, arrived in written.items()}, error)
 
-    async def _take_back(self, snapshot_id: str, names: Sequence[str], error: ColonyMemoryError) -> None:
-        if names:
-            await take_back(self.session, self.label, manifest_filename(self.label, snapshot_id), names, error)
+    async def _take_back_all(
+        self, arrived: Mapping[str, Arrived], names: Mapping[str, Sequence[str]], error: ColonyMemoryError
+    ) -> None:
+        for chains in (True, False):
+            own = {each: names[each] for each, one in arrived.items() if bool(one.entry.packs) is chains}
+            await self._take_back(own, error, chains=chains)
 
-
-def _require_no_rollback(state: State) -> None:
-    if state.decision.rollback is not None and state.text is not None:
-        raise state.decision.rollback
-
-
-def _row(entry: Entry) -> tuple[str, SnapshotInfo]:
-    """What two catalogues have to say alike of a snapshot."""
-    return entry.manifest_sha256, replace(
-        entry.info, pinned=False, head="", incomplete=few_lines(entry.info.incomplete)
-    )
-
-
-def _is_committed(state: State, snapshot_id: str) -> bool:
-    """Whether the catalogue lists a snapshot, damaged or not, or it counts as if it did.
-
-    What is of another history and not listed is distrusted for that alone; once it is old, nobody else is bringing or
-    removing it, and with the very bytes that are to be brought it is the same.
-    """
-    decision, pointer = state.decision, state.decision.pointer
-    if snapshot_id == decision.written or pointer.entry(snapshot_id) is not None or snapshot_id in decision.committed:
-        return True
-    if snapshot_id not in decision.untrusted or pointer.took_out(snapshot_id):
-        return False
-    return state.listed.is_old(snapshot_id, now=state.asked.now)
-
-
-def _other(label: str, snapshot_id: str) -> ConflictDetected:
-    msg = (
-        f"another content is under the id of snapshot {snapshot_id} of label {label!r}, so it is not written; a "
-        "verification tells whether the one that is there is damaged, and deleting that makes way"
-    )
-    return ConflictDetected(msg, theirs=snapshot_id, hint=Hint("verify", label=label))
+    async def _take_back(self, names: Mapping[str, Sequence[str]], error: ColonyMemoryError, *, chains: bool) -> None:
+        """Remove what was written of snapshots that came to nothing."""
+        if chains:
+            await take_back_chains(self.session, self.label, names, error)
+            return
+        for snapshot_id, own in names.items():
+            if own:
+                await take_back(self.session, self.label, manifest_filename(self.label, snapshot_id), own, error)

@@ -8,14 +8,14 @@ named after the label.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from os.path import commonprefix
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.label import GRACE, LabelFiles, read_label
 from colony_memory._engine.observe import tally
 from colony_memory._engine.session import log
-from colony_memory._engine.state import read_manifests
+from colony_memory._engine.state import look, read_manifests
 from colony_memory._engine.store import Unanswered
-from colony_memory._format.formats import format_of
 from colony_memory._format.names import id_order, manifest_filename
 from colony_memory.exceptions import (
     BackupUncertain,
@@ -107,7 +107,9 @@ async def prove(session: Session, label: str, files: Iterable[str], *, own: Iter
         own: Those that were written for it, the manifest among them.
     """
     needed, own = list(files), list(own)
-    there = read_label(await session.vault.list(f"cmem.{label}."), label)
+    # Of thousands of files only those of about the same age are asked for, and nothing else is made of their names.
+    listing = await session.vault.list(commonprefix(needed))  # noqa: RUF071 - what they begin with, and no folder
+    there = LabelFiles(label, listing.files, listing.complete)
     if not there.complete:
         raise VaultError(
             f"the vault's list of label {label!r} is cut, so that an upload that took long cannot be checked"
@@ -119,13 +121,23 @@ async def prove(session: Session, label: str, files: Iterable[str], *, own: Iter
     return written is None or max(written) - min(written) < GRACE
 
 
-async def remove(session: Session, files: LabelFiles, victims: Iterable[str], *, spare: int | None = None) -> int:
+async def remove(
+    session: Session,
+    files: LabelFiles,
+    victims: Iterable[str],
+    *,
+    told: Mapping[str, Sequence[str]],
+    spare: int | None = None,
+    sweeps: bool = True,
+) -> int:
     """Delete snapshots that no catalogue lists any more, and sweep what interrupted backups left; how many are gone.
 
     Args:
         session: The client.
         files: The label's files as they were listed before.
         victims: Ids of the snapshots.
+        told: Packs that snapshots need, where a believed pointer says so, see :attr:`State.needs`.
+        sweeps: Delete what others left, too.
         spare: Deletions that may be spent, None for any number. The oldest snapshots go first, each only as a whole.
 
     Raises:
@@ -155,7 +167,7 @@ async def remove(session: Session, files: LabelFiles, victims: Iterable[str], *,
         raise job.incomplete(
             VaultError("the vault's list is cut"), [name for each in gone for name in files.owned(each)]
         )
-    free = await _free(session, files, gone)
+    free = await _free(session, files, gone, told=told, of=None if sweeps else gone)
     await job.delete(free[: None if spare is None else max(0, spare - job.done)])
     for each in chosen:
         if each in files.manifests:
@@ -184,56 +196,95 @@ def _affordable(files: LabelFiles, victims: Sequence[str], spare: int | None) ->
     return chosen
 
 
-async def _free(session: Session, files: LabelFiles, gone: Sequence[str], *, of: str | None = None) -> list[str]:
+async def _free(
+    session: Session,
+    files: LabelFiles,
+    gone: Sequence[str],
+    *,
+    told: Mapping[str, Sequence[str]],
+    of: Collection[str] | None = None,
+) -> list[str]:
     """Files that go: what is named after snapshots that are gone, and old leftovers, where no manifest needs them."""
     old, packs = files.old_orphans(now=session.now()), files.old_packs(now=session.now())
     if of is not None:
-        old, packs = ({each: names for each, names in found.items() if each == of} for found in (old, packs))
+        old, packs = ({each: names for each, names in found.items() if each in of} for found in (old, packs))
     names = [name for each in gone for name in files.owned(each)]
     names += [name for each in sorted(old, key=id_order) if each not in gone for name in old[each]]
-    return names + await _free_packs(session, files, packs)
+    return names + await _free_packs(session, files, packs, told=told, anew=True)
 
 
-async def gain(session: Session, files: LabelFiles, victims: Collection[str]) -> int:
+async def gain(
+    session: Session, files: LabelFiles, victims: Collection[str], *, told: Mapping[str, Sequence[str]]
+) -> int:
     """Bytes that are free once snapshots are deleted: their own files, and old packs that nobody else needs."""
     names = [name for each in victims for name in files.owned(each)]
-    names += await _free_packs(session, files, files.old_packs(now=session.now()), without=victims)
+    names += await _free_packs(session, files, files.old_packs(now=session.now()), told=told, without=victims)
     return files.size(names) or 0
 
 
 async def _free_packs(
-    session: Session, files: LabelFiles, packs: Mapping[str, Sequence[str]], *, without: Collection[str] = ()
+    session: Session,
+    files: LabelFiles,
+    packs: Mapping[str, Sequence[str]],
+    *,
+    told: Mapping[str, Sequence[str]],
+    without: Collection[str] = (),
+    anew: bool = False,
 ) -> list[str]:
-    """The files of those packs that no listed manifest needs; none where a manifest cannot tell what it needs."""
-    needed = set[str]()
+    """The files of those packs that no listed manifest needs; none where a manifest cannot tell what it needs.
+
+    What a believed catalogue says of a committed snapshot stands: a client that wrote or read the manifest has put it
+    there. All other manifests are read, those that it lists nothing of and those that it does not list.
+    """
     if not packs or not files.complete:
         return []
-    await read_manifests(session, files.label, files.manifests, {})
-    for each in files.manifests:
-        if each in without:
-            continue
+    left = [each for each in files.manifests if each not in without]
+    needed = {pack for each in left for pack in told.get(each, ())}
+    unread = [each for each in left if each not in told]
+    await read_manifests(session, files.label, unread, {}, anew=anew)
+    for each in unread:
         # That it is not trusted, or not signed well, does not free what it needs.
         manifest = session.manifests.get(manifest_filename(files.label, each))
         if manifest is None:
             log(f"no pack of label {files.label!r} is deleted, since the manifest of snapshot {each} cannot be read")
             return []
-        needed |= format_of(manifest.info.format).needed(manifest.info, manifest).keys()
-    free = [each for each in sorted(packs, key=id_order) if needed.isdisjoint(packs[each])]
-    return [name for each in free for name in packs[each]]
+        needed.update(manifest.packs)
+    return [name for each in sorted(packs, key=id_order) if each not in needed for name in packs[each]]
 
 
-async def sweep(session: Session, files: LabelFiles, *, of: str | None = None) -> int:
+async def discard_packs(session: Session, label: str, names: Iterable[str]) -> None:
+    """Delete the files of packs that this client has made and nobody needs, whatever their age.
+
+    Raises:
+        PruneIncomplete: Some of them are still there.
+        VaultError: The label cannot be looked at.
+    """
+    state, own = await look(session, label, everything=True), {*names}
+    files = state.listed
+    packs = {each: [name for name in files.pack(each) if name in own] for each in files.packs}
+    made = {each: found for each, found in packs.items() if found}
+    free = await _free_packs(session, files, made, told=state.needs, anew=True)
+    job = _Deletion(session, label, total=len(free))
+    await job.delete(free)
+    if job.failed:
+        raise job.incomplete()
+
+
+async def sweep(
+    session: Session, files: LabelFiles, *, told: Mapping[str, Sequence[str]], of: str | None = None
+) -> int:
     """Delete what interrupted backups left, by a listing that shows that it is old; how many bytes that frees.
 
     Args:
         session: The client.
         files: The listing.
+        told: As :func:`remove` takes it.
         of: Only what is left of the snapshot of this id.
 
     Raises:
         PruneIncomplete: Some of it is still there.
     """
-    names = await _free(session, files, (), of=of)
+    names = await _free(session, files, (), told=told, of=None if of is None else (of,))
     freed = files.size(names) or 0
     job = _Deletion(session, files.label, total=len(names))
     await job.delete(names)

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._engine.label import GRACE, has_pointer
+from colony_memory._format.catalog import Entry
 from colony_memory._format.constants import FORMAT_2
 from colony_memory._format.formats import format_of
 from colony_memory._format.head import read_head
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, pack_filename
-from colony_memory._format.pointer import Entry, Pointer, read_pointer
+from colony_memory._format.pointer import Pointer, read_pointer
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ColonyMemoryWarning,
@@ -148,7 +150,7 @@ class Decision:
             if entry.snapshot_id in self.counted
         )
 
-    @property
+    @cached_property
     def counted(self) -> frozenset[str]:
         """Ids of the restore points: what is committed, and what may be under way."""
         return self.committed | self.waiting
@@ -158,7 +160,7 @@ class Decision:
         """Head of the pointer, empty where it has none that is believed or names another snapshot."""
         return self.pointer.head if self.pointer.snapshot_id == self.follow else ""
 
-    @property
+    @cached_property
     def building(self) -> tuple[Entry, ...]:
         """What a catalogue is to list: all that is committed, and nothing that may be under way or was removed."""
         return tuple(entry for entry in self.entries if entry.snapshot_id in self.committed)
@@ -225,7 +227,6 @@ def _compare(asked: Asked, decision: Decision) -> Decision:
     label, pointer = asked.label, decision.pointer
     known = (*(read_head(seen).stream for seen in asked.seen), pointer.stream)
     decision = replace(decision, stream=next(filter(None, known), None))
-    listed = [entry.manifest_sha256 for entry in pointer.entries or ()]
     compared, warnings = False, list(decision.warnings)
     head = pointer.head or (f"{pointer.generation}:{'0' * 16}" if pointer.generation else "")
     for seen in asked.seen:
@@ -240,6 +241,7 @@ def _compare(asked: Asked, decision: Decision) -> Decision:
             break
         # A pointer that does not list what it names is compared by its generation alone.
         before = seen if pointer.head or not head else read_head(seen).generation
+        listed = (entry.manifest_sha256 for entry in pointer.entries or ())  # looked at where it is needed only
         try:
             compared |= check_head(
                 label, before, head=head, stream=pointer.stream, listed=listed, conditional=asked.conditional
@@ -275,10 +277,10 @@ def _newest_to_read(unlisted: tuple[str, ...], files: LabelFiles, manifests: Map
     return ()
 
 
-def _rows(asked: Asked, base: Decision) -> dict[str, Entry]:
+def _rows(asked: Asked, base: Decision) -> Mapping[str, Entry]:
     """What the pointer lists, by id. A key that is trusted up to a snapshot has no say about later ones."""
-    rows = {entry.snapshot_id: entry for entry in base.pointer.entries or ()}
-    return {each: row for each, row in rows.items() if base.issuer is None or asked.trust.accepts(base.issuer, each)}
+    rows, issuer = base.pointer.rows, base.issuer
+    return rows if issuer is None else {each: row for each, row in rows.items() if asked.trust.accepts(issuer, each)}
 
 
 def _stands(asked: Asked, base: Decision, entry: Entry) -> bool:
@@ -325,9 +327,10 @@ def _look(asked: Asked, base: Decision, files: LabelFiles, manifests: Mapping[st
         else:
             continue  # gone since it was listed, or not asked for
         problem, stored = _check_files(entry, read, files, exact=base.proven)
-        info = replace(entry.info, stored_bytes=stored, pinned=each in files.pins)
+        if (stored, each in files.pins) != (entry.info.stored_bytes, entry.info.pinned):
+            entry = replace(entry, info=replace(entry.info, stored_bytes=stored, pinned=each in files.pins))
         if problem is None:
-            entries.append(replace(entry, info=info))
+            entries.append(entry)
         else:
             broken[file] = problem
     told = [
@@ -370,8 +373,8 @@ def _check_packs(entry: Entry, manifest: Manifest | None, files: LabelFiles, *, 
     own = [manifest_filename(files.label, entry.snapshot_id), *files.pack(entry.snapshot_id)]
     told = files.size(own) or info.stored_bytes
     needed = dict(format_of(info.format).needed(info, manifest))
-    if manifest is None:
-        needed |= {pack_filename(files.label, each, 0): None for each in entry.packs}
+    missing = [each for each in entry.packs if 0 not in files.packs.get(each, ())] if manifest is None else []
+    needed |= {pack_filename(files.label, each, 0): None for each in missing}
     for name, size in needed.items():
         there = files.files.get(name)
         if there is None:
@@ -425,9 +428,10 @@ def _unproven(found: Decision, files: LabelFiles, listed: Collection[str | None]
     and sees the chain.
     """
     rows = found.pointer.entries
-    if not rows:
+    if rows is None or (not rows and found.pointer.snapshot_id is not None):
         return set()  # a pointer that was lost, or that 0.1.1 wrote, says nothing of what is there
-    oldest = min(id_order(row.snapshot_id) for row in rows)
+    # Where all was deleted, there is no row, and nothing that was left out.
+    oldest = min((id_order(row.snapshot_id) for row in rows), default=(False, ""))
     kept = {each for entry in found.entries if entry.snapshot_id in listed for each in entry.packs}
     out = set[str]()
     for entry in found.entries:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from colony_memory import retention as rules
 from colony_memory._engine.load import restores
 from colony_memory._engine.publish import Move, publish
+from colony_memory._engine.sealed import known_of
 from colony_memory._engine.state import forget, require_believed
 from colony_memory._format.formats import is_readable
 from colony_memory.retention import Retention
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from colony_memory._engine.session import Session
     from colony_memory._engine.state import State
-    from colony_memory._format.pointer import Entry
+    from colony_memory._format.catalog import Entry
     from colony_memory.retention import PrunePlan
     from colony_memory.snapshot import SnapshotInfo
 
@@ -96,7 +97,7 @@ def plan_for(session: Session, state: State, policy: Retention, *, new: Snapshot
     entries = [entry for entry in decision.entries if is_readable(entry.info.format)]
     counted = [entry for entry in entries if entry.snapshot_id in decision.counted]
     infos = [
-        *(entry.info for entry in counted if not new or entry.snapshot_id != new.snapshot_id),
+        *(known_of(session, entry) for entry in counted if not new or entry.snapshot_id != new.snapshot_id),
         *([new] if new else []),
     ]
     stamps = {entry.snapshot_id: rules.read_stamp(entry.shrunk_at or "") for entry in counted}
@@ -114,7 +115,9 @@ def plan_for(session: Session, state: State, policy: Retention, *, new: Snapshot
     leftovers = tuple(
         entry.snapshot_id
         for entry in entries
-        if entry not in counted and not entry.info.pinned and state.listed.is_old(entry.snapshot_id, now=now)
+        if entry.snapshot_id not in decision.counted
+        and not entry.info.pinned
+        and state.listed.is_old(entry.snapshot_id, now=now)
     )
     return Planned(plan, shrunk, leftovers)
 

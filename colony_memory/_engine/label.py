@@ -39,7 +39,7 @@ class LabelFiles:
         parts: Names of the part files by id and number, whether or not a manifest stands beside them.
         packs: Names of the files of packs by id and number, whoever needs them.
         pins: Ids that are pinned.
-        now: Newest time that the vault shows of any of its files, None where it shows none.
+        listing: The listing, which may be of other labels too.
     """
 
     label: str
@@ -49,7 +49,12 @@ class LabelFiles:
     parts: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     packs: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     pins: frozenset[str] = frozenset()
-    now: datetime | None = None
+    listing: Listing | None = None
+
+    @property
+    def now(self) -> datetime | None:
+        """Newest time that the vault shows in that listing, None where it shows none."""
+        return None if self.listing is None else self.listing.now
 
     @cached_property
     def ids(self) -> frozenset[str]:
@@ -129,7 +134,6 @@ def read_labels(listing: Listing) -> dict[str, LabelFiles]:
         elif file.seq is not None:
             found = parts if file.kind == "part" else packs
             found.setdefault(file.label, {}).setdefault(file.snapshot_id, {})[file.seq] = name
-    now = max((stored.updated for stored in listing.files.values() if stored.updated is not None), default=None)
     return {
         label: LabelFiles(
             label,
@@ -139,7 +143,7 @@ def read_labels(listing: Listing) -> dict[str, LabelFiles]:
             {each: dict(sorted(found.items())) for each, found in parts.get(label, {}).items()},
             {each: dict(sorted(found.items())) for each, found in packs.get(label, {}).items()},
             frozenset(pins.get(label, ())),
-            now,
+            listing,
         )
         for label, own in sorted(files.items())
     }

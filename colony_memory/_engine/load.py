@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from colony_memory._engine.sealed import open_manifest
 from colony_memory._format.formats import format_of
 from colony_memory._format.names import manifest_filename, part_filename
 from colony_memory.exceptions import (
     ColonyMemoryError,
+    DecryptionError,
     RateLimited,
     SnapshotCorrupt,
     SnapshotNotFound,
@@ -23,10 +25,25 @@ if TYPE_CHECKING:
 
     from colony_memory._engine.session import Session
     from colony_memory._engine.store import StoredFile
-    from colony_memory._format.pointer import Entry
+    from colony_memory._format.age import Identities
+    from colony_memory._format.catalog import Entry
+    from colony_memory.snapshot import SnapshotInfo
 
 # Parts to ask for before the manifest is there: what a vault of 10 MB holds at most.
 _AHEAD = 15
+
+
+class Unpack(Protocol):
+    """Reads the documents of a manifest, as :meth:`colony_memory._format.formats.Format.read` does."""
+
+    def __call__(
+        self,
+        manifest: Manifest,
+        texts: dict[str, str | None],
+        *,
+        max_bytes: int,
+        identities: Identities | None = None,
+    ) -> dict[str, str] | None: ...
 
 
 class Loaded(NamedTuple):
@@ -34,11 +51,13 @@ class Loaded(NamedTuple):
 
     Attributes:
         manifest: Its manifest.
-        documents: Its documents.
+        info: Its summary, with what of it is encrypted.
+        documents: Its documents; empty where it is encrypted and was taken as it is.
         files: The texts of its files by name, the manifest last; empty unless they were asked for.
     """
 
     manifest: Manifest
+    info: SnapshotInfo
     documents: dict[str, str]
     files: Mapping[str, str]
 
@@ -53,6 +72,9 @@ async def load(
     proven: bool = False,
     keep_files: bool = False,
     given: dict[str, StoredFile | None] | None = None,
+    unpack: Unpack | None = None,
+    max_bytes: int | None = None,
+    closed: bool = False,
 ) -> Loaded:
     """Read one snapshot and check every byte. Its signature is judged before its parts are unpacked.
 
@@ -65,11 +87,16 @@ async def load(
         proven: A trusted issuer signed that pointer, so it has to be this very manifest.
         keep_files: Give the files too.
         given: Files that were read already, by name; they are used up.
+        unpack: Reads a chain, in place of its format; None from it where the stored bytes are right, and this client
+            cannot read them, so that there are no documents.
+        max_bytes: Bytes of plain text to accept at most, in place of the client's.
+        closed: Take it as it is where it is encrypted and this client cannot open it, every byte checked all the same.
 
     Raises:
         SnapshotNotFound: It is not there.
         SnapshotCorrupt: It is damaged.
         UntrustedSnapshot: The client does not trust it.
+        DecryptionError: It is encrypted, and this client has nothing that opens it.
     """
     file = manifest_filename(label, snapshot_id)
     parts = min(entry.info.part_count, _AHEAD) if entry else 0
@@ -95,12 +122,22 @@ async def load(
     if not keep_files:
         files = {}
     del read, stored  # so that a part's text is freed once it is read
-    unpack = format_of(manifest.info.format).read
-    documents = await session.vault.compute(unpack, manifest, texts, max_bytes=session.max_bytes)
+    read_all: Unpack = unpack if unpack is not None and manifest.packs else format_of(manifest.info.format).read
+    at_most = session.max_bytes if max_bytes is None else max_bytes
     session.manifests[file] = manifest
-    if verify:
+    info, documents = manifest.info, None
+    try:
+        documents = await session.vault.compute(
+            read_all, manifest, texts, max_bytes=at_most, identities=session.identities
+        )
+        if info.encrypted and documents is not None:
+            info = (await open_manifest(session, manifest)).facts.told_of(info)
+    except DecryptionError:
+        if not closed:
+            raise
+    if verify and (documents is not None or info.encrypted):
         session.proved(label, snapshot_id)
-    return Loaded(manifest, documents, files)
+    return Loaded(manifest, info, documents or {}, files)
 
 
 async def _read(
@@ -118,7 +155,7 @@ async def restores(session: Session, label: str, snapshot_id: str) -> str | None
         VaultUnavailable: The vault did not answer, so nothing can be said. Likewise VaultDenied and RateLimited.
     """
     try:
-        await load(session, label, snapshot_id)
+        await load(session, label, snapshot_id, closed=True)
     except SnapshotNotFound:
         return f"snapshot {snapshot_id} was deleted in between"
     except (SnapshotCorrupt, UntrustedSnapshot) as error:
@@ -127,7 +164,7 @@ async def restores(session: Session, label: str, snapshot_id: str) -> str | None
         raise
     except ColonyMemoryError:
         # The extra that checks the signature is missing. Nobody is pinned, so nothing speaks against the snapshot.
-        await load(session, label, snapshot_id, verify=False)
+        await load(session, label, snapshot_id, verify=False, closed=True)
     return None
 
 

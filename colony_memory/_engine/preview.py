@@ -11,6 +11,7 @@ from colony_memory._engine.conflict import Job
 from colony_memory._engine.restore import restore
 from colony_memory._engine.state import look
 from colony_memory.exceptions import (
+    DecryptionError,
     QuotaExceeded,
     SnapshotCorrupt,
     SnapshotNotFound,
@@ -73,7 +74,7 @@ async def read_latest(session: Session, *, label: str) -> Latest:
         restored = await restore(session.unnoticed(), label=label)
     except SnapshotNotFound:
         return Latest()
-    except (SnapshotCorrupt, UntrustedSnapshot) as error:
+    except (SnapshotCorrupt, UntrustedSnapshot, DecryptionError) as error:
         return Latest(problem=message_of(error))
     return Latest(restored.info, restored.documents)
 
@@ -108,7 +109,7 @@ async def plan_backup(
     built = await session.vault.compute(build, job, state, session.stream(asked.label), parent)
     entry = state.decision.entry(state.decision.follow)
     sound = state.decision.doubt is None and not damaged
-    unchanged = sound and entry is not None and await job.holds(entry.info)
+    unchanged = sound and entry is not None and await job.holds(entry)
     await plan_retention(job, state, built)
     needed, free = needed_bytes(job, state, built), await room.available(session)
     return Plan(

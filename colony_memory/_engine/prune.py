@@ -6,25 +6,34 @@ The order is the reverse of a backup's: out of the catalogue, then the manifest,
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from colony_memory._engine import files as order
 from colony_memory._engine.keep import Planned, newest_good, plan_for
 from colony_memory._engine.observe import observed, pruned
-from colony_memory._engine.publish import Move, may_write, publish
-from colony_memory._engine.session import warn
+from colony_memory._engine.publish import Move, may_write, publish, show_time
+from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import State, look, require_believed, require_listed, tell
 from colony_memory._format.formats import is_readable
 from colony_memory._format.names import id_order, manifest_filename, pin_filename, require_id, require_label
-from colony_memory.exceptions import ColonyMemoryError, ConflictDetected, Hint, SnapshotNotFound, UnsupportedFormat
+from colony_memory.exceptions import (
+    ColonyMemoryError,
+    ConflictDetected,
+    Hint,
+    RateLimited,
+    SnapshotNotFound,
+    UnsupportedFormat,
+    message_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from colony_memory._engine.judge import Decision
     from colony_memory._engine.session import Session
-    from colony_memory._format.pointer import Entry
+    from colony_memory._format.catalog import Entry
     from colony_memory.retention import PrunePlan, Retention
 
 _PIN_FORMAT = "colony-memory/pin/1"
@@ -54,6 +63,12 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
     """See :meth:`colony_memory.ColonyMemory.prune`."""
     label = require_label(label)
     state = await look(session, label, everything=True)
+    if state.text is None and (state.listed.orphans or state.listed.packs):
+        # What a first transfer left, and nothing that shows how old it is.
+        scratch = await show_time(session, state)
+        state = await look(session, label, everything=True)
+        if scratch is not None:
+            await session.vault.delete(scratch)
     if state.decision.proven:
         tell(state.decision)  # the new pointer hides it
     planned: Planned | None = None
@@ -86,7 +101,7 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
         return Move(decision.follow, rows, planned.removed)
 
     done = await _published(session, state, change, f"label {label!r} kept changing while it was to be pruned")
-    return await order.remove(session, done.listed, planned.removed if planned else ())
+    return await order.remove(session, done.listed, planned.removed if planned else (), told=done.needs)
 
 
 async def _published(
@@ -99,8 +114,12 @@ async def _published(
 
 
 @observed("delete_snapshot", pruned)
-async def delete_snapshot(session: Session, *, label: str, snapshot_id: str) -> None:
-    """See :meth:`colony_memory.ColonyMemory.delete_snapshot`."""
+async def delete_snapshot(session: Session, *, label: str, snapshot_id: str, sweeps: bool = True) -> None:
+    """See :meth:`colony_memory.ColonyMemory.delete_snapshot`.
+
+    One that only takes back what it wrote itself does not sweep what others left: each client that deletes is one more
+    that may come late.
+    """
     label, snapshot_id = require_label(label), require_id(snapshot_id)
     state = await look(session, label, everything=True)
 
@@ -108,7 +127,7 @@ async def delete_snapshot(session: Session, *, label: str, snapshot_id: str) -> 
         decision = now.decision
         points = snapshot_id in (decision.written, decision.follow) or _dangles(now)
         listed = decision.pointer.entry(snapshot_id) is not None
-        if snapshot_id not in now.listed.ids and not points and not listed:
+        if not now.listed.owned(snapshot_id) and not points and not listed:  # its pack is of use to others
             require_listed(now, "deleting")
             raise SnapshotNotFound(f"no snapshot {snapshot_id!r} for label {label!r}")
         if not points:
@@ -123,7 +142,33 @@ async def delete_snapshot(session: Session, *, label: str, snapshot_id: str) -> 
     what = f"label {label!r} kept changing while {snapshot_id} was to be deleted"
     done = await _published(session, state, change, what)
     session.manifests.pop(manifest_filename(label, snapshot_id), None)
-    await order.remove(session, done.listed, [snapshot_id])
+    await order.remove(session, done.listed, [snapshot_id], told=done.needs, sweeps=sweeps)
+
+
+async def take_back_chains(
+    session: Session, label: str, written: Mapping[str, Sequence[str]], error: ColonyMemoryError | None
+) -> None:
+    """Take back what was written of chains that came to nothing, as far as that is possible.
+
+    A manifest that stood there may have been listed or built on, so that it is deleted as any other is, out of the
+    catalogue first. The packs go at once: this client has made them, and nobody relies on what no manifest needs.
+
+    Args:
+        session: The client.
+        label: The label.
+        written: Names of the files that are surely this client's, by snapshot, the oldest first.
+        error: Why they came to nothing.
+    """
+    if isinstance(error, RateLimited) or not any(written.values()):
+        return  # deletes come out of the same bucket; a later prune sweeps
+    try:
+        for snapshot_id, names in reversed([*written.items()]):
+            if manifest_filename(label, snapshot_id) in names:
+                with suppress(SnapshotNotFound):
+                    await delete_snapshot(session, label=label, snapshot_id=snapshot_id, sweeps=False)
+        await order.discard_packs(session, label, [name for names in written.values() for name in names])
+    except ColonyMemoryError as again:
+        log(f"what was written and came to nothing stays in the vault until a prune: {message_of(again)}")
 
 
 def _dangles(now: State) -> bool:

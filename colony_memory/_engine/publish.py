@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from colony_memory._engine.state import look, read_pointer_file
 from colony_memory._engine.store import Changed
 from colony_memory._format.head import read_head
-from colony_memory._format.names import id_order, latest_filename, manifest_filename
+from colony_memory._format.names import id_order, latest_filename, manifest_filename, new_id, part_filename
 from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
 from colony_memory.exceptions import ConflictDetected
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from colony_memory._engine.session import Session
     from colony_memory._engine.state import State
-    from colony_memory._format.pointer import Entry
+    from colony_memory._format.catalog import Entry
     from colony_memory.signing import Signer
 
 _TRIES = 8
@@ -133,6 +133,19 @@ async def touch(session: Session, state: State) -> bool:
     return True
 
 
+async def show_time(session: Session, state: State) -> str | None:
+    """Have the vault show its time beside the label's files; the name of a file to delete then, None where none is.
+
+    The pointer is written as it is. Nothing of a label may change before its first one, and any client knows a part
+    that stands alone for a leftover.
+    """
+    if await touch(session, state) or state.text is not None:
+        return None
+    scratch = part_filename(state.label, new_id(session.now(), session.token(), ()), 0)
+    await session.vault.put(scratch, "{}")
+    return scratch
+
+
 def may_write(session: Session, state: State, signer: Signer | None = None) -> bool:
     """Whether a pointer by this client is worth as much as the one that is there: signed, if that one is."""
     if signer or session.signer is not None:
@@ -155,19 +168,24 @@ def _write(session: Session, state: State, move: Move, signer: Signer | None) ->
         # A pointer without a generation, or none that is believed, ends the count. The time takes it up above every
         # count before, so that the order of heads still holds.
         above = max(above, int(session.now().timestamp()))
-    rows = {entry.snapshot_id for entry in before.entries or ()}
-    entries = [
-        entry for entry in move.entries if entry.snapshot_id not in rows or not _is_gone(state, entry.snapshot_id)
-    ]
+    entries = move.entries
+    if state.files is not None:
+        entries = [
+            entry
+            for entry in entries
+            if not _is_gone(state, entry.snapshot_id) or before.entry(entry.snapshot_id) is None
+        ]
+    catalog = before.catalog.following(entries)
     # What was removed and has been imported since is listed again, and no longer removed.
-    gone = {*before.removed, *move.removed} - {entry.snapshot_id for entry in entries}
-    removed = [each for each in gone if not _is_gone(state, each)]
+    removed = [
+        each for each in {*before.removed, *move.removed} if not _is_gone(state, each) and not catalog.knows(each)
+    ]
     # Who signs takes over nobody's word that was not signed.
     told = before.arriving if state.decision.proven else None
     pointer = before.follow(
         move.latest,
         updated_at=session.stamp(),
-        entries=entries,
+        entries=catalog,
         stream=state.decision.stream or move.stream or session.stream(state.label),
         removed=removed,
         arriving=max(filter(None, (told, move.arriving)), key=id_order, default=None),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from colony_memory.exceptions import VaultError, VaultUnavailable
 
@@ -11,19 +13,47 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class ListedFile(NamedTuple):
-    """A file in a listing: bytes and the vault's time of the last write, None where it does not tell."""
+class ListedFile:
+    """A file in a listing.
 
-    size: int | None
-    updated: datetime | None
+    Attributes:
+        size: Bytes, None where the vault does not tell.
+    """
+
+    __slots__ = ("_updated", "size")
+
+    def __init__(self, size: int | None, updated: datetime | object) -> None:
+        self.size = size
+        self._updated = updated
+
+    @property
+    def updated(self) -> datetime | None:
+        """The vault's time of the last write, None where it does not tell. Of most files nobody asks for it."""
+        if not isinstance(self._updated, datetime):
+            self._updated = moment(self._updated)
+        return self._updated
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ListedFile) and (self.size, self.updated) == (other.size, other.updated)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"ListedFile({self.size!r}, {self.updated!r})"
 
 
-class Listing(NamedTuple):
+@dataclass(frozen=True)
+class Listing:
     """The files whose names start with ``prefix``; ``complete`` is false where the vault cut the list."""
 
     prefix: str
     files: Mapping[str, ListedFile]
     complete: bool = True
+
+    @cached_property
+    def now(self) -> datetime | None:
+        """Newest time that the vault shows of any of them, None where it shows none."""
+        return max((stored.updated for stored in self.files.values() if stored.updated is not None), default=None)
 
     def need_complete(self, doing: str) -> None:
         """Raise a VaultError where the list is cut, since then nothing can be said of what it does not name."""
@@ -61,7 +91,7 @@ def read_listing(reply: Any, prefix: str) -> Listing:
             raise VaultUnavailable(msg)
         if name.startswith(prefix):
             size = entry.get("content_size")
-            files[name] = ListedFile(size if isinstance(size, int) else None, moment(entry.get("updated_at")))
+            files[name] = ListedFile(size if isinstance(size, int) else None, entry.get("updated_at"))
     return Listing(prefix, files, complete)
 
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._arguments import texts
 from colony_memory._engine.load import load
 from colony_memory._engine.observe import observed, restored
+from colony_memory._engine.sealed import told
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import UNREADABLE, State, look, manifest_of, read_manifests, require_sound, tell
+from colony_memory._format.catalog import Entry
 from colony_memory._format.constants import NO_DEFAULT
 from colony_memory._format.head import read_head
 from colony_memory._format.names import id_order, manifest_filename, require_id, require_label
@@ -106,7 +108,7 @@ async def _restore_one(session: Session, label: str, snapshot_id: str, *, verify
         _require_followed(state, fallback=True)
         return await _walk_back(session, state, {snapshot_id: message_of(error)}, error, verify=verify, fallback=True)
     session.has_read(label, snapshot_id)
-    return Restored(loaded.manifest.info, loaded.documents)
+    return Restored(loaded.info, loaded.documents)
 
 
 async def _restore_latest(
@@ -135,7 +137,7 @@ async def _restore_latest(
             return await _walk_back(session, state, {tried: message_of(error)}, error, verify=verify, fallback=fallback)
         tell(decision)
         session.rests_on(label, tried)
-        info = replace(loaded.manifest.info, head=decision.head, pinned=_is_pinned(state, tried))
+        info = replace(loaded.info, head=decision.head, pinned=_is_pinned(state, tried))
         return Restored(info, loaded.documents, "; ".join(map(message_of, decision.warnings)) or None)
     if not same:
         raise VaultError(f"label {label!r} changes too fast to be read, try again")
@@ -197,7 +199,7 @@ async def _walk_back(
         warn(f"restored the newest intact snapshot {snapshot_id} of label {label!r}: {told}")
         # Those that were passed over count as known: the next backup goes on from here.
         session.rests_on(label, snapshot_id, *passed, decision.follow)
-        return Restored(loaded.manifest.info, loaded.documents, told)
+        return Restored(loaded.info, loaded.documents, told)
     raise first
 
 
@@ -224,7 +226,8 @@ async def latest(session: Session, *, label: str) -> SnapshotInfo | None:
         tell(decision)
         stored = entry.info.stored_bytes if entry and entry.manifest_sha256 == manifest.sha256 else 0
         pinned = _is_pinned(state, decision.follow)
-        return replace(manifest.info, stored_bytes=stored, head=decision.head, pinned=pinned)
+        info = await told(session, label, Entry(manifest.info, manifest.sha256)) or manifest.info
+        return replace(info, stored_bytes=stored, head=decision.head, pinned=pinned)
     raise SnapshotCorrupt(f"the pointer of label {label!r} names snapshot {decision.follow}, which is not there")
 
 

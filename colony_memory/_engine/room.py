@@ -26,6 +26,9 @@ async def available(session: Session) -> int | None:
     """Free bytes, None where the vault does not tell, or has no quota."""
     if session.vault.unlimited:
         return None
+    known = await session.vault.free_bytes()
+    if known is not None:
+        return known
     status = await session.vault.status()
     quota, free = status.get("quota_bytes"), status.get("available_bytes")
     if quota == 0 and not status.get("used_bytes") and not status.get("file_count"):
@@ -104,18 +107,18 @@ async def make(
         return state
     if state.listed.orphans and not state.listed.old_orphans(now=session.now()) and await touch(state):
         state = await look(session, label, everything=True, lenient=True)
-    freed = await sweep(session, state.listed)
+    freed = await sweep(session, state.listed, told=state.needs)
     missing, victims, gained = need - free - freed, list[str](), 0
     if missing > 0:
         for each in await candidates(state):
             if gained >= missing:
                 break
             victims.append(each)
-            gained = await gain(session, state.listed, victims)
+            gained = await gain(session, state.listed, victims, told=state.needs)
         if gained < missing:
             raise full(need, free + freed, what, label)
         state = await withdraw(state, victims)
-        await remove(session, state.listed, victims)
+        await remove(session, state.listed, victims, told=state.needs)
     free = await available(session)
     if free is not None and need > free:
         raise full(need, free, what, label)

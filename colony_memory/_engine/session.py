@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from colony_memory._arguments import is_coroutine, require_call, several
 from colony_memory._engine.observe import apart, tally
-from colony_memory._format.constants import FORMAT
+from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.head import read_head
 from colony_memory._format.names import manifest_filename
 from colony_memory.exceptions import (
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from colony_memory._engine.parent import Parent
+    from colony_memory._engine.sealed import Opened
     from colony_memory._engine.store import Vault
+    from colony_memory._format.age import Identities, Recipients
     from colony_memory._format.pointer import Pointer
     from colony_memory.exceptions import Hint
     from colony_memory.reports import Event, LifecycleEvent
@@ -73,9 +75,12 @@ class Session:
         good: When this client last read or wrote every byte of a snapshot, by its manifest's file name.
         newest: The newest id of its own, by label.
         heads: The newest head that was proven to this client, by label.
-        format: Wire format of what it writes.
         parents: What the next snapshot of format 2 goes on from, by label.
         bases: What the memory of each label is based on.
+        recipients: Whom what it writes is encrypted to, None where it writes in the clear.
+        identities: What opens what is encrypted, None where there is nothing.
+        opened: What it knows of encrypted snapshots, by the digest of the manifest.
+        told_of_lock: It was looked at whether this client opens what it writes.
     """
 
     def __init__(
@@ -89,7 +94,9 @@ class Session:
         accept_legacy_pointer: bool = False,
         witness: Witness | None = None,
         on_event: Callable[[Event | LifecycleEvent], None] | None = None,
-        wire: str = FORMAT,
+        wire: str | None = None,
+        recipients: Recipients | None = None,
+        identities: Identities | None = None,
         now: Callable[[], datetime] = _utc_now,
     ) -> None:
         require_call("on_event", on_event)
@@ -114,10 +121,31 @@ class Session:
         self.heads: dict[str, str] = {}
         self.bases: dict[str, Base] = {}
         self.parents: dict[str, Parent] = {}
-        self.format = wire
+        self._wire = wire
+        self.recipients, self.identities = recipients, identities
+        self.opened: dict[str, Opened] = {}
+        self.told_of_lock = False
         self._streams: dict[str, str] = {}
         if self.trust.pins:
             require_cryptography("to tell which snapshots to trust")
+
+    @property
+    def format(self) -> str:
+        """Wire format of what this client writes: what it was told, else what the vault is for.
+
+        A vault tells that once it was asked for anything. Without zstd it is format 1: a backup of another kind is
+        better than none.
+        """
+        return FORMAT if self.lacks_zstd else self._wire or self.vault.snapshot_format
+
+    @property
+    def lacks_zstd(self) -> bool:
+        """Whether the vault is for another format than the one that this client can write."""
+        if self._wire is not None or self.vault.snapshot_format != FORMAT_2:
+            return False
+        from colony_memory._format.v2.zstd import is_installed
+
+        return not is_installed()
 
     @property
     def trust(self) -> Trust:

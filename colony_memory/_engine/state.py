@@ -9,6 +9,7 @@ from colony_memory._engine.judge import Asked, Decision, Read, judge
 from colony_memory._engine.label import LabelFiles, read_label
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.store import ABSENT, ANY
+from colony_memory._format.constants import FORMAT
 from colony_memory._format.names import latest_filename, manifest_filename
 from colony_memory._format.pointer import Pointer
 from colony_memory.exceptions import (
@@ -71,6 +72,15 @@ class State:
     def first(self) -> bool:
         """Whether the label has no files yet."""
         return self.text is None and self.files is not None and self.files.complete and not self.files.files
+
+    @property
+    def needs(self) -> dict[str, tuple[str, ...]]:
+        """Packs that each committed snapshot needs, by id, as the believed pointer or its manifest says; none for one
+        of format 1. What is not in it has to be read.
+        """
+        rows = self.decision.building
+        known = {entry.snapshot_id: entry.packs for entry in rows if entry.packs or entry.info.format == FORMAT}
+        return {} if self.decision.doubt is not None else known
 
     def manifest_sha256(self, snapshot_id: str | None) -> str | None:
         """Digest of a snapshot's manifest, where it is known."""
@@ -174,10 +184,23 @@ async def list_files(session: Session, state: State) -> State:
 
 
 async def read_manifests(
-    session: Session, label: str, ids: Iterable[str], into: dict[str, Read], *, verify: bool = True
+    session: Session,
+    label: str,
+    ids: Iterable[str],
+    into: dict[str, Read],
+    *,
+    verify: bool = True,
+    anew: bool = False,
 ) -> None:
-    """Read manifests at once and judge their signatures; what is broken or not trusted is told in its place."""
+    """Read manifests at once and judge their signatures; what is broken or not trusted is told in its place.
+
+    ``anew`` reads those too that this client has read before: one that was deleted may have come back as another, where
+    a conversion brought it.
+    """
     ids, trust = list(ids), session.trust
+    if anew:
+        for each in ids:
+            session.manifests.pop(manifest_filename(label, each), None)
     unread = {manifest_filename(label, each): each for each in ids}
     unread = {name: each for name, each in unread.items() if name not in session.manifests}
     stored = await session.vault.get_many(unread)

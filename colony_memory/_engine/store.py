@@ -15,8 +15,9 @@ from colony_memory._engine.boundary import translate
 from colony_memory._engine.drive import drive
 from colony_memory._engine.observe import tally
 from colony_memory._engine.replies import Listing, moment, proves, read_listing, unwrap
+from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory.exceptions import RateLimited, VaultDenied, VaultError, VaultUnavailable
-from colony_memory.vaults import ConditionalUpload, OperationBudget, PrefixListing
+from colony_memory.vaults import ConditionalUpload, FreeSpace, OperationBudget, PrefixListing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -61,6 +62,13 @@ class Vault:
         self.unlimited = getattr(backend, "unlimited", False) is True
         self._prefixes = isinstance(backend, PrefixListing)
         self._budget = isinstance(backend, OperationBudget)
+        self._free = isinstance(backend, FreeSpace)
+
+    @property
+    def snapshot_format(self) -> str:
+        """The format that snapshots are to be written in where nobody says one, as far as the vault tells by now."""
+        told = getattr(self.backend, "snapshot_format", None)
+        return FORMAT_2 if told == 2 and self.conditional else FORMAT
 
     async def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError
@@ -210,6 +218,11 @@ class Vault:
                 raise
             if await self.get(name) is not None:
                 raise
+
+    async def free_bytes(self) -> int | None:
+        """Bytes that the vault still takes, None where its status has to be asked for."""
+        free = await self._ask("asking for the free space", "vault_free_bytes") if self._free else None
+        return free if isinstance(free, int) else None
 
     async def operations_left(self) -> int | None:
         """Uploads and deletes that the vault still takes this hour, None where it does not tell."""

@@ -1,4 +1,7 @@
-"""export, import, copy: snapshots from one place to another, byte for byte, so that every signature stays as it was."""
+"""export, import, copy: snapshots from one place to another, byte for byte, so that every signature stays as it was.
+
+Where another format is asked for, a snapshot is converted on the way, see :mod:`colony_memory._engine.convert`.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from colony_memory import retention
 from colony_memory._arguments import require_call, several
 from colony_memory._engine import room
-from colony_memory._engine.deliver import Delivery, Origin, Whole
+from colony_memory._engine.arrived import Origin
+from colony_memory._engine.convert import Converter
+from colony_memory._engine.deliver import Delivery
 from colony_memory._engine.label import LabelFiles, read_labels
-from colony_memory._engine.load import Loaded, load
 from colony_memory._engine.observe import observed, saved
+from colony_memory._engine.rely import require_conditions
 from colony_memory._engine.restore import latest
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import State, look
 from colony_memory._engine.store import StoredFile, Vault
+from colony_memory._engine.whole import Reader, Whole
 from colony_memory._format.names import latest_filename, manifest_filename, require_id, require_label
 from colony_memory.exceptions import (
     ColonyMemoryError,
@@ -87,12 +93,14 @@ async def export_snapshot(session: Session, *, label: str, snapshot_id: str | No
         if newest is None:
             raise SnapshotNotFound(f"no snapshot for label {label!r}")
         snapshot_id = newest.snapshot_id
-    whole = _whole(await load(session, label, require_id(snapshot_id), keep_files=True))
+    whole = await Reader(session).read(label, require_id(snapshot_id))
     return Export(label, snapshot_id, whole.files)
 
 
 @observed("import_snapshot", saved)
-async def import_snapshot(session: Session, exported: Export, *, label: str | None) -> SnapshotInfo:
+async def import_snapshot(
+    session: Session, exported: Export, *, label: str | None, wire: str | None = None
+) -> SnapshotInfo:
     """See :meth:`colony_memory.ColonyMemory.import_snapshot`."""
     if not isinstance(exported, Export):
         msg = f"exported must be an Export, not {type(exported).__name__}: load_export() and read_export() give one"
@@ -104,15 +112,20 @@ async def import_snapshot(session: Session, exported: Export, *, label: str | No
         )
         raise ValueError(msg)
     label, snapshot_id = exported.label, exported.snapshot_id
+    converter = None if wire is None else Converter(session, wire)
     whole = await _check(session, label, snapshot_id, exported.files)
+    if whole.packs and wire is None:
+        require_conditions(session, f"snapshot {snapshot_id} of label {label!r}")
     try:
         delivery = await Delivery.to(session, label, [snapshot_id])
+        if converter is not None:
+            whole = await converter.convert(delivery.here, whole)
         arrived = await delivery.store(whole)
         if arrived is None:
             await delivery.look_again()
             arrived = await delivery.store(whole)
         if arrived is None:
-            raise delivery.in_the_way(snapshot_id)
+            raise delivery.in_the_way(whole)
         try:
             pointer = await delivery.commit()
         except ColonyMemoryError as error:
@@ -133,6 +146,7 @@ async def copy(
     *,
     labels: str | Iterable[str] | None,
     progress: Callable[[int, int], object] | None,
+    wire: str | None = None,
 ) -> CopyReport:
     """See :meth:`colony_memory.ColonyMemory.copy_to`."""
     require_call("progress", progress)
@@ -147,10 +161,13 @@ async def copy(
     todo = {label: files for label, files in todo.items() if wanted is None or label in wanted}
     if not todo:
         raise SnapshotNotFound("there is no snapshot to copy")
-    job = _Copy(source, destination, {label: len(files.manifests) for label, files in todo.items()}, progress)
+    if wire is not None:
+        Converter(destination, wire)  # so that what cannot be is said before anything is written
+    job = _Copy(source, destination, {label: len(files.manifests) for label, files in todo.items()}, progress, wire)
     try:
-        there = read_labels(await destination.vault.list(prefix))
-        await _need_room(destination, todo, there)
+        if wire is None:
+            there = read_labels(await destination.vault.list(prefix))
+            await _need_room(destination, todo, there)
         for label in todo:
             await job.copy_label(label)
     except VaultError as error:
@@ -159,6 +176,16 @@ async def copy(
         msg = f"{error.message}; {job.so_far()}"
         raise QuotaExceeded(msg, needed=error.needed, available=error.available, hint=error.hint) from error
     return job.report()
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How the snapshots of one label go."""
+
+    state: State
+    delivery: Delivery
+    reader: Reader
+    converter: Converter | None
 
 
 class _Copy:
@@ -170,8 +197,9 @@ class _Copy:
         destination: Session,
         planned: Mapping[str, int],
         progress: Callable[[int, int], object] | None,
+        wire: str | None,
     ) -> None:
-        self.source, self.destination = source, destination
+        self.source, self.destination, self.wire = source, destination, wire
         self.planned, self.progress = planned, progress
         self.total, self.done = sum(planned.values()), 0
         self.copied: list[SnapshotInfo] = []
@@ -190,21 +218,26 @@ class _Copy:
         ids = [each for each in reversed(state.listed.manifests) if not _was_deleted(state, each)]
         self.total += len(ids) - self.planned[label]  # others save and delete meanwhile
         origin = Origin(decision.pointer, decision.proven, state.text)
-        delivery = await Delivery.to(self.destination, label, ids, origin)
+        way = _Way(
+            state,
+            await Delivery.to(self.destination, label, ids, origin),
+            Reader(self.source, max_bytes=self.destination.max_bytes, blindly=True),
+            None if self.wire is None else Converter(self.destination, self.wire),
+        )
         try:
-            later = [each for each in ids if not await self._bring(delivery, state, each)]
+            later = [each for each in ids if not await self._bring(way, each)]
             if later:
-                await delivery.look_again()
+                await way.delivery.look_again()
             for each in later:
-                await self._bring(delivery, state, each, again=True)
-            await self._commit(delivery, state)
+                await self._bring(way, each, again=True)
+            await self._commit(way.delivery, state)
         except ColonyMemoryError as error:
-            await self._rescue(delivery, state, error)
+            await self._rescue(way.delivery, state, error)
             raise
 
-    async def _bring(self, delivery: Delivery, state: State, snapshot_id: str, *, again: bool = False) -> bool:
+    async def _bring(self, way: _Way, snapshot_id: str, *, again: bool = False) -> bool:
         """Copy one snapshot; false where its files are in the way and that has to be looked at once more."""
-        label = state.label
+        state, delivery, label = way.state, way.delivery, way.state.label
         try:
             if self._is_too_early(state, snapshot_id):
                 msg = (
@@ -212,19 +245,26 @@ class _Copy:
                     "way, or one that did not finish; copying again takes it along once it is listed"
                 )
                 raise ConflictDetected(msg, theirs=None)
-            whole = _whole(await load(self.source, label, snapshot_id, keep_files=True))
-            if _accepts(self.destination) != _accepts(self.source):
-                await _check(self.destination, label, snapshot_id, whole.files)
-            arrived = await delivery.store(whole, pinned=snapshot_id in state.listed.pins)
-            if arrived is None and not again:
-                return False
-            if arrived is None:
-                raise delivery.in_the_way(snapshot_id)
-            known = state.decision.entry(snapshot_id)
-            if known is not None and retention.read_stamp(known.shrunk_at or ""):
-                # The time of a shrink is known to the catalogue alone.
-                entry = replace(arrived.entry, shrunk_at=known.shrunk_at)
-                delivery.arrived[snapshot_id] = replace(arrived, entry=entry)
+            whole = await way.reader.read(label, snapshot_id)
+            if self.destination.trust != self.source.trust:
+                self.destination.trust.judge(whole.manifest.raw)
+            if way.converter is not None:
+                whole = await way.converter.convert(delivery.here, whole)
+            if whole.packs and not self.destination.vault.conditional:
+                self._leave(whole)
+            else:
+                arrived = await delivery.store(whole, pinned=snapshot_id in state.listed.pins)
+                if arrived is None and not again:
+                    return False
+                if arrived is None:
+                    raise delivery.in_the_way(whole)
+                if way.converter is not None:
+                    way.converter.arrived(whole)
+                known = state.decision.entry(snapshot_id)
+                if known is not None and retention.read_stamp(known.shrunk_at or ""):
+                    # The time of a shrink is known to the catalogue alone.
+                    entry = replace(arrived.entry, shrunk_at=known.shrunk_at)
+                    delivery.arrived[snapshot_id] = replace(arrived, entry=entry)
         except SnapshotNotFound as error:
             log(f"a snapshot was deleted before it was copied: {error}")
         except (SnapshotCorrupt, UntrustedSnapshot, ConflictDetected) as error:
@@ -234,6 +274,12 @@ class _Copy:
             self.progress(self.done, self.total)
         return True
 
+    def _leave(self, whole: Whole) -> None:
+        try:
+            require_conditions(self.destination, f"snapshot {whole.snapshot_id}")
+        except ColonyMemoryError as error:
+            self.left_out[whole.manifest_file] = str(error)
+
     def _is_too_early(self, state: State, snapshot_id: str) -> bool:
         """Whether a snapshot would keep the signed pointer from being copied as it is, which does not list it yet."""
         decision = state.decision
@@ -242,7 +288,7 @@ class _Copy:
     async def _commit(self, delivery: Delivery, state: State) -> None:
         """Commit what has arrived of a label, and count it as copied."""
         label = state.label
-        if not delivery.arrived:
+        if not delivery.arrived and not delivery.lost:
             return
         now = await delivery.commit()
         for snapshot_id, why in delivery.lost.items():
@@ -281,11 +327,6 @@ def _was_deleted(state: State, snapshot_id: str) -> bool:
     return whole or snapshot_id in decision.pointer.removed
 
 
-def _accepts(session: Session) -> tuple[object, int]:
-    """What decides whether a client takes a snapshot."""
-    return session.trust, session.max_bytes
-
-
 async def _check(session: Session, label: str, snapshot_id: str, files: Mapping[str, str]) -> Whole:
     """Decide on a snapshot's files as a restore by this client would, and that nothing else is among them.
 
@@ -295,22 +336,12 @@ async def _check(session: Session, label: str, snapshot_id: str, files: Mapping[
     """
     given = copying.copy(session)
     given.vault, given.manifests, given.good = _Given(files, session.vault), {}, {}
-    loaded = await load(given, label, snapshot_id, keep_files=True)
+    whole = await Reader(given).read(label, snapshot_id)
     for name in files:
-        if name not in loaded.files:
+        if name not in whole.files:
             msg = f"{name} is no file that snapshot {snapshot_id} of label {label!r} needs"
             raise SnapshotCorrupt(msg, file=name)
-    return _whole(loaded)
-
-
-def _whole(loaded: Loaded) -> Whole:
-    for name, text in loaded.files.items():
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            msg = f"{name} holds half of a surrogate pair, which no vault file can"
-            raise SnapshotCorrupt(msg, file=name) from error
-    return Whole(loaded.manifest, loaded.files)
+    return whole
 
 
 async def _need_room(destination: Session, todo: Mapping[str, LabelFiles], there: Mapping[str, LabelFiles]) -> None:
@@ -319,6 +350,7 @@ async def _need_room(destination: Session, todo: Mapping[str, LabelFiles], there
     for label, files in todo.items():
         present = there[label].files if label in there else {}
         wanted = [name for each in files.manifests for name in files.owned(each)]
+        wanted += [name for each in files.manifests for name in files.pack(each)]
         wanted += [latest_filename(label)] if latest_filename(label) in files.files else []
         need += files.size(name for name in wanted if name not in present) or 0
     await room.require(destination, need, "the copy")

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._engine.label import read_labels
+from colony_memory._engine.label import read_label, read_labels
 from colony_memory._engine.observe import observed, verified
+from colony_memory._engine.outlook import look_ahead, seconds_left
 from colony_memory._engine.restore import restore
 from colony_memory._engine.state import UNREADABLE, State, look, read_pointer_file, require_listed
 from colony_memory._format.formats import format_of
@@ -16,6 +17,7 @@ from colony_memory._format.names import id_order, latest_filename, manifest_file
 from colony_memory._format.pointer import read_pointer
 from colony_memory.exceptions import (
     ColonyMemoryError,
+    DecryptionError,
     RollbackDetected,
     SnapshotCorrupt,
     SnapshotNotFound,
@@ -39,9 +41,25 @@ _TRIES = 3
 
 
 @observed("status")
-async def status(session: Session) -> dict[str, Any]:
+async def status(session: Session, *, label: str | None = None) -> dict[str, Any]:
     """See :meth:`colony_memory.ColonyMemory.status`."""
-    return await session.vault.status()
+    quota = await session.vault.status()
+    if label is None:
+        return quota
+    label = require_label(label)
+    files = read_label(await session.vault.list(f"cmem.{label}."), label)
+    free = _room(session, quota)
+    found = await _map_label(session, label, files, free=free)
+    return {
+        **quota,
+        "label": label,
+        "restore_points": found.snapshots,
+        "next_bytes": found.next_bytes,
+        "next_at_most": found.next_at_most,
+        "fits": found.fits,
+        "daily_bytes": found.daily_bytes,
+        "room_lasts_seconds": seconds_left(free, [found.daily_bytes]),
+    }
 
 
 @observed("verify", verified)
@@ -85,6 +103,7 @@ async def _verify_label(session: Session, state: State) -> VerifyReport:
     problem = problem or (message_of(decision.rollback) if decision.rollback else None)
     if not decision.proven:
         problem = problem or (_newer_problem(session, state, checks) if checks or state.text is not None else None)
+    problem = problem or _catalogue_problem(state)
     if removed and problem is None:
         problem = f"snapshot {removed[0]} is listed by the pointer, and is not there"
     return VerifyReport(
@@ -115,6 +134,16 @@ def _newer_problem(session: Session, state: State, checks: Iterable[SnapshotChec
     return None
 
 
+def _catalogue_problem(state: State) -> str | None:
+    """What is wrong with the catalogue in a pointer that can be read: other verbs read manifests in its place."""
+    try:
+        if state.text is not None:
+            read_pointer(state.text, label=state.label, strict=True)
+    except SnapshotCorrupt as error:
+        return message_of(error)
+    return None
+
+
 def _forged(checks: Iterable[SnapshotCheck]) -> tuple[str, ...]:
     return tuple(
         check.snapshot_id for check in checks if "bad" in (check.trust, check.catalog) or check.signature == "bad"
@@ -135,12 +164,17 @@ def _link(session: Session, label: str, checks: tuple[SnapshotCheck, ...]) -> tu
         fact: Fact = "missing"
         problem = check.problem
         if there is not None:
-            same = there.manifest == "ok" and _manifest(session, label, previous).sha256 == digest
+            same = there.manifest == "ok" and digest in _digests(_manifest(session, label, previous))
             fact = "ok" if same else "bad"
             if not same:
                 problem = problem or f"snapshot {previous} before it is not the one that its writer saw"
         out.append(replace(check, chain=fact, previous=previous, problem=problem))
     return tuple(out)
+
+
+def _digests(manifest: Manifest) -> set[str | None]:
+    """The digest of a manifest, and of those that it was made from in another format."""
+    return {manifest.sha256, *(each["manifest_sha256"] for each in manifest.converted)}
 
 
 def _manifest(session: Session, label: str, snapshot_id: str) -> Manifest:
@@ -178,14 +212,18 @@ async def check_snapshot(
         catalog = "missing" if entry is None else "ok" if entry.manifest_sha256 == manifest.sha256 else "bad"
         if catalog == "bad":
             problem = problem or f"the manifest of snapshot {snapshot_id} is not the one that the pointer lists"
-    read = await session.vault.get_many(manifest.part_files)
-    texts = {name: file.content if file else None for name, file in read.items()}
+    found = (await session.vault.get_many(manifest.part_files)).items()
+    texts = {name: file.content if file else None for name, file in found}
+    del found  # so that a part's text is freed once it is read
     parts: Fact = "missing" if None in texts.values() else "ok"
     digest: Fact = "unchecked"
+    closed: str | None = None
     try:
         unpack = format_of(manifest.info.format).read
-        await session.vault.compute(unpack, manifest, texts, max_bytes=session.max_bytes)
+        await session.vault.compute(unpack, manifest, texts, max_bytes=session.max_bytes, identities=session.identities)
         digest = "ok"
+    except DecryptionError as error:
+        closed = message_of(error)
     except SnapshotCorrupt as error:
         problem = problem or message_of(error)
         if parts == "ok" and error.file in manifest.part_files:
@@ -203,6 +241,7 @@ async def check_snapshot(
         trust=trust,
         catalog=catalog,
         previous=manifest.info.parent_id,
+        closed=closed,
     )
 
 
@@ -245,8 +284,10 @@ async def inspect(session: Session) -> VaultMap:
     listing = await session.vault.list("")
     labels = read_labels(listing)
     total, free = _number(quota.get("quota_bytes")), quota.get("available_bytes")
+    room = _room(session, quota)
+    maps = tuple([await _map_label(session, label, files, free=room) for label, files in labels.items()])
     return VaultMap(
-        labels=tuple([await _map_label(session, label, files) for label, files in labels.items()]),
+        labels=maps,
         files=len(listing.files),
         foreign_files=len(listing.files) - sum(len(files.files) for files in labels.values()),
         complete=listing.complete,
@@ -254,10 +295,17 @@ async def inspect(session: Session) -> VaultMap:
         used_bytes=_number(quota.get("used_bytes")),
         available_bytes=free if total and isinstance(free, int) else None,
         operations_left=await session.vault.operations_left(),
+        room_lasts_seconds=seconds_left(room, [each.daily_bytes for each in maps]),
     )
 
 
-async def _map_label(session: Session, label: str, there: LabelFiles) -> LabelMap:
+def _room(session: Session, quota: Mapping[str, Any]) -> int | None:
+    """Free bytes, None where the vault does not tell, or there is no end to them."""
+    free = quota.get("available_bytes")
+    return free if _number(quota.get("quota_bytes")) and isinstance(free, int) and not session.vault.unlimited else None
+
+
+async def _map_label(session: Session, label: str, there: LabelFiles, *, free: int | None) -> LabelMap:
     try:
         state = await look(session, label, everything=True, files=there)
     except VaultError as error:
@@ -271,6 +319,8 @@ async def _map_label(session: Session, label: str, there: LabelFiles) -> LabelMa
     broken = dict(decision.broken)
     if decision.doubt is not None and not broken:
         broken[manifest_filename(label, named or "")] = message_of(decision.doubt)
+    counted = [entry for entry in decision.entries if entry.snapshot_id in decision.counted]
+    ahead = look_ahead(counted, pointer_bytes=len(state.text or ""), free=free)
     return LabelMap(
         label=label,
         snapshots=len(whole),
@@ -283,7 +333,10 @@ async def _map_label(session: Session, label: str, there: LabelFiles) -> LabelMa
         broken=broken,
         orphans=tuple(sorted(name for names in files.orphans.values() for name in names)),
         next_operations=(newest.part_count if newest else 1) + 2,
-        next_bytes=newest.stored_bytes if newest else 0,
+        next_bytes=ahead.next_bytes,
+        next_at_most=ahead.at_most,
+        fits=ahead.fits,
+        daily_bytes=ahead.daily_bytes,
         untrusted=tuple(manifest_filename(label, each) for each in decision.untrusted),
     )
 

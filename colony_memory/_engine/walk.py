@@ -6,11 +6,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from colony_memory._engine.load import load
+from colony_memory._engine.sealed import known_of
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import UNREADABLE, State, look, require_believed, require_listed, tell
 from colony_memory._format.names import manifest_filename, read_filename, require_label
 from colony_memory.exceptions import (
     ColonyMemoryError,
+    DecryptionError,
     Hint,
     SnapshotCorrupt,
     SnapshotNotFound,
@@ -91,31 +93,38 @@ async def walk(
         _pass_over(label, each, why)
     infos, error = decision.listed, next(iter(decision.untrusted.values()), None) or decision.refusal
     reading = _Reading(session, state, infos)
-    left, kept, room, read = Counter(info.plaintext_sha256 for info in infos), dict[str, _T](), session.max_bytes, 0
+    left, kept, room, read = Counter(map(_same, infos)), dict[str, _T](), session.max_bytes, 0
     for info in infos:
-        digest = info.plaintext_sha256
+        digest = _same(info)
         left[digest] -= 1
         if digest in kept:
             value = kept[digest]
         else:
             try:
                 value = await session.vault.compute(take, await reading.documents(info))
-            except (SnapshotCorrupt, UntrustedSnapshot, SnapshotNotFound, VaultError) as wrong:
+            except (SnapshotCorrupt, UntrustedSnapshot, SnapshotNotFound, DecryptionError, VaultError) as wrong:
                 if isinstance(wrong, VaultError) and wrong.code not in UNREADABLE:
                     raise
                 error, passed[info.snapshot_id] = error or wrong, message_of(wrong)
-                _pass_over(label, info.snapshot_id, message_of(wrong))
+                closed = wrong.hint if isinstance(wrong, DecryptionError) else None
+                _pass_over(label, info.snapshot_id, message_of(wrong), closed)
                 continue
             if left[digest] and weigh(value) <= room:
                 kept[digest] = value
                 room -= weigh(value)
         if not left[digest] and digest in kept:
             room += weigh(kept.pop(digest))
-        await session.vault.compute(see, info, value)
+        entry = decision.entry(info.snapshot_id)
+        await session.vault.compute(see, info if entry is None else known_of(session, entry, info), value)
         read += 1
     if not read:
         raise _nothing(label, passed, error)
     return Walked(passed, read)
+
+
+def _same(info: SnapshotInfo) -> str:
+    """What snapshots of equal memory share; where that is encrypted, it is the snapshot's own."""
+    return info.plaintext_sha256 or info.snapshot_id
 
 
 def _id_of(manifest: str) -> str:
@@ -123,8 +132,8 @@ def _id_of(manifest: str) -> str:
     return manifest if file is None or file.snapshot_id is None else file.snapshot_id
 
 
-def _pass_over(label: str, snapshot_id: str, why: str) -> None:
-    hint = Hint("verify", "snapshot_id", snapshot_id, label=label)
+def _pass_over(label: str, snapshot_id: str, why: str, hint: Hint | None = None) -> None:
+    hint = hint or Hint("verify", "snapshot_id", snapshot_id, label=label)
     warn(f"snapshot {snapshot_id} of label {label!r} is passed over: {why}", hint=hint)
 
 
@@ -142,8 +151,8 @@ class _Reading:
 
     def __init__(self, session: Session, state: State, infos: Sequence[SnapshotInfo]) -> None:
         self._session, self._state = session, state
-        first = {info.plaintext_sha256: info for info in reversed(infos)}
-        wanted = [info for info in infos if first[info.plaintext_sha256] is info]
+        first = {_same(info): info for info in reversed(infos)}
+        wanted = [info for info in infos if first[_same(info)] is info]
         self._batches = {batch[0][0]: [name for _, names in batch for name in names] for batch in self._batch(wanted)}
         self._given: dict[str, StoredFile | None] = {}
         self._done, self._total = 0, sum(map(len, self._batches.values()))

@@ -14,6 +14,7 @@ from colony_memory._format.v2.zstd import is_installed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from colony_memory._format.age import Identities
     from colony_memory.snapshot import Manifest, SnapshotInfo
 
 
@@ -32,11 +33,19 @@ class Format(Protocol):
         Where a summary does not tell all of them, and no manifest is given, those that it tells.
         """
 
-    def read(self, manifest: Manifest, texts: dict[str, str | None], *, max_bytes: int) -> dict[str, str]:
+    def read(
+        self,
+        manifest: Manifest,
+        texts: dict[str, str | None],
+        *,
+        max_bytes: int,
+        identities: Identities | None = None,
+    ) -> dict[str, str]:
         """The documents; the texts are used up.
 
         Raises:
             SnapshotCorrupt: The files are not what the manifest says.
+            DecryptionError: They are, and none of the identities opens them.
         """
 
 
@@ -49,7 +58,14 @@ class _Parts:
         parts = range(info.part_count)
         return {snapshot.part_filename(info.label, info.snapshot_id, seq): None for seq in parts}
 
-    def read(self, manifest: Manifest, texts: dict[str, str | None], *, max_bytes: int) -> dict[str, str]:
+    def read(
+        self,
+        manifest: Manifest,
+        texts: dict[str, str | None],
+        *,
+        max_bytes: int,
+        identities: Identities | None = None,  # noqa: ARG002
+    ) -> dict[str, str]:
         return snapshot.read_documents(manifest, texts, max_bytes=max_bytes)
 
 
@@ -64,10 +80,17 @@ class _Packs:
         sizes = [size for pack in manifest.pack_bytes for size in pack]
         return dict(zip(manifest.part_files, sizes, strict=True))
 
-    def read(self, manifest: Manifest, texts: dict[str, str | None], *, max_bytes: int) -> dict[str, str]:
+    def read(
+        self,
+        manifest: Manifest,
+        texts: dict[str, str | None],
+        *,
+        max_bytes: int,
+        identities: Identities | None = None,
+    ) -> dict[str, str]:
         if not isinstance(manifest, ChainManifest):
             raise TypeError("the manifest was not read as one of format 2")
-        return read_documents(manifest, texts, max_bytes=max_bytes)
+        return read_documents(manifest, texts, max_bytes=max_bytes, identities=identities)
 
 
 FORMATS: Mapping[str, Format] = {FORMAT: _Parts(), FORMAT_2: _Packs()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._format.json import shown
@@ -52,8 +53,12 @@ def sanitize_label(label: str) -> str:
 
     Different labels can fold to the same text: the verbs use :func:`require_label`.
     """
-    cleaned = _FOLDED.sub("-", (label or "default").strip().lower()).strip("-")
-    return cleaned or "default"
+    return _folded(label or "default")
+
+
+@lru_cache(maxsize=256)
+def _folded(label: str) -> str:
+    return _FOLDED.sub("-", label.strip().lower()).strip("-") or "default"
 
 
 def require_label(label: object) -> str:
@@ -87,9 +92,14 @@ def require_id(snapshot_id: object) -> str:
     Raises:
         ValueError: It is not a plain id: letters, digits, ``_`` and ``-``, at most 64.
     """
-    if not isinstance(snapshot_id, str) or not _IS_ID.fullmatch(snapshot_id):
+    if not isinstance(snapshot_id, str) or not _is_id(snapshot_id):
         raise bad_argument(f"{shown(snapshot_id)} is not a snapshot id", hint=Hint("list_snapshots"))
     return snapshot_id
+
+
+@lru_cache(maxsize=8192)
+def _is_id(text: str) -> bool:
+    return _IS_ID.fullmatch(text) is not None
 
 
 def is_digest(value: object) -> TypeGuard[str]:
@@ -108,6 +118,7 @@ def id_time(snapshot_id: str) -> datetime | None:
         return None
 
 
+@lru_cache(maxsize=8192)
 def id_order(snapshot_id: str) -> tuple[bool, str]:
     """Sort key: ids with a time by that time, every other id before them."""
     return id_time(snapshot_id) is not None, snapshot_id
@@ -122,10 +133,12 @@ def new_id(now: datetime, token: str, seen: Iterable[str]) -> str:
         seen: Ids that exist. Those without a time, or at the end of time, are passed over.
     """
     moment = now.astimezone(timezone.utc)
-    for snapshot_id in seen:
+    # Ids with a time sort by it, so that the first one decides.
+    for snapshot_id in sorted(seen, reverse=True):
         time = id_time(snapshot_id)
-        if time is not None and moment <= time < datetime.max.replace(tzinfo=timezone.utc):
-            moment = time + _TICK
+        if time is not None and time < datetime.max.replace(tzinfo=timezone.utc):
+            moment = max(moment, time + _TICK)
+            break
     # %Y drops the leading zeros of a year before 1000 on some platforms.
     return f"{moment.year:04d}{moment:%m%dT%H%M%S}{moment.microsecond:06d}Z-{token}"
 

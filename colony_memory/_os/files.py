@@ -6,7 +6,9 @@ What is written is there whole or not at all.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._os.directory import BY_DESCRIPTOR, DIRECTORY_FLAGS, NO_LINK, Directory
@@ -86,7 +88,7 @@ class Files(Directory):
             self.clear(temp)
         self.sync()
 
-    def replace(self, name: str, data: bytes, *, temp: str | None = None) -> None:
+    def replace(self, name: str, data: bytes, *, temp: str | None = None, like: os.stat_result | None = None) -> None:
         """Put bytes in the place of a file, or where nothing is, for its owner alone.
 
         Args:
@@ -94,21 +96,44 @@ class Files(Directory):
             data: What it is to hold.
             temp: The name that the bytes have until they are whole, by default one that nobody has. What is there
                 under a given one is what a crash left.
+            like: The facts of the file that is replaced, for one that is somebody's own: it keeps its owner and who may
+                read it, and is replaced only while it is that very file.
 
         Raises:
             UnfitFile: What is there is no plain file.
+            FileExistsError: It is not the file that ``like`` is of, or was written since.
         """
         self.refuse_unfit(name)
         if temp is not None:
             self.clear(temp)
         temp = self._write_temp(data, temp or new_temp_name())
         try:
+            if like is not None:
+                self._make_like(temp, name, like)
             self.move(temp, self, name)
         except BaseException:
             with contextlib.suppress(OSError):  # the first error is the one to tell
                 self.clear(temp)
             raise
         self.sync()
+
+    def _make_like(self, temp: str, name: str, like: os.stat_result) -> None:
+        descriptor = self.open_file(temp, write=True)
+        try:
+            made = os.fstat(descriptor)
+            if hasattr(os, "fchown") and (made.st_uid, made.st_gid) != (like.st_uid, like.st_gid):
+                try:
+                    os.fchown(descriptor, like.st_uid, like.st_gid)
+                except PermissionError:
+                    if made.st_uid != like.st_uid:  # while a group that one is not in cannot be given
+                        raise
+            if hasattr(os, "fchmod"):
+                os.fchmod(descriptor, stat.S_IMODE(like.st_mode))
+        finally:
+            os.close(descriptor)
+        there = self.look(name)
+        if there is None or not os.path.samestat(there, like) or _written(there) != _written(like):
+            raise FileExistsError(errno.EEXIST, "was changed meanwhile", str(self.path / name))
 
     def remove(self, name: str) -> None:
         """Take a file away.
@@ -176,10 +201,10 @@ def create_file(path: Path, data: bytes) -> None:
         directory.create(path.name, data)
 
 
-def replace_file(path: Path, data: bytes, *, temp: str | None = None) -> None:
+def replace_file(path: Path, data: bytes, *, temp: str | None = None, like: os.stat_result | None = None) -> None:
     """Put bytes in the place of a file by its path; see :meth:`Files.replace`."""
     with open_files(path.parent) as directory:
-        directory.replace(path.name, data, temp=temp)
+        directory.replace(path.name, data, temp=temp, like=like)
 
 
 def make_directory(path: Path, *, keep_owner: bool = False) -> None:
@@ -214,6 +239,10 @@ def _read(descriptor: int, size: int, limit: int) -> bytes | None:
         if len(data) > limit:
             return None
     return bytes(data)
+
+
+def _written(facts: os.stat_result) -> tuple[int, int]:
+    return facts.st_size, facts.st_mtime_ns
 
 
 def new_temp_name() -> str:

@@ -25,7 +25,7 @@ def local_bytes(name: str) -> bytes:
 
 def decode_name(name: str) -> str:
     """A name as Python gives it, as it is saved."""
-    return name if os.name == "nt" else os.fsencode(name).decode("utf-8", "surrogateescape")
+    return name if os.name == "nt" or name.isascii() else os.fsencode(name).decode("utf-8", "surrogateescape")
 
 
 def local_name(name: str) -> str:

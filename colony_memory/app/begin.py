@@ -36,6 +36,7 @@ def begin(
     directory: str | os.PathLike[str],
     *,
     label: str = "default",
+    shape: Callable[[dict[str, str]], dict[str, str]] | None = None,
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> Begun:
     """Restore the latest snapshot into a folder; where it is proven that none was ever saved, only make the folder.
@@ -49,6 +50,7 @@ def begin(
         memory: Where from.
         directory: The folder; it is made if it is missing. It must not hold the vault.
         label: Stream to restore from.
+        shape: As for :func:`restore_folder`.
         on_progress: As for :func:`restore_folder`.
 
     Raises:
@@ -57,7 +59,7 @@ def begin(
     """
     refuse_vault_inside(memory, [directory])
     try:
-        return Begun(restore_folder(memory, directory, label=label, on_progress=on_progress))
+        return Begun(restore_folder(memory, directory, label=label, shape=shape, on_progress=on_progress))
     except SnapshotNotFound:
         pass
     try:

@@ -5,18 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from colony_memory.app.facts import left_out
 from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, split_documents
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from colony_memory.snapshot import SnapshotInfo
 
-__all__ = ["Contents", "content_of", "contents_of", "narrow", "near"]
+_Value = TypeVar("_Value")
+
+__all__ = ["Contents", "content_of", "contents_of", "narrow", "near", "reshape"]
 
 
 @dataclass(frozen=True)
@@ -107,3 +109,50 @@ def narrow(documents: Mapping[str, str], globs: Sequence[str]) -> dict[str, str]
     if not kept:
         raise ValueError(f"nothing in the snapshot matches {', '.join(map(repr, globs))}")
     return kept
+
+
+def reshape(
+    documents: Mapping[str, str],
+    *,
+    wanted: Callable[[str], bool] = bool,
+    rename: Callable[[str], str] = str,
+    lead: Callable[[str], str] = str,
+) -> dict[str, str]:
+    """The documents that are wanted, under other names, with all that is known of them.
+
+    Args:
+        documents: As a backup of a folder gives them.
+        wanted: Says of a name whether what has it is kept.
+        rename: Gives the new name of a file, link or directory.
+        lead: Gives what a symbolic link says then.
+
+    Raises:
+        SnapshotCorrupt: The document that describes the folder is malformed.
+    """
+    _, before = split_documents(documents)
+
+    def kept(names: Iterable[str]) -> list[str]:
+        return [rename(name) for name in names if wanted(name)]
+
+    def keyed(known: Mapping[str, _Value]) -> dict[str, _Value]:
+        # Directories have a slash at the end there.
+        return {
+            rename(name.rstrip("/")) + name[len(name.rstrip("/")) :]: value
+            for name, value in known.items()
+            if wanted(name.rstrip("/"))
+        }
+
+    after = Metadata(
+        files=keyed(before.files),
+        empty_dirs=tuple(kept(before.empty_dirs)),
+        executable=frozenset(kept(before.executable)),
+        masked=tuple(kept(before.masked)),
+        links={name: lead(target) for name, target in keyed(before.links).items()},
+        modes=keyed(before.modes),
+        times=keyed(before.times),
+        left_out=keyed(before.left_out),
+    )
+    found = {rename(name): text for name, text in documents.items() if name != METADATA_NAME and wanted(name)}
+    if METADATA_NAME in documents and after:
+        found[METADATA_NAME] = dump_metadata(after)
+    return found

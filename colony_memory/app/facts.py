@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from colony_memory._format.names import id_time
+from colony_memory._format.v2.sealed import LEFT_OUT
 from colony_memory.retention import created
 
 if TYPE_CHECKING:
@@ -47,8 +49,28 @@ def count_left_out(info: SnapshotInfo) -> int:
     return len(info.incomplete) - 1 + int(rest[1]) if rest else len(info.incomplete)
 
 
+def number_left_out(info: SnapshotInfo) -> str:
+    """The same in a word: of what is encrypted, it is not told how much."""
+    return "something" if LEFT_OUT in info.incomplete else str(count_left_out(info))
+
+
+def told_by(info: SnapshotInfo, read: SnapshotInfo) -> SnapshotInfo:
+    """The summary with what alone a reading of an encrypted snapshot tells."""
+    if not info.encrypted:
+        return info
+    return replace(
+        info,
+        byte_size=read.byte_size,
+        plaintext_sha256=read.plaintext_sha256,
+        note=read.note,
+        incomplete=read.incomplete,
+    )
+
+
 def left_out(info: SnapshotInfo) -> str:
     """What a snapshot lacks, in a few names: ``2 left out: a.sock: is a socket; b.md: Permission denied``."""
+    if LEFT_OUT in info.incomplete:
+        return LEFT_OUT
     named = [each for each in info.incomplete[:_NAMED] if not _REST.fullmatch(each)]
     total = count_left_out(info)
     more = [f"and {total - len(named)} more"] if total > len(named) else []

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._arguments import texts
+from colony_memory.app.keys import key_arguments
 from colony_memory.app.place import Place, choose_place
 from colony_memory.client import ColonyMemory
 from colony_memory.exceptions import ColonyMemoryError
@@ -39,6 +40,9 @@ def open_memory(
     witness: str | os.PathLike[str] | None = None,
     require_signature: bool | None = None,
     accept_legacy_pointer: bool = False,
+    encrypt_to: Iterable[str] = (),
+    identities: Iterable[str | os.PathLike[str]] = (),
+    passphrase_file: str | os.PathLike[str] | None = None,
 ) -> OpenMemory:
     """Open the memory in a vault.
 
@@ -53,6 +57,9 @@ def open_memory(
         witness: File that keeps how far each label has come.
         require_signature: Whether to refuse what nobody signed.
         accept_legacy_pointer: Accept pointers without a signature.
+        encrypt_to: As for :func:`~colony_memory.app.keys.key_arguments`, and so are what follows:
+        identities: Key files that open what is encrypted.
+        passphrase_file: File with a passphrase.
 
     Raises:
         VaultMissing: There is no vault.
@@ -66,6 +73,7 @@ def open_memory(
         require_signature=require_signature,
         accept_legacy_pointer=accept_legacy_pointer,
     )
+    given |= key_arguments(encrypt_to=encrypt_to, identities=identities, passphrase_file=passphrase_file)
     place = choose_place(vault)
     if place.chosen or not making:
         place.require()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from colony_memory.client import ColonyMemory
     from colony_memory.reports import Change, SearchReport
 
-__all__ = ["FileHistory", "every_history", "file_history", "search_files"]
+__all__ = ["FileHistory", "change_word", "every_history", "file_history", "search_files"]
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,13 @@ def file_history(memory: ColonyMemory, name: str, *, label: str = "default", pat
         )
     where = "the one snapshot" if found.read == 1 else f"any of the {found.read} snapshots"
     raise ColonyMemoryError(f"there is no {name!r} in {where} of label {label!r}{more}")
+
+
+def change_word(name: str, change: Change) -> str:
+    """What happened, in a word or two."""
+    if change.kind == "removed" and any(each.startswith(f"{name}: ") for each in change.snapshot.incomplete):
+        return "left out"  # not by the wish of whoever keeps the files
+    return "in the oldest" if change.before is None else change.kind
 
 
 def every_history(memory: ColonyMemory, *, label: str = "default", patch: bool = False) -> Histories:

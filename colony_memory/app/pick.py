@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
@@ -90,16 +90,17 @@ def _count_back(infos: Sequence[SnapshotInfo], back: int, latest: str | None) ->
     return ordered[at]
 
 
-def find(memory: ColonyMemory, text: str, *, label: str) -> SnapshotInfo:
+def find(memory: ColonyMemory, text: str, *, label: str, elsewhere: bool = True) -> SnapshotInfo:
     """The summary of the snapshot of this label that the text names.
 
     Raises:
-        SnapshotNotFound: There is none, and where one of another label is named so, the message says which.
+        SnapshotNotFound: There is none, and with ``elsewhere``, where one of another label is named so, the message
+            says which.
         ValueError: As :func:`resolve`.
     """
     require_text("text", text)
     require_synchronous(memory)
-    with naming_the_label(memory, text):
+    with naming_the_label(memory, text) if elsewhere else nullcontext():
         try:
             latest = None
             if _LATEST.fullmatch(text):
@@ -136,9 +137,11 @@ def latest_ids(memory: ColonyMemory, infos: Sequence[SnapshotInfo]) -> set[str]:
     return set(marked.values())
 
 
-def find_id(memory: ColonyMemory, text: str, *, label: str) -> str:
+def find_id(memory: ColonyMemory, text: str, *, label: str, elsewhere: bool = True) -> str:
     """The id that the text names. A whole id is taken as it is, so it may be one that a list leaves out."""
-    return text if id_time(require_text("text", text)) else find(memory, text, label=label).snapshot_id
+    if id_time(require_text("text", text)):
+        return text
+    return find(memory, text, label=label, elsewhere=elsewhere).snapshot_id
 
 
 def find_at(memory: ColonyMemory, moment: datetime | str, *, label: str) -> SnapshotInfo:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from colony_memory._arguments import require_text, require_type
 from colony_memory.client import AsyncColonyMemory, ColonyMemory
@@ -52,10 +52,19 @@ class Place:
         backend: Any = self.backend
         return not hasattr(backend, "exists") or bool(backend.exists())
 
-    def make(self) -> bool:
-        """Make the vault, if it is one that is to be made; tells whether there was none."""
+    @property
+    def snapshot_format(self) -> int:
+        """What snapshots are written in there unless a client is told otherwise, as far as the vault was asked yet."""
+        return getattr(self.backend, "snapshot_format", 1)
+
+    def make(self, *, format: Literal[1, 2] | None = None) -> bool:  # noqa: A002 - the word for it
+        """Make the vault, if it is one that is to be made; tells whether there was none.
+
+        Args:
+            format: As for :func:`colony_memory.open_vault`.
+        """
         missing = not self.exists()
-        open_vault(self.url, create=True)
+        open_vault(self.url, create=True, format=format)
         return missing
 
     def make_unchosen(self) -> bool:

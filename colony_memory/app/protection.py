@@ -60,10 +60,12 @@ class Newest:
     Attributes:
         good: The newest whose every byte is as it was saved, None where there is none.
         damaged: What is wrong with each that is newer than that one, by id.
+        closed: Why the text of ``good`` was not looked at, None where it was: it is encrypted.
     """
 
     good: SnapshotInfo | None
     damaged: Mapping[str, str] = field(default_factory=dict)
+    closed: str | None = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ class Protection:
         age: How long ago it was made, or was found to be the memory as it still was; None where there is none.
         stale: It is older than it may be, or not there.
         problems: What is wrong, label by label.
+        closed: Some of it is encrypted, and nothing opens it here.
     """
 
     state: State
@@ -83,6 +86,7 @@ class Protection:
     age: timedelta | None
     stale: bool
     problems: tuple[Problem, ...] = ()
+    closed: bool = False
 
     def __bool__(self) -> bool:
         return self.state == "protected"
@@ -178,9 +182,9 @@ def _read_newest(memory: ColonyMemory, label: LabelMap) -> Newest:
     listed = False
     while infos:
         info = infos.pop(0)
-        why = _damage(memory, info)
+        why, closed = _damage(memory, info)
         if why is None:
-            return Newest(info, damaged)
+            return Newest(info, damaged, closed)
         damaged[info.snapshot_id] = why
         if not listed:
             listed = True
@@ -194,16 +198,17 @@ def _read_newest(memory: ColonyMemory, label: LabelMap) -> Newest:
     return Newest(None, damaged)
 
 
-def _damage(memory: ColonyMemory, info: SnapshotInfo) -> str | None:
+def _damage(memory: ColonyMemory, info: SnapshotInfo) -> tuple[str | None, str | None]:
+    """What is wrong with a snapshot, and why its text could not be looked at."""
     try:
         (check,) = memory.verify(label=info.label, snapshot_id=info.snapshot_id).snapshots
     except SnapshotNotFound:
-        return f"snapshot {info.snapshot_id} was deleted in between"
+        return f"snapshot {info.snapshot_id} was deleted in between", None
     whole = (check.manifest, check.parts, check.digest) == ("ok", "ok", "ok")
     # A signature that could not be looked at speaks against nothing where nobody is pinned.
-    if whole and "bad" not in (check.signature, check.trust):
-        return None
-    return check.problem or f"snapshot {info.snapshot_id} does not hold"
+    if (whole or check.sealed) and "bad" not in (check.signature, check.trust):
+        return None, check.closed
+    return check.problem or f"snapshot {info.snapshot_id} does not hold", None
 
 
 def assess(
@@ -247,10 +252,11 @@ def assess(
     stale = age is None if max_age is None else age is None or age > max_age
     problems = (*_damaged(read), *_incomplete(infos), *_problems(found))
     risky = [each for each in problems if newest is None or not _is_behind(each, newest)]
-    whole = all(label in read for label, info in newest_of.items() if info is not None)
+    whole = all(label in read and not read[label].closed for label, info in newest_of.items() if info is not None)
+    closed = any(each.closed for each in read.values())
     state: State = "not protected" if stale else "at risk" if risky else "protected" if whole else "saved"
     # What puts it at risk comes first.
-    return Protection(state, newest, age, stale, (*risky, *(each for each in problems if each not in risky)))
+    return Protection(state, newest, age, stale, (*risky, *(each for each in problems if each not in risky)), closed)
 
 
 def _damaged(read: Mapping[str, Newest]) -> Iterator[Problem]:
@@ -291,7 +297,7 @@ def _problems(found: VaultMap) -> Iterator[Problem]:
         if label.dangling and (label.newest is not None or not label.broken):
             yield Problem("no usable pointer: restore goes by the list of files", "backup", label.label)
         free = found.available_bytes
-        if free is not None and free < label.next_bytes:
+        if free is not None and free < label.next_bytes and not label.next_at_most:
             yield Problem(f"no room for another backup of {label.next_bytes} bytes", "prune", label.label)
         yield from _left_over(label)
 

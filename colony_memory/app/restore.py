@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from colony_memory._arguments import require_text, texts
+from colony_memory._arguments import require_text, several, texts
 from colony_memory.app.content import narrow
 from colony_memory.app.facts import made_at
 from colony_memory.app.pick import find_at, find_id
@@ -60,6 +60,8 @@ def restore_folder(
     snapshot_first: bool = False,
     dry_run: bool = False,
     fallback: bool = False,
+    exclude: str | Iterable[str] = (),
+    shape: Callable[[dict[str, str]], dict[str, str]] | None = None,
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> RestoredFolder:
     """Write a snapshot's files into a folder, all or none, and never unasked over what came after it.
@@ -79,6 +81,9 @@ def restore_folder(
         snapshot_first: First save what the folder holds, under the label with ``-before-restore`` at its end.
         dry_run: Change nothing, and tell what would be done and what would stop it.
         fallback: Where the snapshot is damaged, take the newest intact one.
+        exclude: With ``snapshot_first``, what to leave out of what is saved, as :func:`save_folder` does. With
+            ``delete`` it is refused: what no backup saves would be removed.
+        shape: Makes of the documents that are wanted those that are written, under other names for one.
         on_progress: Called as ``on_progress(done, total, name)`` for every file that is ready.
 
     Raises:
@@ -94,14 +99,17 @@ def restore_folder(
         raise ValueError("snapshot and at each name a snapshot: give one of them")
     if delete and globs:
         raise ValueError("delete would remove all that only does not choose: give one of them")
+    if delete and (shape is not None or several("exclude", exclude)):
+        raise ValueError("delete would remove what a backup of this folder leaves out")
     if delete or snapshot_first:
         refuse_vault_inside(memory, [directory])
     if at is not None:
         snapshot = find_at(memory, at, label=label).snapshot_id
     found = fetch(memory, label=label, snapshot=snapshot, fallback=fallback)
+    documents = narrow(found.documents, globs) if globs else found.documents
     write = partial(
         write_folder,
-        narrow(found.documents, globs) if globs else found.documents,
+        documents if shape is None else shape(documents),
         directory,
         newer_than=made_at(found.info),
         force=force,
@@ -113,7 +121,7 @@ def restore_folder(
         plan = RestoredFolder(found.info, write(dry_run=True))
         if plan:
             needed = (*plan.written.replaced, *plan.written.removed)
-            before = save_present(memory, directory, label=label, needed=needed)
+            before = save_present(memory, directory, label=label, needed=needed, exclude=exclude)
     return RestoredFolder(found.info, write(dry_run=dry_run, on_progress=on_progress), before)
 
 

@@ -235,7 +235,12 @@ def save_capture(
 
 
 def save_present(
-    memory: ColonyMemory, directory: str | os.PathLike[str], *, label: str, needed: Iterable[str] = ()
+    memory: ColonyMemory,
+    directory: str | os.PathLike[str],
+    *,
+    label: str,
+    needed: Iterable[str] = (),
+    exclude: str | Iterable[str] = (),
 ) -> Saved | None:
     """Save what a folder holds, under the label with ``-before-restore`` at its end.
 
@@ -246,6 +251,7 @@ def save_present(
         directory: The folder.
         label: The label that is going to be restored.
         needed: Names that must be in it, such as those that are going to be replaced.
+        exclude: What to leave out, as for :func:`save_folder`.
 
     Returns:
         What was saved, or None where there is nothing to save: no folder, or an empty one.
@@ -258,7 +264,7 @@ def save_present(
     folder = Path(directory)
     if not folder.is_dir() or next(folder.iterdir(), None) is None:
         return None
-    capture = read_for(memory, folder, secrets="stop")
+    capture = read_for(memory, folder, secrets="stop", exclude=exclude)
     reasons = {entry.name: entry.reason for entry in capture.left_out} | dict.fromkeys(capture.ignored, "is ignored")
     lacking = [name for name in needed if name in reasons]
     if lacking:

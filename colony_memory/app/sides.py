@@ -15,7 +15,7 @@ from colony_memory.capture._view import compare_files, empty_folders, git_files
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from colony_memory.capture import LeftOut
+    from colony_memory.capture import Capture, LeftOut
     from colony_memory.client import ColonyMemory
     from colony_memory.reports import SnapshotDiff
 
@@ -50,11 +50,23 @@ def read_side(memory: ColonyMemory, text: str, *, label: str) -> Side:
         not text[0].isdigit() and not text.startswith("latest") and Path(text).is_dir()
     ):
         capture = read_folder(Path(os.path.expanduser(text)), secrets="allow")  # noqa: PTH111 - Path's raises RuntimeError
-        return Side(text, f"the folder {text}", capture.documents, capture.left_out)
-    snapshot_id = find_id(memory, text, label=label)
+        return side_of_folder(text, capture)
     with naming_the_label(memory, text):
-        documents = memory.restore(label=label, snapshot_id=snapshot_id)
-    return Side(snapshot_id, f"snapshot {snapshot_id}", documents)
+        return read_snapshot(memory, find_id(memory, text, label=label), label=label)
+
+
+def side_of_folder(path: str, capture: Capture) -> Side:
+    """A folder as it was read."""
+    return Side(path, f"the folder {path}", capture.documents, capture.left_out)
+
+
+def read_snapshot(memory: ColonyMemory, snapshot_id: str, *, label: str) -> Side:
+    """The snapshot of this id.
+
+    Raises:
+        ColonyMemoryError: As :meth:`colony_memory.ColonyMemory.restore`.
+    """
+    return Side(snapshot_id, f"snapshot {snapshot_id}", memory.restore(label=label, snapshot_id=snapshot_id))
 
 
 def compare_sides(before: Side, after: Side) -> SnapshotDiff:
@@ -66,11 +78,18 @@ def compare_sides(before: Side, after: Side) -> SnapshotDiff:
     return compare_files(before.documents, after.documents)
 
 
-def patch_of(before: Side, after: Side) -> str:
-    """What differs, as git and patch take it; what they cannot make is told in lines that they pass over."""
+def patch_of(before: Side, after: Side, *, only: str | None = None) -> str:
+    """What differs, as git and patch take it; what they cannot make is told in lines that they pass over.
+
+    ``only`` names the one file that it is to be of.
+    """
+    files = [git_files(side.documents) for side in (before, after)]
     folders = [empty_folders(side.documents) for side in (before, after)]
-    only = [
+    if only is not None:
+        files = [{name: file for name, file in each.items() if name == only} for each in files]
+        folders = [each & {only} for each in folders]
+    missing = [
         (name, side) for side, here, there in zip("ab", folders, folders[::-1], strict=True) for name in here - there
     ]
-    lines = [f"Only in {side}: {quoted(f'{name}/')}\n" for name, side in sorted(only)]
-    return patch(git_files(before.documents), git_files(after.documents)) + "".join(lines)
+    lines = [f"Only in {side}: {quoted(f'{name}/')}\n" for name, side in sorted(missing)]
+    return patch(*files) + "".join(lines)

@@ -56,7 +56,7 @@ def save_sources(
         label=label, prune_keep=prune_keep, retention=retention, on_conflict=on_conflict, note=note, tags=tags
     )
     if on_conflict == "merge":
-        raise ValueError("on_conflict='merge' joins texts, and a set holds stores: use 'raise' or 'continue'")
+        raise ValueError("a merge joins texts, and a set holds stores: say 'raise' or 'continue'")
     refuse_vault_inside(memory, [sources.root / source.path for source in sources.sources])
     capture = sources.capture(
         secrets=secrets,

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._os.directory import Directory
 from colony_memory._os.files import make_directory, open_files, read_file, replace_file
+from colony_memory._os.homes import config_directory, expanded, state_directory
 from colony_memory._os.locks import locked, locked_in
 from colony_memory.capture._dotgit import fold
 from colony_memory.capture._journal import Journal, dump_journal, load_journal
@@ -32,74 +33,63 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_CONFIG = "the configuration of this program"
 _LOCK, _DRAFT, _ALONE = ".lock", ".draft", "lock"
 _LARGEST = 1 << 30  # bytes: a hundred or so for each file of a folder
 
 
-def state_directory() -> Path:
-    """Where this user's state is kept, there or not.
-
-    It is not asked of platformdirs, which an extra installs: the place must be the same with and without.
-
-    Raises:
-        OSError: The user has no home.
-    """
-    given = Path(os.environ.get("XDG_STATE_HOME", "").strip())
-    if given.is_absolute():
-        base = given
-    elif sys.platform == "win32":  # pragma: no cover - chosen by the platform
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData/Local") / "colony-memory"
-    else:
-        base = _home() / ("Library/Application Support" if sys.platform == "darwin" else ".local/state")
-    return base / "colony-memory"
-
-
-def _home() -> Path:
-    given = Path(os.environ.get("HOME", ""))
-    if given.is_absolute():
-        return given
-    import pwd
-
-    try:
-        return Path(pwd.getpwuid(os.geteuid()).pw_dir)
-    except KeyError:
-        raise FileNotFoundError("this user has no home directory: set XDG_STATE_HOME") from None
-
-
 def problem_with_state(files: Iterable[str], directories: Iterable[str], target: Path) -> str | None:
-    """Say which document would come to lie where this state is kept, to be believed from then on, or return None.
+    """Say which document would come to lie where this state or the configuration is kept, or return None.
+
+    What lies there is believed from then on: no snapshot may put it there.
 
     Args:
         files: Names of files and links in the folder.
         directories: Names of directories.
         target: Real path of the folder.
     """
-    kept = _real_state()
-    if kept is None:
-        return None
-    if target != kept and target not in kept.parents:
-        inside = kept in target.parents
-        return f"names must not be written in {str(kept)!r}, where the state of restores is kept" if inside else None
-    reserved = tuple(map(_folded, kept.relative_to(target).parts))
-    for name in [*files, *(f"{name}/" for name in directories)]:
-        parts = tuple(map(_folded, name.split("/")))
-        # A link on the way there would lead to state of the snapshot's own.
-        if parts[: len(reserved)] == reserved or reserved[: len(parts)] == parts:
-            return f"{name!r} is where the state of restores is kept"
+    for kept, what in _kept():
+        if target != kept and target not in kept.parents:
+            if kept in target.parents:
+                return f"names must not be written in {str(kept)!r}, where {what} is kept"
+            continue
+        reserved = tuple(map(_folded, kept.relative_to(target).parts))
+        for name in [*files, *(f"{name}/" for name in directories)]:
+            parts = tuple(map(_folded, name.split("/")))
+            # A link on the way there would lead to state of the snapshot's own.
+            if parts[: len(reserved)] == reserved or reserved[: len(parts)] == parts:
+                return f"{name!r} is where {what} is kept"
     return None
 
 
 def place_of_state(target: Path) -> tuple[str, ...]:
-    """The name in a folder under which this state is kept, if it is kept in there."""
-    kept = _real_state()
-    return (kept.relative_to(target).as_posix(),) if kept is not None and target in kept.parents else ()
+    """The names in a folder under which this is kept, as far as it is kept in there."""
+    return tuple(kept.relative_to(target).as_posix() for kept, _ in _kept() if target in kept.parents)
 
 
-def _real_state() -> Path | None:
-    try:
-        return Path(os.path.realpath(state_directory()))
-    except OSError:  # the user has no home, and so no state
-        return None
+def _kept() -> list[tuple[Path, str]]:
+    """Paths of what this user's programs believe, and what each is; a user without a home has none."""
+    found: list[tuple[Path, str]] = []
+    for place, what in ((state_directory, "the state of restores"), (_config, _CONFIG), (_named_config, _CONFIG)):
+        with contextlib.suppress(OSError):
+            found += [(form, what) for form in _forms(place())]
+    return found
+
+
+def _forms(path: Path | None) -> list[Path]:
+    """A path with what is on its way resolved to each depth: whoever makes anew what is a link there has it moved."""
+    if path is None:
+        return []
+    return list(dict.fromkeys(Path(os.path.realpath(each), path.relative_to(each)) for each in (path, *path.parents)))
+
+
+def _config() -> Path:
+    return config_directory() / "config.toml"
+
+
+def _named_config() -> Path | None:
+    named = os.environ.get("COLONY_MEMORY_CONFIG", "")
+    return Path(os.path.abspath(expanded(named))) if named.strip() else None  # noqa: PTH100 - links stay
 
 
 def _folded(component: str) -> str:

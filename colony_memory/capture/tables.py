@@ -224,7 +224,7 @@ def _set_counters(database: sqlite3.Connection, counters: Mapping[str, int]) -> 
     for table, largest in counters.items():
         if table not in counted:
             raise sqlite3.IntegrityError(f"{table!r} has no counter")
-        database.execute("DELETE FROM sqlite_sequence WHERE name=?", (table,))
+        database.execute("DELETE FROM sqlite_sequence WHERE name = ?", (table,))
         database.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (table, largest))
 
 

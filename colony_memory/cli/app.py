@@ -7,6 +7,7 @@ import keyword
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +18,7 @@ import typer.core
 from colony_memory._version import __version__
 from colony_memory.cli.commands import PROGRAM, Asked
 from colony_memory.cli.errors import UsageError, warnings_as_lines
-from colony_memory.cli.options import CommonOptions, spread
+from colony_memory.cli.options import FOLDERS, CommonOptions, spread
 from colony_memory.cli.output import Output
 from colony_memory.cli.values import take_as_it_is, take_text_as_it_is
 
@@ -25,13 +26,14 @@ if TYPE_CHECKING:
     from colony_memory.cli.words import Grammar
 
 _COMPLETION = "_COLONY_MEMORY_COMPLETE"
+_ARGUMENTS = "colony_memory.arguments"
 
 #: How the help groups them; the verbs of a group in the order of the help.
 GROUPS = {
-    "Save and restore": ("backup", "restore", "watch", "run", "guard"),
+    "Save and restore": ("backup", "restore", "watch", "run", "guard", "hook", "mcp"),
     "Look": ("status", "list", "show", "cat", "log", "grep", "diff", "verify", "report"),
     "Tidy": ("prune", "delete", "pin", "unpin"),
-    "Vaults and keys": ("init", "export", "import", "copy", "keygen"),
+    "Vaults and keys": ("init", "export", "import", "copy", "keygen", "config"),
 }
 
 #: Each verb, in the order of the help, with the first line of its own. Its module is loaded when it is asked for.
@@ -58,6 +60,9 @@ VERBS = {
     "watch": "Save folders and files now, and then every so often until told to stop.",
     "run": "Restore a folder, run a command on it, and save it meanwhile and at the end.",
     "guard": "Save a folder, run a command that may spoil it, and say how to get back.",
+    "config": "Show which settings count, and where each comes from.",
+    "hook": "Save or tell of an agent's memory, called by the program that runs the agent.",
+    "mcp": "Serve one folder's memory to an agent's host, by the Model Context Protocol.",
     "keygen": "Make a key that snapshots are signed with, in a file that its owner alone may read.",
 }
 
@@ -116,10 +121,16 @@ class _Program(_Helping, typer.core.TyperGroup):
 class _Command(_Helping, typer.core.TyperCommand):
     """One verb, which notes what it was asked."""
 
+    #: Arguments that are needed, and may be missing for the moment.
+    _spared: Sequence[Any] = ()
+
     @property
     def arguments(self) -> tuple[str, ...]:
         """What stands beside options, a word each."""
-        return tuple(word for each in self.params if each.param_type_name == "argument" for word in _words_of(each))
+        arguments = [each for each in self.params if each.param_type_name == "argument"]
+        return tuple(
+            word for each in arguments for word in _words_of(each, needed=each.required or each in self._spared)
+        )
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature is typer's
         words = list(self.arguments)
@@ -140,8 +151,10 @@ class _Command(_Helping, typer.core.TyperCommand):
                     formatter.write_dl(records)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta[_ARGUMENTS] = list(args)
         try:
-            rest: list[str] = super().parse_args(ctx, args)
+            with self._lenient():
+                rest: list[str] = super().parse_args(ctx, args)
         except _UsageError as error:
             error.ctx = error.ctx or ctx  # the parser of options knows none
             raise
@@ -149,7 +162,23 @@ class _Command(_Helping, typer.core.TyperCommand):
             _check(each, ctx)
         return rest
 
+    @contextmanager
+    def _lenient(self) -> Iterator[None]:
+        """Take a command line without the arguments that a set of the configuration file may give."""
+        if self.name in FOLDERS:
+            self._spared = [each for each in self.params if each.param_type_name == "argument" and each.required]
+        try:
+            for each in self._spared:
+                each.required = False
+            yield
+        finally:
+            for each in self._spared:
+                each.required = True
+            self._spared = []
+
     def invoke(self, ctx: Any) -> Any:
+        from colony_memory.cli.settings import runs_of
+
         asked: Asked = ctx.obj
         asked.verb, asked.params, asked.verbs = self.name or "", ctx.params, tuple(VERBS)
         asked.flags = frozenset(flag for each in self.params for flag in each.opts)
@@ -157,6 +186,18 @@ class _Command(_Helping, typer.core.TyperCommand):
         asked.from_environment = frozenset(
             name for name, source in sources.items() if source is not None and source.name == "ENVIRONMENT"
         )
+        runs = runs_of(asked.verb, ctx)
+        if len(runs) > 1:
+            from colony_memory.cli.each import run_each
+
+            return run_each(runs, asked, lambda params: self._run(ctx, asked, params))
+        return self._run(ctx, asked, runs[0].params)
+
+    def _run(self, ctx: Any, asked: Asked, params: dict[str, Any]) -> Any:
+        for each in self.params:
+            if each.param_type_name == "argument" and each.required and not params.get(each.name):
+                super().parse_args(ctx, list(ctx.meta[_ARGUMENTS]))  # says what is missing
+        ctx.params = asked.params = params
         return super().invoke(ctx)
 
 
@@ -181,12 +222,12 @@ def _check(parameter: Any, ctx: Any) -> None:
         raise UsageError(f"{flag} is {', '.join(others)} or {last}, not {values[0][:40]!r}", advice=advice)
 
 
-def _words_of(argument: Any) -> list[str]:
+def _words_of(argument: Any, *, needed: bool) -> list[str]:
     """``[ID] DIR`` as two words, ``PATH...`` where there may be several, ``[B]`` where it may be missing."""
     words = str(argument.metavar).split()
     if argument.nargs == -1 and len(words) == 1:
         return [f"{words[0]}..."]
-    return words if argument.required or words[0].startswith("[") else [f"[{each}]" for each in words]
+    return words if needed or words[0].startswith("[") else [f"[{each}]" for each in words]
 
 
 def module_of(verb: str) -> Any:
@@ -302,10 +343,11 @@ def _print_version(asked: bool) -> None:
 
 @app.callback(
     epilog="Exit codes: 0 done, 1 failed or something left out, 2 usage, 3 nothing saved yet, "
-    "4 corrupt or untrusted, 5 vault missing, unreachable, refused or rate-limited.\n\n"
+    "4 corrupt, untrusted or encrypted to another key, 5 vault missing, unreachable, refused or rate-limited.\n\n"
     "Environment: COLONY_API_KEY and COLONY_BASE_URL for the hosted vault, "
-    "COLONY_MEMORY_VAULT, COLONY_MEMORY_LABEL, COLONY_MEMORY_KEY_FILE, COLONY_MEMORY_TRUST, "
-    "COLONY_MEMORY_WITNESS for the options of those names."
+    "COLONY_MEMORY_CONFIG, COLONY_MEMORY_VAULT, COLONY_MEMORY_LABEL, COLONY_MEMORY_KEY_FILE, COLONY_MEMORY_TRUST, "
+    "COLONY_MEMORY_WITNESS, COLONY_MEMORY_ENCRYPT_TO, COLONY_MEMORY_IDENTITY, COLONY_MEMORY_PASSPHRASE_FILE "
+    "for the options of those names. Options come before them, and they before the file."
 )
 def _root(
     version: Annotated[

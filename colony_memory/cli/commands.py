@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.names import id_time
+from colony_memory.app.pick import names_a_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +25,11 @@ _CARRIED = {
     "witness": "--witness",
     "accept_unsigned": "--accept-unsigned",
     "accept_legacy_pointer": "--accept-legacy-pointer",
+    "encrypt_to": "--encrypt-to",
+    "identity": "--identity",
+    "passphrase_file": "--passphrase-file",
 }
+_OF_FOLDERS = frozenset({"backup", "restore", "status", "watch"})
 #: Those options.
 WHERE = frozenset(_CARRIED.values())
 
@@ -40,6 +45,7 @@ class Asked:
         from_environment: Those parameters that environment variables gave.
         verbs: The verbs that this version has.
         flags: The options that the verb has.
+        set_name: The set that this run of several is about, empty where there is one run.
     """
 
     argv: Sequence[str] = ()
@@ -48,6 +54,7 @@ class Asked:
     from_environment: frozenset[str] = frozenset()
     verbs: Sequence[str] = ()
     flags: frozenset[str] = frozenset()
+    set_name: str = ""
 
     @property
     def as_json(self) -> bool:
@@ -55,6 +62,12 @@ class Asked:
         argv = list(self.argv)
         options = argv[: argv.index("--")] if "--" in argv else argv
         return bool(self.params.get("as_json", "--json" in options))
+
+    @property
+    def by_host(self) -> bool:
+        """Whether a program that runs agents calls this as one of its hooks."""
+        verb, *others = self.argv or ("",)
+        return verb == "hook" and not {"install", "uninstall"} & set(others[:1])
 
 
 @dataclass(frozen=True)
@@ -99,6 +112,8 @@ OPTIONS: dict[tuple[str, str], tuple[str, str]] = {
     ("open", "backend"): ("--vault", "URL"),
     ("open", "require_signature"): ("--accept-unsigned", ""),
     ("open", "accept_legacy_pointer"): ("--accept-legacy-pointer", ""),
+    ("open", "encrypt_to"): ("--encrypt-to", "RECIPIENT"),
+    ("open", "identities"): ("--identity", "FILE"),
     ("init", "create"): ("", ""),
     ("backup", "signer"): ("--key-file", "FILE"),
     ("backup", "on_conflict"): ("--on-conflict", "merge"),
@@ -142,12 +157,22 @@ def command(
         label: The label, None for the default or where the verb takes none.
         given: What the options of this run came to; only those that are to be carried are looked at.
     """
-    words = [PROGRAM, verb, *options, *map(_no_option, arguments)]
+    chosen = _chosen(given) if verb in _OF_FOLDERS else []
+    if chosen:
+        # It says where the folder is, and what of it is left out.
+        arguments = tuple(each for each in arguments if verb == "restore" and names_a_snapshot(each))
+    words = [PROGRAM, verb, *options, *map(_no_option, arguments), *chosen]
     if label is not None and (label != "default" or os.environ.get("COLONY_MEMORY_LABEL")):
         words += _option("--label", label)
     for name, flag in _CARRIED.items():
         words += _carried(flag, given.get(name))
     return " ".join(map(quoted, words))
+
+
+def _chosen(given: Mapping[str, Any]) -> list[str]:
+    if given.get("set_name"):
+        return ["--set", given["set_name"]]
+    return ["--agent", given["agent"]] if given.get("agent") else []
 
 
 def worded(hint: Hint, asked: Asked) -> str | None:
@@ -191,7 +216,7 @@ def _fresh(verb: _Verb, words: list[str], hint: Hint, asked: Asked) -> str:
         known = asked.params.get(name) or (asked.params.get("command") or [word])[:1]
         # Before the folder a restore may have been told another snapshot.
         arguments += [known] if isinstance(known, str) else known[-1:] if verb.name == "restore" else known
-    given = {name: asked.params.get(name) for name in verb.carries}
+    given = {name: asked.params.get(name) for name in (*verb.carries, "set_name", "agent")}
     if asked.verb == "copy":
         given["vault"] = "URL"  # one of two, and the hint does not say which
     options = verb.options if hint.option is None else ()
@@ -204,6 +229,8 @@ def _repeated(asked: Asked, words: list[str]) -> str:
     if "--" in argv:
         at = argv.index("--")
         argv, end = argv[:at], argv[at:]
+    if asked.set_name and not any(each.partition("=")[0] == "--set" for each in argv):
+        words = [*words, "--set", asked.set_name]
     for name, flag in {"label": "--label", **_CARRIED}.items():
         if name in asked.from_environment:
             words = _carried(flag, asked.params.get(name)) + words
@@ -228,7 +255,7 @@ def _carried(flag: str, value: object) -> list[str]:
     if isinstance(value, str):
         return _option(flag, value)
     if isinstance(value, (list, tuple)):
-        return [word for each in value for word in _option(flag, each)]
+        return [word for each in value for word in _option(flag, str(each))]
     return [flag] if value is True else []
 
 

@@ -87,6 +87,8 @@ def _complete(parameter: Any, ctx: Any, incomplete: str) -> list[Candidate]:
         kinds = _kinds(metavar, len(_given(ctx.params.get(parameter.name))))
     elif "--label" in parameter.opts:
         return _within(PATIENCE, lambda: _beginning(incomplete, map(Candidate, _labels(ctx.params))))
+    elif {"--set", "--lens"} & set(parameter.opts):
+        return _within(PATIENCE, lambda: _beginning(incomplete, map(Candidate, _named(parameter.name, ctx.params))))
     elif "|" in metavar:
         return _beginning(incomplete, map(Candidate, metavar.split("|")))
     else:
@@ -138,8 +140,26 @@ def _listed(params: Mapping[str, Any]) -> dict[str, LabelFiles]:
     from colony_memory._engine.store import SyncVault
     from colony_memory.app.place import choose_place
 
-    url = params.get("source") or params.get("vault")
-    return read_labels(drive(SyncVault(choose_place(url).backend).list("cmem.")))
+    return read_labels(drive(SyncVault(choose_place(_vault(params)).backend).list("cmem.")))
+
+
+def _vault(params: Mapping[str, Any]) -> str | None:
+    """The vault that is named, else the one of the configuration file."""
+    from colony_memory.app.config import load_config
+
+    config, url = load_config(params.get("config")), params.get("source") or params.get("vault")
+    if url:
+        return config.url_of(url)
+    chosen = config.sets.get(str(params.get("set_name")))
+    return {**config.settings, **(chosen.settings if chosen else {})}.get("vault")
+
+
+def _named(parameter: str, params: Mapping[str, Any]) -> Iterable[str]:
+    """The sets or lenses of the configuration file."""
+    from colony_memory.app.config import load_config
+
+    config = load_config(params.get("config"))
+    return config.lenses if parameter == "lens" else config.sets
 
 
 def _paths(kinds: frozenset[str], incomplete: str) -> list[Candidate]:

@@ -15,6 +15,7 @@ from colony_memory.cli.text import FEW, shown
 from colony_memory.exceptions import (
     BackupUncertain,
     ColonyMemoryError,
+    DecryptionError,
     Hint,
     SecretsFound,
     SnapshotCorrupt,
@@ -40,6 +41,7 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (SnapshotNotFound, NOTHING_SAVED),
     (SnapshotCorrupt, NOT_PROVEN),
     (UntrustedSnapshot, NOT_PROVEN),
+    (DecryptionError, NOT_PROVEN),
     (VaultError, NO_VAULT),
     (BackupUncertain, NO_VAULT),
     (ColonyMemoryError, FAILED),
@@ -49,7 +51,7 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
 )
 #: Characters of a message, or of a hint.
 _LONGEST = 2000
-_EXTRA = frozenset({"platformdirs", "rich", "typer"})
+_EXTRA = frozenset({"platformdirs", "rich", "tomli", "typer"})
 _MISSING = "the command line needs the extra 'cli': pip install 'colony-memory[cli]'"
 
 
@@ -89,14 +91,22 @@ def report_failure(error: BaseException, asked: Asked | None = None) -> int:
     if isinstance(error, SecretsFound):
         _list_findings(error, asked)
     text, hint, address = describe(error), _advice(error, asked), address_for(error)
+    if asked.set_name and text != _MISSING:
+        text = f"{asked.set_name}: {text}"
     if asked.as_json:
-        read_on = {} if address is None else {"help": address}
-        say_json({"error": text, "kind": kind_of(error), "code": code, "hint": hint, **read_on})
+        say_json(error_document(text, error, asked))
         return code
     if address is not None and code in (NOT_PROVEN, NO_VAULT):
         text = f"{text}; see {address}"
     say(text if text == _MISSING else f"error: {_sentence(text, hint)}")
     return code
+
+
+def error_document(text: str, error: BaseException, asked: Asked) -> dict[str, Any]:
+    """The same for programs."""
+    address = address_for(error)
+    read_on = {} if address is None else {"help": address}
+    return {"error": text, "kind": kind_of(error), "code": exit_code(error), "hint": _advice(error, asked), **read_on}
 
 
 def _list_findings(error: SecretsFound, asked: Asked) -> None:

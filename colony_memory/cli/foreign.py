@@ -48,6 +48,7 @@ WORDS = {
     **dict.fromkeys(("sync", "copyto", "mirror", "replicate", "cp"), Word(("copy",), same=False)),
     **dict.fromkeys(("daemon", "serve", "schedule"), Word(("watch",), same=False)),
     **dict.fromkeys(("key", "keys", "genkey"), Word(("keygen",), same=False)),
+    **dict.fromkeys(("profiles", "settings", "configure", "show-config", "dump-config"), Word(("config",), same=False)),
     "merge": Word(("backup",), ("--on-conflict", "merge"), same=False),
 }
 
@@ -61,7 +62,8 @@ OPTIONS = {
     **dict.fromkeys(("--message", "-m", "--comment", "--description"), "--note"),
     **dict.fromkeys(("--include", "-i"), "--only"),
     **dict.fromkeys(("--stream", "--branch", "--name"), "--label"),
-    **dict.fromkeys(("--key", "--identity", "--signing-key"), "--key-file"),
+    **dict.fromkeys(("--key", "--signing-key"), "--key-file"),
+    **dict.fromkeys(("--profile", "--use-profile", "-P"), "--set"),
     "--read-data-subset": NOTHING,
 }
 FLAGS = {

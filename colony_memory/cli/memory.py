@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
 
+from colony_memory.app.keys import key_arguments
 from colony_memory.app.open import trust_arguments
 from colony_memory.app.place import choose_place
 from colony_memory.cli.commands import PROGRAM, quoted
@@ -41,8 +44,13 @@ class Opened:
 
 
 @contextmanager
-def open_memory(common: CommonOptions, *, making: bool = False, wire: int = 1) -> Iterator[Opened]:
-    """Open the memory that the options name, to write in that format; ``making`` as :func:`at_vault` takes it.
+def open_memory(common: CommonOptions, *, making: bool = False, wire: str | None = None) -> Iterator[Opened]:
+    """Open the memory that the options name; ``making`` as :func:`at_vault` takes it.
+
+    Args:
+        common: The options.
+        making: As there.
+        wire: What --format says, None for what the vault is for.
 
     Raises:
         ValueError: The vault, the key file or the witness cannot be used as things are.
@@ -50,23 +58,48 @@ def open_memory(common: CommonOptions, *, making: bool = False, wire: int = 1) -
     """
     output, progress, trust = common.output, Progress(), trust_of(common)
     with at_vault(common.vault, output, making=making) as place:
-        memory = ColonyMemory(backend=place.backend, format=1 if wire == 1 else 2, on_event=progress, **trust)
+        memory = ColonyMemory(backend=place.backend, format=format_of(wire), on_event=progress, **trust)
         yield Opened(memory, place, output, progress)
 
 
+def format_of(wire: str | None) -> Literal[1, 2] | None:
+    """What --format says; its words are looked at for all verbs in one place."""
+    return None if wire is None else 2 if wire == "2" else 1
+
+
 def trust_of(common: CommonOptions) -> dict[str, Any]:
-    """The arguments of :class:`colony_memory.ColonyMemory` that say what is trusted, as the options have it.
+    """The arguments of :class:`colony_memory.ColonyMemory` that say what is trusted, whom to encrypt to and what opens,
+    as the options have it.
 
     Raises:
-        ValueError: The key file or the witness cannot be used.
+        ValueError: A key file, a recipient, a passphrase or the witness cannot be used.
     """
-    return trust_arguments(
+    keys = key_arguments(
+        encrypt_to=common.encrypt_to or (),
+        identities=common.identity or (),
+        passphrase_file=common.passphrase_file,
+        ask=_ask,
+    )
+    return keys | trust_arguments(
         key_file=common.key_file,
         trust=common.trust or (),
         witness=common.witness,
         require_signature=False if common.accept_unsigned else None,
         accept_legacy_pointer=common.accept_legacy_pointer,
     )
+
+
+@cache
+def _ask(twice: bool) -> str:
+    """Ask for the passphrase, once in the life of the process."""
+    from getpass import getpass
+
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise ValueError("there is no terminal to ask for the passphrase: give --passphrase-file")
+    said = getpass("Passphrase: ", sys.stderr)
+    if twice and getpass("The same again: ", sys.stderr) != said:
+        raise ValueError("the passphrases differ")
+    return said
 
 
 @contextmanager

@@ -21,12 +21,21 @@ if TYPE_CHECKING:
 SETTINGS = (
     "COLONY_API_KEY",
     "COLONY_BASE_URL",
+    "COLONY_MEMORY_CONFIG",
     "COLONY_MEMORY_VAULT",
     "COLONY_MEMORY_LABEL",
     "COLONY_MEMORY_KEY_FILE",
     "COLONY_MEMORY_TRUST",
     "COLONY_MEMORY_WITNESS",
+    "COLONY_MEMORY_ENCRYPT_TO",
+    "COLONY_MEMORY_IDENTITY",
+    "COLONY_MEMORY_PASSPHRASE_FILE",
 )
+
+#: The verbs that are about folders, with the argument that names them. Where a set names them it may be missing.
+FOLDERS = {
+    "backup": "paths", "watch": "paths", "status": "paths", "restore": "target", "run": "command", "guard": "command",
+}  # fmt: skip
 
 # Arguments are told of in each verb's text: typer's own list of them speaks of Python types.
 VaultOption = Annotated[
@@ -84,6 +93,35 @@ AcceptPointerOption = Annotated[
     bool,
     typer.Option("--accept-legacy-pointer", help="Accept a pointer without a signature, as version 0.1.1 writes it."),
 ]
+EncryptOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--encrypt-to",
+        metavar="RECIPIENT",
+        envvar="COLONY_MEMORY_ENCRYPT_TO",
+        help="Encrypt what is written to this age1... or SSH public key, to those in this file, or to the word "
+        "'passphrase'. Repeatable.",
+    ),
+]
+IdentityOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--identity",
+        metavar="FILE",
+        envvar="COLONY_MEMORY_IDENTITY",
+        help="Open what is encrypted with the key in this file, or with the word 'passphrase'. See 'keygen --age'. "
+        "Repeatable.",
+    ),
+]
+PassphraseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--passphrase-file",
+        metavar="FILE",
+        envvar="COLONY_MEMORY_PASSPHRASE_FILE",
+        help="Take the passphrase from this file, and do not ask for it.",
+    ),
+]
 PatchOption = Annotated[
     bool,
     typer.Option("--patch", "-p", help="Print what differs, line by line, as 'git apply' and 'patch -p1' take it."),
@@ -116,6 +154,13 @@ AllowSecretOption = Annotated[
         "Repeatable.",
     ),
 ]
+GitOption = Annotated[
+    bool, typer.Option("--git", help="Take git repositories along, each as a bundle beside its files.")
+]
+ConvertOption = Annotated[
+    str | None,
+    typer.Option("--format", metavar="1|2", help="Convert what is of the other format. Default: all as it is."),
+]
 KeepOption = Annotated[
     int | None,
     typer.Option("--keep", metavar="N", min=1, help="Then keep only the newest N snapshots of the label."),
@@ -127,6 +172,14 @@ OnConflictOption = Annotated[
         metavar="raise|continue|merge",
         help="Where another client saves in between: store both and fail; the same, and let the newer one be the "
         "latest; or join both line by line.",
+    ),
+]
+FormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="1|2",
+        help="Write what 0.1.1 reads too, or store only what changed (extra zstd). Default: what the vault is for.",
     ),
 ]
 EveryOption = Annotated[str, typer.Option("--every", metavar="TIME", help="Time between backups: 90s, 15m, 1h30m, 2d.")]
@@ -151,6 +204,42 @@ OnErrorOption = Annotated[
         "_LABEL in its environment tell of it.",
     ),
 ]
+ConfigOption = Annotated[
+    str | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        envvar="COLONY_MEMORY_CONFIG",
+        help="Configuration file. Default: config.toml in the user's directory for configuration; see 'config'.",
+    ),
+]
+SetOption = Annotated[
+    str | None, typer.Option("--set", metavar="NAME", help="The paths, label and vault of this set of the file.")
+]
+AgentOption = Annotated[
+    str | None,
+    typer.Option(
+        "--agent",
+        metavar="claude-code|openclaw|hermes|codex",
+        help="The memory of this host of agents, wherever it keeps it, under a label of that name.",
+    ),
+]
+ProjectOption = Annotated[
+    str | None,
+    typer.Option(
+        "--project",
+        metavar="PATH",
+        help="With --agent claude-code: where the snapshot's one project lies on this machine.",
+    ),
+]
+MapOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--map",
+        metavar="OLD=NEW",
+        help="The same for one of several: its path before, or its folder's name, and its path here. Repeatable.",
+    ),
+]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print only warnings, errors, and tables that were asked for.")
 ]
@@ -169,6 +258,12 @@ class CommonOptions:
     witness: WitnessOption = None
     accept_unsigned: AcceptUnsignedOption = False
     accept_legacy_pointer: AcceptPointerOption = False
+    encrypt_to: EncryptOption = None
+    identity: IdentityOption = None
+    passphrase_file: PassphraseOption = None
+    config: ConfigOption = None
+    set_name: SetOption = None
+    agent: AgentOption = None
     as_json: JsonOption = False
     quiet: QuietOption = False
 
@@ -208,7 +303,7 @@ class RetentionOptions:
         Raises:
             ValueError: There is no rule, or one beside ``leftovers``.
         """
-        from colony_memory.cli.durations import parse_duration
+        from colony_memory.app.config import make_retention
         from colony_memory.retention import Retention
 
         given = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -219,11 +314,7 @@ class RetentionOptions:
             return Retention(keep_last=sys.maxsize)
         if not rules:
             raise ValueError("say what to keep, such as --keep 10 or --keep-daily 7; --leftovers keeps every snapshot")
-        if self.keep_within is not None:
-            rules["keep_within"] = parse_duration(self.keep_within)
-        if "keep" in rules:
-            rules["keep_last"] = rules.pop("keep")
-        return Retention(**rules)
+        return make_retention(rules)
 
     def in_words(self) -> str:
         """The rules that are given, for people: ``the newest 20, 7 daily``."""
@@ -254,7 +345,7 @@ def split_positional(given: Sequence[str], last: str) -> tuple[str | None, str]:
     return (given[0] if len(given) == 2 else None), given[-1]
 
 
-def _refuse_empty_settings() -> None:
+def refuse_empty_settings() -> None:
     """Take no empty variable for one that is not set.
 
     Raises:
@@ -287,7 +378,6 @@ def spread(run: Callable[..., int]) -> Callable[..., int]:
 
     @functools.wraps(run)
     def gathered(**given: Any) -> int:
-        _refuse_empty_settings()
         for name, group in groups.items():
             given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
         return run(**given)

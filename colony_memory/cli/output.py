@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,20 @@ from colony_memory.cli.text import shown, shown_with_tabs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+
+_GATHERED: ContextVar[list[object] | None] = ContextVar("gathered", default=None)
+
+
+@contextmanager
+def gathering() -> Iterator[list[object]]:
+    """Keep the JSON documents of a block in place of writing them: they are parts of one."""
+    gathered: list[object] = []
+    token = _GATHERED.set(gathered)
+    try:
+        yield gathered
+    finally:
+        _GATHERED.reset(token)
 
 
 @contextmanager
@@ -79,6 +94,10 @@ class Output:
 
     def answer_json(self, document: object) -> None:
         """Write the one JSON document; in ASCII, so that every name passes."""
+        gathered = _GATHERED.get()
+        if gathered is not None:
+            gathered.append(document)
+            return
         self.answer(json.dumps(document, indent=2))
 
     def report(self, *lines: str, names: Sequence[str] = ()) -> None:

@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from colony_memory.app.facts import made_at
+from colony_memory.app.past import change_word
 from colony_memory.cli.grid import Column, draw, styled
 from colony_memory.cli.tables import when
 from colony_memory.cli.text import count, shown, shown_with_tabs, size
@@ -65,13 +66,6 @@ def history_patches(found: FileHistory, *, now: datetime) -> str:
         head = f"snapshot {each.snapshot.snapshot_id} ({when(made_at(each.snapshot), now)}): {told}"
         parts.append(f"{head}\n" + ("Too much to show.\n" if each.patch is None else each.patch))
     return "\n".join(parts)
-
-
-def change_word(name: str, change: Change) -> str:
-    """What happened, in a word or two."""
-    if change.kind == "removed" and any(each.startswith(f"{name}: ") for each in change.snapshot.incomplete):
-        return "left out"  # not by the wish of whoever keeps the files
-    return "in the oldest" if change.before is None else change.kind
 
 
 def line_counts(change: Change) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from colony_memory.exceptions import (
     BackupUncertain,
     ConflictDetected,
+    DecryptionError,
     QuotaExceeded,
     RollbackDetected,
     SnapshotCorrupt,
@@ -23,6 +24,7 @@ _PARTS: tuple[tuple[type[BaseException], str | None], ...] = (
     (SnapshotCorrupt, "damaged"),
     (RollbackDetected, "rolled-back"),
     (UntrustedSnapshot, "not-trusted"),
+    (DecryptionError, "encrypted"),
     (VaultMissing, "no-vault"),
     (VaultError, "no-answer"),
     (BackupUncertain, "no-answer"),

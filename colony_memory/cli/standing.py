@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.names import id_time
-from colony_memory.app.facts import made_at, stamp
+from colony_memory.app.durations import show_duration
+from colony_memory.app.facts import SPANS, made_at, stamp
 from colony_memory.cli.commands import command
-from colony_memory.cli.durations import show_duration
 from colony_memory.cli.grid import prose, styled
 from colony_memory.cli.summary import change_lines, changes, unsaved_document
 from colony_memory.cli.tables import label_table
@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 
     from colony_memory.app.preview import Unsaved
     from colony_memory.app.protection import Checked, Problem, Protection
-    from colony_memory.reports import VaultMap
+    from colony_memory.reports import LabelMap, VaultMap
     from colony_memory.schedule.watch import RunLog
 
 _STYLES = {"protected": "bold green", "saved": "bold", "at risk": "bold yellow", "not protected": "bold red"}
+# More restore points than that, nobody counts.
+_MANY = 10_000
 # A run that saves ends a little after the snapshot was made.
 _RUN = timedelta(minutes=1)
 
@@ -51,6 +53,9 @@ def status_lines(
         f"vault  {shown(url)}",
         f"used   {_used(found)}",
     ]
+    lines += few([_next(each) for each in found.labels if each.next_bytes], verbose=False)
+    if found.room_lasts_seconds is not None:
+        lines.append(_lasts(found, found.room_lasts_seconds))
     if found.operations_left is not None:
         lines.append(f"left   {found.operations_left} uploads and deletes this hour")
     lines += [prose(f"watch  {_watch(label, log, now)}") for label, log in checked.runs.items()]
@@ -190,7 +195,11 @@ def _good(verdict: Protection) -> str:
 
 
 def _unread(verdict: Protection) -> str:
-    return " (not read, so damage would not show)" if verdict.state == "saved" else ""
+    if verdict.state != "saved":
+        return ""
+    if verdict.closed:
+        return " (encrypted, and no identity opens it here: whole, and what is in it was not looked at)"
+    return " (not read, so damage would not show)"
 
 
 def _room(found: VaultMap) -> str:
@@ -203,6 +212,27 @@ def _used(found: VaultMap) -> str:
         return f"{size(found.used_bytes)}, {files}; the vault gives room with the first backup"
     share = 100 * found.used_bytes / found.quota_bytes
     return f"{size(found.used_bytes)} of {size(found.quota_bytes)} ({share:.0f} %), {files}"
+
+
+def _next(label: LabelMap) -> str:
+    """What the next backup stores."""
+    of = "" if label.label == "default" else f"label {label.label}: "
+    fits = "" if label.fits is None else f", so that {_many(label.fits)} more fit"
+    return f"next   {of}{'at most ' if label.next_at_most else ''}about {size(label.next_bytes)}{fits}"
+
+
+def _many(number: int) -> str:
+    """A number that is a guess, with two digits."""
+    if number > _MANY:
+        return f"{_MANY:,} and"
+    return str(number) if number < 100 else f"about {float(f'{number:.1e}'):,.0f}"
+
+
+def _lasts(found: VaultMap, seconds: int) -> str:
+    daily = size(sum(each.daily_bytes or 0 for each in found.labels))
+    years, days = seconds // SPANS["y"], seconds // SPANS["d"]
+    told = "more than 10 years" if years >= 10 else count(days, "day") if days else "less than a day"
+    return f"room   for {told} at this rate, {daily} a day, if nothing is removed"
 
 
 def _watch(label: str, log: RunLog, now: datetime) -> str:

@@ -6,10 +6,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from colony_memory.app.content import contents_of
-from colony_memory.app.facts import count_left_out, count_texts, made_at, stamp
+from colony_memory.app.facts import count_texts, made_at, number_left_out, stamp
 from colony_memory.capture._metadata import METADATA_NAME
 from colony_memory.cli.grid import prose, styled
-from colony_memory.cli.tables import check_table
+from colony_memory.cli.tables import check_table, size_of
 from colony_memory.cli.text import age, count, few, shown, size, stored
 from colony_memory.retention import newest_first
 
@@ -56,14 +56,14 @@ def snapshot_lines(info: SnapshotInfo, contents: Contents | None, *, now: dateti
         ("label", info.label),
         ("made", f"{stamp(made)} ({age(made, now)})"),
         ("signed by", (info.issuer or "?") if info.signed else "nobody"),
-        ("size", f"{size(info.byte_size)}, stored as {stored(info)}{parts}"),
-        ("sha256", info.plaintext_sha256.removeprefix("sha256:")),
+        ("size", f"{size_of(info)}, stored as {stored(info)}{parts}"),
+        *([("sha256", info.plaintext_sha256.removeprefix("sha256:"))] if info.plaintext_sha256 else []),
         ("format", info.format + (", encrypted" if info.encrypted else "")),
         *([("after", info.parent_id)] if info.parent_id else []),
         *([("pinned", "kept until it is unpinned")] if info.pinned else []),
         *([("tags", ", ".join(info.tags))] if info.tags else []),
         *([("note", info.note)] if info.note else []),
-        *([("incomplete", f"{count_left_out(info)} left out")] if info.incomplete else []),
+        *([("incomplete", f"{number_left_out(info)} left out")] if info.incomplete else []),
     ]
     width = max(len(name) for name, _ in facts)
     lines = [f"{name:{width}}  {value}" for name, value in facts]
@@ -123,7 +123,7 @@ def _came(names: Sequence[str], what: str) -> str:
     return f"{len(names) - folders} {what}" + (f" and {count(folders, 'empty folder')}" if folders else "")
 
 
-def preview_lines(found: Preview, *, keep: int | None, verbose: bool, now: datetime) -> list[str]:
+def preview_lines(found: Preview, *, keep: object, verbose: bool, now: datetime) -> list[str]:
     """What a backup would save, how that differs from the latest, and whether it fits."""
     plan, unsaved, left_out = found.plan, found.unsaved, found.capture.left_out
     info, latest = plan.info, unsaved.latest
@@ -209,6 +209,7 @@ def plan_total(plan: PrunePlan) -> str:
 def verify_lines(report: VerifyReport) -> list[str]:
     """What was checked of each snapshot, and what is wrong."""
     found = [each.problem for each in report.snapshots if each.problem] + ([report.problem] if report.problem else [])
+    closed = [each for each in report.snapshots if each.sealed]
     found += [f"snapshot {each} was listed and is gone" for each in report.removed]
     known = {each.snapshot_id for each in report.snapshots if each.problem}
     found += [f"snapshot {each} is not what a trusted issuer made" for each in report.forged if each not in known]
@@ -217,5 +218,8 @@ def verify_lines(report: VerifyReport) -> list[str]:
         f"label {report.label}: {good} of {count(len(report.snapshots), 'snapshot')} good, "
         f"pointer {report.pointer}, rollback {report.rollback}"
     )
+    if closed:
+        which = "it" if len(report.snapshots) == 1 else f"{count(len(closed), 'snapshot')}"
+        total += f"; what is in {which} is encrypted and was not checked: no identity opens it here"
     told = [*(f"problem  {each}" for each in dict.fromkeys(found)), total]
     return [check_table(report), *(prose(shown(line)) for line in told)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from colony_memory.app.facts import count_left_out, made_at, stamp
+from colony_memory.app.facts import made_at, number_left_out, stamp
 from colony_memory.cli.grid import Column, draw, is_terminal
 from colony_memory.cli.text import age, count, shown, signer, size, stored
 
@@ -56,7 +56,7 @@ def snapshot_table(infos: Sequence[SnapshotInfo], *, latest: Collection[str], no
             ("* " if info.snapshot_id in latest else "  ") + shown(info.snapshot_id),
             shown(info.label),
             when(made_at(info), now),
-            size(info.byte_size),
+            size_of(info),
             stored(info),
             signer(info),
             ", ".join(_remarks(info)),
@@ -69,11 +69,16 @@ def snapshot_table(infos: Sequence[SnapshotInfo], *, latest: Collection[str], no
     return f"{table}\n{total}; * is the latest, which restore gives"
 
 
+def size_of(info: SnapshotInfo) -> str:
+    """How large a memory is, where that is known."""
+    return "not told" if info.encrypted and not info.byte_size else size(info.byte_size)
+
+
 def _remarks(info: SnapshotInfo) -> list[str]:
     """What is special about a snapshot, in a few words each."""
-    found = ["pinned"] if info.pinned else []
+    found = [word for word, is_so in (("encrypted", info.encrypted), ("pinned", info.pinned)) if is_so]
     if info.incomplete:
-        found.append(f"{count_left_out(info)} left out")
+        found.append(f"{number_left_out(info)} left out")
     found += [f"#{tag}" for tag in info.tags]
     return [*found, shown(info.note)] if info.note else found
 
@@ -86,7 +91,7 @@ def label_table(found: VaultMap, *, now: datetime) -> str:
             str(each.snapshots),
             when(made_at(each.newest), now) if each.newest else "-",
             when(made_at(each.oldest), now) if each.oldest else "-",
-            size(each.plain_bytes),
+            "not told" if each.snapshots and not each.plain_bytes else size(each.plain_bytes),
             size(each.stored_bytes),
             "; ".join(problems(each)) or "none found",
         )
@@ -110,7 +115,7 @@ def problems(label: LabelMap) -> list[str]:
     if label.dangling:
         found.append("no usable pointer")
     if label.newest is not None and label.newest.incomplete:
-        found.append(f"newest: {count_left_out(label.newest)} left out")
+        found.append(f"newest: {number_left_out(label.newest)} left out")
     if label.orphans:
         found.append(count(len(label.orphans), "leftover file"))
     return found

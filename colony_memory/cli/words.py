@@ -54,6 +54,8 @@ _PLACE = frozenset({"--label", *WHERE})
 #: Not given by another than the user: what answers a question beforehand.
 _ANSWERS = frozenset({"--yes", "-y"})
 _RULES = ("--keep", "--leftovers")
+#: What says which folder or paths are meant.
+_FOLDERS = frozenset({"--set", "--agent"})
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,10 @@ def answer(argv: Sequence[str], verbs: Mapping[str, Grammar]) -> Answer | None:
         return None
     if lost and verb == asked:
         return Answer(said, _command(verb, "--help"))
-    return Answer(said, _command(verb, *given, *_needed(verb, kept), *_after(grammar.filled(arguments))))
+    named = not arguments and "COMMAND..." not in grammar.arguments and any(each.name in _FOLDERS for each in kept)
+    return Answer(
+        said, _command(verb, *given, *_needed(verb, kept), *_after([] if named else grammar.filled(arguments)))
+    )
 
 
 def _read(argv: Sequence[str], follows: Mapping[str, bool]) -> tuple[list[_Option], list[str], list[str]]:

@@ -113,7 +113,7 @@ addEventListener("DOMContentLoaded", () => {
   const snapshotTable = (rows) =>
     table(["snapshot", "made", "changes", "size", "stored", "documents", `a prune that keeps ${data.retention}`, "integrity and trust", "remarks", "signed by"],
       rows.map((each) => make("tr", {},
-        make("td", { class: "id" }, each.id), cell(time(each.made)), cell(changesOf(each)), cell(size(each.bytes), "number"), cell(size(each.stored), "number"), cell(each.documents === null ? "?" : each.documents.toLocaleString("en"), "number"),
+        make("td", { class: "id" }, each.id), cell(time(each.made)), cell(changesOf(each)), cell(each.encrypted && !each.bytes ? "?" : size(each.bytes), "number"), cell(size(each.stored), "number"), cell(each.documents === null ? "?" : each.documents.toLocaleString("en"), "number"),
         make("td", { class: each.stays === false ? "warn" : "" }, each.stays === null ? "?" : each.stays ? `keeps it: ${each.reasons.join(", ")}` : "takes it"), factsOf(each.check), cell(remarksOf(each), "text"),
         make("td", { class: "text id" }, each.issuer || "-"))));
 

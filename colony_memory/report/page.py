@@ -86,7 +86,7 @@ def _snapshot(info: SnapshotInfo) -> dict[str, Any]:
         "made": info.created_at,
         "bytes": info.byte_size,
         "stored": info.stored_bytes,
-        "documents": None if info.encrypted and not info.doc_names else len(info.doc_names),
+        "documents": len(info.doc_names) or None,
         "format": info.format,
         "issuer": info.issuer,
         "latest": bool(info.head),

@@ -13,7 +13,6 @@ Inside of an agent, :meth:`ColonyMemory.autobackup` does it on a timer, beside t
 from __future__ import annotations
 
 import contextlib
-import os
 import queue
 import random
 import signal
@@ -29,7 +28,6 @@ from colony_memory.exceptions import (
     QuotaExceeded,
     RateLimited,
     VaultUnavailable,
-    message_of,
 )
 from colony_memory.schedule.last_run import (
     LastRun,
@@ -41,9 +39,9 @@ from colony_memory.schedule.last_run import (
     write_last_run,
 )
 from colony_memory.schedule.loop import Clock, Loop, Outcome
+from colony_memory.schedule.result import Done, done_of, run_of
 from colony_memory.schedule.signals import EndingSignals
 from colony_memory.schedule.timetable import LONGEST_ASKED, LOOK, require_seconds
-from colony_memory.snapshot import SnapshotInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,6 +50,7 @@ if TYPE_CHECKING:
 
     from colony_memory.app.save import Saved
     from colony_memory.schedule.notify import Notifier
+    from colony_memory.snapshot import SnapshotInfo
 
 __all__ = ["Ended", "LastRun", "RunLog", "Watch", "last_run_path", "mends_itself", "read_last_run", "read_runs"]
 
@@ -61,19 +60,6 @@ _LONGEST_RETRY = 3600.0
 _LEAST_PATIENCE = 60.0
 # A bad argument, a refused key or a bug stays until somebody does something about it; these may go by themselves.
 _MENDING = (BackupUncertain, ConflictDetected, PruneIncomplete, QuotaExceeded, RateLimited, VaultUnavailable)
-_NAMED = 3
-
-
-@dataclass(frozen=True)
-class _Done:
-    """What is told of a run: the snapshot, whether nothing had changed, and what was left out, with the reasons.
-
-    Without a snapshot there was nothing to save yet.
-    """
-
-    snapshot_id: str | None
-    reused: bool
-    left_out: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -148,10 +134,10 @@ class Watch:
         self._beside = beside
         self._clock = clock or Clock()
         # What has happened: an outcome, or as a text why to stop.
-        self._inbox: queue.SimpleQueue[Outcome[_Done] | str] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Outcome[Done] | str] = queue.SimpleQueue()
         self._signals = EndingSignals(self._on_signal)
         self._interrupted = False
-        self._loop: Loop[_Done] = Loop(
+        self._loop: Loop[Done] = Loop(
             self._run_once,
             name="colony-memory-watch",
             every=self._every,
@@ -194,19 +180,10 @@ class Watch:
             held.callback(self._loop.post, 0.0, end=True)
             return self._end(self._run_until_stopped())
 
-    def _run_once(self) -> _Done:
+    def _run_once(self) -> Done:
         if self._notifier is not None:
             self._notifier.started()
-        saved = self._save()
-        if saved is None:
-            return _Done(None, reused=False, left_out=())
-        if isinstance(saved, SnapshotInfo):
-            return _Done(saved.snapshot_id, saved.reused, saved.incomplete)
-        return _Done(
-            saved.info.snapshot_id,
-            saved.info.reused,
-            tuple(f"{each.name}: {each.reason}" for each in saved.left_out),
-        )
+        return done_of(self._save())
 
     def _run_until_stopped(self) -> str:
         """Tell of each run; the reason to stop."""
@@ -228,7 +205,7 @@ class Watch:
                 self._tell(_result(outcome, next_run=due), outcome.error)
             elif taken is not None and taken >= told_of and self._loop.busy_for is not None:
                 late = VaultUnavailable(f"not done after {taken:.0f} s, still waiting")
-                self._tell(_failed(_now(), late.message), late)
+                self._tell(run_of(_now(), late), late)
                 told_of = taken + patience
 
     def _end(self, reason: str) -> Ended:
@@ -238,7 +215,7 @@ class Watch:
         self._tell(last, outcome.error)
         return Ended(last, outcome.error)
 
-    def _final_outcome(self, left: Callable[[], float]) -> Outcome[_Done]:
+    def _final_outcome(self, left: Callable[[], float]) -> Outcome[Done]:
         # One that is under way has read what was there when it began, so there is one more after it.
         while left() > 0:
             with contextlib.suppress(queue.Empty):
@@ -298,7 +275,7 @@ def alone(state: Path) -> Iterator[None]:
         yield
 
 
-def _with_limit(outcome: Outcome[_Done]) -> Outcome[_Done]:
+def _with_limit(outcome: Outcome[Done]) -> Outcome[Done]:
     """What was held up by a rate limit failed of that."""
     if not outcome.held:
         return outcome
@@ -306,30 +283,8 @@ def _with_limit(outcome: Outcome[_Done]) -> Outcome[_Done]:
     return replace(outcome, error=limit)
 
 
-def _result(outcome: Outcome[_Done], *, next_run: datetime | None = None) -> LastRun:
-    saved = outcome.result
-    if saved is None:
-        return _failed(outcome.when, _describe(outcome.error), next_run=next_run)
-    if saved.snapshot_id is None:
-        return LastRun(outcome.when, True, "nothing to save yet", None, next_run, os.getpid())
-    message = f"{'unchanged since' if saved.reused else 'saved'} {saved.snapshot_id}"
-    if saved.left_out:
-        more = f"; and {len(saved.left_out) - _NAMED} more" if len(saved.left_out) > _NAMED else ""
-        message += f"; {len(saved.left_out)} left out: {'; '.join(saved.left_out[:_NAMED])}{more}"
-    return LastRun(outcome.when, not saved.left_out, message, saved.snapshot_id, next_run, os.getpid())
-
-
-def _failed(when: datetime, why: str, *, next_run: datetime | None = None) -> LastRun:
-    return LastRun(when, ok=False, message=f"failed: {why}", snapshot_id=None, next_run=next_run, pid=os.getpid())
-
-
-def _describe(error: BaseException | None) -> str:
-    text = "" if error is None else " ".join(message_of(error).split())
-    ours = isinstance(error, ValueError) or type(error).__module__.startswith("colony_memory.")
-    if ours and text:
-        return text
-    # Not foreseen, so its kind is needed to make sense of it.
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+def _result(outcome: Outcome[Done], *, next_run: datetime | None = None) -> LastRun:
+    return run_of(outcome.when, outcome.result or outcome.error, next_run=next_run)
 
 
 def _now() -> datetime:

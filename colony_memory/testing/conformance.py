@@ -31,7 +31,7 @@ from colony_memory.testing._checks import (
     skip_without,
     unwrap,
 )
-from colony_memory.vaults import ConditionalUpload, PrefixListing, VaultBackend
+from colony_memory.vaults import ConditionalUpload, FreeSpace, PrefixListing, VaultBackend
 
 __all__ = ["UnmadeVaultTests", "VaultBackendTests"]
 
@@ -329,3 +329,11 @@ class VaultBackendTests:
         for prefix in prefixes:
             expected = {name: size for name, size in sizes.items() if name.startswith(prefix)}
             check_listed(vault.vault_list_prefix(prefix), expected)
+
+    # --- free space ---
+
+    def test_free_space(self, vault: Any) -> None:
+        """It is a number of bytes, or the status has to be asked."""
+        skip_without(vault, FreeSpace)
+        free = vault.vault_free_bytes()
+        check(free is None or (type(free) is int and free >= 0), f"free space is a count of bytes, not {free!r}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from colony_memory.testing.fake import extend_class
-from colony_memory.vaults import ConditionalUpload, OperationBudget, PrefixListing
+from colony_memory.vaults import ConditionalUpload, FreeSpace, OperationBudget, PrefixListing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,8 +86,9 @@ class FaultyVault:
     """A vault that does as the wrapped one does, except where it was told to fail, to lie or to die.
 
     One call goes through: hooks, faults before it, the vault itself, faults after it, lies. The optional methods
-    (conditional upload, prefix listing, operations left) are there exactly when the wrapped vault has them; asking
-    for the operations left is no vault call and is not counted. May be used from several threads.
+    (conditional upload, prefix listing, operations left, free space) are there exactly when the wrapped vault has them;
+    asking for the operations left is no vault call and is not counted, asking for free space counts as a status. May be
+    used from several threads.
 
     In every method below, ``verb`` is one of :data:`VERBS` or ``"*"``, and ``match`` a part of the filename or a
     predicate on it (of a listing: the prefix, or ``""``; of status: ``""``).
@@ -272,10 +273,18 @@ class _FaultyBudget(FaultyVault):
         return left
 
 
+class _FaultyFreeSpace(FaultyVault):
+    def vault_free_bytes(self) -> int | None:
+        """See :meth:`colony_memory.vaults.FreeSpace.vault_free_bytes`."""
+        free: int | None = self._call("status", "", self.vault.vault_free_bytes)
+        return free
+
+
 _EXTRAS: tuple[tuple[type, type[FaultyVault]], ...] = (
     (ConditionalUpload, _FaultyConditional),
     (PrefixListing, _FaultyPrefix),
     (OperationBudget, _FaultyBudget),
+    (FreeSpace, _FaultyFreeSpace),
 )
 
 

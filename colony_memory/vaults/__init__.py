@@ -25,7 +25,7 @@ threads at once. :class:`colony_memory.testing.VaultBackendTests` tests all of i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AsyncVaultBackend",
     "ConditionalUpload",
+    "FreeSpace",
     "OperationBudget",
     "PrefixListing",
     "VaultBackend",
@@ -116,7 +117,20 @@ class OperationBudget(Protocol):
         """Uploads and deletes that the vault still accepts this hour, or None where it has not said."""
 
 
-def open_vault(url: str, *, create: bool = False) -> VaultBackend:
+@runtime_checkable
+class FreeSpace(Protocol):
+    """Optional: a vault that knows how much room it has without a look at all of its files."""
+
+    def vault_free_bytes(self) -> int | None:
+        """Bytes that it still takes, or None where only :meth:`VaultBackend.vault_status` tells."""
+
+
+def open_vault(
+    url: str,
+    *,
+    create: bool = False,
+    format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
+) -> VaultBackend:
     """Open the vault that a URL names.
 
     A vault in a directory or in an object store is made once, on purpose. Where none was made, or its disk is not
@@ -132,12 +146,16 @@ def open_vault(url: str, *, create: bool = False) -> VaultBackend:
             ``%NAME%``), is no path.
         create: Make it where it is not there: for setting up, not for a program that runs again and again. The hosted
             vault comes with the account, so there is nothing to make.
+        format: With ``create``: 1 or 2, what clients that are not told otherwise write to a directory or an object
+            store, from now on where it is there already. By default that stays what it is, and is 2 for a new one, or 1
+            where zstd is not installed or the store does not write on condition.
 
     Raises:
-        ValueError: The URL is of no known kind.
+        ValueError: The URL is of no known kind, or the format none for it.
         ColonyMemoryError: ``colony:`` without a key, an object store without its extra or with settings that are wrong,
-            ``export:`` with a file that cannot be read or is no export, or a vault that cannot be made.
+            ``export:`` with a file that cannot be read or is no export, a vault that cannot be made, or format 2
+            without zstd.
     """
     from colony_memory.vaults._open import open_url
 
-    return open_url(url, create=create)
+    return open_url(url, create=create, format=format)

@@ -22,16 +22,18 @@ from colony_memory.exceptions import (
 from colony_memory.vaults._marker import (
     MARKER,
     MARKER_BYTES,
+    Marked,
     NewerVault,
-    check_marker,
     held_place,
     is_ours,
     placeholders_of,
+    read_marker,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+    from typing import Literal
 
     from colony_memory._os.files import Files
 
@@ -58,25 +60,28 @@ class Holdings(NamedTuple):
         """Bytes of all files."""
         return sum(size or 0 for size, _ in self.files.values())
 
-    def warn(self, directory: Files, prefix: str) -> None:
-        """Name what is asked for by this prefix and is not there as a file."""
-        away = [name for name, (size, _) in self.files.items() if size is None and name.startswith(prefix)]
+    def warn(self, directory: Files) -> None:
+        """Name what is not there as a file."""
+        away = [name for name, (size, _) in self.files.items() if size is None]
         if away:
             _warn(
                 f"{directory.path}: {len(away)} of the files there are elsewhere, and a sync service keeps their "
                 f"places, such as that of {min(away)}: have it bring them back"
             )
         for name, what in self.strays.items():
-            if name.startswith(prefix):
-                _warn(f"{str(directory.path / name)!r}: {what}; it is passed over")
+            _warn(f"{str(directory.path / name)!r}: {what}; it is passed over")
 
 
-def scan(directory: Files) -> Holdings:
-    """Look at every entry of a vault's directory."""
+def scan(directory: Files, prefix: str = "") -> Holdings:
+    """Look at every entry of a vault's directory that is a file whose name starts so, or is in the place of one."""
+
+    def wanted(name: str) -> bool:
+        return name.startswith(prefix) or (not is_ours(name) and (held_place(name) or "").startswith(prefix))
+
     files: dict[str, tuple[int | None, float | None]] = {}
     elsewhere: dict[str, tuple[None, None]] = {}
     strays: dict[str, str] = {}
-    for name, facts in directory.entries():
+    for name, facts in directory.entries(wanted):
         held, kind = held_place(name), name_kind(facts.st_mode)
         if held is not None:
             if held != MARKER:
@@ -88,8 +93,8 @@ def scan(directory: Files) -> Holdings:
     return Holdings({**elsewhere, **files}, strays)
 
 
-def require_vault(directory: Files) -> None:
-    """Go on only in a vault: by its marker, or by the files of snapshots in it.
+def require_vault(directory: Files) -> Literal[1, 2]:
+    """Go on only in a vault: by its marker, or by the files of snapshots in it. Gives the format to write them in.
 
     Raises:
         VaultMissing: Neither is there.
@@ -100,14 +105,13 @@ def require_vault(directory: Files) -> None:
         ColonyMemoryWarning: There are snapshots, and what is in the marker's place is none.
     """
     try:
-        doubt = doubt_marker(directory)
+        marked = look_at_marker(directory)
     except UnfitFile as error:
-        doubt = error.strerror
+        marked = Marked(error.strerror)
+    doubt = marked.doubt
     if doubt is None:
-        return
-    snapshots = any(
-        held_place(name) or (is_ours(name) and not stat.S_ISDIR(facts.st_mode)) for name, facts in directory.entries()
-    )
+        return marked.snapshots
+    snapshots = holds_snapshots(directory)
     if snapshots and doubt:
         _warn(f"{directory.path / MARKER}: {doubt}; the snapshots beside it are read without it")
     elif doubt:
@@ -117,10 +121,18 @@ def require_vault(directory: Files) -> None:
         )
     elif not snapshots:
         raise no_vault(directory.path)
+    return marked.snapshots
 
 
-def doubt_marker(directory: Files) -> str | None:
-    """What is wrong with the marker: empty where there is none, None where all is well.
+def holds_snapshots(directory: Files) -> bool:
+    """Whether there is a file of a snapshot, here or elsewhere."""
+    return any(
+        held_place(name) or (is_ours(name) and not stat.S_ISDIR(facts.st_mode)) for name, facts in directory.entries()
+    )
+
+
+def look_at_marker(directory: Files) -> Marked:
+    """Read the marker.
 
     Raises:
         VaultUnavailable: A later version made the vault.
@@ -128,16 +140,15 @@ def doubt_marker(directory: Files) -> str | None:
     """
     found = directory.read(MARKER, limit=MARKER_BYTES)
     if found is None:
-        return ""
+        return Marked("")
     try:
-        check_marker(found.data)
+        return Marked(None, read_marker(found.data), found.data)
     except NewerVault as newer:
         raise VaultUnavailable(
             f"the vault in {directory.path} is of the format {newer}, which this version does not know: upgrade"
         ) from None
     except ValueError as error:
-        return str(error)
-    return None
+        return Marked(str(error))
 
 
 def no_vault(path: Path) -> VaultMissing:
@@ -170,7 +181,7 @@ def clear_leftovers(directory: Files, *, older_than: float) -> None:
 
 def is_plain_name(name: str) -> bool:
     """Whether the name is one plain component, visible and storable, on every platform."""
-    if not name or name.startswith(".") or any(sign in name for sign in "/\\\0"):
+    if not name or name.startswith(".") or "/" in name or "\\" in name or "\0" in name:
         return False
     try:
         return len(name.encode("utf-8")) <= _NAME_BYTES

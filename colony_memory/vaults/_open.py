@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote_to_bytes
 
 from colony_memory._arguments import require_text
@@ -22,7 +22,7 @@ _VARIABLE = re.compile(r"\$[A-Za-z_{(][A-Za-z0-9_]*[})]?|%[A-Za-z_][A-Za-z0-9_()
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
-def open_url(url: str, *, create: bool) -> VaultBackend:
+def open_url(url: str, *, create: bool, format: Literal[1, 2] | None = None) -> VaultBackend:  # noqa: A002
     """Open the vault that a URL or a path names; see :func:`colony_memory.vaults.open_vault`.
 
     Raises:
@@ -36,7 +36,9 @@ def open_url(url: str, *, create: bool) -> VaultBackend:
     found = None if url.startswith((".", "/", "\\", "~")) or drive else _SCHEME.fullmatch(url)
     kind, rest = (found[1].lower(), found[2]) if found else ("", url)
     if kind == "file":
-        return _open_directory(_read_file_url(rest), create=create)
+        return _open_directory(_read_file_url(rest), create=create, format=format)
+    if format is not None and kind in {"export", "colony", "memory"}:
+        raise ValueError(f"{kind}: keeps no format: whoever writes to it chooses one")
     if kind == "export":
         from colony_memory._export_file import load_export
         from colony_memory.vaults.exported import ExportVault
@@ -46,9 +48,9 @@ def open_url(url: str, *, create: bool) -> VaultBackend:
             raise ValueError("export: is one snapshot, to read; no vault is made there")
         return ExportVault(load_export(path))
     if kind in {"s3", "gs", "az"}:
-        return _open_objects(kind, rest, create=create)
+        return _open_objects(kind, rest, create=create, format=format)
     if kind not in {"colony", "memory"}:
-        return _open_directory(_expand(_refuse_address(url)), create=create)
+        return _open_directory(_expand(_refuse_address(url)), create=create, format=format)
     if rest.strip("/"):
         raise ValueError(f"{kind}: takes nothing after the colon")
     if kind == "colony":
@@ -68,17 +70,17 @@ def is_path(url: str) -> bool:
         return False
 
 
-def _open_directory(path: str, *, create: bool) -> VaultBackend:
+def _open_directory(path: str, **options: Any) -> VaultBackend:
     from colony_memory.vaults.local import LocalVault
 
-    return LocalVault(path, create=create)
+    return LocalVault(path, **options)
 
 
-def _open_objects(kind: str, rest: str, *, create: bool) -> VaultBackend:
+def _open_objects(kind: str, rest: str, **options: Any) -> VaultBackend:
     from colony_memory.vaults.objects import ObjectVault
     from colony_memory.vaults.objects.stores import open_store
 
-    return ObjectVault(open_store(kind, rest), create=create)
+    return ObjectVault(open_store(kind, rest), **options)
 
 
 def _refuse_address(path: str) -> str:

@@ -14,7 +14,9 @@ import hashlib
 import os
 import shutil
 import stat
+import time
 from datetime import datetime, timezone
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,19 +25,21 @@ from colony_memory._os.locks import locked_in
 from colony_memory.exceptions import VaultError, VaultMissing, VaultUnavailable
 from colony_memory.vaults._directory import (
     clear_leftovers,
-    doubt_marker,
+    holds_snapshots,
     is_plain_name,
+    look_at_marker,
     no_vault,
     refuse_placeholder,
     require_vault,
     scan,
     told,
 )
-from colony_memory.vaults._marker import MARKER, write_marker
+from colony_memory.vaults._marker import MARKER, check_format
 from colony_memory.vaults._text import encode_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Literal
 
     from colony_memory._os.files import Files
 
@@ -73,10 +77,17 @@ class LocalVault:
             not mounted, it would begin anew beside it.
         quota_bytes: Most bytes that all files may take together; None for what the disk holds.
         max_file_bytes: Most bytes that one file may take; None for no limit.
+        format: With ``create``, the format that snapshots are to be written in by whoever says none: 1 or 2. By
+            default what a vault that is there already has, and for a new one 2, or 1 where zstd is not installed.
+
+    Attributes:
+        path: The directory.
+        snapshot_format: That format, as the marker had it when it was looked at last, which every call does.
 
     Raises:
-        ValueError: The path is empty or is no directory, or a limit is below 1.
+        ValueError: The path is empty or is no directory, a limit is below 1, or there is no such format.
         VaultError: With ``create``, it cannot be made.
+        ColonyMemoryError: Format 2 is asked for, and zstd is not installed.
     """
 
     def __init__(
@@ -86,6 +97,7 @@ class LocalVault:
         create: bool = False,
         quota_bytes: int | None = None,
         max_file_bytes: int | None = None,
+        format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
     ) -> None:
         given = os.fspath(path)
         if not given or "\0" in given:
@@ -98,10 +110,14 @@ class LocalVault:
         self._marker = self.path / MARKER
         self._quota_bytes = quota_bytes
         self._max_file_bytes = max_file_bytes
+        self.snapshot_format: Literal[1, 2] = 1
+        self._cleared = 0.0
         if _is_something_else(self.path):
             raise ValueError(f"{self.path} is not a directory")
         if create:
-            self._make()
+            self._make(format)
+        elif format is not None:
+            raise ValueError("a format is for a vault that is being made")
 
     def __repr__(self) -> str:
         return f"LocalVault({str(self.path)!r})"
@@ -222,17 +238,26 @@ class LocalVault:
             if if_match is not None or if_none_match is not None:
                 _require(directory, filename, if_match=if_match, absent=if_none_match is not None)
             self._require_room(directory, filename, len(data))
-            clear_leftovers(directory, older_than=_TEMP_LIFETIME)
+            if abs(time.time() - self._cleared) > _TEMP_LIFETIME:  # it looks at every name
+                clear_leftovers(directory, older_than=_TEMP_LIFETIME)
+                self._cleared = time.time()
             directory.replace(filename, data)
             facts = directory.look(filename)
         return {**_describe(filename, len(data), facts and facts.st_mtime), "etag": _etag(data)}
 
+    def vault_free_bytes(self) -> int | None:
+        """What the disk has free; None with a quota, of which all files together take their share."""
+        if self._quota_bytes is not None:
+            return None
+        with self._opened():
+            return shutil.disk_usage(self.path).free
+
     def vault_list_prefix(self, prefix: str) -> dict[str, Any]:
         """Like :meth:`vault_list_files`, for names that start with the literal ``prefix``."""
         with self._opened() as directory:
-            held = scan(directory)
-            held.warn(directory, prefix)
-        items = [_describe(name, *facts) for name, facts in sorted(held.files.items()) if name.startswith(prefix)]
+            held = scan(directory, prefix)
+            held.warn(directory)
+        items = [_describe(name, *facts) for name, facts in sorted(held.files.items())]
         return {"items": items, "total": len(items), "has_more": False}
 
     # --- on disk
@@ -251,21 +276,28 @@ class LocalVault:
             except FileNotFoundError:
                 raise no_vault(self.path) from None
             with told(self._marker):
-                require_vault(directory)
+                self.snapshot_format = require_vault(directory)
             yield directory
 
-    def _make(self) -> None:
+    def _make(self, asked: Literal[1, 2] | None) -> None:
+        check_format(asked)
         with told(self.path):
             if self.path.is_symlink() and not self.path.exists():
                 # What it leads to is made by whoever made the link, or comes with its disk.
                 raise VaultUnavailable(f"{self.path} is a link to nothing: no vault is made there")
             make_directory(self.path, keep_owner=True)
             with open_files(self.path, keep_owner=True) as directory, told(self._marker):
-                if doubt_marker(directory) is None:
+                marked = look_at_marker(directory)
+                if marked.is_fine(asked):
+                    self.snapshot_format = marked.snapshots
                     return  # without the lock, which a vault that can only be read does not give
                 with self._locked(directory):
-                    if doubt_marker(directory) is not None:
-                        directory.replace(MARKER, write_marker(os.urandom(16).hex()))
+                    marked = look_at_marker(directory)
+                    if not marked.is_fine(asked):
+                        name, used = os.urandom(16).hex(), partial(holds_snapshots, directory)
+                        marked = marked.renewed(asked, name, used=used)
+                        directory.replace(MARKER, marked.data)
+                    self.snapshot_format = marked.snapshots
 
     def _locked(self, directory: Files) -> contextlib.AbstractContextManager[None]:
         """Keep out every other upload and delete, of this process and of others."""
@@ -316,6 +348,7 @@ def _describe(filename: str, size: int | None, modified: float | None) -> dict[s
     }
 
 
+@lru_cache(maxsize=4096)
 def _show(modified: float) -> str | None:
     try:
         when = datetime.fromtimestamp(modified, timezone.utc)

@@ -7,6 +7,8 @@ import threading
 import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import lru_cache
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from colony_memory.exceptions import VaultError
@@ -60,6 +62,9 @@ class MemoryVault:
         self.max_file_bytes = max_file_bytes
         self.clock = clock
         self._known: dict[str, _Entry] = {}
+        # What was counted last, in the order of ``files``, and the bytes of all of it.
+        self._counted: dict[str, str] = {}
+        self._used = 0
         self._lock = threading.RLock()
 
     def vault_status(self) -> dict[str, Any]:
@@ -132,7 +137,7 @@ class MemoryVault:
         with self._lock:
             self._enter("delete", filename)
             self._admit_delete(filename)
-            self._find(filename)
+            self._count(filename, None, -self._find(filename).size)
             del self.files[filename], self._known[filename]
             return {}
 
@@ -183,6 +188,7 @@ class MemoryVault:
         now = self.clock()
         created = now if old is None else old.created_at
         entry = _Entry(content, len(data), hashlib.sha256(data).hexdigest(), created, now)
+        self._count(filename, content, len(data) - (0 if old is None else old.size))
         self.files[filename] = content
         self._known[filename] = entry
         return _describe(filename, entry)
@@ -203,7 +209,22 @@ class MemoryVault:
             raise self._refusal(400, "QUOTA_EXCEEDED", f"{filename}: {size} bytes, {max(0, free)} are free")
 
     def _used_bytes(self) -> int:
-        return sum(entry.size for name in self.files if (entry := self._entry(name)) is not None)
+        # Whatever was changed from outside is another object now.
+        if len(self._counted) != len(self.files) or not all(map(is_, self._counted.values(), self.files.values())):
+            self._used = sum(entry.size for name in self.files if (entry := self._entry(name)) is not None)
+            self._counted = dict(self.files)
+        return self._used
+
+    def _count(self, filename: str, content: str | None, more: int) -> None:
+        """Go on from what was counted, before a file is changed; if it was changed from outside, nothing was."""
+        if self._counted.get(filename) is not self.files.get(filename):
+            self._counted, self._used = {}, 0
+            return
+        self._used += more
+        if content is None:
+            del self._counted[filename]
+        else:
+            self._counted[filename] = content
 
     def _listing(self, prefix: str) -> dict[str, Any]:
         names = sorted(name for name in self.files if name.startswith(prefix))
@@ -242,6 +263,7 @@ def _describe(filename: str, entry: _Entry) -> dict[str, Any]:
     }
 
 
+@lru_cache(maxsize=4096)
 def _timestamp(seconds: float) -> str:
     moment = datetime.fromtimestamp(seconds, timezone.utc)
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

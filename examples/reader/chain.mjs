@@ -17,7 +17,7 @@ const MIN_PREFIX = 8;
 const MAX_WINDOW = 2 ** 27;
 
 /** What section 19 asks of a manifest beyond section 6. */
-export function checkChain(raw, id, what) {
+export function checkChain(raw, id, what, isSealed) {
   const empty = raw.get("doc_names").length + raw.get("part_files").length === 0 && raw.get("part_count") === 0n;
   demand(empty, `${what} has parts or names`);
   const packs = raw.get("packs");
@@ -29,7 +29,14 @@ export function checkChain(raw, id, what) {
   demand(sizes.every((each) => Array.isArray(each) && each.length && each.every(isCount)), `${what} has no pack_bytes`);
   demand(sizes.flat().length <= MAX_FILES, `${what} has too many files`);
   demand(Array.isArray(levels) && levels.length === packs.length && levels.every(isCount), `${what} has no levels`);
-  for (const field of ["doc_count", "on_base"]) demand(isCount(raw.get(field)), `${what} has no ${field}`);
+  for (const field of isSealed ? ["on_base"] : ["doc_count", "on_base"]) {
+    demand(isCount(raw.get(field)), `${what} has no ${field}`);
+  }
+  if (isSealed) {
+    demand(raw.get("byte_size") === 0n, `${what} tells a size that is to be encrypted`);
+    demand(typeof raw.get("sealed") === "string", `${what} has nothing that is encrypted`);
+    demand(typeof (raw.get("passphrase_key") ?? "") === "string", `${what} has a passphrase_key that is none`);
+  }
   demand(isDigest(raw.get("pack_sha256")), `${what} has no pack_sha256`);
 }
 
@@ -43,6 +50,10 @@ export function chainMemory(vault, manifest, maxBytes) {
     demand(pack.below === below.id && pack.belowDigest === below.digest, `pack ${pack.id} stands on another`);
   });
   demand(packs.at(-1).digest === raw.get("pack_sha256"), "the last pack is another than the manifest says");
+  if (manifest.isSealed) {
+    decodeBase64([raw.get("sealed")], "what is encrypted in the manifest");
+    throw new Failure("encrypted", "every byte is as it was signed or written; to read it needs an identity and age");
+  }
   let memory = new Map();
   for (const { id, frame } of packs) {
     const content = decompress(frame, stateOf(memory), 3 * maxBytes + 4096, `pack ${id}`);

@@ -1,6 +1,6 @@
 // The classes of failure of section 11.
 
-/** What a reader says when it gives no documents; `kind` is absent, corrupt, unsupported, untrusted or unknown. */
+/** What a reader says when it gives no documents; `kind` is absent, corrupt, encrypted, unsupported, untrusted or unknown. */
 export class Failure extends Error {
   constructor(kind, message) {
     super(message);

@@ -1,13 +1,11 @@
 // Sections 7, 8 and 11: whom to believe, and which snapshot is the latest.
 
+import { readCatalog } from "./catalog.mjs";
 import { Failure, untrusted } from "./failure.mjs";
 import { parseObject } from "./json.mjs";
-import { decodeBase64, gunzip } from "./payload.mjs";
 import { signerOf } from "./signature.mjs";
 import { areStrings, previousOf, readManifest, readMemory } from "./snapshot.mjs";
 import { compareIds, isId, manifestName, pointerName } from "./vault.mjs";
-
-const MAX_CATALOG = 16 * 2 ** 20;
 
 /** The documents of a snapshot, `{id, manifest, memory}`. `issuers`: a Map of did:key to the last id, or null. */
 export function readSnapshot(vault, { label, id = null, issuers = null, maxBytes = 256 * 2 ** 20, warn = () => {} }) {
@@ -127,7 +125,7 @@ function readPinned(reader, pointer) {
     reader.warn("the pointer is not proven: this is the newest trusted snapshot");
     return newestIntact(reader, pointer, null);
   }
-  const rows = readCatalog(pointer.raw.get("catalog"));
+  const rows = readCatalog(pointer.raw.get("catalog"), reader.warn);
   const last = reader.issuers.get(pointer.raw.get("signature").get("key_id"));
   for (const id of rows.keys()) if (last !== null && compareIds(id, last) > 0) rows.delete(id);
   reader = { ...reader, rows, stream: pointer.stream };
@@ -172,20 +170,6 @@ function trustedManifests(reader) {
     }
   }
   return out;
-}
-
-/** Digests of the manifests that a catalogue lists, by id. */
-function readCatalog(text) {
-  const [, size, blob] = /^([0-9]{1,8}):(.*)$/.exec(typeof text === "string" ? text : "") ?? [];
-  if (size === undefined || Number(size) > MAX_CATALOG) return new Map();
-  try {
-    const plain = gunzip(decodeBase64([blob], "the catalogue"), Number(size), "the catalogue");
-    const rows = parseObject(plain, "the catalogue").get("snapshots");
-    return new Map(rows.map((row) => [row[1], row[2]]));
-  } catch (error) {
-    if (error instanceof Failure || error instanceof TypeError) return new Map();
-    throw error;
-  }
 }
 
 function checkRollback(pointer, rows, trusted) {

@@ -4,8 +4,8 @@
 //   node read.mjs VAULT LABEL OUT [--id ID] [--issuer did:key:z…[@LAST_ID]]… [--max-bytes N]
 //
 // OUT is a directory that is not there yet, with a file for each document; or `-`, for the canonical JSON of all of them
-// on standard output, which holds any name and any text. Exit codes: 0 read, 2 usage, 3 absent, 4 corrupt, unsupported or
-// untrusted, 5 unknown.
+// on standard output, which holds any name and any text. Exit codes: 0 read, 2 usage, 3 absent, 4 corrupt, encrypted,
+// unsupported or untrusted, 5 unknown.
 
 import { lstatSync, mkdirSync, writeFileSync, writeSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -18,7 +18,7 @@ import { publicKey } from "./signature.mjs";
 import { Directory, foldLabel, isId } from "./vault.mjs";
 
 const USAGE = "usage: read.mjs VAULT LABEL OUT [--id ID] [--issuer DID[@LAST_ID]]… [--max-bytes N]";
-const EXIT = { absent: 3, corrupt: 4, unsupported: 4, untrusted: 4, unknown: 5 };
+const EXIT = { absent: 3, corrupt: 4, encrypted: 4, unsupported: 4, untrusted: 4, unknown: 5 };
 
 /** What was pinned, as a Map of did:key to the last id that it is trusted for, or null. */
 export function readIssuers(given) {

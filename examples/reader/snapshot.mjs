@@ -8,7 +8,8 @@ import { fileName, isId, manifestName } from "./vault.mjs";
 
 const V1 = "colony-memory/1";
 const V2 = "colony-memory/2";
-const CODECS = { [V1]: "gzip+base64", [V2]: "zstd+base64" };
+const SEALED = "zstd+age+base64";
+const CODECS = { [V1]: ["gzip+base64"], [V2]: ["zstd+base64", SEALED] };
 const MAX_FILES = 1_000_000;
 
 export const isCount = (value) => typeof value === "bigint" && value >= 0n && value < 2n ** 53n;
@@ -28,10 +29,12 @@ function checkManifest(raw, digest, label, id) {
   if (!Object.hasOwn(CODECS, format)) throw new Failure("unsupported", `${what} is of another format`);
   const codec = raw.get("codec");
   demand(typeof codec === "string", `${what} has no codec`);
-  if (codec !== CODECS[format]) throw new Failure("unsupported", `${what} has another codec`);
+  if (!CODECS[format].includes(codec)) throw new Failure("unsupported", `${what} has another codec`);
   demand(raw.get("label") === label && raw.get("snapshot_id") === id, `${what} is that of another snapshot`);
   demand(typeof raw.get("created_at") === "string", `${what} has no created_at`);
-  demand(isDigest(raw.get("plaintext_sha256")), `${what} has no plaintext_sha256`);
+  const isSealed = codec === SEALED;
+  const plain = raw.get("plaintext_sha256");
+  demand(isSealed ? plain === "" : isDigest(plain), `${what} has no plaintext_sha256, or one that is encrypted`);
   demand(areStrings(raw.get("doc_names")), `${what} has no doc_names`);
   demand(areStrings(raw.get("part_files")), `${what} has no part_files`);
   for (const field of ["part_count", "byte_size"]) demand(isCount(raw.get(field)), `${what} has no ${field}`);
@@ -39,9 +42,9 @@ function checkManifest(raw, digest, label, id) {
     demand(isCount(raw.get("blob_chars")), `${what} has no blob_chars`);
     checkParts(raw, label, id, what);
   } else {
-    checkChain(raw, id, what);
+    checkChain(raw, id, what, isSealed);
   }
-  return { raw, sha256: digest, label, id, format, size: Number(raw.get("byte_size")) };
+  return { raw, sha256: digest, label, id, format, isSealed, size: Number(raw.get("byte_size")) };
 }
 
 export const isDigest = (value) => typeof value === "string" && /^sha256:[0-9a-f]{64}$/.test(value);

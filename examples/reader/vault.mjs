@@ -30,7 +30,8 @@ export function foldLabel(given) {
   return label;
 }
 
-function isTimed(id) {
+/** Whether an id tells a time. */
+export function isTimed(id) {
   const [year, month, day, hour, minute, second] = (TIMED.exec(id) ?? []).slice(1).map(Number);
   if (!year) return false;
   const time = new Date(Date.UTC(2000, month - 1, day, hour, minute, second));

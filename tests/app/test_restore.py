@@ -7,6 +7,7 @@ import os
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from snapshots import damage
 
 from colony_memory import ColonyMemory, ColonyMemoryError, SnapshotCorrupt, SnapshotNotFound, restore_folder
 from colony_memory.app.restore import fetch
@@ -141,8 +142,7 @@ def test_a_damaged_one_falls_back_on_demand(tmp_path):
     memory = ColonyMemory(backend=vault)
     good = memory.backup({"a.md": "good" * 99})
     bad = memory.backup({"a.md": "bad" * 99})
-    path = vault.path / f"cmem.default.{bad.snapshot_id}.p0.json"
-    path.write_text(path.read_text().replace("H4sI", "AAAA"))
+    damage(vault, bad)
     with pytest.raises(SnapshotCorrupt):
         restore_folder(memory, tmp_path / "out")
     assert not os.path.lexists(tmp_path / "out")

@@ -101,6 +101,23 @@ def test_what_may_be_a_path_offers_paths_beside_ids(complete, saved, tmp_path):
         assert complete(line) == []
 
 
+def test_sets_and_lenses_are_those_of_the_configuration_file(complete, saved, vault, tmp_path, monkeypatch):
+    if sys.version_info < (3, 11):
+        pytest.importorskip("tomli")
+    monkeypatch.delenv("COLONY_MEMORY_VAULT")
+    monkeypatch.setenv("COLONY_MEMORY_CONFIG", str(tmp_path / "c.toml"))
+    (tmp_path / "c.toml").write_text(
+        f'[vaults]\nhere = "{vault.path.as_posix()}"\n[lenses]\nnotes = ["n/*"]\n'
+        '[sets.research]\npaths = ["/x"]\nvault = "here"\n[sets.other]\npaths = ["/y"]\n'
+    )
+    assert complete("backup --set ") == ["research", "other"]
+    assert complete("restore --lens ") == ["notes"]
+    assert values(complete("list --vault here --label ")) == ["default", "research"]
+    assert values(complete("list --set research --label ")) == ["default", "research"]
+    (tmp_path / "c.toml").write_text("valut = 1")
+    assert complete("backup --set ") == []
+
+
 def test_choices_are_those_of_the_help(complete, vault):
     assert complete("backup --secrets ") == ["stop", "warn", "mask", "allow"]
     assert complete("backup --on-conflict m") == ["merge"]

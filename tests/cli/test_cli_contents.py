@@ -23,6 +23,7 @@ environment, folder, vault, cli, refused = (
     cli_runs.cli,
     cli_runs.refused,
 )
+vault_of_1 = cli_runs.vault_of_1
 
 
 @pytest.fixture
@@ -99,7 +100,8 @@ def test_a_comparison_counts_the_same_files(cli, vault, mixed):
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_what_cannot_be_read_is_shown_as_far_as_it_is_known(cli, vault, as_json):
+def test_what_cannot_be_read_is_shown_as_far_as_it_is_known(cli, vault_of_1, as_json):
+    vault = vault_of_1
     info = save(vault, {"a.md": "x", "b.md": "y"})
     damage(vault, info)
     code, out, err = cli("show", "latest", *(["--json"] if as_json else []))
@@ -118,9 +120,9 @@ def test_a_stranger_s_snapshot_is_not_shown(cli, refused, vault):
     refused(4, "show", "latest", "--trust", key)
 
 
-def test_a_folder_s_own_document_is_no_file(cli, vault, folder):
+def test_a_folder_s_own_document_is_no_file(cli, vault_of_1, folder):
     cli("backup", folder)
-    (info,) = ColonyMemory(backend=vault).list_snapshots()
+    (info,) = ColonyMemory(backend=vault_of_1).list_snapshots()
     assert count_texts(info) == len(info.doc_names) - 1 == 1
     assert contents_of({"a": "x"}) == Contents(("a",))
 

@@ -25,6 +25,8 @@ environment, server, cli = cli_runs.environment, cli_runs.server, cli_runs.cli
 
 #: Their output is that of the command that they start.
 STARTING = {"run", "guard"}
+#: It is the protocol's.
+SERVING = {"mcp"}
 EXAMPLES = [example for verb in app.VERBS for example in app.module_of(verb).EXAMPLES]
 PLACES = {"/mnt/usb/vault": "stick", "/mnt/nas/vault": "nas"}
 
@@ -46,7 +48,13 @@ def furnished(server, tmp_path, monkeypatch):
         for at in (NOON - timedelta(days=40), NOON - timedelta(hours=1), NOON + timedelta(days=1), now):
             save(server.vault, {"notes/a.md": f"{label} {at}\ntwo years.\n"}, at=at, label=label)
     save_export(export_snapshot(ColonyMemory(backend=server.vault), label="research"), tmp_path / "research.json")
-    for program in ("agent", "python", "rm"):
+    claude = home / ".claude/projects/-before/memory"
+    claude.mkdir(parents=True)
+    (home / "work/app").mkdir(parents=True)
+    (claude / "MEMORY.md").write_text("two years\n")
+    os.utime(claude / "MEMORY.md", (0, 0))
+    save(server.vault, {"projects/-before/memory/MEMORY.md": "two years\n"}, at=now, label="claude-code")
+    for program in ("agent", "claude", "python", "rm"):
         (tmp_path / "bin").mkdir(exist_ok=True)
         (tmp_path / "bin" / program).write_text("#!/bin/sh\n")
         (tmp_path / "bin" / program).chmod(0o755)
@@ -64,8 +72,11 @@ def adapted(example, tmp_path, key):
 
 
 @pytest.mark.parametrize("example", [each for each in EXAMPLES if "|" not in each])
-def test_an_example_of_the_help_works(cli, furnished, example):
+def test_an_example_of_the_help_works(cli, furnished, example, monkeypatch):
     name, *arguments = shlex.split(adapted(example, furnished, "did:key:unused"))
+    if SERVING & set(arguments):
+        serve_nothing(monkeypatch)
+        arguments = ["0" if each == "8765" else each for each in arguments]
     if "--trust" in arguments:
         arguments = sign_file(furnished, arguments)
     if "export" in arguments:
@@ -78,7 +89,16 @@ def test_an_example_of_the_help_works(cli, furnished, example):
         (furnished / "home/agent/memory/notes/a.md").unlink()  # it is newer than what is saved
     code, out, err = cli(*(Path(each).expanduser() if each.startswith("~") else each for each in arguments))
     assert (name, code) == ("colony-memory", 0), err
-    assert out or {"--quiet", *STARTING} & set(arguments)
+    assert out or {"--quiet", *STARTING, *SERVING} & set(arguments)
+
+
+def serve_nothing(monkeypatch):
+    """Servers would go on."""
+    pytest.importorskip("mcp")
+    from colony_memory.mcp import http, stdio
+
+    monkeypatch.setattr(stdio, "serve_stdio", lambda server: None)
+    monkeypatch.setattr(http, "serve_http", lambda server, at, token: None)
 
 
 def sign_file(folder, arguments):

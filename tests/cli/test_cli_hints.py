@@ -18,6 +18,7 @@ pytest.importorskip("typer")
 
 import cli_runs
 import typer
+from snapshots import content_file
 
 import colony_memory
 from colony_memory import ColonyMemory, Hint
@@ -353,7 +354,7 @@ def test_what_status_suggests_is_pasted_into_a_shell(cli, tmp_path, name):
     vault = LocalVault(tmp_path / name, create=True)
     memory = ColonyMemory(backend=vault)
     kept, lost = (memory.backup({"MEMORY.md": text}, label="work") for text in ("one", "two"))
-    (vault.path / f"cmem.work.{lost.snapshot_id}.p0.json").unlink()
+    content_file(vault, lost).unlink()
     code, out, _ = cli("status", f"--vault={name}")
     (line,) = (each.removeprefix("mend it  ") for each in out.splitlines() if each.startswith("mend it  "))
     assert (code, line.split()[:2]) == (0, ["colony-memory", "delete"])

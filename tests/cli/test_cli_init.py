@@ -14,6 +14,7 @@ pytest.importorskip("typer")
 import cli_runs
 from cli_runs import POSIX, fails, process, save, tree
 
+from colony_memory._format.v2.zstd import is_installed
 from colony_memory.cli.options import SETTINGS
 
 environment, folder, vault, server, cli, refused = (
@@ -25,6 +26,7 @@ environment, folder, vault, server, cli, refused = (
     cli_runs.refused,
 )
 
+DEFAULT = 2 if is_installed() else 1
 READING = (
     ("restore", "out"),
     ("list",),
@@ -64,8 +66,8 @@ def test_a_vault_is_made_once_and_used(cli, folder, tmp_path, url):
     assert cli("init", url, "--quiet") == (0, "", "")
     assert cli("list", "--vault", url) == (0, "no snapshots\n", "")
     assert cli("backup", "--vault", url, folder)[0] == 0
-    assert json.loads(cli("init", url, "--json")[1]) == {"vault": url, "made": False}
-    assert json.loads(cli("init", "another", "--json")[1]) == {"vault": "another", "made": True}
+    assert json.loads(cli("init", url, "--json")[1]) == {"vault": url, "made": False, "format": DEFAULT}
+    assert json.loads(cli("init", "another", "--json")[1]) == {"vault": "another", "made": True, "format": DEFAULT}
 
 
 def test_without_a_url_it_is_the_vault_that_every_verb_would_use(cli, folder, tmp_path, monkeypatch):

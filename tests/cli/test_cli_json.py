@@ -22,7 +22,7 @@ from colony_memory.reports import Change, Match, SearchReport, VaultMap, VerifyR
 environment, folder, vault, server, cli = (
     cli_runs.environment,
     cli_runs.folder,
-    cli_runs.vault,
+    cli_runs.vault_of_1,
     cli_runs.server,
     cli_runs.cli,
 )
@@ -43,6 +43,8 @@ ARGUMENTS = {
     "pin": ["latest"],
     "unpin": ["latest"],
     "status": [],
+    "config": [],
+    "report": ["--html", "report.html"],
     "export": ["latest", "out.json"],
     "import": ["in.json"],
     "copy": ["--to", "elsewhere"],
@@ -65,8 +67,8 @@ TOLD = documented()
 
 
 def test_every_verb_is_documented_and_tried():
-    assert set(TOLD) | {"watch", "run", "guard"} == set(app.VERBS)
-    assert set(ARGUMENTS) | {"keygen", "run", "guard"} == set(app.VERBS)
+    assert set(TOLD) | {"watch", "run", "guard", "hook", "mcp"} == set(app.VERBS)
+    assert set(ARGUMENTS) | {"keygen", "run", "guard", "hook", "mcp"} == set(app.VERBS)
 
 
 @pytest.mark.parametrize("verb", [verb for verb in ARGUMENTS if verb != "watch"])
@@ -106,7 +108,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("verb", [verb for verb in ARGUMENTS if verb not in ("init", "watch", "copy")])
+@pytest.mark.parametrize("verb", [verb for verb in ARGUMENTS if verb not in ("init", "watch", "copy", "config")])
 def test_a_vault_that_refuses_is_code_5_and_one_line(cli, server, folder, verb, fault):
     cli("backup", folder)
     cli("export", "latest", "in.json")

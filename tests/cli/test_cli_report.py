@@ -31,7 +31,7 @@ def test_a_page_is_written_for_its_owner_alone(cli, vault, tmp_path):
     code, _, err = cli("report", "--html", str(page))
     assert (code, err) == (1, f"error: {page} is there already and is not overwritten\n")
     code, out, _ = cli("report", "--html", str(page), "--no-texts", "--force", "--json")
-    assert (code, json.loads(out)) == (0, {"file": str(page), "snapshots": 1, "state": "protected"})
+    assert (code, json.loads(out)) == (0, {"file": str(page), "snapshot_count": 1, "state": "protected"})
     assert "two years of notes" not in page.read_text()
 
 

@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("typer")
 
 import cli_runs
-from cli_runs import NOON, POSIX, damage, save, tree
+from cli_runs import NOON, POSIX, content_file, damage, save, tree
 
 from colony_memory import ColonyMemory
 from colony_memory.capture import Written
@@ -103,7 +103,7 @@ def test_a_certain_snapshot_is_restored_by_id(cli, refused, vault, tmp_path):
 def test_restoring_by_id_is_silent_about_other_snapshots(cli, vault, tmp_path):
     first = save(vault, {"a.md": "first"})
     second = save(vault, {"a.md": "second"})
-    (vault.path / f"cmem.default.{second.snapshot_id}.p0.json").unlink()
+    content_file(vault, second).unlink()
     code, _, err = cli("restore", tmp_path / "out", "--snapshot", first.snapshot_id)
     assert (code, err) == (0, "")
 

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("typer")
 
 import cli_runs
-from cli_runs import NOON, damage, fails, process, save
+from cli_runs import NOON, content_file, damage, fails, process, save
 from snapshots import label_map
 
 from colony_memory.app.protection import Problem
@@ -124,10 +124,11 @@ def test_the_first_line_is_the_answer(cli, vault, noon):
     assert lines[2] == f"vault  {vault.path}"
     assert lines[3].startswith("used   ")
     assert lines[3].endswith(", in 3 vault files")
-    assert lines[5].split() == ["label", "snapshots", "newest", "oldest", "size", "stored", "problems"]
-    assert lines[6].split()[:5] == ["default", "1", "2026-11-01", "12:00", "UTC"]
-    assert lines[6].endswith("  none found")
-    assert len(lines) == 7
+    assert lines[4].startswith("next   ")
+    assert lines[6].split() == ["label", "snapshots", "newest", "oldest", "size", "stored", "problems"]
+    assert lines[7].split()[:5] == ["default", "1", "2026-11-01", "12:00", "UTC"]
+    assert lines[7].endswith("  none found")
+    assert len(lines) == 8
 
 
 def test_the_key_is_named(cli, vault):
@@ -183,7 +184,7 @@ def test_the_table_counts_what_is_wrong():
 
 def test_only_damage_is_no_protection(cli, vault):
     info = save(vault, {"a.md": "x"})
-    (vault.path / f"cmem.default.{info.snapshot_id}.p0.json").unlink()
+    content_file(vault, info).unlink()
     assert cli("status")[1].startswith("not protected: no good backup, ")
 
 
@@ -220,7 +221,7 @@ def test_for_programs(cli, vault, noon):
         *("vault", "state", "newest", "age_seconds", "max_age_seconds", "stale", "problems", "watch"),
         "unsaved",
         *("labels", "files", "foreign_files", "complete", "quota_bytes", "used_bytes", "available_bytes"),
-        "operations_left",
+        *("operations_left", "room_lasts_seconds"),
     }
     assert [each["label"] for each in answer["labels"]] == ["default"]
     assert (answer["vault"], answer["files"], answer["state"]) == (str(vault.path), 6, "protected")
@@ -243,12 +244,12 @@ def test_the_last_run_of_watch_is_told(cli, vault, monkeypatch, noon):
     save(vault, {"a.md": "x"}, at=NOON)
     save(vault, {"a.md": "x"}, at=NOON, label="other")
     lines = cli("status")[1].splitlines()
-    assert lines[4:6] == [
+    assert lines[6:8] == [
         "watch  ok 3h ago: saved, next in 1h",
         r"watch  label other: FAILED 3h ago: no\nroom, ended; 7 failed, none succeeded",
     ]
     logs["other"] = watch.RunLog((replace(ok, when=NOON - timedelta(days=2)), ended), 7)
-    assert cli("status")[1].splitlines()[5].endswith("ended; 7 failed since the last success, 2d ago")
+    assert cli("status")[1].splitlines()[7].endswith("ended; 7 failed since the last success, 2d ago")
     watched = json.loads(cli("status", "--json")[1])["watch"]
     assert watched["default"] == {
         "when": "2026-11-01T12:00:00.300000+00:00",

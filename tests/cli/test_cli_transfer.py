@@ -8,7 +8,8 @@ import subprocess
 import sys
 
 import pytest
-from cli_runs import POSIX, cli, damage, environment, folder, process, refused, save, server, tree, vault
+from cli_runs import POSIX, cli, damage, environment, folder, process, refused, save, server, tree
+from cli_runs import vault_of_1 as vault
 
 from colony_memory import ColonyMemory, Ed25519Signer
 from colony_memory.cli import moved
@@ -237,7 +238,7 @@ def test_from_the_hosted_vault_to_a_directory(cli, server, tmp_path):
 
 
 def test_an_hour_of_writes_is_told(refused, server, tmp_path):
-    local = LocalVault(tmp_path / "local", create=True)
+    local = LocalVault(tmp_path / "local", create=True, format=1)
     for n in range(3):
         save(local, {"a": str(n)})
     server.vault.operations_per_hour = 5

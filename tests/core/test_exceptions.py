@@ -25,6 +25,7 @@ TREE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "BackupUncertain": (("ColonyMemoryError",), ("snapshot_id",)),
     "PruneIncomplete": (("ColonyMemoryError",), ("deleted", "failed")),
     "SecretsFound": (("ColonyMemoryError",), ("findings",)),
+    "DecryptionError": (("ColonyMemoryError",), ()),
     "VaultError": (("ColonyMemoryError",), ("status", "code", "retry_after")),
     "VaultUnavailable": (("VaultError",), ("status", "code", "retry_after")),
     "VaultMissing": (("VaultUnavailable",), ("status", "code", "retry_after")),

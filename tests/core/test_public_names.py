@@ -23,11 +23,13 @@ PUBLIC = [
     "ColonyMemoryError",
     "ColonyMemoryWarning",
     "ConflictDetected",
+    "DecryptionError",
     "Ed25519Signer",
     "Event",
     "FileWitness",
     "Hint",
     "LifecycleEvent",
+    "Passphrase",
     "PruneIncomplete",
     "PrunePlan",
     "QuotaExceeded",
@@ -71,6 +73,7 @@ PUBLISHED = {
     "__version__",
 }
 LATE = {
+    "Passphrase",
     "Change",
     "Ed25519Signer",
     "Event",

@@ -9,7 +9,8 @@ from pathlib import Path
 import needs_zstd  # noqa: F401 - skips this module where there is none
 import pytest
 
-from colony_memory import SnapshotCorrupt, UnsupportedFormat, UntrustedSnapshot
+from colony_memory import DecryptionError, SnapshotCorrupt, UnsupportedFormat, UntrustedSnapshot
+from colony_memory._format.age import Identities
 from colony_memory._format.json import load_object
 from colony_memory._format.names import latest_filename, manifest_filename
 from colony_memory._format.payload import sha256
@@ -22,10 +23,12 @@ from colony_memory.trust import read_trust
 pytest.importorskip("cryptography")
 
 VECTORS = sorted((Path(__file__).parents[1] / "vectors" / "v2").glob("*.json"))
-REFUSALS = {"corrupt": SnapshotCorrupt, "unsupported": UnsupportedFormat, "untrusted": UntrustedSnapshot}
+REFUSALS = {"corrupt": SnapshotCorrupt, "unsupported": UnsupportedFormat, "untrusted": UntrustedSnapshot} | {
+    "encrypted": DecryptionError
+}
 
 
-def read(vector):
+def read(vector, identities=None):
     files, request = vector["files"], vector["request"]
     label, snapshot_id = request["label"], request["snapshot_id"]
     if snapshot_id is None:
@@ -34,19 +37,39 @@ def read(vector):
     manifest = check_manifest(load_object(text), sha256(text.encode()), label=label, snapshot_id=snapshot_id)
     read_trust(request["trusted_issuers"], None, accept_legacy_pointer=False, signer=None).judge(manifest.raw)
     texts = {name: files.get(name) for name in manifest.part_files}
-    return read_documents(manifest, texts, max_bytes=request.get("max_bytes", MAX_BYTES))
+    bound = request.get("max_bytes", MAX_BYTES)
+    return read_documents(manifest, texts, max_bytes=bound, identities=identities)
+
+
+def identities_of(request):
+    secrets, passphrase = request.get("identities", ()), request.get("passphrase")
+    if not secrets and passphrase is None:
+        return None
+    pytest.importorskip("pyrage")
+    return Identities(secrets, [passphrase] if passphrase else ())
 
 
 @pytest.mark.parametrize("path", VECTORS, ids=lambda path: path.stem)
 def test_a_vector_is_read_as_it_says(path):
     vector = json.loads(path.read_text(encoding="ascii"))
     assert vector["name"] == path.stem
+    identities = identities_of(vector["request"])
     if vector["expect"] == "ok":
-        assert read(vector) == vector["documents"]
+        assert read(vector, identities) == vector["documents"]
         return
     with pytest.raises(REFUSALS[vector["expect"]]) as raised:
-        read(vector)
+        read(vector, identities)
     assert type(raised.value) is REFUSALS[vector["expect"]]
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in VECTORS if path.stem.startswith("sealed")], ids=lambda path: path.stem
+)
+def test_a_vector_that_is_encrypted_has_a_verdict_without_a_key(path):
+    vector = json.loads(path.read_text(encoding="ascii"))
+    expected = vector.get("expect_without", vector["expect"])
+    with pytest.raises(REFUSALS[expected]):
+        read(vector)
 
 
 def test_every_answer_is_there():

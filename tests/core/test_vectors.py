@@ -17,6 +17,8 @@ import colony_memory
 from colony_memory import (
     AsyncColonyMemory,
     ColonyMemory,
+    DecryptionError,
+    Passphrase,
     SnapshotCorrupt,
     SnapshotNotFound,
     UnsupportedFormat,
@@ -28,6 +30,7 @@ HERE = Path(__file__).parents[1]
 REPOSITORY = HERE.parent
 VECTORS = sorted((HERE / "vectors" / "v1").glob("*.json"))
 CHAINS = sorted((HERE / "vectors" / "v2").glob("*.json")) if HAS_ZSTD else []
+PAGES = sorted((HERE / "vectors" / "pages").glob("*.json"))
 SHARED = REPOSITORY.parent / "shared" / "vectors" / "v1"
 REFUSALS = {
     "not_found": SnapshotNotFound,
@@ -35,6 +38,8 @@ REFUSALS = {
     "unsupported": UnsupportedFormat,
     "untrusted": UntrustedSnapshot,
 }
+# Of format 2 alone.
+ENCRYPTED = {"encrypted": DecryptionError}
 ACCEPTED_OPTIONS = inspect.signature(ColonyMemory.__init__).parameters
 CAN_VERIFY = importlib.util.find_spec("cryptography") is not None
 
@@ -112,6 +117,10 @@ def client_options(vector: dict[str, Any]) -> dict[str, Any]:
         options["trusted_issuers"] = request["trusted_issuers"]
     if "max_bytes" in request and "max_bytes" in ACCEPTED_OPTIONS:
         options["max_bytes"] = request["max_bytes"]
+    keys = [*request.get("identities", ()), *map(Passphrase, filter(None, [request.get("passphrase")]))]
+    if keys:
+        pytest.importorskip("pyrage")
+        options["identities"] = keys
     signed = any('"signature"' in content for content in vector["files"].values())
     if not CAN_VERIFY and (signed or options.get("trusted_issuers")):
         pytest.skip("a signature cannot be checked without the sign extra")
@@ -120,7 +129,7 @@ def client_options(vector: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("restore", [restore_sync, restore_async], ids=["sync", "async"])
 @pytest.mark.parametrize("absence", [sdk_absence, bare_absence], ids=["sdk", "bare"])
-@pytest.mark.parametrize("path", VECTORS + CHAINS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+@pytest.mark.parametrize("path", VECTORS + CHAINS + PAGES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_vector(path: Path, absence: Any, restore: Any) -> None:
     vector = json.loads(path.read_text(encoding="utf-8"))
     options = client_options(vector)
@@ -136,7 +145,7 @@ def test_vector(path: Path, absence: Any, restore: Any) -> None:
             else:
                 assert digest(documents) == vector["documents_sha256"]
         else:
-            refusal = REFUSALS[vector["expect"]]
+            refusal = (REFUSALS | ENCRYPTED)[vector["expect"]]
             with pytest.raises(refusal) as caught:
                 restore(vault, options, call)
             if vector["expect"] == "corrupt":

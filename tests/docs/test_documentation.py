@@ -44,7 +44,7 @@ RUNNING = [block for block in BLOCKS if block.runs]
 DOCUMENTS = [*PAGES, CHANGELOG, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
 DOCTESTED = (
     "colony_memory",
-    "colony_memory._format.pointer",
+    "colony_memory._format.catalog",
     "colony_memory.app.guard",
     "colony_memory.app.protection",
     "colony_memory.app.save",
@@ -69,7 +69,7 @@ def test_block_runs(open_stage: Callable[[Path], Stage], block: Block) -> None:
 
 
 def test_every_block_is_of_a_kind_that_is_looked_at() -> None:
-    kinds = {"python", "sh", "console", "crontab", "json", "text"}
+    kinds = {"python", "sh", "console", "crontab", "json", "text", "toml"}
     assert [str(block) for block in BLOCKS if block.language not in kinds] == []
     assert len(RUNNING) > 50
 

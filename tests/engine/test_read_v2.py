@@ -13,12 +13,12 @@ from colony_memory import (
     ColonyMemoryWarning,
     SnapshotCorrupt,
     SnapshotNotFound,
-    UnsupportedFormat,
     open_vault,
 )
 from colony_memory._export_file import save_export
+from colony_memory._format.catalog import Entry
 from colony_memory._format.names import manifest_filename, pack_filename
-from colony_memory._format.pointer import Entry, Pointer, write_pointer
+from colony_memory._format.pointer import Pointer, write_pointer
 from colony_memory._format.v2 import chain as chains
 from colony_memory.testing import FakeVault
 
@@ -213,16 +213,3 @@ def test_an_export_stands_alone(tmp_path):
     mem = ColonyMemory(backend=open_vault(f"export:{tmp_path / 'one.json'}"))
     assert mem.restore(snapshot_id=snapshot_id(5)) == held.history[5]
     assert mem.verify(snapshot_id=snapshot_id(5))
-
-
-def test_what_cannot_be_written_elsewhere_is_refused_and_said():
-    held = Held()
-    exported = held.mem.export_snapshot()
-    there = FakeVault()
-    with pytest.raises(UnsupportedFormat, match="does not write to another vault"):
-        ColonyMemory(backend=there).import_snapshot(exported)
-    held.mem.backup({"MEMORY.md": "of format 1"})
-    report = held.mem.copy_to(ColonyMemory(backend=there))
-    assert len(report.left_out) == 6
-    assert not any(".k" in name for name in there.files)
-    assert ColonyMemory(backend=there).restore() == {"MEMORY.md": "of format 1"}

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 from chains import growing
+from no_zstd import lose_zstd
 
 from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning, UnsupportedFormat
-from colony_memory._format.v2 import zstd as door
 from colony_memory.testing import FakeVault
 
 HISTORY = growing(4)
 
 
 @pytest.fixture
-def saved(monkeypatch):
+def saved():
     """A vault with three snapshots, ids oldest first, in a process that has lost zstd since."""
     vault = FakeVault(operations_per_hour=None)
     ids = [ColonyMemory(backend=vault, format=2).backup(documents).snapshot_id for documents in HISTORY[:3]]
-    door._zstd.cache_clear()
-    for name in ("backports", "backports.zstd", "compression", "compression.zstd"):
-        monkeypatch.setitem(sys.modules, name, None)
-    yield vault, ids
-    monkeypatch.undo()
-    door._zstd.cache_clear()
+    with lose_zstd():
+        yield vault, ids
     assert ColonyMemory(backend=vault).verify()
 
 

@@ -87,20 +87,24 @@ class World:
             self.now += 1
         self.now += HOURS
         self.needs: dict[str, frozenset[str]] = {}
+        self.texts: dict[str, str] = {}
         self.first = frozenset(self.vault.files)
 
     def copy(self):
         """The same, to go on from anew. The writer has its parent still, which it read hours ago."""
-        other = World.__new__(World)
+        other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.vault = FakeVault(operations_per_hour=None, clock=lambda: other.now)
         other.vault.files.update(self.vault.files)
         other.vault._known.update(self.vault._known)
-        other.needs = {}
+        other.needs, other.texts = {}, {}
         other.writer = Told(other, self.signer)
         for kept in ("parents", "manifests", "good", "bases", "heads", "newest"):
             getattr(other.writer, kept).update(getattr(self.writer, kept))
         return other
+
+    def before(self, actor):
+        """What is to be done before a client makes its next call."""
 
     def check(self):
         """Everything that the catalogue lists is there, with every file that it needs."""
@@ -109,7 +113,8 @@ class World:
         for row in pointer.entries or ():
             file = manifest_filename("default", row.snapshot_id)
             assert file in files, f"{row.snapshot_id} is listed, and gone"
-            if file not in self.needs:
+            if self.texts.get(file) != files[file]:  # a conversion may bring back another one
+                self.texts[file] = files[file]
                 manifest = read_manifest(files[file], label="default", snapshot_id=row.snapshot_id)
                 self.needs[file] = frozenset(format_of(FORMAT_2).needed(manifest.info, manifest))
             missing = self.needs[file] - files.keys()
@@ -161,6 +166,7 @@ class Actor:
     def act(self):
         """Make the next call. What only asks for the quota happens with it."""
         method, args, options = self.call
+        self.world.before(self)
         try:
             reply = getattr(self.world.vault, method)(*args, **dict(options))
         except Exception as error:
@@ -350,6 +356,24 @@ def test_what_may_be_on_its_way_out_is_not_listed(hours):
     restores(world, listed)
 
 
+@pytest.mark.xfail(reason="what is older than every row counts as left out of a catalogue that grew too long")
+def test_what_is_older_than_every_row_is_not_listed_either(monkeypatch):
+    """All else was deleted, and another client has saved since. Nobody was told of what is listed here, and broken."""
+    monkeypatch.setitem(SCENES, "one", 1)
+    turns = [
+        Turn(0, 99, 0, ("upload", ".manifest.json")),
+        Turn(1, 4, 2),  # the pointer, the manifest, and a list that shows that it is gone
+        Turn(1, 99, 0, ("delete", ".k0.json")),
+        Turn(0, 1, 0),
+        Turn(2, 99, 2),
+        Turn(3, 99, 0),
+        Turn(1, 99, 0),
+    ]
+    start = World("one")
+    start.first = frozenset()
+    play(start, ("write", "delete all", save(HISTORY[7]), save(HISTORY[6], prune_keep=9)), turns)
+
+
 async def _is_there(*_, **__):
     return True
 
@@ -380,7 +404,7 @@ RULES = {
     ),
     "packs go once they are a grace period old": (
         [(LabelFiles, "old_packs", lambda files, *, now: {each: files.pack(each) for each in files.packs})],
-        (TOGETHER[0], "patch", 16),
+        (TOGETHER[4], "patch", 16),
     ),
     "proof after the upload": (
         [(order, "prove", _is_there), (backups, "_still_there", lambda *_: True)],

@@ -43,8 +43,9 @@ def _small_chains(monkeypatch):
 class World:
     """A vault whose clock is turned by hand, and what was saved in it two hours ago."""
 
-    def __init__(self, versions):
+    def __init__(self, versions, **options):
         self.now = time.time() - 7200
+        self.options = options
         self.vault = FakeVault(operations_per_hour=None, clock=lambda: self.now)
         mem = self.client(self.vault)
         self.ids = [mem.backup(documents).snapshot_id for documents in versions]
@@ -59,7 +60,7 @@ class World:
         return other
 
     def client(self, vault, wire=2):
-        mem = ColonyMemory(backend=vault, format=wire)
+        mem = ColonyMemory(backend=vault, format=wire, **self.options)
         mem._session.now = lambda: datetime.fromtimestamp(self.now, timezone.utc)
         return mem
 
@@ -114,15 +115,15 @@ def attempt(run):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("way", STOPS)
 @pytest.mark.parametrize("verb", [*sorted(VERBS), "cached patch", "cached backup that prunes"])
-def test_stopped_at_every_call(verb, way):
+def test_stopped_at_every_call(verb, way, **options):
     cached = verb.startswith("cached ")
     versions, run, after = VERBS[verb.removeprefix("cached ")]
-    start = World(versions)
+    start = World(versions, **options)
     n, finished = 0, False
     while not finished:
         n += 1
         assert n < 80, "the verb never comes to its end"
-        TRIED[f"stops: format 2, {verb}"] += 1
+        TRIED[f"stops: format 2, {'encrypted, ' if options else ''}{verb}"] += 1
         world = start.again()
         vault = FaultyVault(world.vault)
         mem = world.client(vault)
@@ -133,6 +134,36 @@ def test_stopped_at_every_call(verb, way):
         injected = vault.count
         answer = attempt(lambda world=world, mem=mem: run(mem, world.ids))
         finished = is_over(way, struck, vault.count - injected, n)
+        _, latest = world.check()
+        assert latest in ((after,) if answer is True else (versions[-1] if versions else None, after))
+        world.heal()
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("way", "reads"), [("fails once after", True), ("dies after", True), ("dies after", False)])
+@pytest.mark.parametrize("verb", ["first", "patch", "backup that prunes"])
+def test_what_is_encrypted_is_stopped_at_every_call(verb, way, reads):
+    """With a key it goes on from what is there; without one, every snapshot is whole, and others look."""
+    keys = pytest.importorskip("age_keys")
+    reader = {"encrypt_to": keys.RECIPIENT, "identities": keys.SECRET}
+    if reads:
+        test_stopped_at_every_call(verb, way, **reader)
+        return
+    versions, run, after = VERBS[verb]
+    start = World(versions, **reader)
+    n, finished = 0, False
+    while not finished:
+        n += 1
+        assert n < 80, "the verb never comes to its end"
+        TRIED[f"stops: format 2, written without a key, {verb}"] += 1
+        world = start.again()
+        vault = FaultyVault(world.vault)
+        world.options = {"encrypt_to": keys.RECIPIENT}
+        mem = world.client(vault)
+        WAYS[way](vault, n)
+        answer = attempt(lambda world=world, mem=mem: run(mem, world.ids))
+        finished = vault.count < n
+        world.options = reader
         _, latest = world.check()
         assert latest in ((after,) if answer is True else (versions[-1] if versions else None, after))
         world.heal()

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from memory_machine import MemoryMachine
 
+from colony_memory._format.v2.zstd import is_installed
+
 pytestmark = pytest.mark.exhaustive
 
 FEW = settings(
@@ -25,3 +27,22 @@ if importlib.util.find_spec("cryptography"):
 
     TestSignedMemory = SignedMemoryMachine.TestCase
     TestSignedMemory.settings = FEW
+
+if is_installed():
+    from mixed_machine import Mixed, MixedMachine, short_chains
+
+    @pytest.fixture(autouse=True, scope="module")
+    def _short_chains():
+        with short_chains():
+            yield
+
+    TestMixedMemory = MixedMachine.TestCase
+    TestMixedMemory.settings = FEW
+
+    if importlib.util.find_spec("cryptography"):
+
+        class SignedMixedMachine(Mixed, SignedMemoryMachine):
+            """The same, by clients that sign."""
+
+        TestSignedMixedMemory = SignedMixedMachine.TestCase
+        TestSignedMixedMemory.settings = FEW

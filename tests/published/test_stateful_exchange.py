@@ -17,6 +17,8 @@ class ExchangeMachine(MemoryMachine):
     """0.1.1 saves and prunes in the same vault, by a clock of its own."""
 
     peer: PublishedPeer
+    #: What it signs with.
+    seed: bytes | None = None
 
     def __init__(self) -> None:
         super().__init__()
@@ -24,7 +26,8 @@ class ExchangeMachine(MemoryMachine):
 
     def ask(self, verb, **arguments):
         self.now = self.now.replace(microsecond=(self.now.microsecond + 1) % 1_000_000)
-        reply = self.peer.call(verb, dict(self.fake.files), now=self.now + self.peer_skew, **arguments)
+        given = {"now": self.now + self.peer_skew, "signer_seed": self.seed, **arguments}
+        reply = self.peer.call(verb, dict(self.fake.files), **given)
         for name in set(self.fake.files) - set(reply.files):
             self.fake.vault_delete_file(name)
         for name, text in reply.files.items():

@@ -18,7 +18,8 @@ from pathlib import Path
 from agmi.adapters.base import MemoryAdapter, Record
 
 from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning, FileWitness
-from colony_memory._format.pointer import Entry, Pointer, read_pointer, write_pointer
+from colony_memory._format.catalog import Entry
+from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
 from colony_memory.signing import Ed25519Signer, sign_manifest
 from colony_memory.snapshot import build, latest_filename, manifest_filename, new_id, part_filename, read_manifest
 from colony_memory.testing import FakeVault

@@ -11,13 +11,13 @@ import pytest
 
 pytest.importorskip("typer")
 
-from snapshots import NOON, damage, save, snapshot
+from snapshots import NOON, content_file, damage, save, snapshot
 
 from colony_memory.__main__ import main
 from colony_memory.testing import FakeVault, VaultServer
 from colony_memory.vaults.local import LocalVault
 
-__all__ = ["NOON", "POSIX", "damage", "fails", "main", "process", "save", "snapshot", "tree"]
+__all__ = ["NOON", "POSIX", "content_file", "damage", "fails", "main", "process", "save", "snapshot", "tree"]
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="POSIX")
 
@@ -48,6 +48,13 @@ def folder(tmp_path):
 def vault(tmp_path, monkeypatch):
     monkeypatch.setenv("COLONY_MEMORY_VAULT", str(tmp_path / "vault"))
     return LocalVault(tmp_path / "vault", create=True)
+
+
+@pytest.fixture
+def vault_of_1(tmp_path, monkeypatch):
+    """The same, of snapshots that name their documents, and that another vault takes."""
+    monkeypatch.setenv("COLONY_MEMORY_VAULT", str(tmp_path / "vault"))
+    return LocalVault(tmp_path / "vault", create=True, format=1)
 
 
 @pytest.fixture

@@ -26,7 +26,8 @@ ROOT = Path(__file__).parents[2]
 CHANGELOG = ROOT / "CHANGELOG.md"
 README = ROOT / "README.md"
 FORMAT = ROOT / "SNAPSHOT-FORMAT.md"
-PAGES = [README, ROOT / "skill.md", FORMAT, *sorted((ROOT / "docs").glob("*.md"))]
+INTEGRATIONS = sorted(path for path in (ROOT / "integrations").rglob("*.md") if path.name in ("README.md", "SKILL.md"))
+PAGES = [README, ROOT / "skill.md", FORMAT, *sorted((ROOT / "docs").glob("*.md")), *INTEGRATIONS]
 
 #: Headings whose commands build an environment: whoever runs the whole suite has done so.
 BUILDING = ("Try it", "Test it")
@@ -47,6 +48,10 @@ _NEEDED = {
     "read_last_run": "platformdirs",
     "Ed25519Signer": "cryptography",
     "obstore": "obstore",
+    "from mcp import": "mcp.server",
+    "encrypt_to": "pyrage",
+    "Passphrase": "pyrage",
+    "DecryptionError": "pyrage",
     'AsyncColonyMemory(api_key="': "httpx",
 }
 
@@ -79,7 +84,7 @@ class Block:
     @property
     def runs(self) -> bool:
         """Whether it is something to run here."""
-        return self.language == "python" or (self.language in _SHELLS and self.heading not in BUILDING)
+        return self.language in ("python", "toml") or (self.language in _SHELLS and self.heading not in BUILDING)
 
     def commands(self) -> Iterator[tuple[str, str | None]]:
         """Each command, with what it is shown to print, or None."""
@@ -125,6 +130,8 @@ def need_extras(block: Block) -> None:
             pytest.importorskip(module)
     if block.language in _SHELLS and not is_installation(block):
         pytest.importorskip("typer")
+        if "--age" in block.text or "--encrypt-to" in block.text:
+            pytest.importorskip("pyrage")
 
 
 def is_installation(block: Block) -> bool:
@@ -157,6 +164,8 @@ class Stage:
         self._settings = {
             "HOME": str(directory),
             "XDG_DATA_HOME": str(directory / "data"),
+            "XDG_CONFIG_HOME": str(directory / ".config"),
+            "XDG_STATE_HOME": str(directory / "state"),
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         }
 
@@ -186,6 +195,10 @@ class Stage:
                 patch.setenv(name, value)
             if block.language == "python":
                 self._run_python(block, patch)
+            elif block.language == "toml":  # the configuration from here on
+                place = self._directory.parent / ".config" / "colony-memory" / "config.toml"
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_text(block.text, encoding="utf-8")
             elif not is_installation(block):
                 for command, shown in block.commands():
                     self._run_command(block, command, shown)
@@ -226,7 +239,8 @@ def _furnish(directory: Path) -> None:
     for day in ("monday", "tuesday"):
         (notes / f"{day}.md").write_text(f"it was {day}\n", encoding="utf-8")
     (directory.parent / "agent").symlink_to(directory.name)
-    shutil.copytree(ROOT / "examples", directory / "examples")
+    for name in ("examples", "integrations"):
+        shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns("__pycache__"))
 
 
 @pytest.fixture(scope="module")

@@ -43,6 +43,8 @@ class MemoryMachine(RuleBasedStateMachine):
     """
 
     after_a_backup = of_a_list = "error"
+    #: What backups may be written in.
+    formats: tuple[int | None, ...] = (None,)
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +58,7 @@ class MemoryMachine(RuleBasedStateMachine):
         self.fake = FakeVault(operations_per_hour=None, clock=lambda: self.now.timestamp())  # noqa: PLW0108 - it moves
         self.vault = self.fake if full else PlainVault(self.fake)
 
-    def client(self, number, fault=None):
+    def client(self, number, fault=None, **options):
         vault = FaultyVault(self.vault)
         if fault is not None:
             what, n = fault
@@ -71,7 +73,7 @@ class MemoryMachine(RuleBasedStateMachine):
                 vault.fail("delete", RateLimited("429", status=429, retry_after=9), skip=n - 1)
             else:
                 vault.fail("*", TimeoutError("slow"), skip=n - 1, times=1, after=True)
-        mem = ColonyMemory(backend=vault, **self.options())
+        mem = ColonyMemory(backend=vault, **self.options(), **options)
         mem._session.now = lambda: self.now + self.skew[number]
         return mem
 
@@ -100,9 +102,21 @@ class MemoryMachine(RuleBasedStateMachine):
             except (ColonyMemoryError, ProcessDied):
                 return None
 
-    @rule(number=CLIENTS, documents=DOCUMENTS, fault=FAULTS, keep=st.sampled_from([None, None, 1, 3]))
-    def back_up(self, number, documents, fault, keep):
-        info = self.attempt(lambda mem: mem.backup(documents, prune_keep=keep), self.client(number, fault))
+    def filled(self, documents):
+        """What is saved of documents that were drawn."""
+        return documents
+
+    @rule(
+        number=CLIENTS,
+        documents=DOCUMENTS,
+        fault=FAULTS,
+        keep=st.sampled_from([None, None, 1, 3]),
+        which=st.integers(0, 5),
+    )
+    def back_up(self, number, documents, fault, keep, which):
+        documents, wire = self.filled(documents), self.formats[which % len(self.formats)]
+        client = self.client(number, fault, format=wire)
+        info = self.attempt(lambda mem: mem.backup(documents, prune_keep=keep), client)
         if info is None:
             self.heads.append(documents)
             self.learn(documents)
@@ -175,5 +189,9 @@ class MemoryMachine(RuleBasedStateMachine):
             mem.prune(label="default", keep=2)
             assert mem.restore() == last
             assert self.client(1).verify()
+        self.nothing_is_left_over()
+
+    def nothing_is_left_over(self):
+        """Each snapshot has its parts, and nothing else has any."""
         manifests = {name.split(".")[2] for name in self.fake.files if name.endswith(".manifest.json")}
         assert {name.split(".")[2] for name in self.fake.files if ".p0." in name} == manifests

@@ -60,7 +60,13 @@ def save(vault, documents, *, at=None, label="default", **options):
     return memory.backup(documents, label=label, **options)
 
 
+def content_file(vault, info):
+    """The file with the content of a small snapshot, whatever its format."""
+    pack, part = (vault.path / f"cmem.{info.label}.{info.snapshot_id}.{seq}.json" for seq in ("k0", "p0"))
+    return pack if pack.exists() else part
+
+
 def damage(vault, info):
     """Spoil the content of a snapshot; its size stays."""
-    path = vault.path / f"cmem.{info.label}.{info.snapshot_id}.p0.json"
-    path.write_text(path.read_text().replace("H4sI", "AAAA"))
+    path = content_file(vault, info)
+    path.write_text(path.read_text().replace("H4sI", "AAAA").replace("KLUv", "AAAA"))

@@ -13,7 +13,7 @@ from colony_memory import (
     VaultBackend,
     open_vault,
 )
-from colony_memory.vaults import ConditionalUpload, OperationBudget, PrefixListing
+from colony_memory.vaults import ConditionalUpload, FreeSpace, OperationBudget, PrefixListing
 
 if TYPE_CHECKING:
     from colony_sdk import AsyncColonyClient, ColonyClient
@@ -136,6 +136,8 @@ def capabilities(backend: VaultBackend) -> None:
         backend.vault_list_prefix("x")
     if isinstance(backend, OperationBudget):
         assert_type(backend.vault_operations_left(), int | None)
+    if isinstance(backend, FreeSpace):
+        assert_type(backend.vault_free_bytes(), int | None)
 
 
 def signers() -> None:

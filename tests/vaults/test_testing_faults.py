@@ -8,7 +8,7 @@ import pytest
 from colony_memory.exceptions import VaultUnavailable
 from colony_memory.testing import FakeVault, FaultyVault
 from colony_memory.testing.faults import VERBS, ProcessDied
-from colony_memory.vaults import ConditionalUpload, OperationBudget, PrefixListing, VaultBackend
+from colony_memory.vaults import ConditionalUpload, FreeSpace, OperationBudget, PrefixListing, VaultBackend
 from colony_memory.vaults.memory import MemoryVault
 
 
@@ -68,9 +68,9 @@ def test_optional_methods_are_there_exactly_when_the_vault_has_them(inner: Any) 
     faulty = FaultyVault(inner)
     assert isinstance(faulty, FaultyVault)
     assert isinstance(faulty, VaultBackend)
-    for protocol in (ConditionalUpload, PrefixListing, OperationBudget):
+    for protocol in (ConditionalUpload, PrefixListing, OperationBudget, FreeSpace):
         assert isinstance(faulty, protocol) == isinstance(inner, protocol)
-    for method in ("vault_upload_file_if", "vault_list_prefix", "vault_operations_left"):
+    for method in ("vault_upload_file_if", "vault_list_prefix", "vault_operations_left", "vault_free_bytes"):
         assert hasattr(faulty, method) == hasattr(inner, method)
 
 

@@ -29,7 +29,7 @@ def vault(tmp_path):
 
 @pytest.fixture
 def memory(vault):
-    memory = ColonyMemory(backend=vault)
+    memory = ColonyMemory(backend=vault, format=1)
     memory.backup(NOTES)
     return memory
 

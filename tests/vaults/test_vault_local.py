@@ -259,7 +259,7 @@ def test_times_are_utc(vault):
 
 def test_a_time_that_no_calendar_has_does_not_hide_the_file(vault, monkeypatch):
     vault.vault_upload_file("x.json", "x")
-    monkeypatch.setattr(local_module, "scan", lambda directory: Holdings({"x.json": (1, 1e20)}, {}))
+    monkeypatch.setattr(local_module, "scan", lambda *_: Holdings({"x.json": (1, 1e20)}, {}))
     assert vault.vault_list_files()["items"] == [{"filename": "x.json", "content_size": 1, "updated_at": None}]
 
 
@@ -454,7 +454,8 @@ def test_leftovers_of_a_crash_are_cleared_when_they_are_old(vault):
     assert vault.vault_get_file("x.json")["content"] == "x"
     vault.vault_delete_file("x.json")
     assert (vault.path / ".tmp-old").exists()
-    vault.vault_upload_file("x.json", "y")
+    # A look at every name is not for every upload: the first one of a client does it, and one an hour from then on.
+    LocalVault(vault.path).vault_upload_file("x.json", "y")
     left = [".cmem-vault.json", ".lock", ".other", ".tmp-young", "x.json"]
     assert sorted(path.name for path in vault.path.iterdir()) == left
 

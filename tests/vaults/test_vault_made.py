@@ -23,7 +23,7 @@ from colony_memory.exceptions import (
     VaultUnavailable,
 )
 from colony_memory.vaults import _directory as directory_module
-from colony_memory.vaults._marker import NewerVault, check_marker, write_marker
+from colony_memory.vaults._marker import NewerVault, read_marker, write_marker
 from colony_memory.vaults.local import LocalVault
 
 on_posix = pytest.mark.skipif(os.name == "nt", reason="POSIX links, pipes and owners")
@@ -83,7 +83,7 @@ def test_what_is_made_is_its_owners_and_says_what_it_is(tmp_path):
     marker = json.loads((tmp_path / "a" / "b" / MARKER).read_text())
     assert marker["format"] == "colony-memory/vault/1"
     assert re.fullmatch(r"[0-9a-f]{32}", marker["id"])
-    assert set(marker) == {"format", "id"}
+    assert set(marker) == {"format", "id", "snapshots"}
 
 
 def test_each_vault_has_an_id_of_its_own_and_keeps_it(tmp_path):
@@ -248,9 +248,9 @@ def test_a_marker_may_say_more_than_this_version_knows(vault):
 
 
 def test_the_text_of_a_marker_is_checked_without_a_disk():
-    check_marker(write_marker("0" * 32))
+    read_marker(write_marker("0" * 32))
     with pytest.raises(NewerVault, match=r"^colony-memory/vault/9$"):
-        check_marker(b'{"format": "colony-memory/vault/9"}')
+        read_marker(b'{"format": "colony-memory/vault/9"}')
 
 
 # --- disks and users that refuse
@@ -346,7 +346,7 @@ def test_what_is_no_lock_file_is_named_and_blocks_nobody(tmp_path, vault, kind):
 @as_root
 def test_what_root_writes_belongs_to_the_vaults_owner(tmp_path):
     place = tmp_path / "vault"
-    LocalVault(place, create=True)
+    LocalVault(place, create=True, format=1)
     for path in (place, *place.iterdir()):
         os.chown(path, 1234, 1235)
     (place / ".lock").unlink()

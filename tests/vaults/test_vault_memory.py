@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 import threading
 import time
 from typing import Any
@@ -345,6 +346,11 @@ class PrefixAsPattern(MemoryVault):
         return {"items": items}
 
 
+class RoomInText(MemoryVault):
+    def vault_free_bytes(self) -> str:
+        return "plenty"
+
+
 class PrefixIgnored(MemoryVault):
     def vault_list_prefix(self, prefix: str) -> dict[str, Any]:
         return self.vault_list_files()
@@ -395,6 +401,7 @@ DEFECTS = [
     (NobodyWins, "test_conditional_upload_has_one_winner"),
     (PrefixAsPattern, "test_prefix_listing"),
     (PrefixIgnored, "test_prefix_listing"),
+    (RoomInText, "test_free_space"),
 ]
 
 
@@ -560,3 +567,20 @@ def test_a_failed_condition_is_seen_by_exactly_the_losers() -> None:
     for thread in threads:
         thread.join()
     assert refused == [412] * 7
+
+
+def test_what_is_used_follows_every_change_from_inside_and_outside() -> None:
+    vault, chance = MemoryVault(), random.Random(1)
+    for n in range(2000):
+        name, text = f"{chance.randrange(6)}.md", "x" * chance.randrange(9)
+        what = chance.randrange(6)
+        if what < 2:
+            vault.vault_upload_file(name, text)
+        elif what == 2 and name in vault.files:
+            vault.vault_delete_file(name)
+        elif what == 3:
+            vault.files[name] = text
+        elif what == 4:
+            vault.files.pop(name, None)
+        if n % 3:
+            assert vault.vault_status()["used_bytes"] == sum(map(len, vault.files.values()))

@@ -12,6 +12,7 @@ pytest.importorskip("obstore")
 import object_server
 
 from colony_memory import AsyncColonyMemory, ColonyMemory
+from colony_memory._format.v2.zstd import is_installed
 from colony_memory.exceptions import ColonyMemoryError, ConflictDetected
 from colony_memory.vaults.objects import ObjectVault
 
@@ -28,7 +29,7 @@ def test_calls_of_the_verbs(server, vault):
         call()
         counts[what] = dict(sorted(server.calls.items()))
 
-    memory = ColonyMemory(backend=ObjectVault(server.store()))
+    memory = ColonyMemory(backend=ObjectVault(server.store()), format=1)
     count("first", lambda: memory.backup(NOTES))
     count("second", lambda: memory.backup({"a.md": "1"}))
     count("unchanged", lambda: memory.backup({"a.md": "1"}))
@@ -45,6 +46,19 @@ def test_calls_of_the_verbs(server, vault):
         "status": {"LIST": 1},
         "prune": {"DELETE": 2, "GET": 3, "HEAD": 2, "LIST": 2, "PUT": 1},
     }
+
+
+@pytest.mark.skipif(not is_installed(), reason="needs zstd")
+def test_calls_of_the_verbs_in_format_2(server, vault):
+    """A base is read back; a patch costs one listing; and the packs of a chain are read at once."""
+    notes = "".join(f"{n * n} is the square of {n}\n" for n in range(300))
+    counts = []
+    memory = ColonyMemory(backend=ObjectVault(server.store()))
+    for text in (notes, notes + "more\n", notes + "more\n"):
+        server.calls.clear()
+        memory.backup({"a.md": text})
+        counts.append(dict(sorted(server.calls.items())))
+    assert counts == [{"GET": 6, "LIST": 1, "PUT": 3}, {"GET": 1, "LIST": 1, "PUT": 3}, {"GET": 1, "LIST": 1}]
 
 
 def test_no_verb_of_a_label_pays_for_its_neighbours(server, vault):

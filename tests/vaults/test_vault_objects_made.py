@@ -16,6 +16,7 @@ from object_server import BUCKET, KEY, SECRET, error
 from obstore.store import MemoryStore
 
 from colony_memory import ColonyMemory, open_vault
+from colony_memory._format.v2.zstd import is_installed
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ColonyMemoryWarning,
@@ -67,13 +68,59 @@ def test_a_store_that_learns_to_say_501_later(server, vault):
 
 def test_it_is_made_once(server):
     ObjectVault(server.store(), create=True)
-    assert server.calls == {"GET": 2, "PUT": 5, "DELETE": 1}
+    assert server.calls == {"GET": 2, "PUT": 5, "DELETE": 1, "LIST": 1}
     before = dict(server.objects)
-    assert set(json.loads(before[MARKER])) == {"format", "id"}
+    assert set(json.loads(before[MARKER])) == {"format", "id", "snapshots"}
     server.calls.clear()
     ObjectVault(server.store(), create=True)
     assert server.calls == {"GET": 1}
     assert server.objects == before
+
+
+@pytest.mark.skipif(not is_installed(), reason="needs zstd")
+def test_a_new_one_is_written_in_format_2_and_others_as_they_were(server):
+    vault = ObjectVault(server.store(), create=True)
+    assert (vault.snapshot_format, json.loads(server.objects[MARKER])["snapshots"]) == (2, "colony-memory/2")
+    assert ColonyMemory(backend=ObjectVault(server.store())).backup(NOTES).format == "colony-memory/2"
+    del server.objects[MARKER]
+    assert ObjectVault(server.store(), create=True).snapshot_format == 1
+    kept = json.loads(server.objects[MARKER])
+    vault = ObjectVault(server.store())
+    assert ColonyMemory(backend=vault).backup({"a.md": "1"}).format == "colony-memory/1"
+    ObjectVault(server.store(), create=True, format=2)
+    assert json.loads(server.objects[MARKER]) == {**kept, "snapshots": "colony-memory/2"}
+    assert ColonyMemory(backend=ObjectVault(server.store())).backup({"a.md": "2"}).format == "colony-memory/2"
+    server.objects[MARKER] = json.dumps({key: kept[key] for key in ("format", "id")}).encode()
+    assert ColonyMemory(backend=ObjectVault(server.store())).backup({"a.md": "3"}).format == "colony-memory/1"
+
+
+@pytest.mark.skipif(not is_installed(), reason="needs zstd")
+@pytest.mark.parametrize("applied", [False, True])
+def test_a_change_that_gets_no_good_answer_is_none_or_whole(server, applied):
+    ObjectVault(server.store(), create=True, format=1)
+    before, answer = server.objects[MARKER], error(403)
+    server.fault = lambda verb, key: (
+        (("applied", answer) if applied else answer) if verb == "PUT" and key.endswith(MARKER) else None
+    )
+    with pytest.raises(VaultError):
+        ObjectVault(server.store(), create=True, format=2)
+    server.fault = lambda verb, key: None
+    assert (server.objects[MARKER] != before) is applied
+    assert ObjectVault(server.store(), create=True).snapshot_format == (2 if applied else 1)
+
+
+def test_what_does_not_write_on_condition_is_written_in_format_1(server):
+    with pytest.raises(ValueError, match="writes on condition, which this one does not"):
+        ObjectVault(server.store(), create=True, conditional=False, format=2)
+    assert not server.objects
+    with pytest.warns(ColonyMemoryWarning, match="does not write on condition"):
+        vault = ObjectVault(server.store(), create=True, conditional=False)
+    assert vault.snapshot_format == 1
+    # Nor where the marker says otherwise.
+    server.objects[MARKER] = server.objects[MARKER].replace(b"memory/1", b"memory/2")
+    assert ColonyMemory(backend=ObjectVault(server.store(), conditional=False)).backup(NOTES).format.endswith("/1")
+    with pytest.raises(ValueError, match="being made"):
+        ObjectVault(server.store(), format=1)
 
 
 def test_snapshots_without_a_marker_are_a_vault(server, vault):

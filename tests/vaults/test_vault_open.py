@@ -202,7 +202,7 @@ def test_which_paths_need_no_url():
 def test_drives_on_windows(monkeypatch):
     opened = []
 
-    def note(path, *, create):
+    def note(path, **options):
         opened.append(path)
 
     monkeypatch.setattr(open_module, "_open_directory", note)

@@ -5,6 +5,7 @@ What is there stays as it is: a vector stands for bytes that are stored somewher
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 from pathlib import Path
@@ -14,16 +15,25 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
+import age_keys
+from age_files import locked_by
 from chains import LABEL, build_all, build_at, growing, manifest_at, resealed, sealed, snapshot_id, vault_of
 
+from colony_memory._format import age
+from colony_memory._format.age import Lock, Recipients
+from colony_memory._format.catalog import Entry
 from colony_memory._format.names import pack_filename
-from colony_memory._format.pointer import Entry, Pointer, write_pointer
+from colony_memory._format.payload import sha256
+from colony_memory._format.pointer import Pointer, write_pointer
 from colony_memory._format.v2 import chain, pack
 from colony_memory._format.v2.zstd import _zstd, compress
 from colony_memory.signing import Ed25519Signer
 
 PLACE = Path(__file__).parent / "v2"
 SIGNER, STRANGER = Ed25519Signer(bytes(range(32))), Ed25519Signer(bytes(range(32, 64)))
+SECRET = age_keys.SECRET
+RECIPIENT, STRANGER_RECIPIENT, STRANGER_SECRET = age_keys.RECIPIENT, age_keys.OTHER_RECIPIENT, age_keys.OTHER_SECRET
+OPENS = {"identities": [SECRET]}
 AWKWARD = {
     "": "the empty name",
     "a\nb": "c",
@@ -71,6 +81,86 @@ def two(**changes: Any) -> dict[str, str]:
     files = vault_of(compress(PUT, b""), compress(PUT, b"a\nb"))
     top = pack_filename(LABEL, snapshot_id(1), 0)
     return resealed(files, top, {**json.loads(files[top]), **changes})
+
+
+def encrypted() -> dict[str, tuple[str, dict[str, Any]]]:
+    """Vectors of what is encrypted; ``without`` is the verdict of a reader without a key, where that is another."""
+    lock, words = Lock((RECIPIENT,)), Recipients((RECIPIENT,), "correct horse")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chain, "_pays", lambda *_: True)
+        files, built = build_all(HISTORY, lock=lock, note="private", incomplete=["sock: is a socket"])
+        signed, _ = build_all(HISTORY, lock=lock, signer=SIGNER)
+        patch.setattr(age._age().passphrase, "encrypt", lambda plain, text: locked_by(text, plain))
+        spoken, spoken_built = build_all(HISTORY, lock=words.lock())
+        patch.setattr(pack, "PACK_CHARS", 400)
+        sliced, _ = build_all(HISTORY, lock=lock)
+    names = [pack_filename(LABEL, snapshot_id(n), 0) for n in range(3)]
+    top = json.loads(files[names[2]])
+    age_file = base64.b64decode(top["data"])
+    key = base64.b64encode(locked_by("correct horse", b"AGE-SECRET-KEY-1", claimed=30)).decode()
+    flood = b"age-encryption.org/v1\n" + b"-> X25519 AAAA\nAAAA\n" * 2000 + b"--- x\n"
+    zeros = compress(b'{"drop":[],"move":{},"put":{"a":%d}}\n' % 2**24 + b"\0" * 2**24, b"")
+
+    def with_pack(data: bytes) -> dict[str, str]:
+        text = json.dumps({**top, "data": base64.b64encode(data).decode()})
+        sizes = [*manifest_at(files, 2).pack_bytes[:-1], [len(text)]]
+        return sealed({**files, names[2]: text}, built[2], pack_bytes=sizes, pack_sha256=sha256(text.encode()))
+
+    def ok(files: dict[str, str], n: int = 2, **more: Any) -> dict[str, Any]:
+        return {"files": files, "n": n, "documents": HISTORY[n], "without": "encrypted", **OPENS, **more}
+
+    def no(files: dict[str, str], expect: str = "corrupt", **more: Any) -> dict[str, Any]:
+        return {"files": files, "n": 2, "expect": expect, **OPENS, **more}
+
+    closed = {"without": "encrypted"}
+    return {
+        "sealed_base": ("a base alone, encrypted", ok(pointer_to(build_at(0, HISTORY[0], lock=lock).files, 0), 0)),
+        "sealed_patches": ("an encrypted base and two patches", ok(pointer_to(files, 2), latest=True)),
+        "sealed_many_files": ("encrypted packs of many files", ok(sliced)),
+        "sealed_signed": ("encrypted, and signed by whom the reader pins", ok(signed, trusted=SIGNER)),
+        "sealed_passphrase": ("a key that a passphrase opens", ok(spoken, identities=None, passphrase="correct horse")),
+        "sealed_passphrase_too": ("the same, opened by a recipient's key", ok(spoken)),
+        "sealed_no_identity": ("no key", no(files, "encrypted", identities=None)),
+        "sealed_other_identity": ("another key", no(files, "encrypted", identities=[STRANGER_SECRET])),
+        "sealed_passphrase_wrong": (
+            "another passphrase", no(spoken, "encrypted", identities=None, passphrase="wrong")
+        ),
+        "sealed_unsigned_with_trust": ("not signed, where the reader pins", no(files, "untrusted", trusted=SIGNER)),
+        "sealed_pack_missing": ("an encrypted pack is not there", no(without(files, names[1]))),
+        "sealed_pack_damaged": (
+            "one letter of an encrypted pack is another one", no(replaced(files, names[1], '"seq": 0', '"seq": 1'))
+        ),
+        "sealed_digest_in_the_clear": (
+            "a manifest that tells the digest of what is encrypted",
+            no(sealed(files, built[2], plaintext_sha256="sha256:" + "0" * 64)),
+        ),
+        "sealed_size_in_the_clear": ("the same with the size", no(sealed(files, built[2], byte_size=1))),
+        "sealed_missing": ("a manifest without what is sealed", no(sealed(files, built[2], sealed=...))),
+        "sealed_of_another": (
+            "what is sealed is of another snapshot",
+            no(sealed(files, built[2], sealed=json.loads(files[built[1].manifest_file])["sealed"]), **closed),
+        ),
+        "sealed_wrong": (
+            "what is sealed lacks a field",
+            no(sealed(files, built[2], sealed=base64.b64encode(lock.seal(b"{}")).decode()), **closed),
+        ),
+        "sealed_pack_cut": ("an age file that is cut short", no(with_pack(age_file[:-1]), **closed)),
+        "sealed_pack_altered": (
+            "an age file whose last byte is another",
+            no(with_pack(age_file[:-1] + bytes([age_file[-1] ^ 1])), **closed),
+        ),
+        "sealed_pack_in_the_clear": ("a pack that is not encrypted", no(with_pack(compress(PUT, b"")), **closed)),
+        "sealed_pack_for_another": (
+            "a pack that is encrypted to somebody else",
+            no(with_pack(Lock((STRANGER_RECIPIENT,)).seal(compress(PUT, b""))), "encrypted"),
+        ),
+        "sealed_header_long": ("an age file with too long a header", no(with_pack(flood), **closed)),
+        "sealed_work": (
+            "a passphrase that is to be worked on too long",
+            no(sealed(spoken, spoken_built[2], passphrase_key=key), identities=None, passphrase="x", **closed),
+        ),
+        "sealed_bomb": ("more text than the reader takes", no(with_pack(lock.seal(zeros)), max_bytes=2**20, **closed)),
+    }  # fmt: skip
 
 
 def vectors() -> dict[str, tuple[str, dict[str, Any]]]:
@@ -188,7 +278,7 @@ def vectors() -> dict[str, tuple[str, dict[str, Any]]]:
 def main() -> None:
     """Write what is not there."""
     PLACE.mkdir(exist_ok=True)
-    for name, (comment, what) in vectors().items():
+    for name, (comment, what) in {**vectors(), **encrypted()}.items():
         path = PLACE / f"{name}.json"
         if path.exists():
             continue
@@ -198,10 +288,15 @@ def main() -> None:
             "snapshot_id": None if what.get("latest") else snapshot_id(what["n"]),
             "trusted_issuers": trusted and [trusted.did_key],
         }
+        for field in ("identities", "passphrase"):
+            if what.get(field) is not None:
+                request[field] = what[field]
         if "max_bytes" in what:
             request["max_bytes"] = what["max_bytes"]
         vector = {"name": name, "comment": comment, "made_by": "make_v2.py", "files": what["files"], "request": request}
         vector["expect"] = what.get("expect", "ok")
+        if "without" in what:
+            vector["expect_without"] = what["without"]
         if documents is not None:
             vector["documents"] = documents
         path.write_text(json.dumps(vector, indent=1) + "\n", encoding="ascii")

@@ -8,20 +8,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.constants import MAX_BYTES
-from colony_memory._format.json import encode_documents
+from colony_memory._format.json import encode_documents, printable
 from colony_memory._format.names import manifest_filename, pack_filename, require_id, sanitize_label
 from colony_memory._format.payload import sha256
 from colony_memory._format.v2.chain import Chain, Link, extend, replay
-from colony_memory._format.v2.manifest import ChainManifest, raw_manifest
+from colony_memory._format.v2.manifest import SEALED_CODEC, ChainManifest, raw_manifest
 from colony_memory._format.v2.pack import Pack, read_pack
+from colony_memory._format.v2.sealed import LEFT_OUT, Facts, seal, unseal, unseal_packs
 from colony_memory._format.v2.state import most_documents
 from colony_memory._format.v2.zstd import require_reader, require_zstd
 from colony_memory.exceptions import Hint, SnapshotCorrupt, bad_argument
 from colony_memory.snapshot import BuiltSnapshot, check_documents, finish_manifest, summarize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from colony_memory._format.age import Identities, Lock
     from colony_memory.signing import Signer
 
 
@@ -31,9 +33,13 @@ class BuiltChain(BuiltSnapshot):
 
     Attributes:
         chain: What the next snapshot may go on from.
+        facts: What of it is encrypted, None where nothing is.
+        lock: What it is encrypted with.
     """
 
     chain: Chain | None = None
+    facts: Facts | None = None
+    lock: Lock | None = None
 
 
 def build(
@@ -49,7 +55,9 @@ def build(
     note: str | None = None,
     incomplete: Iterable[str] = (),
     tags: Iterable[str] = (),
+    converted: Iterable[Mapping[str, str | None]] = (),
     max_bytes: int = MAX_BYTES,
+    lock: Lock | None = None,
 ) -> BuiltChain:
     """Serialise documents into vault files. See :func:`colony_memory.snapshot.build`.
 
@@ -65,7 +73,9 @@ def build(
         note: What to say of it.
         incomplete: What had to be left out and why.
         tags: What to file it under.
+        converted: What it was made from, see :func:`colony_memory.snapshot.build`.
         max_bytes: Bytes of plain text to accept at most.
+        lock: Encrypts it; the packs of ``parent`` have to be encrypted to the same recipients.
 
     Raises:
         ValueError: Not a mapping of strings, empty, too large, or a bad id.
@@ -81,28 +91,47 @@ def build(
             f"{max_bytes} that this client takes"
         )
         raise bad_argument(msg, hint=Hint("open", "max_bytes"))
-    chain, files = extend(parent, documents, label=label, pack_id=snapshot_id, max_bytes=max_bytes)
+    chain, files = extend(parent, documents, label=label, pack_id=snapshot_id, max_bytes=max_bytes, lock=lock)
     packs = [link.pack for link in chain.links]
-    raw = raw_manifest(
-        snapshot_id=snapshot_id,
-        label=label,
-        created_at=created_at,
-        plaintext_sha256=digest,
-        byte_size=size,
-        doc_count=len(documents),
-        packs=[pack.pack_id for pack in packs],
-        pack_bytes=[list(pack.sizes) for pack in packs],
-        pack_sha256=packs[-1].sha256,
-        levels=[link.level for link in chain.links],
-        on_base=chain.on_base,
+    common: dict[str, Any] = {
+        "snapshot_id": snapshot_id,
+        "label": label,
+        "created_at": created_at,
+        "packs": [pack.pack_id for pack in packs],
+        "pack_bytes": [list(pack.sizes) for pack in packs],
+        "pack_sha256": packs[-1].sha256,
+        "levels": [link.level for link in chain.links],
+        "on_base": chain.on_base,
+    }
+    left_out, facts = [printable(line) for line in incomplete], None
+    if lock is None:
+        raw = raw_manifest(**common, plaintext_sha256=digest, byte_size=size, doc_count=len(documents))
+    else:
+        told = None if note is None else printable(note)
+        facts = Facts(size, len(documents), digest, told, tuple(left_out), lock.recipients)
+        note, left_out = None, [LEFT_OUT] if left_out else []
+        raw = raw_manifest(SEALED_CODEC, **common, plaintext_sha256="", byte_size=0)
+        raw["sealed"] = seal(facts, snapshot_id, lock)
+        if lock.key is not None:
+            raw["passphrase_key"] = lock.key.blob
+    finish_manifest(
+        raw,
+        previous=previous,
+        stream=stream,
+        note=note,
+        incomplete=left_out,
+        tags=tags,
+        converted=converted,
+        signer=signer,
     )
-    finish_manifest(raw, previous=previous, stream=stream, note=note, incomplete=incomplete, tags=tags, signer=signer)
     manifest_file, text = manifest_filename(label, snapshot_id), json.dumps(raw)
     files[manifest_file] = text
-    info = summarize(raw, stored_bytes=sum(map(len, files.values())))  # all of it is ASCII
+    public = summarize(raw, stored_bytes=sum(map(len, files.values())))  # all of it is ASCII
+    info = public if facts is None else facts.told_of(public)
     inherited = tuple(name for pack in packs[:-1] for name in _files(label, pack.pack_id, pack.sizes))
     ids = tuple(pack.pack_id for pack in packs)
-    return BuiltChain(info, manifest_file, files, sha256(text.encode("ascii")), inherited, ids, chain)
+    manifest_sha256 = sha256(text.encode("ascii"))
+    return BuiltChain(info, manifest_file, files, manifest_sha256, inherited, ids, public, chain, facts, lock)
 
 
 def measure(documents: Mapping[str, str]) -> tuple[int, str]:
@@ -119,14 +148,23 @@ def _files(label: str, pack_id: str, sizes: Iterable[Any]) -> list[str]:
 
 
 def read_documents(
-    manifest: ChainManifest, texts: dict[str, str | None], *, max_bytes: int = MAX_BYTES
+    manifest: ChainManifest,
+    texts: dict[str, str | None],
+    *,
+    max_bytes: int = MAX_BYTES,
+    identities: Identities | None = None,
 ) -> dict[str, str]:
     """The documents of a checked manifest. See :func:`read_chain`."""
-    return read_chain(manifest, texts, max_bytes=max_bytes)[1]
+    return read_chain(manifest, texts, max_bytes=max_bytes, identities=identities)[1]
 
 
 def read_chain(
-    manifest: ChainManifest, texts: dict[str, str | None], *, max_bytes: int = MAX_BYTES
+    manifest: ChainManifest,
+    texts: dict[str, str | None],
+    *,
+    max_bytes: int = MAX_BYTES,
+    known: Chain | None = None,
+    identities: Identities | None = None,
 ) -> tuple[Chain, dict[str, str]]:
     """What the next snapshot may go on from, and the documents, every byte of them checked.
 
@@ -134,38 +172,66 @@ def read_chain(
         manifest: The manifest.
         texts: Text of each file that it needs by name, None where it is not there; they are used up.
         max_bytes: Bytes of plain text to accept at most.
+        known: A chain that was read within the same bounds; of packs that both have nothing is read or unpacked anew.
+        identities: What opens it where it is encrypted.
 
     Raises:
         UnsupportedFormat: zstd is not installed.
         SnapshotCorrupt: Bytes are not what the manifest says; ``file`` names the one.
+        DecryptionError: It is encrypted, and no identity opens it. Every byte of it is as the manifest says.
     """
     info = manifest.info
     label, file = info.label, manifest_filename(info.label, info.snapshot_id)
     require_reader(f"snapshot {info.snapshot_id} of label {label!r}", file=file)
+    packs = read_packs(manifest, texts, known=() if known is None else [link.pack for link in known.links])
+    count = manifest.doc_count
+    if info.encrypted:
+        facts = unseal(manifest, identities)
+        info, count = facts.told_of(info), facts.doc_count
     if info.byte_size > max_bytes:
         msg = f"{file} says {info.byte_size} bytes, more than the {max_bytes} that this client takes"
         raise SnapshotCorrupt(msg, file=file, hint=Hint("open", "max_bytes"))
-    packs = _read_packs(manifest, texts)
-    state, sizes = replay(packs, label=label, max_bytes=max_bytes)
+    if info.encrypted:
+        packs = tuple(unseal_packs(manifest, packs, identities))
+    state, sizes = replay(packs, label=label, max_bytes=max_bytes, known=known)
     try:
         documents = state.documents()
     except ValueError as error:
         raise SnapshotCorrupt(f"the packs of {file} do not hold documents: {error}", file=file) from error
-    if (*measure(documents), len(documents)) != (info.byte_size, info.plaintext_sha256, manifest.doc_count):
+    if (*measure(documents), len(documents)) != (info.byte_size, info.plaintext_sha256, count):
         msg = f"integrity check failed: the packs of {file} hold another text (plaintext sha256 mismatch)"
         raise SnapshotCorrupt(msg, file=file)
     links = tuple(Link(*each) for each in zip(packs, manifest.levels, sizes, strict=True))
     return Chain(links, state, manifest.on_base), documents
 
 
-def _read_packs(manifest: ChainManifest, texts: dict[str, str | None]) -> list[Pack]:
-    """The packs, base first. Their digests are followed down from the one that the manifest gives."""
+def read_packs(
+    manifest: ChainManifest, texts: dict[str, str | None], *, known: Sequence[Pack] = ()
+) -> tuple[Pack, ...]:
+    """The packs, base first. Their digests are followed down from the one that the manifest gives.
+
+    Nothing is unpacked, so that this proves stored bytes where their content cannot be read.
+
+    Args:
+        manifest: The manifest.
+        texts: Text of each file that it needs by name, None where it is not there; they are used up.
+        known: Packs of another chain that were read before, base first; what both have is not read anew.
+
+    Raises:
+        SnapshotCorrupt: A file is not what the manifest, or the pack above it, says.
+    """
     label, packs, sha256_of = manifest.info.label, list[Pack](), manifest.pack_sha256
     for at in reversed(range(len(manifest.packs))):
         pack_id, sizes = manifest.packs[at], manifest.pack_bytes[at]
+        if at < len(known) and (known[at].sha256, known[at].sizes) == (sha256_of, sizes):
+            same = tuple(known[: at + 1])
+            # A digest covers all that is below it: only a manifest can still tell another story of that.
+            told = zip(manifest.packs[: at + 1], manifest.pack_bytes[: at + 1], strict=True)
+            if [(pack.pack_id, pack.sizes) for pack in same] == [*told]:
+                return (*same, *reversed(packs))
         own = [texts.pop(name, None) for name in _files(label, pack_id, sizes)]
         below = manifest.packs[at - 1] if at else None
         pack = read_pack(label, pack_id, own, sizes=sizes, sha256=sha256_of, below=below)
         packs.append(pack)
         sha256_of = pack.below.sha256 if pack.below else ""
-    return packs[::-1]
+    return tuple(reversed(packs))

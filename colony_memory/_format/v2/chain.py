@@ -19,12 +19,16 @@ from colony_memory.exceptions import Hint, SnapshotCorrupt
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from colony_memory._format.age import Lock
+
 #: Packs in a chain that a writer makes.
 MAX_PACKS = 16
 #: Packs in a chain that a reader takes, each of which may inflate to as much as the memory.
 MAX_READ_PACKS = 64
 #: Snapshots on one base, which are lost together where it rots.
 MAX_ON_BASE = 256
+# Characters that age may add to a pack that fits into one file.
+_AGE = 24_000
 # What the first line of a pack may take beside the texts, at least.
 _LINE = 4096
 
@@ -60,7 +64,13 @@ class Chain:
 
 
 def extend(
-    parent: Chain | None, documents: Mapping[str, str], *, label: str, pack_id: str, max_bytes: int
+    parent: Chain | None,
+    documents: Mapping[str, str],
+    *,
+    label: str,
+    pack_id: str,
+    max_bytes: int,
+    lock: Lock | None = None,
 ) -> tuple[Chain, dict[str, str]]:
     """The chain of a new snapshot, and the files of the one pack in it that is new.
 
@@ -70,6 +80,7 @@ def extend(
         label: The label.
         pack_id: Id of the new pack.
         max_bytes: Bytes that a memory may have.
+        lock: Encrypts the pack.
     """
     # Where nothing is there to compare with, no state stands in memory beside what is compressed.
     state = None if parent is None else State.of(documents)
@@ -81,11 +92,11 @@ def extend(
         frame = compress(change(below, state), below.data)
         if _pays(frame, parent, state):
             on = Below(kept[-1].pack.pack_id, kept[-1].pack.sha256)
-            pack, files = write_pack(label, pack_id, frame, on)
+            pack, files = write_pack(label, pack_id, frame, on, lock=lock)
             return Chain((*kept, Link(pack, level, len(state))), state, parent.on_base + 1), files
     del state
     content = change(EMPTY, State.of(documents))
-    pack, files = write_pack(label, pack_id, compress(content, b""), None)
+    pack, files = write_pack(label, pack_id, compress(content, b""), None, lock=lock)
     state = apply(EMPTY, content, max_bytes=max_bytes)
     return Chain((Link(pack, 0, len(state)),), state), files
 
@@ -114,17 +125,21 @@ def _pays(frame: bytes, parent: Chain, state: State) -> bool:
     """Whether a patch is worth writing: one file, and at most half of what a base would take by now."""
     base = parent.links[0]
     as_base = len(base.pack.frame) * len(state) / max(1, base.size)
-    return len(frame) * 4 <= PACK_CHARS * 3 and len(frame) <= as_base / 2
+    return len(frame) * 4 <= (PACK_CHARS - _AGE) * 3 and len(frame) <= as_base / 2
 
 
-def replay(packs: Sequence[Pack], *, label: str, max_bytes: int) -> tuple[State, list[int]]:
+def replay(packs: Sequence[Pack], *, label: str, max_bytes: int, known: Chain | None = None) -> tuple[State, list[int]]:
     """What packs lead to, base first, and the bytes of the state that each of them leads to.
+
+    It goes on from what a ``known`` chain leads to, where all of that one's packs are the first of these.
 
     Raises:
         SnapshotCorrupt: A pack does not hold what it should; ``file`` names it.
     """
     state, sizes = EMPTY, list[int]()
-    for pack in packs:
+    if known is not None and [link.pack for link in known.links] == [*packs[: len(known.links)]]:
+        state, sizes = known.state, [link.size for link in known.links]
+    for pack in packs[len(sizes) :]:
         file = pack_filename(label, pack.pack_id, 0)
         try:
             # Texts are of the new state, names of both; a name that is escaped takes more in JSON of either format.

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CODEC = "zstd+base64"
+#: Of what is encrypted by age.
+SEALED_CODEC = "zstd+age+base64"
 #: Files that a snapshot may need: whoever reads one asks for all of them at once.
 MAX_FILES = 10_000
 # What a JSON reader of any language holds exactly.
@@ -34,7 +36,9 @@ class ChainManifest(Manifest):
         pack_sha256: Digest of the last pack.
         levels: How often what each pack holds was folded.
         on_base: Snapshots that were made on the base before it.
-        doc_count: Number of documents.
+        doc_count: Number of documents; 0 where that is encrypted.
+        sealed: base64 of what is told to those alone who hold a key, empty where nothing is encrypted.
+        passphrase_key: base64 of a key that a passphrase opens, empty where there is none.
     """
 
     pack_bytes: tuple[tuple[int, ...], ...] = ()
@@ -42,6 +46,8 @@ class ChainManifest(Manifest):
     levels: tuple[int, ...] = ()
     on_base: int = 0
     doc_count: int = 0
+    sealed: str = ""
+    passphrase_key: str = ""
 
 
 def check_manifest(
@@ -61,8 +67,8 @@ def check_manifest(
     """
     file = None if label is None or snapshot_id is None else manifest_filename(label, snapshot_id)
     check = _Check(raw, file)
-    for key, known in (("format", FORMAT_2), ("codec", CODEC)):
-        if check.text(key) != known:
+    for key, known in (("format", (FORMAT_2,)), ("codec", (CODEC, SEALED_CODEC))):
+        if check.text(key) not in known:
             msg = f"unsupported {key}: {raw[key][:80]!r} in {check.name}; a newer colony-memory may read it"
             raise UnsupportedFormat(msg, file=file)
     own_id, own_label = check.text("snapshot_id"), check.text("label")
@@ -71,7 +77,10 @@ def check_manifest(
         raise check.wrong(f"it is the one of label {own_label[:80]!r}, id {own_id[:80]!r}")
     if not _is_place(own_label, own_id):
         raise check.wrong(f"{own_label[:80]!r} and {own_id[:80]!r} are no label and id")
-    for key in ("plaintext_sha256", "pack_sha256"):
+    encrypted = raw["codec"] == SEALED_CODEC
+    if encrypted and (raw.get("plaintext_sha256"), check.number("byte_size")) != ("", 0):
+        raise check.wrong("it tells what is to be encrypted")
+    for key in ("pack_sha256",) if encrypted else ("plaintext_sha256", "pack_sha256"):
         if not is_digest(raw.get(key)):
             raise check.wrong(f"{key} should be 'sha256:' and 64 hex digits")
     if check.number("part_count") or raw.get("part_files") != [] or raw.get("doc_names") != []:
@@ -104,7 +113,9 @@ def check_manifest(
         pack_sha256=raw["pack_sha256"],
         levels=levels,
         on_base=check.number("on_base"),
-        doc_count=check.number("doc_count"),
+        doc_count=0 if encrypted else check.number("doc_count"),
+        sealed=check.text("sealed") if encrypted else "",
+        passphrase_key=check.text("passphrase_key") if encrypted and "passphrase_key" in raw else "",
     )
 
 
@@ -147,12 +158,12 @@ def _is_place(label: str, snapshot_id: str) -> bool:
     return read_filename(f"cmem.{label}.{snapshot_id}.manifest.json") is not None
 
 
-def raw_manifest(**facts: Any) -> dict[str, Any]:
+def raw_manifest(codec: str = CODEC, **facts: Any) -> dict[str, Any]:
     """The JSON object of a manifest, with what is the same in every one."""
     return {
         "format": FORMAT_2,
         **facts,
-        "codec": CODEC,
+        "codec": codec,
         "doc_names": [],
         "part_count": 0,
         "part_files": [],

@@ -17,6 +17,8 @@ from colony_memory.exceptions import SnapshotCorrupt
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from colony_memory._format.age import Lock
+
 #: Base64 characters in one file of a pack.
 PACK_CHARS = 900_000
 
@@ -35,7 +37,7 @@ class Pack:
     Attributes:
         pack_id: Id of the snapshot that it was written for.
         below: What it stands on, None for a base.
-        frame: The zstd frame.
+        frame: The zstd frame; as long as it is encrypted, age's file over it.
         sizes: Bytes of each of its files.
         sha256: ``sha256:`` and the hex digest of the texts of its files, one behind the other.
     """
@@ -46,10 +48,16 @@ class Pack:
     sizes: tuple[int, ...]
     sha256: str
 
+    def file(self, label: str) -> str:
+        """The first of its files."""
+        return pack_filename(label, self.pack_id, 0)
 
-def write_pack(label: str, pack_id: str, frame: bytes, below: Below | None) -> tuple[Pack, dict[str, str]]:
-    """A pack, and its files in the order in which they are to be written."""
-    blob = base64.b64encode(frame).decode("ascii")
+
+def write_pack(
+    label: str, pack_id: str, frame: bytes, below: Below | None, *, lock: Lock | None = None
+) -> tuple[Pack, dict[str, str]]:
+    """A pack, and its files in the order in which they are to be written; encrypted where there is a lock."""
+    blob = base64.b64encode(frame if lock is None else lock.seal(frame)).decode("ascii")
     slices = [blob[start : start + PACK_CHARS] for start in range(0, len(blob), PACK_CHARS)]
     files = {
         pack_filename(label, pack_id, seq): json.dumps({**_head(pack_id, seq, len(slices), below), "data": data})

@@ -110,7 +110,7 @@ def change(before: State, after: State) -> bytes:
     return b"".join((canonical({"drop": drop, "move": moved, "put": put}), b"\n", *pieces))
 
 
-def apply(before: State, content: bytes, *, max_bytes: int) -> State:
+def apply(before: State, content: bytes | bytearray, *, max_bytes: int) -> State:
     """The state that a change leads to.
 
     Args:
@@ -159,7 +159,7 @@ def _cut(joined: memoryview, sizes: Mapping[str, int]) -> Iterator[tuple[str, me
         raise ValueError("it holds more text than its first line says")
 
 
-def _read_line(line: bytes) -> tuple[list[str], dict[str, str], dict[str, int]]:
+def _read_line(line: bytes | bytearray) -> tuple[list[str], dict[str, str], dict[str, int]]:
     raw = load_object(line.decode("utf-8", "surrogatepass"))
     if raw.keys() != set(_KEYS):
         raise ValueError(f"its first line has {shown(sorted(raw))} and not {', '.join(_KEYS)}")

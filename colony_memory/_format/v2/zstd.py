@@ -21,8 +21,11 @@ MIN_PREFIX = 8
 _LEVEL = 9
 _SEARCH_LOG = 6
 _MIN_WINDOW_LOG = 10
+# Bytes that are taken and given at a time.
+_PIECE = 2**17
 _MAGIC = b"\x28\xb5\x2f\xfd"
-_INSTALL = "pip install 'colony-memory[zstd]'"
+#: What brings it.
+INSTALL = "pip install 'colony-memory[zstd]'"
 
 
 class TooLarge(ValueError):
@@ -48,7 +51,7 @@ def require_zstd() -> None:
     try:
         _zstd()
     except ImportError as error:
-        raise ColonyMemoryError(f"writing snapshots of format 2 needs the extra 'zstd': {_INSTALL}") from error
+        raise ColonyMemoryError(f"writing snapshots of format 2 needs the extra 'zstd': {INSTALL}") from error
 
 
 def is_installed() -> bool:
@@ -65,7 +68,7 @@ def require_reader(what: str, *, file: str | None = None) -> None:
     try:
         _zstd()
     except ImportError as error:
-        msg = f"{what} is of format 2, and reading that needs the extra 'zstd': {_INSTALL}"
+        msg = f"{what} is of format 2, and reading that needs the extra 'zstd': {INSTALL}"
         raise UnsupportedFormat(msg, file=file) from error
 
 
@@ -87,7 +90,7 @@ def compress(content: bytes, prefix: bytes) -> bytes:
     return packer.compress(content, mode=packer.FLUSH_FRAME)  # type: ignore[no-any-return]
 
 
-def decompress(frame: bytes, prefix: bytes, *, at_most: int) -> bytes:
+def decompress(frame: bytes, prefix: bytes, *, at_most: int) -> bytearray:
     """What a frame holds, which has to be one that tells its size and ends where the bytes end.
 
     Raises:
@@ -103,14 +106,21 @@ def decompress(frame: bytes, prefix: bytes, *, at_most: int) -> bytes:
             raise TooLarge(f"it says {size} bytes, more than the {at_most} that this client takes")
         options = {zstd.DecompressionParameter.window_log_max: WINDOW_LOG}
         unpacker = zstd.ZstdDecompressor(zstd_dict=_as_prefix(prefix), options=options)
-        content = unpacker.decompress(frame, size + 1)
+        # Piece by piece: in one go, all of it would be held twice.
+        content, rest = bytearray(), memoryview(frame)
+        while not unpacker.eof and (rest or not unpacker.needs_input):
+            given = rest[:_PIECE] if unpacker.needs_input else b""
+            rest = rest[len(given) :]
+            content += unpacker.decompress(given, min(_PIECE, size + 1 - len(content)))
+            if len(content) > size:
+                raise ValueError("the zstd frame holds more than it says")
     except zstd.ZstdError as error:
         raise ValueError(f"the zstd frame is damaged: {error}") from error
     if len(content) != size or not unpacker.eof:
         raise ValueError("the zstd frame is cut short")
-    if unpacker.unused_data:
+    if rest or unpacker.unused_data:
         raise ValueError("there is more than one frame")
-    return content  # type: ignore[no-any-return]
+    return content
 
 
 def _as_prefix(prefix: bytes) -> Any:

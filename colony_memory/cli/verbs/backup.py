@@ -14,6 +14,8 @@ from colony_memory.cli.options import (
     CommonOptions,
     DryRunOption,
     ExcludeOption,
+    FormatOption,
+    GitOption,
     KeepOption,
     LabelOption,
     OnConflictOption,
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from colony_memory.capture import Capture
     from colony_memory.capture.folder import SecretsChoice
     from colony_memory.cli.memory import Opened
+    from colony_memory.retention import Retention
     from colony_memory.snapshot import SnapshotInfo
 
 EXAMPLES = (
@@ -38,6 +41,7 @@ EXAMPLES = (
     "colony-memory backup --label research --keep 10 MEMORY.md notes/",
     "colony-memory backup --git --secrets mask ~/agent/workspace",
     "colony-memory backup --note 'before the move' --tag move ~/agent/memory",
+    "colony-memory backup --agent claude-code",
     "colony-memory backup --quiet --ping https://hc.example.org/a1b2 ~/agent/memory",
 )
 
@@ -51,9 +55,7 @@ def run(
     keep: KeepOption = None,
     secrets: SecretsOption = "stop",
     allow_secret: AllowSecretOption = None,
-    git: Annotated[
-        bool, typer.Option("--git", help="Take git repositories along, each as a bundle beside its files.")
-    ] = False,
+    git: GitOption = False,
     on_conflict: OnConflictOption = "raise",
     note: Annotated[
         str | None, typer.Option("--note", metavar="TEXT", help="A remark, which 'list' and 'show' print.")
@@ -63,25 +65,20 @@ def run(
     ] = None,
     ping: PingOption = None,
     on_error: OnErrorOption = None,
-    format: Annotated[  # noqa: A002 - the word for it
-        str,
-        typer.Option(
-            "--format",
-            metavar="1|2",
-            help="Write what 0.1.1 reads too, or store only what changed (extra zstd).",
-        ),
-    ] = "1",
+    format: FormatOption = None,  # noqa: A002 - the word for it
     verbose: VerboseOption = False,
     common: CommonOptions,
 ) -> int:
     """Save folders and files as a new snapshot.
 
-    Each PATH is a folder or a file. One folder's files are saved under their path inside it; of several PATHs, each
-    under its own name, such as notes/a.md. Every file is saved byte for byte; links are not followed, and what a
-    .cmemignore or --exclude excludes is not saved. Where nothing has changed, nothing is written, unless it lacks the
-    note or a tag that is given. What cannot be read is left out and named, and the exit code is then 1.
+    Each PATH is a folder or a file; without one, each set of the configuration file is saved, or the one of --set or
+    --agent. One folder's files are saved under their path inside it; of several PATHs, each under its own name, such as
+    notes/a.md. Every file is saved byte for byte; links are not followed, and what a .cmemignore or --exclude excludes
+    is not saved. Where nothing has changed, nothing is written, unless it lacks the note or a tag that is given. What
+    cannot be read is left out and named, and the exit code is then 1.
     """
     from colony_memory.cli.errors import FAILED
+    from colony_memory.cli.hosts import tell_elsewhere
     from colony_memory.cli.telling import AT_LEISURE, notifier_of, telling
 
     asked: dict[str, Any] = {
@@ -95,13 +92,13 @@ def run(
         "note": note,
         "tag": tag,
     }
-    wire = int(format)  # the words of an option are looked at for all verbs in one place
     notifier = notifier_of(ping=ping, on_error=on_error, label=label, output=common.output)
+    tell_elsewhere(common.agent, paths, common.output)
     if dry_run:
-        return 0 if _preview(paths, common, asked, wire=wire, verbose=verbose) else FAILED
+        return 0 if _preview(paths, common, asked, wire=format, verbose=verbose) else FAILED
     with telling(notifier, patience=AT_LEISURE):
         notifier.started()
-        saved = _save(paths, common, asked, wire=wire, verbose=verbose)
+        saved = _save(paths, common, asked, wire=format, verbose=verbose)
         if saved:
             notifier.succeeded()
         else:
@@ -109,7 +106,7 @@ def run(
     return 0 if saved else FAILED
 
 
-def _save(paths: list[str], common: CommonOptions, asked: dict[str, Any], *, wire: int, verbose: bool) -> Saved:
+def _save(paths: list[str], common: CommonOptions, asked: dict[str, Any], *, wire: str | None, verbose: bool) -> Saved:
     """Make the backup and tell of it."""
     from colony_memory.app.content import contents_of
     from colony_memory.cli.memory import open_memory
@@ -134,7 +131,9 @@ def _save(paths: list[str], common: CommonOptions, asked: dict[str, Any], *, wir
     return saved
 
 
-def _preview(paths: list[str], common: CommonOptions, asked: dict[str, Any], *, wire: int, verbose: bool) -> Preview:
+def _preview(
+    paths: list[str], common: CommonOptions, asked: dict[str, Any], *, wire: str | None, verbose: bool
+) -> Preview:
     """Tell what a backup would do."""
     from colony_memory.app.content import contents_of
     from colony_memory.cli.memory import open_memory
@@ -151,7 +150,7 @@ def _preview(paths: list[str], common: CommonOptions, asked: dict[str, Any], *, 
     return found
 
 
-def save(opened: Opened, paths: list[str], *, keep: int | None, on_conflict: str, **options: Any) -> Saved:
+def save(opened: Opened, paths: list[str], *, keep: int | Retention | None, on_conflict: str, **options: Any) -> Saved:
     """Make one backup by the options of this verb; a terminal shows what is under way, and only what is wrong is said.
 
     Raises:
@@ -164,7 +163,7 @@ def save(opened: Opened, paths: list[str], *, keep: int | None, on_conflict: str
     from colony_memory.cli.summary import shrunk_line
     from colony_memory.exceptions import ColonyMemoryWarning, Hint
 
-    given = _checked(on_conflict=on_conflict, keep=keep, **options)
+    given = check(on_conflict=on_conflict, keep=keep, **options)
     capture = _read(opened, paths, **options)
     make_unchosen(opened.place)
     with opened.working("Saving to"):
@@ -178,7 +177,9 @@ def save(opened: Opened, paths: list[str], *, keep: int | None, on_conflict: str
     return saved
 
 
-def preview(opened: Opened, paths: list[str], *, keep: int | None, on_conflict: str, **options: Any) -> Preview:
+def preview(
+    opened: Opened, paths: list[str], *, keep: int | Retention | None, on_conflict: str, **options: Any
+) -> Preview:
     """Find out what :func:`save` would do.
 
     Raises:
@@ -189,7 +190,7 @@ def preview(opened: Opened, paths: list[str], *, keep: int | None, on_conflict: 
     from colony_memory.client import ColonyMemory
     from colony_memory.vaults import open_vault
 
-    given = _checked(on_conflict=on_conflict, keep=keep, **options)
+    given = check(on_conflict=on_conflict, keep=keep, **options)
     capture = _read(opened, paths, dry_run=True, **options)
     if opened.place.exists():
         with opened.working():
@@ -200,14 +201,26 @@ def preview(opened: Opened, paths: list[str], *, keep: int | None, on_conflict: 
     return replace(found, plan=replace(found.plan, available_bytes=None))
 
 
-def _checked(
-    *, label: str, keep: int | None, on_conflict: str, note: str | None, tag: list[str] | None, **_: Any
+def check(
+    *,
+    label: str,
+    keep: int | Retention | None,
+    on_conflict: str,
+    note: str | None = None,
+    tag: list[str] | None = None,
+    **_: Any,
 ) -> dict[str, Any]:
-    """What the backup itself is given, looked at before anything is read or made for it."""
+    """What the backup itself is given, looked at before anything is read or made for it.
+
+    Raises:
+        ValueError: One of it cannot be used.
+    """
     from colony_memory.app.save import check_arguments
 
-    check_arguments(label=label, prune_keep=keep, on_conflict=on_conflict, note=note, tags=tag or ())
-    return {"label": label, "prune_keep": keep, "note": note, "tags": tag or ()}
+    rules: dict[str, Any] = {"prune_keep": keep} if keep is None or isinstance(keep, int) else {"retention": keep}
+    given: dict[str, Any] = {"label": label, **rules, "note": note, "tags": tag or ()}
+    check_arguments(on_conflict=on_conflict, **given)
+    return given
 
 
 def _read(

@@ -26,8 +26,9 @@ def run(
 ) -> int:
     """Write one snapshot into a file of its own, signature and all.
 
-    ID is a snapshot as 'show' takes it. FILE is made for its owner alone and holds the whole memory, not encrypted; -
-    writes to the standard output. 'verify FILE' checks it without a vault, 'import FILE' puts it into one.
+    ID is a snapshot as 'show' takes it. FILE is made for its owner alone and holds the whole memory, encrypted only
+    where it is so in the vault; - writes to the standard output. 'verify FILE' checks it without a vault, 'import FILE'
+    puts it into one.
     """
     from colony_memory.app.pick import find_id
     from colony_memory.cli.memory import open_memory

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from colony_memory.cli.options import CommonOptions
+from colony_memory.cli.options import CommonOptions, ConvertOption
 
 EXAMPLES = (
     "colony-memory import research.json",
@@ -22,15 +22,17 @@ def run(
     label: Annotated[
         str | None, typer.Option("--label", metavar="NAME", help="Refuse a file of another label than this.")
     ] = None,
+    format: ConvertOption = None,  # noqa: A002 - the word for it
     common: CommonOptions,
 ) -> int:
     """Put a snapshot that was exported into the vault.
 
     FILE is what 'export' wrote; - reads the standard input. The snapshot keeps its id, its label and its signature. It
     is checked first, and refused as 'restore' would refuse it. It becomes the latest if it is newer than that.
+    With --format 1 or 2 it is converted where it is of the other format, and signed anew where it was signed.
     """
     from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.moved import import_lines, read_file
+    from colony_memory.cli.moved import import_lines, read_file, wanted_format
     from colony_memory.transfer import import_snapshot
 
     if not file:
@@ -38,7 +40,7 @@ def run(
     exported = read_file(file)
     with open_memory(common) as opened:
         with opened.working("Importing into"):
-            info = import_snapshot(opened.memory, exported, label=label)
+            info = import_snapshot(opened.memory, exported, label=label, format=wanted_format(format))
         if common.as_json:
             opened.output.answer_json({"snapshot": asdict(info)})
         opened.output.report(*import_lines(info))

@@ -3,24 +3,37 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from colony_memory.cli.options import JsonOption, QuietOption
 
-EXAMPLES = ("colony-memory keygen", "colony-memory keygen ~/agent/signing.pem")
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from colony_memory.cli.output import Output
+
+EXAMPLES = (
+    "colony-memory keygen",
+    "colony-memory keygen ~/agent/signing.pem",
+    "colony-memory keygen --age ~/agent/identity.txt",
+)
 
 
 def run(
     file: Annotated[str | None, typer.Argument(metavar="[FILE]", hidden=True)] = None,
     *,
+    age: Annotated[
+        bool, typer.Option("--age", help="Make one that opens what is encrypted, in place of one that signs.")
+    ] = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> int:
     """Make a key that snapshots are signed with, in a file that its owner alone may read.
 
-    FILE is by default signing.pem in the user's configuration directory. What is there already is never overwritten.
+    FILE is by default signing.pem in the user's configuration directory, with --age identity.txt. What is there already
+    is never overwritten.
     """
     import shlex
     from pathlib import Path
@@ -31,10 +44,12 @@ def run(
     if file is None:
         from platformdirs import user_config_path
 
-        place = user_config_path("colony-memory") / "signing.pem"
+        place = user_config_path("colony-memory") / ("identity.txt" if age else "signing.pem")
     else:
         place = Path(file).expanduser()
     output = Output(as_json, quiet)
+    if age:
+        return _make_identity(place, output)
     signer = Ed25519Signer.generate()
     signer.save(place)
     if as_json:
@@ -48,5 +63,26 @@ def run(
         "Trust it where you only read:",
         f"  export COLONY_MEMORY_TRUST={signer.did_key}",
         "Keep a copy of the key file off this host: without it nothing new can be signed. Nobody can make it again.",
+    )
+    return 0
+
+
+def _make_identity(place: Path, output: Output) -> int:
+    import shlex
+
+    from colony_memory.encryption import make_identity
+
+    recipient = make_identity(place)
+    if output.as_json:
+        output.answer_json({"key_file": str(place), "recipient": recipient})
+    output.report(
+        f"key file    {place}",
+        f"public key  {recipient}",
+        "",
+        "Encrypt from now on:",
+        f"  export COLONY_MEMORY_ENCRYPT_TO={recipient}",
+        "Read what is encrypted:",
+        f"  export COLONY_MEMORY_IDENTITY={shlex.quote(str(place.absolute()))}",
+        "Keep a copy of the key file off this host: without it what is encrypted cannot be read again, by anybody.",
     )
     return 0

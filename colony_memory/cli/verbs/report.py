@@ -66,7 +66,7 @@ def run(
             return 0
         save_own(Path(html), page.encode("utf-8"), overwrite=force)
         if common.as_json:
-            opened.output.answer_json({"file": html, "snapshots": number, "state": found.checked.verdict.state})
+            opened.output.answer_json({"file": html, "snapshot_count": number, "state": found.checked.verdict.state})
         else:
             opened.output.report(told)
     return 0

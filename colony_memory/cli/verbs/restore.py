@@ -8,13 +8,14 @@ from typing import Annotated
 
 import typer
 
-from colony_memory.cli.options import CommonOptions, DryRunOption, LabelOption, VerboseOption
+from colony_memory.cli.options import CommonOptions, DryRunOption, LabelOption, MapOption, ProjectOption, VerboseOption
 
 EXAMPLES = (
     "colony-memory restore ~/agent/memory",
     "colony-memory restore latest~1 ./before",
     "colony-memory restore --dry-run --only 'notes/*' ~/agent/memory",
     "colony-memory restore --at '3h ago' --snapshot-first --force ~/agent/memory",
+    "colony-memory restore --dry-run --agent claude-code --project ~/work/app",
 )
 
 
@@ -43,10 +44,22 @@ def run(
         list[str] | None,
         typer.Option("--only", metavar="GLOB", help="Only files whose path matches; * matches / too. Repeatable."),
     ] = None,
+    lens: Annotated[  # noqa: ARG001 - it is among --only by now
+        str | None,
+        typer.Option("--lens", metavar="NAME", help="Only files that the globs of this lens of the file match."),
+    ] = None,
+    project: ProjectOption = None,
+    move: MapOption = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that changed after the snapshot.")] = False,
     delete: Annotated[
         bool, typer.Option("--delete", help="Also remove files that the snapshot does not have.")
     ] = False,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--exclude", metavar="GLOB", help="With --snapshot-first, leave out of it what 'backup' leaves out so."
+        ),
+    ] = None,
     snapshot_first: Annotated[
         bool, typer.Option("--snapshot-first", help="First save what DIR holds, under the label LABEL-before-restore.")
     ] = False,
@@ -59,15 +72,17 @@ def run(
 ) -> int:
     """Write a snapshot's files into a folder, all or none.
 
-    ID is a snapshot as 'show' takes it, by default the latest. DIR is the folder; it is made if it is missing. Files in
-    it that the snapshot does not have are left alone, unless --delete is given. A file that differs and was changed
-    after the snapshot was made stops the restore, as does a database that a program has open, unless --force is given.
+    ID is a snapshot as 'show' takes it, by default the latest. DIR is the folder; it is made if it is missing, and is
+    not needed where a set or an agent says which it is. Files in it that the snapshot does not have are left alone,
+    unless --delete is given. A file that differs and was changed after the snapshot was made stops the restore, as does
+    a database that a program has open, unless --force is given.
     """
     from types import SimpleNamespace
 
     from colony_memory.app.pick import parse_moment
     from colony_memory.app.restore import restore_folder
     from colony_memory.cli.errors import FAILED, Failure
+    from colony_memory.cli.hosts import host_of, tell
     from colony_memory.cli.interrupts import first_interrupt_only
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.options import split_positional
@@ -81,8 +96,12 @@ def run(
         raise ValueError("ID, --snapshot and --at each name a snapshot: give one of them")
     if delete and only:
         raise ValueError("--delete would remove all that --only does not choose: give one of them")
+    if delete and (common.agent or exclude):
+        raise ValueError("--delete would remove what a backup of this folder leaves out: remove by hand what has to go")
     if at is not None:
         parse_moment(at)  # before a vault is asked
+    replaces = force or snapshot_first
+    host = host_of(common.agent, directory, project=project, maps=move, replaces=replaces)
     with open_memory(common) as opened:
 
         def show(done: int, total: int, _name: str) -> None:
@@ -101,6 +120,8 @@ def run(
                 snapshot_first=snapshot_first,
                 dry_run=dry_run,
                 fallback=fallback,
+                exclude=exclude or (),
+                shape=None if host is None else host.shape,
                 on_progress=show,
             )
         info, written, before = restored.info, restored.written, restored.before
@@ -112,6 +133,7 @@ def run(
                     "directory": directory,
                     "dry_run": dry_run,
                     **asdict(written),
+                    **({} if host is None else {"renamed": host.renamed, "not_written": host.left}),
                 }
             )
         if before is not None:
@@ -123,6 +145,8 @@ def run(
             names=restore_names(written, dry_run=dry_run, verbose=verbose),
         )
         warn_of_lacks(info, written)
+        if host is not None:
+            tell(host, opened.output)
     if not restored:
         raise Failure(conflict_line(written), code=FAILED)
     return 0

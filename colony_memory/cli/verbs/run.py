@@ -17,15 +17,18 @@ from colony_memory.cli.options import (
     FinalTimeoutOption,
     KeepOption,
     LabelOption,
+    MapOption,
     OnConflictOption,
     OnErrorOption,
     PingOption,
+    ProjectOption,
     SecretsOption,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from colony_memory.app.hosts import Host
     from colony_memory.app.save import Saved
     from colony_memory.cli.memory import Opened
     from colony_memory.cli.output import Output
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "colony-memory run ~/agent/memory -- python agent.py",
+    "colony-memory run --agent claude-code -- claude",
     "colony-memory run --every 5m --keep 96 --label research ~/agent/memory -- agent",
 )
 
@@ -52,6 +56,8 @@ def run(
     on_conflict: OnConflictOption = "raise",
     ping: PingOption = None,
     on_error: OnErrorOption = None,
+    project: ProjectOption = None,
+    move: MapOption = None,
     common: CommonOptions,
 ) -> int:
     """Restore a folder, run a command on it, and save it meanwhile and at the end.
@@ -64,8 +70,9 @@ def run(
     when it is told to end, and when it has ended. The exit code is the command's, 128 and the number where a signal
     ended it. Where it succeeded and its memory is not saved, it is 1.
     """
+    from colony_memory.app.durations import read_seconds, show_duration
     from colony_memory.app.place import choose_place
-    from colony_memory.cli.durations import read_seconds, show_duration
+    from colony_memory.cli.hosts import host_of, tell_elsewhere
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.started import become_process_1, split_command, starting
     from colony_memory.cli.telling import LAST_WORDS, leave, notifier_of, telling
@@ -85,7 +92,8 @@ def run(
         "on_conflict": on_conflict,
     }
     _check(options)
-    output = common.output
+    output, host = common.output, host_of(common.agent, directory, project=project, maps=move)
+    tell_elsewhere(common.agent, [directory], output)
     notifier = notifier_of(ping=ping, on_error=on_error, label=label, output=output)
     with ExitStack() as held:
         held.enter_context(telling(notifier, patience=LAST_WORDS))
@@ -93,7 +101,7 @@ def run(
         state = last_run_path(choose_place(common.vault).url, label)
         held.enter_context(alone(state))
         opened = held.enter_context(open_memory(replace(common, quiet=True)))
-        first = _begin(opened, directory, label=label, common=common)
+        first = _begin(opened, directory, label=label, common=common, host=host)
         output.note(f"saving to {opened.place.title} every {show_duration(interval)}")
         watch = Watch(
             _saver(opened, directory, options, first=first),
@@ -115,28 +123,30 @@ def run(
 
 def _check(options: dict[str, Any]) -> None:
     """What every backup would be refused for is refused before the first."""
-    from colony_memory.app.save import check_arguments
     from colony_memory.capture.folder import read_choices
+    from colony_memory.cli.verbs import backup
 
-    check_arguments(label=options["label"], prune_keep=options["keep"], on_conflict=options["on_conflict"])
+    backup.check(**options)
     read_choices(
         secrets=options["secrets"], allow_secrets=options["allow_secret"] or (), exclude=options["exclude"] or ()
     )
 
 
-def _begin(opened: Opened, directory: str, *, label: str, common: CommonOptions) -> bool:
+def _begin(opened: Opened, directory: str, *, label: str, common: CommonOptions, host: Host | None) -> bool:
     """Restore; whether it is a first start."""
     from colony_memory.app.begin import begin
     from colony_memory.app.facts import made_at, stamp
     from colony_memory.cli.commands import command
     from colony_memory.cli.errors import Failure, exit_code
+    from colony_memory.cli.hosts import tell
     from colony_memory.cli.interrupts import first_interrupt_only
     from colony_memory.cli.restored import warn_of_lacks
     from colony_memory.exceptions import ColonyMemoryError
 
     try:
         with first_interrupt_only():
-            restored = begin(opened.memory, directory, label=label).restored
+            shape = None if host is None else host.shape
+            restored = begin(opened.memory, directory, label=label, shape=shape).restored
     except ColonyMemoryError as error:
         if error.hint is None or error.hint.action != "write_folder":
             raise
@@ -153,6 +163,8 @@ def _begin(opened: Opened, directory: str, *, label: str, common: CommonOptions)
         f"restored snapshot {info.snapshot_id} of {stamp(made_at(info))} into {directory}: "
         f"{changed} written, {len(written.unchanged)} unchanged"
     )
+    if host is not None:
+        tell(host, common.output)
     return False
 
 

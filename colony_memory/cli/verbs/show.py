@@ -29,12 +29,13 @@ def run(
     the exit code is 4.
     """
     from colony_memory.app.content import contents_of
+    from colony_memory.app.facts import told_by
     from colony_memory.app.pick import find, with_pin
     from colony_memory.app.restore import fetch
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.summary import snapshot_lines
     from colony_memory.cli.text import now_utc
-    from colony_memory.exceptions import SnapshotCorrupt, UntrustedSnapshot
+    from colony_memory.exceptions import DecryptionError, SnapshotCorrupt, UntrustedSnapshot
 
     contents, damage = None, None
     with open_memory(common) as opened:
@@ -42,10 +43,11 @@ def run(
             info = with_pin(opened.memory, find(opened.memory, snapshot, label=label))
             try:
                 # Its summary does not name the files that are no text.
-                contents = contents_of(fetch(opened.memory, label=info.label, snapshot=info.snapshot_id).documents)
+                read = fetch(opened.memory, label=info.label, snapshot=info.snapshot_id)
+                info, contents = told_by(info, read.info), contents_of(read.documents)
             except UntrustedSnapshot:
                 raise
-            except SnapshotCorrupt as error:
+            except (SnapshotCorrupt, DecryptionError) as error:
                 damage = error
         if common.as_json:
             opened.output.answer_json({"snapshot": asdict(info), **_document(contents)})

@@ -45,10 +45,11 @@ def run(
     since the latest snapshot of the label, by default the label "default". That is no failure, however old it is: how
     long something may stay unsaved is what --max-age says.
     """
+    from colony_memory.app.durations import parse_duration
     from colony_memory.app.preview import find_unsaved
     from colony_memory.app.protection import check_protection
-    from colony_memory.cli.durations import parse_duration
     from colony_memory.cli.errors import FAILED, NOT_PROVEN, NOTHING_SAVED, Failure
+    from colony_memory.cli.hosts import tell_elsewhere
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.standing import at_risk, status_document, status_lines, too_old, unsaved_lines
     from colony_memory.cli.text import now_utc
@@ -56,6 +57,7 @@ def run(
     limit = None if max_age is None else parse_duration(max_age)
     if exclude and not paths:
         raise ValueError("--exclude is for the PATHs that are looked at: give them, or leave it out")
+    tell_elsewhere(common.agent, paths or (), common.output)
     with open_memory(common) as opened:
         url, of = opened.place.url, label or "default"
         given = {**asdict(common), "paths": paths, "paths_label": of}

@@ -30,10 +30,11 @@ def run(
 
     ID is a snapshot as 'show' takes it, FILE one that 'export' wrote, which needs no vault; - is the standard input.
     Without one, every snapshot of the label is read, or of all labels. What could not be checked is never called ok.
-    The exit code is 4 if something does not hold.
+    The exit code is 4 if something does not hold, and 1 where all of it holds that could be checked and some text is
+    encrypted, which no identity opens here.
     """
     from colony_memory.app.pick import may_name_a_snapshot
-    from colony_memory.cli.errors import NOT_PROVEN
+    from colony_memory.cli.errors import FAILED, NOT_PROVEN
     from colony_memory.cli.summary import verify_lines
 
     if snapshot is not None and (snapshot == "-" or not may_name_a_snapshot(snapshot)):
@@ -47,7 +48,8 @@ def run(
         output.answer_json({"ok": good, "labels": [{"ok": bool(report), **asdict(report)} for report in reports]})
     elif not (common.quiet and good):
         output.answer("\n\n".join("\n".join(verify_lines(report)) for report in reports))
-    return 0 if good else NOT_PROVEN
+    sealed = all(report or report.sealed for report in reports)
+    return 0 if good else FAILED if sealed else NOT_PROVEN
 
 
 def _verify_vault(snapshot: str | None, label: str | None, common: CommonOptions) -> list[VerifyReport]:

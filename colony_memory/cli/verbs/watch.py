@@ -56,9 +56,10 @@ def run(
     first and then less often, for as long as it takes; only a failure of the first one ends the command, unless it may
     mend itself. SIGTERM and Ctrl-C have a last backup made, and the exit code is that backup's.
     """
+    from colony_memory.app.durations import read_seconds, show_duration
     from colony_memory.app.place import choose_place
-    from colony_memory.cli.durations import read_seconds, show_duration
     from colony_memory.cli.errors import FAILED, exit_code
+    from colony_memory.cli.hosts import tell_elsewhere
     from colony_memory.cli.telling import LAST_WORDS, leave, notifier_of
     from colony_memory.schedule.watch import Watch, last_run_path
 
@@ -66,6 +67,7 @@ def run(
         return backup.run(paths, ping=ping, on_error=on_error, common=common, **options)
     interval, patience = read_seconds("--every", every), read_seconds("--final-timeout", final_timeout)
     place, output = choose_place(common.vault), common.output
+    tell_elsewhere(common.agent, paths, output)
     greeting = [f"saving to {place.title} every {show_duration(interval)}; SIGTERM or Ctrl-C to stop"]
 
     def tell(done: LastRun) -> None:
@@ -105,7 +107,7 @@ def _save(paths: list[str], common: CommonOptions, options: dict[str, Any]) -> S
     """Make one backup, in a vault that is opened anew: it may have come or gone since the last one."""
     from colony_memory.cli.memory import open_memory
 
-    with open_memory(replace(common, quiet=True), making=True, wire=int(options["format"])) as opened:
+    with open_memory(replace(common, quiet=True), making=True, wire=options["format"]) as opened:
         return backup.save(opened, paths, **options)
 
 

@@ -25,10 +25,11 @@ from colony_memory.vaults._marker import (
     IN_OBJECTS,
     MARKER,
     MARKER_BYTES,
+    Marked,
     NewerVault,
-    check_marker,
+    check_format,
     is_ours,
-    write_marker,
+    read_marker,
 )
 from colony_memory.vaults._text import encode_text
 from colony_memory.vaults.memory import UNLIMITED_BYTES
@@ -41,6 +42,7 @@ from colony_memory.vaults.objects.stores import describe, refuse_fork, writes_on
 if TYPE_CHECKING:
     import contextlib
     from collections.abc import Callable, Iterator
+    from typing import Literal
 
     from obstore import ObjectMeta
     from obstore.store import ObjectStore
@@ -72,11 +74,16 @@ class ObjectVault:
         conditional: False: do not write on condition, for a store that cannot. ``LocalStore``, ``HTTPStore``, and
             S3 with ``conditional_put="disabled"`` are known not to.
         max_file_bytes: Most bytes of a file that are written or read.
+        format: With ``create``, the format that snapshots are to be written in by whoever says none: 1 or 2. By
+            default what a vault that is there already has, and for a new one 2, or 1 where it does not write on
+            condition or zstd is not installed.
 
     Attributes:
         url: What the vault is called: ``s3://bucket/prefix`` and its like, or the store's class.
+        snapshot_format: That format, as the marker had it when it was read last.
 
     Raises:
+        ValueError: There is no such format, or not for this store.
         VaultError: With ``create``, it cannot be made, or the store does not write on condition (code
             ``"NOT_SUPPORTED"``).
 
@@ -95,6 +102,7 @@ class ObjectVault:
         create: bool = False,
         conditional: bool = True,
         max_file_bytes: int = _MOST_BYTES,
+        format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
     ) -> None:
         if max_file_bytes < 1:
             raise ValueError(f"max_file_bytes must be at least 1, not {max_file_bytes!r}")
@@ -102,11 +110,14 @@ class ObjectVault:
         self._store: Any = store
         self._most = max_file_bytes
         self._known = False
+        self.snapshot_format: Literal[1, 2] = 1
         if conditional and writes_on_condition(store):
             # Of the object, not of the class: a vault has it or has it not.
             self.vault_upload_file_if = self._upload_if
         if create:
-            self._make()
+            self._make(format)
+        elif format is not None:
+            raise ValueError("a format is for a vault that is being made")
 
     def __repr__(self) -> str:
         return f"ObjectVault({self.url!r})"
@@ -309,10 +320,10 @@ class ObjectVault:
     def _look_again(self) -> None:
         """See that this is a vault: by its marker, or by the files of snapshots in it."""
         self._known = False
-        doubt = self._doubt_marker()
+        marked = self._look_at_marker()
+        doubt = marked.doubt
         if doubt is not None:
-            doing = f"looking into {self.url}"
-            snapshots = any(is_ours(name_of(meta["path"]) or "") for meta in self._objects(None, doing))
+            snapshots = self._holds_snapshots()
             if snapshots and doubt:
                 _warn(f"{self.url}: {MARKER} is no marker: {doubt}; the snapshots beside it are read without it")
             elif doubt:
@@ -322,43 +333,49 @@ class ObjectVault:
                 )
             elif not snapshots:
                 raise self._no_vault()
-        self._known = True
+        self.snapshot_format, self._known = marked.snapshots, True
 
-    def _doubt_marker(self) -> str | None:
-        """What is wrong with the marker: empty where there is none, None where all is well."""
+    def _holds_snapshots(self) -> bool:
+        doing = f"looking into {self.url}"
+        return any(is_ours(name_of(meta["path"]) or "") for meta in self._objects(None, doing))
+
+    def _look_at_marker(self) -> Marked:
         try:
             data, _ = self._read(MARKER, f"reading the marker of {self.url}", MARKER_BYTES)
-            check_marker(data, IN_OBJECTS)
+            return Marked(None, read_marker(data, IN_OBJECTS), data)
         except FileNotFoundError:
-            return ""
+            return Marked("")
         except NewerVault as newer:
             raise VaultUnavailable(
                 f"what {self.url} holds is of the format {newer}: a later version made it, which takes an upgrade, or "
                 "a local vault was put there file by file, which 'copy' does right"
             ) from None
         except ValueError as error:
-            return str(error)
+            return Marked(str(error))
         except VaultUnavailable as error:
             if error.code != UNFIT_FILE:
                 raise
-            return "it is too large"
-        return None
+            return Marked("it is too large")
 
-    def _make(self) -> None:
+    def _make(self, asked: Literal[1, 2] | None) -> None:
         doing = f"making a vault in {self.url}"
-        if self._doubt_marker() is None:
-            self._known = True
-            return
         conditional = hasattr(self, "vault_upload_file_if")
+        check_format(asked, conditional=conditional)
+        marked = self._look_at_marker()
+        if marked.is_fine(asked):
+            self.snapshot_format, self._known = marked.snapshots, True
+            return
         name = os.urandom(16).hex()
         try:
             with self._told(doing):
                 if conditional:
                     probe_conditions(self._store, f".cmem-probe.{name}", self.url)
-                self._store.put(MARKER, write_marker(name, IN_OBJECTS), mode="overwrite", use_multipart=False)
+                used = self._holds_snapshots
+                marked = marked.renewed(asked, name, IN_OBJECTS, conditional=conditional, used=used)
+                self._store.put(MARKER, marked.data, mode="overwrite", use_multipart=False)
         except FileNotFoundError:
             raise VaultMissing(f"there is no bucket or container for {self.url}: make that first") from None
-        self._known = True
+        self.snapshot_format, self._known = marked.snapshots, True
         if not conditional:
             _warn(
                 f"{self.url} does not write on condition: let one program at a time save there, since two might "

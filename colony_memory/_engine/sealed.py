@@ -1,0 +1,131 @@
+"""What a client knows of encrypted snapshots beyond what is in the clear."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from colony_memory._engine.session import log, warn
+from colony_memory._engine.state import read_manifests
+from colony_memory._format import age
+from colony_memory._format.v2.build import BuiltChain
+from colony_memory._format.v2.manifest import ChainManifest
+from colony_memory._format.v2.sealed import Facts, lock_of, unseal
+from colony_memory.exceptions import ConflictDetected, DecryptionError, SnapshotCorrupt, message_of
+
+if TYPE_CHECKING:
+    from colony_memory._engine.session import Session
+    from colony_memory._format.age import Lock
+    from colony_memory._format.catalog import Entry
+    from colony_memory.snapshot import BuiltSnapshot, Manifest, SnapshotInfo
+
+
+class Opened(NamedTuple):
+    """What a client found out, or wrote itself, of one snapshot.
+
+    Attributes:
+        facts: What it says to those who hold a key.
+        lock: What it was encrypted with, None where that is not to the recipients of this client.
+    """
+
+    facts: Facts
+    lock: Lock | None
+
+
+async def open_manifest(session: Session, manifest: Manifest) -> Opened:
+    """What an encrypted snapshot says of itself.
+
+    Raises:
+        DecryptionError: This client has nothing that opens it.
+        SnapshotCorrupt: What is encrypted is no such thing.
+    """
+    known = session.opened.get(manifest.sha256)
+    if known is None:
+        known = await session.vault.compute(_open, session, manifest)
+        session.opened[manifest.sha256] = known
+    return known
+
+
+def _open(session: Session, manifest: Manifest) -> Opened:
+    if not isinstance(manifest, ChainManifest):
+        raise TypeError("the manifest was not read as one of format 2")
+    identities, recipients = session.identities, session.recipients
+    facts = unseal(manifest, identities)
+    lock = None if identities is None or recipients is None else lock_of(manifest, facts, identities, recipients)
+    return Opened(facts, lock)
+
+
+async def told(session: Session, label: str, entry: Entry | None) -> SnapshotInfo | None:
+    """The summary of a snapshot with what this client can open of it, and with what is in the clear alone where it can
+    open nothing.
+    """
+    if entry is None or not entry.info.encrypted:
+        return None if entry is None else entry.info
+    if entry.manifest_sha256 not in session.opened and session.identities is not None:
+        read: dict[str, object] = {}
+        await read_manifests(session, label, [entry.snapshot_id], read)  # type: ignore[arg-type]
+        manifest = read.get(entry.snapshot_id)
+        if isinstance(manifest, ChainManifest) and manifest.sha256 == entry.manifest_sha256:
+            try:
+                await open_manifest(session, manifest)
+            except (DecryptionError, SnapshotCorrupt) as error:
+                log(f"snapshot {entry.snapshot_id} of label {label!r} does not open: {message_of(error)}")
+    return known_of(session, entry)
+
+
+def known_of(session: Session, entry: Entry, info: SnapshotInfo | None = None) -> SnapshotInfo:
+    """The same, without a look into the vault; ``info`` in place of the entry's own."""
+    opened = session.opened.get(entry.manifest_sha256)
+    return (info or entry.info) if opened is None else opened.facts.told_of(info or entry.info)
+
+
+def suits(session: Session, entry: Entry) -> bool:
+    """Whether a snapshot of the same memory would do in place of one that this client is to write: whoever encrypts
+    wants it encrypted, and to the same recipients.
+    """
+    if session.recipients is None:
+        return True
+    opened = session.opened.get(entry.manifest_sha256)
+    return entry.info.encrypted and opened is not None and opened.lock is not None
+
+
+def require_closed(session: Session, info: SnapshotInfo) -> None:
+    """Take nothing to a vault in the clear where this client encrypts.
+
+    Raises:
+        ConflictDetected: It is not encrypted.
+    """
+    if session.recipients is None or info.encrypted:
+        return
+    msg = (
+        f"snapshot {info.snapshot_id} of label {info.label!r} is not encrypted, and this client writes nothing in the "
+        "clear: restore it and back it up, or bring it by a client that does not encrypt"
+    )
+    raise ConflictDetected(msg, theirs=None)
+
+
+def lock_for(session: Session, lock: Lock | None) -> Lock | None:
+    """What the next snapshot is encrypted with: the lock of what it goes on from, else a new one; None in the clear."""
+    if session.recipients is None or lock is not None:
+        return lock
+    made = session.recipients.lock()
+    if session.identities is not None:
+        session.identities.learn(made.key)
+    return made
+
+
+def remember(session: Session, built: BuiltSnapshot) -> None:
+    """Keep what was just encrypted, and say so where this client could not open it again."""
+    lock = built.lock if isinstance(built, BuiltChain) else None
+    if not isinstance(built, BuiltChain) or built.facts is None or lock is None:
+        return
+    session.opened[built.manifest_sha256] = Opened(built.facts, lock)
+    if session.identities is None or session.told_of_lock:
+        return
+    session.told_of_lock = True
+    try:
+        session.identities.open(lock.seal(b""), "" if lock.key is None else lock.key.blob)
+    except age.NoFit:
+        warn(
+            "none of the identities of this client opens what it writes: it is encrypted to others, and each backup "
+            "is stored whole"
+        )

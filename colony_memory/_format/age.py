@@ -1,0 +1,310 @@
+"""Text encrypted and opened by age. The only module that knows where age comes from.
+
+Pure but for the keys and nonces that age draws. Nothing here repeats a secret, in an error's message or its cause.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._format.payload import decode_base64
+from colony_memory.exceptions import ColonyMemoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from types import ModuleType
+
+_INSTALL = "pip install 'colony-memory[encrypt]'"
+_FIRST_LINE = b"age-encryption.org/v1\n"
+#: Recipients of one client.
+MAX_RECIPIENTS = 20
+# Bytes of a header, and recipients in it. age takes time by the square of both: 0.2 s at these, 8 s at six times that.
+_MAX_HEADER, _MAX_STANZAS = 16_384, 64
+# scrypt takes 2^N KiB of memory: 2 GiB at this, and 7 s. Writers choose what takes a second, which is 19 or 20.
+_MAX_WORK = 21
+# Keys of other passphrases that a client tries to open.
+_MAX_TRIES = 16
+_SCRYPT = re.compile(rb"age-encryption\.org/v1\n-> scrypt [A-Za-z0-9+/]{22} ([1-9][0-9]?)\n")
+_NO_FIT = ("No matching keys found", "Decryption failed")
+_SECRET = "AGE-SECRET-KEY-"  # noqa: S105 - how each of them begins
+_PEM = "-----BEGIN "
+
+
+class NoFit(ValueError):
+    """No key that was given opens it; it may be good."""
+
+
+@cache
+def _age() -> ModuleType:
+    import pyrage  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+    return pyrage  # type: ignore[no-any-return,unused-ignore]
+
+
+def is_installed() -> bool:
+    """Whether anything can be encrypted and opened here."""
+    try:
+        _age()
+    except ImportError:
+        return False
+    return True
+
+
+def require_age(why: str) -> None:
+    """Raise a ColonyMemoryError that says why, and what to install, unless the extra is there."""
+    try:
+        _age()
+    except ImportError as error:
+        raise ColonyMemoryError(f"{why}, which needs the extra 'encrypt': {_INSTALL}") from error
+
+
+def how_to_install() -> str:
+    """The command that brings age."""
+    return _INSTALL
+
+
+def new_identity() -> tuple[str, str]:
+    """A new identity, ``AGE-SECRET-KEY-1…``, and its recipient, ``age1…``."""
+    own = _age().x25519.Identity.generate()
+    return str(own), str(own.to_public())
+
+
+def spell_recipient(text: str) -> str:
+    """A recipient as it is compared and kept: ``age1…``, or an SSH public key without its comment.
+
+    Raises:
+        ValueError: It is none.
+    """
+    text = text.strip()
+    if _SECRET in text.upper() or _PEM in text:
+        raise ValueError("it is a private key, which opens: give the public one that belongs to it")
+    if text.startswith("ssh-"):
+        text = " ".join(text.split()[:2])
+    found = _recipient(text)
+    return text if text.startswith("ssh-") else str(found)
+
+
+def _recipient(text: str) -> Any:
+    age = _age()
+    kind = age.ssh if text.startswith("ssh-") else age.x25519
+    try:
+        return kind.Recipient.from_str(text)
+    except Exception:  # noqa: BLE001 - it says nothing that could be told
+        reads = "ssh-ed25519 and ssh-rsa keys" if text.startswith("ssh-") else "age1… and SSH public keys"
+    raise ValueError(f"it is no recipient: {reads} are")
+
+
+@dataclass(frozen=True)
+class PassphraseKey:
+    """A key that a passphrase opens, so that what takes a second is done once and not for each file.
+
+    Attributes:
+        blob: base64 of the age file that holds the identity, encrypted with the passphrase.
+        recipient: Its public half.
+        secret: The identity.
+    """
+
+    blob: str
+    recipient: str
+    secret: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Lock:
+    """Whom something is encrypted to.
+
+    Attributes:
+        recipients: Every one, that of the passphrase's key among them, sorted.
+        key: The passphrase's key, None where there is no passphrase.
+    """
+
+    recipients: tuple[str, ...]
+    key: PassphraseKey | None = None
+
+    def seal(self, data: bytes) -> bytes:
+        """Encrypt; other bytes each time."""
+        return _age().encrypt(data, [_recipient(each) for each in self.recipients])  # type: ignore[no-any-return]
+
+
+@dataclass
+class Recipients:
+    """Whom a client encrypts to.
+
+    Attributes:
+        names: age and SSH recipients, as :func:`spell_recipient` has them.
+        passphrase: A passphrase beside them.
+    """
+
+    names: tuple[str, ...]
+    passphrase: str | None = field(default=None, repr=False)
+    _made: PassphraseKey | None = field(default=None, repr=False)
+
+    def lock(self) -> Lock:
+        """The lock of a new chain. A passphrase gets a new key, the same one for as long as this client lives."""
+        if self.passphrase is not None and self._made is None:
+            secret, recipient = new_identity()
+            sealed = _age().passphrase.encrypt(f"{secret}\n".encode("ascii"), self.passphrase)
+            _check_work(sealed)
+            self._made = PassphraseKey(base64.b64encode(sealed).decode("ascii"), recipient, secret)
+        return self._with(self._made)
+
+    def lock_with(self, key: PassphraseKey | None) -> Lock | None:
+        """The lock with another writer's key, None where it takes the one and has not the other."""
+        return self._with(key) if (key is None) == (self.passphrase is None) else None
+
+    def _with(self, key: PassphraseKey | None) -> Lock:
+        own = (key.recipient,) if key is not None else ()
+        return Lock(tuple(sorted({*self.names, *own})), key)
+
+
+class Identities:
+    """What a client opens with."""
+
+    def __init__(self, secrets: Iterable[str] = (), passphrases: Iterable[str] = ()) -> None:
+        self._own = [read_identity(each) for each in secrets]
+        self._passphrases = tuple(passphrases)
+        # What a passphrase's key holds, None where none of the passphrases opens it: it takes a second to find out.
+        self._keys: dict[str, PassphraseKey | None] = {}
+
+    def __repr__(self) -> str:
+        return f"Identities({len(self._own)} keys, {len(self._passphrases)} passphrases)"
+
+    def told(self) -> str:
+        """What there is, for an error's message."""
+        keys, words = len(self._own), len(self._passphrases)
+        several = [f"{keys} identit{'y' if keys == 1 else 'ies'}"] if keys else []
+        several += [f"{words} passphrase{'' if words == 1 else 's'}"] if words else []
+        return " and ".join(several)
+
+    def open(self, sealed: bytes, key: str = "") -> bytes:
+        """What an age file holds.
+
+        Args:
+            sealed: The file.
+            key: base64 of the passphrase's key beside it, empty where there is none.
+
+        Raises:
+            NoFit: Nothing opens it that is there.
+            ValueError: It is damaged, or no age file.
+        """
+        _check_header(sealed)
+        if sealed.startswith(_FIRST_LINE + b"-> scrypt "):
+            raise ValueError("it is encrypted with a passphrase, and not to a key")
+        wrapped = self.key_of(key)
+        found = [*self._own, *([] if wrapped is None else [read_identity(wrapped.secret)])]
+        if not found:
+            raise NoFit("no key that was given opens it")
+        return _call(_age().decrypt, sealed, found)
+
+    def key_of(self, key: str) -> PassphraseKey | None:
+        """The passphrase's key, None where there is none that a passphrase that was given opens.
+
+        Raises:
+            ValueError: It is damaged.
+        """
+        if not key or not self._passphrases:
+            return None
+        if key not in self._keys and list(self._keys.values()).count(None) < _MAX_TRIES:
+            found = (_open_key(key, each) for each in self._passphrases)
+            self._keys[key] = next((each for each in found if each is not None), None)
+        return self._keys.get(key)
+
+    def learn(self, key: PassphraseKey | None) -> None:
+        """Remember a key that this client made itself."""
+        if key is not None:
+            self._keys[key.blob] = key
+
+
+def _open_key(key: str, passphrase: str) -> PassphraseKey | None:
+    sealed = b"".join(decode_base64([key]))
+    _check_header(sealed)
+    _check_work(sealed)
+    try:
+        text = _call(_age().passphrase.decrypt, sealed, passphrase).decode("ascii", "replace").strip()
+    except NoFit:
+        return None
+    if not text.startswith(_SECRET):
+        raise ValueError("what the passphrase opens is no identity")
+    return PassphraseKey(key, str(read_identity(text).to_public()), text)
+
+
+def _check_work(sealed: bytes) -> None:
+    found = _SCRYPT.match(sealed)
+    if found is None:
+        raise ValueError("what the passphrase is to open is no age file that a passphrase opens")
+    if int(found[1]) > _MAX_WORK:
+        raise ValueError(f"the passphrase is to be worked on 2^{int(found[1])} times, more than 2^{_MAX_WORK}")
+
+
+def _check_header(sealed: bytes) -> None:
+    if not sealed.startswith(_FIRST_LINE):
+        raise ValueError("it is no age file")
+    end = sealed.find(b"\n--- ", 0, _MAX_HEADER)
+    if end < 0 or sealed.count(b"\n-> ", 0, end) > _MAX_STANZAS:
+        raise ValueError(
+            f"it is no age file with a header of at most {_MAX_HEADER} bytes for {_MAX_STANZAS} recipients"
+        )
+
+
+def _call(function: Any, sealed: bytes, key: Any) -> bytes:
+    said, panic = "", False
+    try:
+        return function(sealed, key)  # type: ignore[no-any-return]
+    except Exception as error:  # noqa: BLE001 - it has one class of error for all
+        said = str(error)
+    except BaseException as error:
+        if type(error).__module__ != "pyo3_runtime":
+            raise
+        panic = True  # a panic of the library over what it was given
+    # Not as the cause of what is raised: nobody knows what all it quotes.
+    if said.startswith(_NO_FIT):
+        raise NoFit("no key that was given opens it")
+    why = said.splitlines()[0][:80].lower() if said and not panic else "nothing could be made of it"
+    raise ValueError(f"the age file is damaged: {why}")
+
+
+def read_identity(text: str) -> Any:
+    """What opens: an ``AGE-SECRET-KEY-1…``, or an SSH private key in PEM.
+
+    Raises:
+        ValueError: It is none, or needs a passphrase itself.
+    """
+    age, text = _age(), text.strip()
+    why = "it is no AGE-SECRET-KEY-1… and no SSH private key"
+    try:
+        if _PEM in text:
+            why = "the SSH private key is damaged, encrypted, or neither Ed25519 nor RSA"
+            found = age.ssh.Identity.from_buffer(f"{text}\n".encode())
+        else:
+            found = age.x25519.Identity.from_str(text)
+    except Exception:  # noqa: BLE001 - it may quote what it was given
+        found = None
+    if found is None:
+        raise ValueError(why)
+    return found
+
+
+def split_identities(text: str) -> Sequence[str]:
+    """The keys in an identity file: a PEM, or one a line with comments between.
+
+    Raises:
+        ValueError: A line is none, or there is none.
+    """
+    if text.startswith(("age-encryption.org/", f"{_PEM}AGE")):
+        raise ValueError("it is encrypted itself: age -d -o NEW FILE writes it without its passphrase")
+    if _PEM in text:
+        return [text]
+    lines = [line.strip() for line in text.splitlines()]
+    keys = [line for line in lines if line and not line.startswith("#")]
+    if not keys:
+        raise ValueError("there is no key in it")
+    return keys
+
+
+def looks_secret(text: str) -> bool:
+    """Whether a text is a key, perhaps a mistyped one, and no name of a file."""
+    return _SECRET in text.upper() or _PEM in text or "\n" in text

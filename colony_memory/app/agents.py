@@ -1,0 +1,235 @@
+"""Hosts of agents: where each keeps what its agent remembers, and what of that folder is memory.
+
+What is said here of each host is what its documentation or source says; ``docs/agents.md`` tells which, and of when.
+No setting of a host is obeyed, and no file of its folder: where one may say that memory lies elsewhere, that is told.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from colony_memory._os.files import read_file
+from colony_memory._os.homes import expanded
+from colony_memory.app.place import read_setting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from colony_memory.capture._ignore import Excluded
+
+__all__ = ["AGENTS", "Agent"]
+
+_LARGEST_SETTINGS = 1 << 20
+
+#: Never memory: secrets, caches, logs, what editors and systems leave.
+_NEVER = (
+    ".env", ".env.*", "*.pem", "*.key", "*.p12", ".credentials.json", "auth.json", "credentials/",
+    "*.log", "logs/", "*.tmp", "*.lock", "*.pid", "*.swp", "*~", ".DS_Store", "Thumbs.db",
+    ".cache/", "__pycache__/", "node_modules/", ".venv/", "venv/",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Agent:
+    """A host of agents.
+
+    Attributes:
+        name: What ``--agent`` calls it, and its label unless another is given.
+        title: What people call it.
+        variable: The environment variable that says where its folder is.
+        memory: What of its folder is memory, as rules of gitignore have it; empty for all of it.
+        has_projects: Whether it has folders that are named after projects, see :mod:`colony_memory.app.claude_code`.
+    """
+
+    name: str
+    title: str
+    variable: str
+    memory: tuple[str, ...]
+    _default: Callable[[], Path]
+    _elsewhere: Callable[[Path], Iterator[str]]
+    _never: tuple[str, ...] = ()
+    has_projects: bool = False
+
+    @property
+    def exclude(self) -> tuple[str, ...]:
+        """What a backup of its folder leaves out: rules of gitignore, the last that matches counting."""
+        return (*_only(self.memory), *_NEVER, *self._never)
+
+    def folder(self) -> Path:
+        """Its folder for this user, there or not.
+
+        Raises:
+            ValueError: A variable is empty, holds no absolute path, or no home directory is known.
+        """
+        return _from_variable(self.variable) or self._default()
+
+    def require_folder(self) -> Path:
+        """The same, where it is there to be saved.
+
+        Raises:
+            ValueError: It is not; the message says where it was looked for.
+        """
+        folder = self.folder()
+        if not folder.is_dir():
+            raise ValueError(
+                f"there is no {str(folder)!r}, where {self.title} keeps its memory; if that is elsewhere, set "
+                f"{self.variable} or name the folder"
+            )
+        return folder
+
+    def holds(self, name: str) -> bool:
+        """Whether a file of this name in its folder is memory, and neither a setting nor a secret."""
+        return not _rules(self.exclude).covers(name, is_directory=False)
+
+    def elsewhere(self, folder: Path) -> list[str]:
+        """What may be memory and is not in this folder, in sentences."""
+        return list(self._elsewhere(folder))
+
+
+@lru_cache
+def _rules(exclude: tuple[str, ...]) -> Excluded:
+    from colony_memory.capture._ignore import read_excluded  # most commands need nothing of folders
+
+    return read_excluded(exclude)
+
+
+def _only(memory: tuple[str, ...]) -> list[str]:
+    """Rules that exclude everything but these paths; ``*`` in one stands for any directory."""
+    rules = ["/*"] if memory else []
+    for path in memory:
+        *above, _ = path.rstrip("/").split("/")
+        for depth in range(1, len(above) + 1):
+            directory = "/".join(above[:depth])
+            rules += [rule for rule in (f"!/{directory}/", f"/{directory}/*") if rule not in rules]
+        rules.append(f"!/{path}")
+    return rules
+
+
+def _from_variable(name: str) -> Path | None:
+    given = read_setting(name)
+    if given is None:
+        return None
+    path = Path(_expanded(given))
+    if not path.is_absolute():
+        raise ValueError(f"{name} is {given!r}: give an absolute path")
+    return path
+
+
+def _home(*names: str) -> Path:
+    return Path(_expanded("~"), *names)
+
+
+def _expanded(path: str) -> str:
+    try:
+        return expanded(path)
+    except OSError as error:
+        raise ValueError(str(error)) from error
+
+
+def _openclaw() -> Path:
+    state = _from_variable("OPENCLAW_STATE_DIR")
+    profile = read_setting("OPENCLAW_PROFILE")
+    if state is None:
+        state = _home(f".openclaw-{profile}" if profile not in (None, "default") else ".openclaw")
+    return state / "workspace"
+
+
+def _hermes() -> Path:
+    if os.name == "nt":  # pragma: no cover - chosen by the platform
+        return Path(os.environ.get("LOCALAPPDATA") or _home("AppData", "Local")) / "hermes"
+    return _home(".hermes")
+
+
+def _text_of(path: Path) -> str:
+    """What a file of the host says, to be looked at and not obeyed; nothing where it cannot be read."""
+    try:
+        found = read_file(path, _LARGEST_SETTINGS, follow=True)
+    except (OSError, ValueError):
+        return ""
+    return "" if found is None else found.data.decode("utf-8", "replace")
+
+
+def _claude_elsewhere(folder: Path) -> Iterator[str]:
+    named = re.search(r'"autoMemoryDirectory"\s*:\s*"([^"]+)"', _text_of(folder / "settings.json"))
+    if named:
+        yield (
+            f"settings.json names another folder for memory, {named[1]!r}, which is not looked at: "
+            "if that is what Claude Code uses, save it by its path"
+        )
+
+
+def _openclaw_elsewhere(folder: Path) -> Iterator[str]:
+    state = folder.parent
+    try:
+        others = sorted(each.name for each in state.glob("workspace-*") if each.is_dir())
+    except OSError:
+        others = []
+    if folder.name == "workspace" and others:
+        yield f"other agents' workspaces are beside it, and are saved apart: {', '.join(others)}"
+    for named in sorted(
+        set(re.findall(r"""\bworkspace["']?\s*:\s*["']([^"']+)["']""", _text_of(state / "openclaw.json")))
+    ):
+        if Path(_expanded(named)) not in (folder, *(state / each for each in others)):
+            yield f"openclaw.json names another workspace, {named!r}, which is not looked at: save it by its path"
+
+
+def _hermes_elsewhere(folder: Path) -> Iterator[str]:
+    profile = _text_of(folder / "active_profile").strip()
+    if profile not in ("", "default"):
+        yield f"the active profile is {profile!r}; it is saved with the others, under profiles/"
+
+
+def _nowhere(_folder: Path) -> Iterator[str]:
+    yield from ()
+
+
+_OF_HERMES = (
+    "SOUL.md",
+    "MEMORY.md",
+    "USER.md",
+    "AGENTS.md",
+    "memories/",
+    "skills/",
+    "plans/",
+    "knowledge/",
+    "preferences/",
+)
+
+#: By name.
+AGENTS = {
+    each.name: each
+    for each in (
+        Agent(
+            "claude-code",
+            "Claude Code",
+            "CLAUDE_CONFIG_DIR",
+            ("CLAUDE.md", "rules/", "agent-memory/", "projects/*/memory/"),
+            lambda: _home(".claude"),
+            _claude_elsewhere,
+            has_projects=True,
+        ),
+        Agent("openclaw", "OpenClaw", "OPENCLAW_WORKSPACE_DIR", (), _openclaw, _openclaw_elsewhere),
+        Agent(
+            "hermes",
+            "Hermes",
+            "HERMES_HOME",
+            (*_OF_HERMES, *(f"profiles/*/{each}" for each in _OF_HERMES)),
+            _hermes,
+            _hermes_elsewhere,
+        ),
+        Agent(
+            "codex",
+            "Codex",
+            "CODEX_HOME",
+            ("AGENTS.md", "AGENTS.override.md", "memories/"),
+            lambda: _home(".codex"),
+            _nowhere,
+            ("/memories/.git/",),  # by which Codex tells what has changed; it makes it anew
+        ),
+    )
+}

@@ -1,0 +1,293 @@
+"""Pure: what a configuration file says. All of it is looked at before any of it is used."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._format.names import require_label
+from colony_memory.app.agents import AGENTS
+from colony_memory.app.config.values import (
+    at_key,
+    choice,
+    flag,
+    format_number,
+    number,
+    path_of,
+    rules,
+    text,
+    texts,
+    time,
+)
+from colony_memory.app.durations import parse_duration
+from colony_memory.retention import Retention
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+#: What may stand at the top of the file, for every set and command, and in a set: by the name of the option.
+SETTINGS: dict[str, Callable[[Any], Any]] = {
+    "vault": text,
+    "key_file": path_of,
+    "trust": texts,
+    "witness": path_of,
+    "encrypt_to": texts,
+    "identity": texts,
+    "passphrase_file": path_of,
+    "exclude": rules,
+    "secrets": choice("stop", "warn", "mask", "allow"),
+    "allow_secret": texts,
+    "git": flag,
+    "on_conflict": choice("raise", "continue", "merge"),
+    "format": format_number,
+    "every": time,
+    "final_timeout": time,
+    "max_age": time,
+    "ping": text,
+    "on_error": text,
+}
+#: Of these a set has what it says and what is said for every set, and the command line adds to it.
+ADDED = frozenset({"exclude", "allow_secret"})
+_PATHS = frozenset({"key_file", "witness", "passphrase_file"})
+
+_RULES: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("keep", "keep_hourly", "keep_daily", "keep_weekly", "keep_monthly", "keep_yearly"), number),
+    "keep_within": time,
+}
+_TABLES = ("vaults", "sets", "retention", "lenses")
+_OF_A_SET = ("paths", "agent", "label")
+_SECRET = frozenset({"api_key", "password", "passphrase", "token", "secret", "key"})
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+# A letter alone before the colon is a drive.
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|[A-Za-z]:[/\\]|[/~\\]")
+
+
+@dataclass(frozen=True)
+class BackupSet:
+    """Paths that are saved together under one label.
+
+    Attributes:
+        name: What ``--set`` calls it.
+        label: The stream of its snapshots.
+        paths: Files and directories, absolute; empty where an agent's host says where they are.
+        agent: The host whose memory it is, None for paths.
+        settings: What the file says for this set alone, by the name of the option.
+    """
+
+    name: str
+    label: str
+    paths: tuple[str, ...] = ()
+    agent: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a file says; one that is not there says nothing.
+
+    Attributes:
+        path: The file.
+        exists: Whether it is there.
+        settings: For every set and command, by the name of the option.
+        vaults: URLs by name.
+        sets: What is saved, by name, in the order of the file.
+        retention: By label, the rules of ``prune`` by the names of its options.
+        lenses: Globs to restore by, by name.
+    """
+
+    path: Path
+    exists: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    vaults: Mapping[str, str] = field(default_factory=dict)
+    sets: Mapping[str, BackupSet] = field(default_factory=dict)
+    retention: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    lenses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def url_of(self, vault: str) -> str:
+        """The URL of a vault that is named; what is no name here is a URL or path already."""
+        return self.vaults.get(vault, vault)
+
+    def set_of(self, name: str) -> BackupSet:
+        """The set of that name.
+
+        Raises:
+            ValueError: There is none.
+        """
+        if name not in self.sets:
+            raise ValueError(f"there is no set {name!r} in {self.path}{_nearest(name, self.sets, 'sets')}")
+        return self.sets[name]
+
+    def lens_of(self, name: str) -> tuple[str, ...]:
+        """The globs of the lens of that name.
+
+        Raises:
+            ValueError: There is none.
+        """
+        if name not in self.lenses:
+            raise ValueError(f"there is no lens {name!r} in {self.path}{_nearest(name, self.lenses, 'lenses')}")
+        return self.lenses[name]
+
+    def retention_of(self, label: str) -> Retention | None:
+        """What to keep of a label, None where the file does not say."""
+        return make_retention(self.retention[label]) if label in self.retention else None
+
+
+def make_retention(rules: Mapping[str, Any]) -> Retention:
+    """The policy of rules by the names of the options of ``prune``, where ``keep_within`` is a text such as ``7d``.
+
+    Raises:
+        ValueError: A length of time cannot be read, or a number is none.
+    """
+    given = dict(rules)
+    if "keep_within" in given:
+        given["keep_within"] = parse_duration(given["keep_within"])
+    if "keep" in given:
+        given["keep_last"] = given.pop("keep")
+    return Retention(**given)
+
+
+def read_config(document: Mapping[str, Any], *, path: Path, home: str) -> Config:
+    """What the parsed file says.
+
+    Args:
+        document: The file, parsed.
+        path: Where it is.
+        home: What ``~`` stands for.
+
+    Raises:
+        ValueError: A key is unknown or has a value that it cannot have; the message names the key and what is allowed.
+    """
+    _refuse_unknown(document, (*SETTINGS, *_TABLES), "")
+    vaults = {
+        name: _url(url, at=f"vaults.{name}", home=home) for name, url in _named(document, "vaults", text, _NAME).items()
+    }
+    settings = _settings(document, "", vaults=vaults, home=home)
+    sets = {
+        name: _set(name, table, vaults=vaults, home=home) for name, table in _named(document, "sets", _table).items()
+    }
+    _refuse_twins(sets.values(), settings.get("vault"))
+    return Config(
+        path=path,
+        exists=True,
+        settings=settings,
+        vaults=vaults,
+        sets=sets,
+        retention={
+            _label(label, f"retention.{label}"): _rules_of(table, f"retention.{label}")
+            for label, table in _named(document, "retention", _table).items()
+        },
+        lenses={name: tuple(globs) for name, globs in _named(document, "lenses", texts, _NAME).items()},
+    )
+
+
+def _set(name: str, table: Mapping[str, Any], *, vaults: Mapping[str, str], home: str) -> BackupSet:
+    at = f"sets.{name}"
+    _refuse_unknown(table, (*_OF_A_SET, *SETTINGS), f"{at}.")
+    agent = at_key(f"{at}.agent", choice(*AGENTS), table["agent"]) if "agent" in table else None
+    paths = at_key(f"{at}.paths", texts, table["paths"]) if "paths" in table else []
+    if agent is None and not paths:
+        raise ValueError(f"{at} says nothing of what is saved: give it paths, or an agent")
+    if agent is not None and len(paths) > 1:
+        raise ValueError(f"{at}.paths may be the one folder of the agent's host: there are {len(paths)}")
+    label = _label(table.get("label", name), f"{at}.label" if "label" in table else at)
+    found = [os.path.normpath(at_key(f"{at}.paths", lambda each: path_of(each, home=home), each)) for each in paths]
+    return BackupSet(
+        name, label, tuple(dict.fromkeys(found)), agent, _settings(table, f"{at}.", vaults=vaults, home=home)
+    )
+
+
+def _settings(table: Mapping[str, Any], lead: str, *, vaults: Mapping[str, str], home: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, check in SETTINGS.items():
+        if key not in table:
+            continue
+        if key in _PATHS:
+            found[key] = at_key(f"{lead}{key}", lambda value: path_of(value, home=home), table[key])
+        elif key == "identity":
+            found[key] = [
+                each if each == "passphrase" else at_key(f"{lead}{key}", lambda value: path_of(value, home=home), each)
+                for each in at_key(f"{lead}{key}", check, table[key])
+            ]
+        else:
+            found[key] = at_key(f"{lead}{key}", check, table[key])
+    if "vault" in found:
+        known = vaults.get(found["vault"])
+        found["vault"] = known or _url(found["vault"], at=f"{lead}vault", home=home, vaults=vaults)
+    return found
+
+
+def _url(given: str, *, at: str, home: str, vaults: Iterable[str] = ()) -> str:
+    """A URL or an absolute path: a relative one would be another vault in every directory."""
+    if not _URL.match(given):
+        raise ValueError(
+            f"{at} is {given!r}, which is neither a URL nor an absolute path, nor one of [vaults]"
+            f"{_nearest(given, vaults, 'names')}"
+        )
+    return f"{home}{given[1:]}" if given == "~" or given.startswith("~/") else given
+
+
+def _rules_of(table: Mapping[str, Any], at: str) -> dict[str, Any]:
+    _refuse_unknown(table, tuple(_RULES), f"{at}.")
+    if not table:
+        raise ValueError(f"{at} says nothing of what to keep; known are {', '.join(_RULES)}")
+    return {key: at_key(f"{at}.{key}", _RULES[key], value) for key, value in table.items()}
+
+
+def _label(given: object, at: str) -> str:
+    return at_key(at, require_label, given)
+
+
+def _named(
+    document: Mapping[str, Any], key: str, check: Callable[[Any], Any], pattern: re.Pattern[str] | None = None
+) -> dict[str, Any]:
+    """A table of the user's own names, each with a value of that kind."""
+    if key not in document:
+        return {}
+    table = at_key(key, _table, document[key])
+    for name in table:
+        if pattern is not None and not pattern.fullmatch(name):
+            raise ValueError(f"{key}.{name!r} is no name: letters, digits, '_' and '-' may be in one")
+    return {name: at_key(f"{key}.{name}", check, value) for name, value in table.items()}
+
+
+def _table(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError("must be a table")  # noqa: TRY004 - one type of error
+    return value
+
+
+def _refuse_unknown(table: Mapping[str, Any], known: tuple[str, ...], lead: str) -> None:
+    for key in table:
+        if key in known:
+            continue
+        if key in _SECRET:
+            raise ValueError(
+                f"{lead}{key}: secrets do not belong in this file; key_file names a file with a key, and the key of an "
+                "account is in COLONY_API_KEY"
+            )
+        raise ValueError(f"{lead}{key} is not known{_nearest(key.replace('-', '_'), known, 'keys here')}")
+
+
+def _refuse_twins(sets: Iterable[BackupSet], vault: str | None) -> None:
+    """Two memories under one label would be each other's latest in turn."""
+    seen: dict[tuple[str | None, str], str] = {}
+    for each in sets:
+        other = seen.setdefault((each.settings.get("vault", vault), each.label), each.name)
+        if other != each.name:
+            raise ValueError(
+                f"sets.{each.name} has the label {each.label!r}, in the same vault as sets.{other}: each would take "
+                "itself for the other's latest; give one of them another label"
+            )
+
+
+def _nearest(name: str, known: Iterable[str], what: str) -> str:
+    """What may have been meant, or what there is."""
+    names = list(known)
+    near = get_close_matches(name, names, n=1)
+    if near:
+        return f"; did you mean {near[0]}?"
+    return f"; {what} are {', '.join(names)}" if names else f"; there are no {what}"

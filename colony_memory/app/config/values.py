@@ -1,0 +1,103 @@
+"""Pure: the kinds of value in a configuration file. Each is checked, and each error says what is allowed."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from colony_memory.app.durations import parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_T = TypeVar("_T")
+_VARIABLE = re.compile(r"\$[A-Za-z_{(]|%[A-Za-z_][A-Za-z0-9_]*%")
+
+
+def at_key(key: str, check: Callable[[Any], _T], value: object) -> _T:
+    """The value as it was checked.
+
+    Raises:
+        ValueError: It is not right; the message begins with the key.
+    """
+    try:
+        return check(value)
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from error
+
+
+def text(value: object) -> str:
+    """A text that is not empty."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("must be a text, and not an empty one")
+    return value
+
+
+def texts(value: object) -> list[str]:
+    """A list of texts, none of them empty; a text alone is a list of one."""
+    found = [value] if isinstance(value, str) else value
+    if not isinstance(found, list) or not found or not all(isinstance(each, str) and each.strip() for each in found):
+        raise ValueError("must be a list of texts, none of them empty")
+    return found
+
+
+def flag(value: object) -> bool:
+    """Yes or no."""
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false")  # noqa: TRY004 - one type of error
+    return value
+
+
+def number(value: object) -> int:
+    """A whole number from 1 up."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError("must be a whole number from 1 up")
+    return value
+
+
+def format_number(value: object) -> str:
+    """The number of a format, as the option has it."""
+    return choice("1", "2")(str(value) if type(value) is int else value)
+
+
+def choice(*allowed: str) -> Callable[[Any], str]:
+    """One of a few words."""
+
+    def check(value: object) -> str:
+        if value not in allowed:
+            *others, last = allowed
+            shown = f", not {value!r}" if isinstance(value, (str, int)) else ""
+            raise ValueError(f"must be {', '.join(others)} or {last}{shown}")
+        return str(value)
+
+    return check
+
+
+def time(value: object) -> str:
+    """A length of time such as ``15m``, as it stands."""
+    parse_duration(text(value))
+    return str(value)
+
+
+def rules(value: object) -> list[str]:
+    """Rules of gitignore."""
+    from colony_memory.capture._ignore import read_excluded
+
+    found = texts(value)
+    read_excluded(found)
+    return found
+
+
+def path_of(value: object, *, home: str = "") -> str:
+    """An absolute path, with the home directory in the place of ``~``. It is not repeated: it may be a key instead."""
+    given = text(value)
+    if given == "~" or given.startswith("~/"):
+        if not os.path.isabs(home):  # noqa: PTH117 - a text
+            raise ValueError("begins with ~, and no home directory is known")
+        given = home.rstrip("/") + given[1:]
+    if not os.path.isabs(given) or "\0" in given:  # noqa: PTH117 - a text
+        raise ValueError("must be an absolute path, or begin with ~/")
+    if _VARIABLE.search(given):
+        raise ValueError("holds a variable, and none is replaced here; ~ is")
+    return given

@@ -1,0 +1,138 @@
+"""Whom to encrypt to and what opens, in the plain arguments of options and variables."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._format.age import looks_secret
+from colony_memory._keyfile import read_key_file
+from colony_memory._os.files import read_file
+from colony_memory.exceptions import ColonyMemoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from colony_memory.encryption import Passphrase
+
+__all__ = ["PASSPHRASE", "key_arguments"]
+
+#: The word that stands for a passphrase, which no option takes itself.
+PASSPHRASE = "passphrase"  # noqa: S105 - the word itself
+_MAX_BYTES = 65_536
+
+
+def key_arguments(
+    *,
+    encrypt_to: Iterable[str] = (),
+    identities: Iterable[str | os.PathLike[str]] = (),
+    passphrase_file: str | os.PathLike[str] | None = None,
+    ask: Callable[[bool], str] | None = None,
+) -> dict[str, Any]:
+    """The arguments of :class:`colony_memory.ColonyMemory` that say whom to encrypt to and what opens, those that were
+    given.
+
+    Args:
+        encrypt_to: Recipients, files of recipients, or the word ``passphrase``; commas and blanks may stand between.
+        identities: Key files, or the word ``passphrase``.
+        passphrase_file: File with a passphrase, for its owner alone.
+        ask: Asks for a passphrase where there is no such file; twice where it is told that something is encrypted.
+
+    Raises:
+        ValueError: A recipient, a file or a passphrase cannot be used.
+        ColonyMemoryError: The extra is missing.
+    """
+    wanted, given = list(_split(encrypt_to)), [each if isinstance(each, str) else str(each) for each in identities]
+    if not wanted and not given and passphrase_file is None:
+        return {}
+    asked = PASSPHRASE in wanted or PASSPHRASE in given
+    words = _passphrase(passphrase_file, ask, twice=PASSPHRASE in wanted) if asked or passphrase_file else None
+    out: dict[str, Any] = {}
+    recipients = [each for name in wanted for each in ([words] if name == PASSPHRASE else _recipients(name))]
+    if recipients:
+        out["encrypt_to"] = recipients
+    opening: list[Any] = [_key_file(each) for each in given if each != PASSPHRASE]
+    opening += [words] if words is not None else []
+    if opening:
+        out["identities"] = opening
+    return out
+
+
+def _split(given: Iterable[str]) -> Iterator[str]:
+    """Each recipient. An SSH key is of two words, and a third one that says whose it is only where it is quoted."""
+    words = list[str]()
+    for text in given:
+        if _is_one(text):
+            yield text.strip()
+        else:
+            words += filter(None, re.split(r"[\s,]+", text))
+    while words:
+        word = words.pop(0)
+        yield f"{word} {words.pop(0)}" if word.startswith("ssh-") and words else word
+
+
+def _home(path: str) -> str:
+    return os.path.expanduser(path)  # noqa: PTH111 - never raises
+
+
+def _is_one(text: str) -> bool:
+    """Whether what has blanks in it is an SSH key all the same, or the name of a file."""
+    return (text.strip().startswith("ssh-") and len(text.split()) > 1) or os.path.isfile(_home(text))  # noqa: PTH113 - never raises
+
+
+def _recipients(name: str) -> list[str]:
+    """A recipient, or those in a file, one a line."""
+    if name.lower().startswith(("age1", "ssh-")):
+        return [name]
+    if looks_secret(name):
+        raise ValueError("a private key was given to encrypt to: give the public one, age1…, that belongs to it")
+    place = Path(_home(name))
+    try:
+        found = read_file(place, _MAX_BYTES, follow=True)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "it is no name of a file"
+        raise ValueError(f"the file of recipients cannot be read: {why}") from error
+    if found is None:
+        # Not repeated: it may be a passphrase.
+        raise ValueError(
+            "what is given to encrypt to is neither a recipient (age1…, ssh-…), the word passphrase, "
+            "nor a file of recipients that is there"
+        )
+    lines = [line.strip() for line in found.data.decode("utf-8", "replace").splitlines()]
+    kept = [line for line in lines if line and not line.startswith("#")]
+    if not kept:
+        raise ValueError(f"recipients file {name!r} has no recipient")
+    if any("SECRET-KEY-" in line.upper() or "PRIVATE KEY" in line for line in kept):
+        raise ValueError(f"{name!r} holds a private key: recipients are public ones")
+    return kept
+
+
+def _key_file(name: str) -> Path:
+    """The path of a key file that can be read."""
+    if looks_secret(name):
+        raise ValueError("a private key itself was given to open with: put it into a file, and give that")
+    place = Path(_home(name))
+    try:
+        read_key_file(place)
+    except ColonyMemoryError as error:
+        raise ValueError(error.message) from error
+    return place
+
+
+def _passphrase(file: str | os.PathLike[str] | None, ask: Callable[[bool], str] | None, *, twice: bool) -> Passphrase:
+    from colony_memory.encryption import Passphrase
+
+    if file is None:
+        if ask is None:
+            raise ValueError("a passphrase is needed, and no file of it is given")
+        return Passphrase(ask(twice))
+    place = Path(_home(os.fspath(file)))
+    try:
+        text = read_key_file(place).decode("utf-8")
+        return Passphrase(text)
+    except ColonyMemoryError as error:
+        raise ValueError(error.message) from error
+    except ValueError:
+        raise ValueError(f"passphrase file {str(place)!r} is empty, or no text") from None

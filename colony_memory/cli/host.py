@@ -1,0 +1,305 @@
+"""A call by an agent host: its JSON read, what it asks for done in time, and the answer that it takes."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from colony_memory.cli.commands import PROGRAM, command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from colony_memory.app.place import Place
+    from colony_memory.app.save import Saved
+    from colony_memory.cli.options import CommonOptions
+    from colony_memory.hooks.talk import Told
+    from colony_memory.hooks.turn import Turn
+    from colony_memory.schedule.notify import Notifier
+
+#: Seconds for what the host says to come in. Hosts have it ready, and close stdin behind it.
+_LISTENING = 3.0
+
+
+@dataclass(frozen=True)
+class Call:
+    """What the options of ``hook`` say.
+
+    Attributes:
+        folder: The memory.
+        host: The host, as options name it.
+        block: Keep it from going on where the memory is not saved.
+        seconds: How long it may be held up.
+        saving: The options of a backup.
+        ping: As for ``backup``.
+        on_error: As for ``backup``.
+        common: The options of every verb.
+    """
+
+    folder: str
+    host: str
+    block: bool
+    seconds: float
+    saving: dict[str, Any]
+    ping: str | None
+    on_error: str | None
+    common: CommonOptions
+
+    @property
+    def label(self) -> str:
+        """The label that is saved under."""
+        return str(self.saving["label"])
+
+
+def check(call: Call) -> None:
+    """Refuse before an installation what every call would fail of.
+
+    Raises:
+        ValueError: An option cannot be used.
+    """
+    from colony_memory.app.save import check_arguments
+    from colony_memory.capture.folder import read_choices
+    from colony_memory.schedule.notify import Notifier
+
+    given = call.saving
+    check_arguments(label=call.label, prune_keep=given["keep"], on_conflict=given["on_conflict"])
+    read_choices(secrets=given["secrets"], allow_secrets=given["allow_secret"] or (), exclude=given["exclude"] or ())
+    Notifier(label=call.label, ping=call.ping, on_error=call.on_error)
+
+
+def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
+    """The command that the host is to run: with the place and the label that are meant now, whatever is set then."""
+    given, common = call.saving, call.common
+    url = place.url if "://" in place.url or place.comes_with_the_account else os.path.abspath(place.url)  # noqa: PTH100
+    words = [*_program(), "hook", "--format", call.host, "--vault", url, "--label", call.label]
+    words += ["--timeout", f"{math.ceil(call.seconds)}s"]
+    valued: dict[str, Any] = {
+        "--key-file": common.key_file and os.path.abspath(common.key_file),  # noqa: PTH100
+        "--witness": common.witness and os.path.abspath(common.witness),  # noqa: PTH100
+        "--keep": given["keep"],
+        "--secrets": given["secrets"] if given["secrets"] != "stop" else None,
+        "--on-conflict": given["on_conflict"] if given["on_conflict"] != "raise" else None,
+        "--ping": call.ping,
+        "--on-error": call.on_error,
+    }
+    for flag, value in valued.items():
+        words += [] if value is None else [f"{flag}={value}"]
+    several = {"--trust": common.trust, "--exclude": given["exclude"], "--allow-secret": given["allow_secret"]}
+    words += [f"{flag}={each}" for flag, values in several.items() for each in values or ()]
+    flags = {
+        "--block": call.block,
+        "--accept-unsigned": common.accept_unsigned,
+        "--accept-legacy-pointer": common.accept_legacy_pointer,
+    }
+    return (*words, *(flag for flag, on in flags.items() if on), folder)
+
+
+def _program() -> list[str]:
+    """The program by a path, as a host may have another search path, or none."""
+    called = sys.argv[0]
+    if os.path.basename(called).removesuffix(".exe") == PROGRAM and os.path.isfile(called):  # noqa: PTH113, PTH119
+        return [os.path.abspath(called)]  # noqa: PTH100 - a link to it stays when what it leads to is updated
+    return [sys.executable, "-m", "colony_memory"]
+
+
+def answer_host(call: Call) -> int:
+    """Do what a host's event asks for, and answer it; the exit code, which is 0 whatever happened."""
+    import contextlib
+
+    from colony_memory.cli.errors import Failure
+    from colony_memory.cli.output import Output
+    from colony_memory.cli.telling import leave
+    from colony_memory.hooks.hosts import HOSTS
+    from colony_memory.hooks.talk import LONGEST_INPUT, answer, read_event
+    from colony_memory.hooks.turn import Worker, read_input
+
+    began = time.monotonic()
+    host = HOSTS[call.host]
+    # At a terminal nobody is going to say anything.
+    patience = 0.0 if os.isatty(0) else min(_LISTENING, call.seconds / 2)
+    said = read_event(read_input(0, limit=LONGEST_INPUT, patience=patience))
+    task = _Task(call, began + call.seconds)
+    worker: Worker[Told] = Worker(task.tell if host.deed(said.event) == "tell" else task.save)
+    with _outliving_the_terminal():
+        in_time = worker.within(task.left())
+    told = worker.result if in_time and worker.result is not None else task.failed(worker.error, in_time=in_time)
+    if said.problem:
+        told = _with_problem(told, f"what {host.title} said could not be understood, {said.problem}")
+    if told.problem:
+        output = call.common.output
+        output.warn(told.problem if output.as_json else f"warning: {told.problem}")
+    # A host that does not wait may be gone by now.
+    with contextlib.suppress(Failure):
+        Output().answer(answer(host, said, told, block=call.block))
+    task.close()
+    if not in_time:
+        leave(0)
+    return 0
+
+
+class _Task:
+    """What is done for one event, in a thread of its own."""
+
+    def __init__(self, call: Call, deadline: float) -> None:
+        self._call = call
+        self._deadline = deadline
+        self._state: Path | None = None
+        self._notifier: Notifier | None = None
+        self._saving = False
+
+    def left(self) -> float:
+        """Seconds until the host has waited for long enough."""
+        return self._deadline - time.monotonic()
+
+    def tell(self) -> Told:
+        """Look how the memory stands."""
+        from dataclasses import replace
+
+        from colony_memory.cli.memory import open_memory
+        from colony_memory.cli.text import shown
+        from colony_memory.hooks.standing import stand_of
+        from colony_memory.hooks.talk import Told
+        from colony_memory.hooks.turn import heard
+        from colony_memory.schedule.watch import read_runs
+
+        call, given = self._call, self._call.saving
+        with heard() as said, open_memory(replace(call.common, quiet=True)) as opened:
+            stand = stand_of(
+                opened.memory,
+                call.folder,
+                label=call.label,
+                exclude=list(given["exclude"] or ()),
+                way_back=command("restore", call.folder, label=call.label, given=asdict(call.common)),
+                log=read_runs(opened.place.url, call.label),
+            )
+        return Told(stand, shown("; ".join(said)))
+
+    def save(self) -> Told:
+        """Save the memory, or find that there is nothing to save."""
+        from pathlib import Path
+
+        from colony_memory.app.place import choose_place
+        from colony_memory.cli.telling import notifier_of
+        from colony_memory.cli.text import shown
+        from colony_memory.hooks.talk import Told
+        from colony_memory.hooks.turn import save_once
+        from colony_memory.schedule.watch import last_run_path
+
+        call = self._call
+        self._saving = True
+        place = choose_place(call.common.vault)
+        self._notifier = notifier_of(
+            ping=call.ping, on_error=call.on_error, label=call.label, output=call.common.output
+        )
+        self._state = last_run_path(place.url, call.label)
+        turn: Turn = save_once(
+            self._save,
+            state=self._state,
+            directory=Path(call.folder),
+            saved_by={**call.saving, **asdict(call.common)},
+            vault=lambda: _pointer_facts(place, call.label),
+            patience=self.left(),
+        )
+        run = turn.run
+        if run is None or run.ok:
+            if run is not None:
+                self._notifier.succeeded()
+            return Told(problem=shown("; ".join(turn.warnings)))
+        self._notifier.failed(run.message)
+        problem = "; ".join([f"not all of the memory is saved: {run.message}", *turn.warnings])
+        return Told(problem=shown(problem), unsaved=f"Not all of the memory could be saved. {self._why()}")
+
+    def failed(self, error: BaseException | None, *, in_time: bool) -> Told:
+        """What is told of an error, or of a want of time; that is noted here, as its thread cannot do so any more."""
+        from datetime import datetime, timezone
+
+        from colony_memory.cli.errors import describe, kind_of
+        from colony_memory.cli.text import shown
+        from colony_memory.exceptions import ConflictDetected, PruneIncomplete
+        from colony_memory.hooks.standing import unknown
+        from colony_memory.hooks.talk import Told
+        from colony_memory.hooks.turn import late, note_run
+        from colony_memory.schedule.result import run_of
+
+        call = self._call
+        error = error if error is not None and in_time else late(call.seconds)
+        what = shown(describe(error))
+        if not self._saving:
+            return Told(unknown(call.folder, call.label, kind_of(error)), f"the memory could not be looked at: {what}")
+        if self._state is not None and not in_time:
+            note_run(self._state, run_of(datetime.now(timezone.utc), error))
+        if self._notifier is not None:
+            self._notifier.failed(what, error)
+        if isinstance(error, PruneIncomplete) or (isinstance(error, ConflictDetected) and error.snapshot_id):
+            return Told(problem=f"the memory is saved, but: {what}")
+        # What an error says may be a vault's words: they are for the person alone.
+        unsaved = f"The memory could not be saved ({kind_of(error)}). {self._why()}"
+        return Told(problem=f"the memory was not saved: {what}; try: {self._again()}", unsaved=unsaved)
+
+    def _why(self) -> str:
+        return f"To see why, and save it: {self._again()}"
+
+    def _again(self) -> str:
+        call = self._call
+        return command("backup", call.folder, label=call.label, given=asdict(call.common))
+
+    def close(self) -> None:
+        """Wait until all is told to others, as long as there is time."""
+        if self._notifier is not None:
+            self._notifier.close(max(0.2, self.left()))
+
+    def _save(self) -> Saved | None:
+        from dataclasses import replace
+
+        from colony_memory.cli.memory import open_memory
+        from colony_memory.cli.verbs import backup
+        from colony_memory.hooks.standing import is_empty
+
+        call = self._call
+        if self._notifier is not None:
+            self._notifier.started()
+        with open_memory(replace(call.common, quiet=True), making=True) as opened:
+            # Only where there never was any. Memory that is gone is an error, and what was saved of it stays.
+            if is_empty(call.folder) and (not opened.place.exists() or opened.memory.latest(label=call.label) is None):
+                return None
+            return backup.save(opened, [call.folder], note=None, tag=None, git=False, **call.saving)
+
+
+def _pointer_facts(place: Place, label: str) -> object:
+    """The file that names the latest snapshot, at a glance where the vault is a directory; else nothing."""
+    path = getattr(place.backend, "path", None)
+    if path is None:
+        return None
+    try:
+        found = os.stat(os.path.join(path, f"cmem.{label}.latest.json"))  # noqa: PTH116, PTH118
+    except OSError:
+        return "away"
+    return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns]
+
+
+def _with_problem(told: Told, problem: str) -> Told:
+    from dataclasses import replace
+
+    return replace(told, problem="; ".join(filter(None, [told.problem, problem])))
+
+
+@contextmanager
+def _outliving_the_terminal() -> Iterator[None]:
+    """Let a terminal that is closed with the host not end the last backup of a session."""
+    import signal
+    import threading
+
+    if not hasattr(signal, "SIGHUP") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)

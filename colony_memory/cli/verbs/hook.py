@@ -1,0 +1,215 @@
+"""The verb ``hook``: what agent hosts call, and how they come to do so."""
+# ruff: noqa: TC001 - typer reads the annotations
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from colony_memory.cli.options import (
+    AllowSecretOption,
+    CommonOptions,
+    DryRunOption,
+    ExcludeOption,
+    KeepOption,
+    LabelOption,
+    OnConflictOption,
+    OnErrorOption,
+    PingOption,
+    SecretsOption,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from colony_memory.cli.host import Call
+
+EXAMPLES = (
+    "colony-memory hook install claude-code ~/agent/memory",
+    "colony-memory hook install codex --dry-run --keep 96 ~/agent/memory",
+    "colony-memory hook uninstall claude-code",
+    "colony-memory hook --format gemini ~/agent/memory",
+)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What stands beside the options.
+
+    Attributes:
+        doing: ``install``, ``uninstall``, or empty where a host calls.
+        host: Which host's settings it is about.
+        folder: The memory.
+    """
+
+    doing: str
+    host: str
+    folder: str | None
+
+
+def run(
+    words: Annotated[list[str], typer.Argument(metavar="[install|uninstall HOST] [DIR]", hidden=True)],
+    *,
+    format: Annotated[  # noqa: A002 - the word for it
+        str,
+        typer.Option(
+            "--format", metavar="claude-code|codex|gemini|openclaw", help="Whose JSON is on stdin and is answered."
+        ),
+    ] = "claude-code",
+    block: Annotated[
+        bool,
+        typer.Option("--block", help="Keep the host from going on where the memory is not saved, if it can be kept."),
+    ] = False,
+    timeout: Annotated[
+        str, typer.Option("--timeout", metavar="TIME", help="How long the host may be held up.")
+    ] = "20s",
+    settings: Annotated[
+        str | None, typer.Option("--settings", metavar="FILE", help="Install into this file in place of the user's.")
+    ] = None,
+    dry_run: DryRunOption = False,
+    label: LabelOption = "default",
+    exclude: ExcludeOption = None,
+    keep: KeepOption = None,
+    secrets: SecretsOption = "stop",
+    allow_secret: AllowSecretOption = None,
+    on_conflict: OnConflictOption = "raise",
+    ping: PingOption = None,
+    on_error: OnErrorOption = None,
+    common: CommonOptions,
+) -> int:
+    """Save or tell of an agent's memory, called by the program that runs the agent.
+
+    'hook install HOST DIR' puts the calls into the settings of Claude Code (claude-code), Codex (codex) or Gemini CLI
+    (gemini), with the options that are given; 'hook uninstall HOST' takes them out, of one DIR or of all. --dry-run
+    shows the change. Everything else in that file stays as it is.
+
+    'hook DIR' is what the host then calls, with JSON on stdin. When a session starts, the agent is told what the state
+    of its memory is; at any other event DIR is saved as 'backup' does it. Nothing in that JSON says what is read or
+    written. What fails is told in the answer and noted for 'status', and the exit code is 0: a host is never kept from
+    going on without --block, and never held up for longer than --timeout.
+    """
+    from colony_memory.app.durations import read_seconds
+    from colony_memory.cli.host import Call
+
+    asked = _read(words)
+    call = Call(
+        folder=asked.folder or "",
+        host=asked.host or format,
+        block=block,
+        seconds=read_seconds("--timeout", timeout),
+        saving={
+            "label": label,
+            "exclude": exclude,
+            "keep": keep,
+            "secrets": secrets,
+            "allow_secret": allow_secret,
+            "on_conflict": on_conflict,
+        },
+        ping=ping,
+        on_error=on_error,
+        common=common,
+    )
+    if not asked.doing:
+        from colony_memory.cli.host import answer_host
+
+        if settings is not None or dry_run:
+            raise ValueError("--settings and --dry-run are for 'hook install' and 'hook uninstall'")
+        return answer_host(call)
+    if asked.doing == "install":
+        return _install(call, settings, dry_run=dry_run)
+    return _uninstall(call, settings, folder=asked.folder, dry_run=dry_run)
+
+
+def _read(words: Sequence[str]) -> _Asked:
+    from colony_memory.hooks.hosts import HOSTS
+
+    first, *others = words
+    if "" in words:
+        raise ValueError("an empty path")
+    if first not in ("install", "uninstall"):
+        if others:
+            raise ValueError(f"give one DIR, or 'install HOST DIR', or 'uninstall HOST': {others[0]!r} is too much")
+        return _Asked("", "", first)
+    if not others or others[0] not in HOSTS:
+        named = f", not {others[0]!r}" if others else ""
+        raise ValueError(f"'hook {first}' takes a host: {', '.join(HOSTS)}{named}")
+    if len(others) > 2 or (first == "install" and len(others) < 2):
+        raise ValueError(f"'hook {first} {others[0]}' takes one DIR")
+    return _Asked(first, others[0], others[1] if len(others) > 1 else None)
+
+
+def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
+    import math
+    import os
+
+    from colony_memory.app.place import choose_place, refuse_vault_inside
+    from colony_memory.cli.host import check, command_words
+    from colony_memory.cli.memory import make_unchosen, trust_of
+    from colony_memory.client import ColonyMemory
+    from colony_memory.hooks.hosts import HOSTS
+    from colony_memory.hooks.settings import Handler, other_folders, with_hooks
+
+    check(call)
+    host, place = HOSTS[call.host], choose_place(call.common.vault)
+    folder = os.path.abspath(call.folder)  # noqa: PTH100 - a link stays the way that was meant
+    if not os.path.isdir(folder):  # noqa: PTH112
+        raise ValueError(f"{folder!r} is no folder")
+    _refuse_what_json_lacks(folder)
+    refuse_vault_inside(ColonyMemory(backend=place.backend, **trust_of(call.common)), [folder])
+    if place.chosen:
+        place.require()
+    # The host is to end it only where it does not end itself.
+    handler = Handler(command_words(call, folder, place), math.ceil(call.seconds) + 5)
+
+    def edit(text: str) -> str:
+        others = other_folders(text, handler)
+        if others:
+            # In turns each would be the latest, and a restore would give either.
+            raise ValueError(f"{others[0]!r} is saved under label {call.label} there already: give another --label")
+        return with_hooks(text, host, handler)
+
+    code = _change(call, settings, edit, dry_run=dry_run, done="installed")
+    if not dry_run:
+        make_unchosen(place)
+        call.common.output.note(host.afterwards)
+        call.common.output.note(f"saving to {place.title}")
+    return code
+
+
+def _refuse_what_json_lacks(folder: str) -> None:
+    try:
+        folder.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{folder!r} has a name that settings cannot hold: it is no text in UTF-8") from error
+
+
+def _uninstall(call: Call, settings: str | None, *, folder: str | None, dry_run: bool) -> int:
+    import os
+
+    from colony_memory.hooks.settings import without_hooks
+
+    of = None if folder is None else os.path.abspath(folder)  # noqa: PTH100
+    edit = lambda text: without_hooks(text, of) if text.strip() else text  # noqa: E731
+    return _change(call, settings, edit, dry_run=dry_run, done="uninstalled")
+
+
+def _change(call: Call, settings: str | None, edit: Any, *, dry_run: bool, done: str) -> int:
+    from pathlib import Path
+
+    from colony_memory.hooks.hosts import HOSTS
+    from colony_memory.hooks.install import change_settings, settings_path
+
+    output = call.common.output
+    change = change_settings(settings_path(HOSTS[call.host]) if settings is None else Path(settings), edit)
+    if not dry_run:
+        change.make()
+    if output.as_json:
+        document = {"settings": str(change.path), "changed": bool(change), "dry_run": dry_run}
+        output.answer_json({**document, "difference": change.difference})
+    elif dry_run:
+        output.answer(change.difference or f"nothing would change in {change.path}\n")
+    else:
+        output.report(f"{done} in {change.path}" if change else f"nothing to change in {change.path}")
+    return 0

@@ -1,0 +1,162 @@
+"""Whom memory is encrypted to, and what opens it again; needs the extra ``encrypt``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._format import age
+from colony_memory._keyfile import read_key_file, write_key_file
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Passphrase", "make_identity", "read_identities", "read_recipients"]
+
+
+class Passphrase:
+    """A passphrase, as ``encrypt_to`` and ``identities`` take it; it is never shown.
+
+    >>> Passphrase("correct horse battery staple")
+    Passphrase(…)
+
+    Args:
+        text: The words, white space around them left out.
+
+    Raises:
+        ValueError: There are none.
+    """
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError("a passphrase must be a text that is not empty")
+        self._text = text.strip()
+
+    def __repr__(self) -> str:
+        return "Passphrase(…)"
+
+    def reveal(self) -> str:
+        """The words."""
+        return self._text
+
+
+def read_recipients(given: object) -> age.Recipients | None:
+    """What ``encrypt_to`` asks for, None where that is nothing.
+
+    Args:
+        given: ``age1…`` recipients, SSH public keys and a :class:`Passphrase`: one of these, or several.
+
+    Raises:
+        ValueError: One is no recipient, there are none, too many, or two passphrases.
+        ColonyMemoryError: The extra is missing.
+    """
+    if given is None:
+        return None
+    names, passphrases = list[str](), list[str]()
+    several = _several("what to encrypt to", given)
+    if not several:
+        raise ValueError("nobody is named to encrypt to: name somebody, or leave it out")
+    age.require_age("encryption is asked for")
+    for at, each in enumerate(several):
+        if isinstance(each, Passphrase):
+            passphrases.append(each.reveal())
+            continue
+        if not isinstance(each, str):
+            raise ValueError(f"recipient {at + 1} must be a text or a Passphrase, not {type(each).__name__}")  # noqa: TRY004
+        try:
+            names.append(age.spell_recipient(each))
+        except ValueError as error:
+            raise ValueError(f"recipient {at + 1} cannot be used: {error}") from None
+    if len(passphrases) > 1:
+        raise ValueError("there are two passphrases to encrypt with: give one")
+    if len(names) > age.MAX_RECIPIENTS:
+        raise ValueError(f"there are {len(names)} recipients, more than {age.MAX_RECIPIENTS}")
+    return age.Recipients(tuple(sorted({*names})), passphrases[0] if passphrases else None)
+
+
+def read_identities(given: object, recipients: age.Recipients | None = None) -> age.Identities | None:
+    """What ``identities`` gives to open with, None where there is nothing.
+
+    Args:
+        given: ``AGE-SECRET-KEY-1…``, SSH private keys, key files and passphrases: one of these, or several.
+        recipients: Whoever encrypts with a passphrase opens with it too.
+
+    Raises:
+        ValueError: One is none of these, or its file cannot be used. Nothing of it is repeated.
+        ColonyMemoryError: A key file is not there, or is open to others; or the extra is missing.
+    """
+    own = () if recipients is None or recipients.passphrase is None else (recipients.passphrase,)
+    if given is None:
+        return age.Identities(passphrases=own) if own else None
+    several = _several("identities", given)
+    if not several:
+        raise ValueError("identities is empty: give one, or leave it out")
+    age.require_age("identities are given")
+    secrets, passphrases = list[str](), list[str](own)
+    for at, each in enumerate(several):
+        where = f"identities[{at}]"
+        if isinstance(each, Passphrase):
+            passphrases.append(each.reveal())
+            continue
+        try:
+            found = _keys_of(each)
+            for key in found:
+                age.read_identity(key)
+        except ValueError as error:
+            raise ValueError(f"{where} cannot be used: {error}") from None
+        secrets += found
+    return age.Identities(secrets, dict.fromkeys(passphrases))
+
+
+def _keys_of(given: object) -> Sequence[str]:
+    """The keys in a text or a key file."""
+    if not isinstance(given, (str, os.PathLike)):
+        raise ValueError(f"it must be a text, a path or a Passphrase, not {type(given).__name__}")  # noqa: TRY004
+    if isinstance(given, str):
+        if age.looks_secret(given):
+            return age.split_identities(given.strip())
+        if not _is_there(given):
+            # Not repeated: it may be a passphrase.
+            raise ValueError(
+                "it is neither an AGE-SECRET-KEY-1…, an SSH private key, nor a key file that is there; a passphrase is "
+                "given as Passphrase(…)"
+            )
+    data = read_key_file(given)
+    try:
+        return age.split_identities(data.decode("utf-8").strip())
+    except UnicodeDecodeError:
+        raise ValueError(f"key file {os.fspath(given)!r} is no text") from None
+    except ValueError as error:
+        raise ValueError(f"key file {os.fspath(given)!r}: {error}") from None
+
+
+def _is_there(path: str) -> bool:
+    try:
+        return os.path.lexists(path)
+    except ValueError:  # a NUL
+        return False
+
+
+def _several(argument: str, value: Any) -> list[Any]:
+    if isinstance(value, (str, os.PathLike, Passphrase)):
+        return [value]
+    if not isinstance(value, Iterable) or isinstance(value, (bytes, bytearray)):
+        raise ValueError(f"{argument} must be one or several, not {type(value).__name__}")  # noqa: TRY004
+    return list(value)
+
+
+def make_identity(path: str | os.PathLike[str]) -> str:
+    """Make an identity in a file that its owner alone may read, and give its recipient, ``age1…``.
+
+    The file is as ``age-keygen`` writes one, and ``age -d -i FILE`` takes it.
+
+    Raises:
+        ColonyMemoryError: Something is there already, or it cannot be written; or the extra is missing.
+    """
+    age.require_age("an identity is to be made")
+    secret, recipient = age.new_identity()
+    write_key_file(path, f"# public key: {recipient}\n{secret}\n".encode("ascii"))
+    return recipient

@@ -1,0 +1,94 @@
+"""Pure: the agent hosts, with the events that they call hooks at and where they are told of hooks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: What is to be done: tell the agent about its memory, or save it.
+Deed = Literal["tell", "save"]
+#: How a host is kept from going on: a decision to block, an end of what it does, or a decision to deny.
+Block = Literal["block", "stop", "deny"]
+
+
+@dataclass(frozen=True)
+class Host:
+    """A program that runs agents and calls commands at its events.
+
+    Attributes:
+        name: As options name it.
+        title: As people name it.
+        tells: The events at which the agent is told; at any other its memory is saved.
+        saves: The events that an installation has the memory saved at.
+        blocks: The events that can be kept from going on, and how.
+        again: The field of an event that says that it comes because it was blocked before.
+        variable: Environment variable of the directory that it keeps its settings in.
+        directory: That directory in the home directory where the variable is not set.
+        file: The settings in it that hold hooks; empty where there is no such file.
+        second: What one second is in the unit of its timeouts.
+        afterwards: What a person has to do once the hooks are in, or how they get in where there is no such file.
+    """
+
+    name: str
+    title: str
+    tells: tuple[str, ...] = ("SessionStart",)
+    saves: tuple[str, ...] = ()
+    blocks: Mapping[str, Block] = field(default_factory=dict)
+    again: str = "stop_hook_active"
+    variable: str = ""
+    directory: str = ""
+    file: str = ""
+    second: int = 1
+    afterwards: str = ""
+
+    def deed(self, event: str) -> Deed:
+        """What to do at an event. One that is not known is one that somebody has chosen, to save at."""
+        return "tell" if event in self.tells else "save"
+
+
+HOSTS: Mapping[str, Host] = {
+    each.name: each
+    for each in (
+        Host(
+            "claude-code",
+            "Claude Code",
+            saves=("PreCompact", "Stop", "SessionEnd"),
+            blocks={"PreCompact": "block", "Stop": "block", "SubagentStop": "block"},
+            variable="CLAUDE_CONFIG_DIR",
+            directory=".claude",
+            file="settings.json",
+            afterwards="Claude Code takes them over by itself; /hooks shows them",
+        ),
+        Host(
+            "codex",
+            "Codex",
+            saves=("PreCompact", "Stop"),
+            blocks={"PreCompact": "stop", "Stop": "block", "SubagentStop": "block"},
+            variable="CODEX_HOME",
+            directory=".codex",
+            file="hooks.json",
+            afterwards="Codex runs them once you have trusted them, with /hooks",
+        ),
+        Host(
+            "gemini",
+            "Gemini CLI",
+            saves=("AfterAgent", "PreCompress", "SessionEnd"),
+            blocks={"AfterAgent": "deny"},
+            variable="",
+            directory=".gemini",
+            file="settings.json",
+            second=1000,
+            afterwards="Gemini CLI takes them over at its next start; /hooks panel shows them",
+        ),
+        Host(
+            "openclaw",
+            "OpenClaw",
+            tells=("gateway:startup",),
+            saves=("command:new", "command:reset", "command:stop", "session:compact:before"),
+            afterwards="OpenClaw takes a hook pack: openclaw plugins install integrations/openclaw",
+        ),
+    )
+}

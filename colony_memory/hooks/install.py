@@ -1,0 +1,100 @@
+"""The hooks in a host's settings: what would change there, and the change itself."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from difflib import unified_diff
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from colony_memory._os.files import create_file, make_directory, read_file, replace_file
+from colony_memory.exceptions import ColonyMemoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from colony_memory.hooks.hosts import Host
+
+__all__ = ["Change", "change_settings", "settings_path"]
+
+_MOST_BYTES = 2**20
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of a settings file; true where it changes anything.
+
+    Attributes:
+        path: The file.
+        before: Its text, empty where it is not there.
+        after: What that becomes.
+        facts: The file's facts, None where it is not there.
+    """
+
+    path: Path
+    before: str
+    after: str
+    facts: os.stat_result | None
+
+    def __bool__(self) -> bool:
+        return self.before != self.after
+
+    @property
+    def difference(self) -> str:
+        """Line by line, as ``patch`` takes it; empty where nothing changes."""
+        before, after = self.before.splitlines(keepends=True), self.after.splitlines(keepends=True)
+        lines = unified_diff(before, after, str(self.path), str(self.path))
+        return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+
+    def make(self) -> None:
+        """Write it, whole or not at all. A file that is there keeps its owner and its mode.
+
+        Raises:
+            ColonyMemoryError: The file was changed meanwhile, or cannot be written.
+        """
+        if not self:
+            return
+        data = self.after.encode()
+        try:
+            if self.facts is None:
+                make_directory(self.path.parent)
+                create_file(self.path, data)
+            else:
+                replace_file(self.path, data, like=self.facts)
+        except FileExistsError as error:
+            raise ColonyMemoryError(f"{self.path} was changed meanwhile; nothing was written, try again") from error
+        except OSError as error:
+            raise ColonyMemoryError(f"{self.path} cannot be written: {error.strerror}") from error
+
+
+def settings_path(host: Host) -> Path:
+    """The user's own settings file of a host.
+
+    Raises:
+        ValueError: It has none that hooks are in.
+    """
+    if not host.file:
+        raise ValueError(f"{host.title} has no settings that hooks are in: {host.afterwards}")
+    chosen = os.environ.get(host.variable, "") if host.variable else ""
+    return (Path(chosen) if chosen.strip() else Path.home() / host.directory) / host.file
+
+
+def change_settings(path: Path, edit: Callable[[str], str]) -> Change:
+    """What an edit would make of a settings file. Where a link leads to it, the file that it leads to is meant.
+
+    Raises:
+        ValueError: What is there cannot be edited: it is no plain file, or nothing that the edit takes.
+    """
+    real = Path(os.path.realpath(path))
+    try:
+        found = read_file(real, _MOST_BYTES)
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
+    try:
+        before = "" if found is None else found.data.decode("utf-8")
+        return Change(real, before, edit(before), None if found is None else found.facts)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is left as it is: it is no text in UTF-8") from error
+    except ValueError as error:
+        raise ValueError(f"{path} is left as it is: {error}") from error

@@ -1,0 +1,202 @@
+"""One call of a host: the memory saved once, in the time that the host may be held up, and noted in the log of runs."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import threading
+import time
+import warnings
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from colony_memory._os import locks
+from colony_memory._os.files import make_directory
+from colony_memory.exceptions import ColonyMemoryWarning, VaultUnavailable, message_of
+from colony_memory.hooks.seen import is_as_saved, look_at, note_saved
+from colony_memory.schedule.last_run import only_one, write_last_run
+from colony_memory.schedule.result import done_of, run_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from colony_memory.app.save import Saved
+    from colony_memory.schedule.last_run import LastRun
+
+__all__ = ["Turn", "Worker", "heard", "late", "note_run", "read_input", "save_once"]
+
+_T = TypeVar("_T")
+# What is late is noted by whoever waits, and a moment later perhaps by the one that was waited for.
+_noting = threading.Lock()
+_LONGEST_NOTE = 2.0
+
+
+@dataclass
+class Worker(Generic[_T]):
+    """Does something in a thread of its own, so that a vault that hangs does not hold the host up.
+
+    Attributes:
+        work: What to do.
+        result: What it returned.
+        error: What it failed of.
+    """
+
+    work: Callable[[], _T]
+    result: _T | None = None
+    error: BaseException | None = None
+
+    def within(self, seconds: float) -> bool:
+        """Start it and wait; whether it ended in time. What goes on after that ends with the process."""
+        thread = threading.Thread(target=self._run, name="colony-memory-hook", daemon=True)
+        thread.start()
+        thread.join(max(0.0, seconds))
+        return not thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self.result = self.work()
+        except BaseException as error:  # noqa: BLE001 - told by whoever waits
+            self.error = error
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What became of one call.
+
+    Attributes:
+        run: What was noted; None where there was nothing to do.
+        warnings: What was said meanwhile.
+    """
+
+    run: LastRun | None
+    warnings: tuple[str, ...] = ()
+
+
+def late(seconds: float) -> VaultUnavailable:
+    """The error of what took too long."""
+    return VaultUnavailable(f"not done within {seconds:g} s, which is as long as the host is held up")
+
+
+def read_input(descriptor: int, *, limit: int, patience: float) -> bytes:
+    """What comes in until its end, a byte more than the limit at most, or what has come when patience is over.
+
+    All of it is taken off whoever writes it.
+    """
+    data = bytearray()
+
+    def read() -> None:
+        with contextlib.suppress(OSError):
+            while piece := os.read(descriptor, 65_536):
+                data.extend(piece[: limit + 1 - len(data)])
+
+    Worker(read).within(patience)
+    return bytes(data)
+
+
+def save_once(
+    save: Callable[[], Saved | None],
+    *,
+    state: Path,
+    directory: Path,
+    saved_by: object,
+    vault: Callable[[], object],
+    patience: float,
+) -> Turn:
+    """Save a folder, unless it is as it was when it was last saved; what was done is noted in the log of runs.
+
+    Hooks of one vault and label wait for each other. Where a ``watch`` or ``run`` saves the same on this host, it is
+    left to that: it knows of its own snapshots, and would take this one for another's.
+
+    Args:
+        save: Makes one backup; None where there is nothing to save yet.
+        state: The log of runs, see :func:`colony_memory.schedule.watch.last_run_path`.
+        directory: The folder.
+        saved_by: What decides what is saved of it, for JSON.
+        vault: How the vault looks, as far as that shows at no cost, for JSON.
+        patience: Seconds to wait for another hook.
+
+    Raises:
+        Exception: What ``save`` failed of, which is noted.
+    """
+    with _in_turn(state, patience), heard() as said:
+        if not _is_free(state):
+            return Turn(None)
+        seen = state.with_suffix(".seen")
+        look = look_at(directory, saved_by, now=time.time())
+        if look is not None and is_as_saved(seen, look, vault(), now=datetime.now(timezone.utc)):
+            return Turn(None)
+        try:
+            saved = save()
+        except Exception as error:
+            note_run(state, run_of(datetime.now(timezone.utc), error))
+            raise
+        run = run_of(datetime.now(timezone.utc), done_of(saved))
+        # What there was something to say about is said again next time.
+        if run.ok and saved is not None and not said:
+            with _warned("what was seen of the folder"):
+                note_saved(seen, look, vault())
+        note_run(state, run)
+    return Turn(run, tuple(said))
+
+
+def _is_free(state: Path) -> bool:
+    """Whether nobody else saves this all the time; the lock is let go of at once, so that somebody may begin to."""
+    with heard(), only_one(state) as free:
+        return free
+
+
+def note_run(state: Path, run: LastRun) -> None:
+    """Add a run to the log; where that cannot be written, it is a warning."""
+    with _warned("the run"):
+        if not _noting.acquire(timeout=_LONGEST_NOTE):
+            raise TimeoutError(errno.ETIMEDOUT, "the disk does not answer")
+        try:
+            write_last_run(state, run)
+        finally:
+            _noting.release()
+
+
+@contextlib.contextmanager
+def _warned(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        warnings.warn(f"{what} could not be noted: {error.strerror}", ColonyMemoryWarning, stacklevel=4)
+
+
+@contextlib.contextmanager
+def heard() -> Iterator[list[str]]:
+    """Gives what this package warns of in the block, in place of having it shown."""
+    said: list[str] = []
+
+    def hear(message: Warning | str, *_: object, **__: object) -> None:
+        said.append(message if isinstance(message, str) else message_of(message))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", ColonyMemoryWarning)
+        warnings.showwarning = hear
+        yield said
+
+
+@contextlib.contextmanager
+def _in_turn(state: Path, patience: float) -> Iterator[None]:
+    """Be the one hook that saves.
+
+    Raises:
+        VaultUnavailable: Another one was, all the time, which is noted.
+    """
+    with contextlib.ExitStack() as held:
+        try:
+            make_directory(state.parent)
+            held.enter_context(locks.locked(state.with_suffix(".hook"), patience=max(0.0, patience)))
+        except TimeoutError:
+            error = VaultUnavailable("another hook was saving it all the time")
+            note_run(state, run_of(datetime.now(timezone.utc), error))
+            raise error from None
+        except OSError:
+            pass  # this place takes no locks: that two save at once is no danger, only a waste
+        yield

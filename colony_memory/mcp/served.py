@@ -1,0 +1,113 @@
+"""What a server serves, as whoever started it has it."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from colony_memory._format.names import require_label
+from colony_memory.app.place import refuse_vault_inside
+from colony_memory.app.save import check_arguments
+from colony_memory.capture.folder import read_choices
+from colony_memory.client import ColonyMemory
+from colony_memory.exceptions import ColonyMemoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from colony_memory.app.place import Place
+    from colony_memory.capture.folder import SecretsChoice
+    from colony_memory.reports import Event, LifecycleEvent
+
+#: ``no``: there is no such tool. ``asked``: where the person agrees, and only by a client that can ask. ``unasked``:
+#: also by one that cannot.
+RestoreRight = Literal["no", "asked", "unasked"]
+
+
+@dataclass(frozen=True)
+class Served:
+    """A folder, and where and how its memory is kept.
+
+    Attributes:
+        place: The vault.
+        root: The folder, as a real path.
+        label: The one stream that is read and written.
+        trust: The arguments of :class:`ColonyMemory` that say what is trusted.
+        wire: Format to write, None for what the vault is for.
+        exclude: As for :func:`colony_memory.save_folder`, and so are what follows:
+        secrets: What to do about likely secrets.
+        allow_secrets: Findings that may be saved.
+        git: Take git repositories along.
+        keep: Snapshots to keep, None for all.
+        on_conflict: What to do where another client saves in between.
+        restore: Whether files may be restored into the folder.
+    """
+
+    place: Place
+    root: Path
+    label: str = "default"
+    trust: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    wire: Literal[1, 2] | None = None
+    exclude: tuple[str, ...] = ()
+    secrets: SecretsChoice = "stop"
+    allow_secrets: tuple[str, ...] = ()
+    git: bool = False
+    keep: int | None = None
+    on_conflict: str = "raise"
+    restore: RestoreRight = "no"
+
+    def __post_init__(self) -> None:
+        """Refuse before a host is answered what every call would be refused for.
+
+        Raises:
+            ValueError: An argument is bad, the folder is missing or none, or it holds the vault.
+        """
+        object.__setattr__(self, "label", require_label(self.label))  # as file names have it
+        check_arguments(label=self.label, prune_keep=self.keep, on_conflict=self.on_conflict)
+        read_choices(secrets=self.secrets, allow_secrets=self.allow_secrets, exclude=self.exclude)
+        if not os.path.isdir(self.root) and (self.restore == "no" or os.path.lexists(self.root)):  # noqa: PTH112
+            raise ValueError(f"{str(self.root)!r} is not a directory")
+        refuse_vault_inside(self.open(), [self.root])
+
+    @property
+    def hidden(self) -> set[str]:
+        """What names the vault, which nobody needs to know who may only call tools."""
+        path = getattr(self.place.backend, "path", None)
+        found = {self.place.url, *([str(path), os.path.realpath(path)] if path is not None else [])}
+        return {spelling for each in found for spelling in (each, repr(each)[1:-1])}
+
+    @contextmanager
+    def fixed(self) -> Iterator[None]:
+        """Do something with the folder, where it is still the one that the server was started for.
+
+        Whoever may write beside it, such as an agent in a sandbox of its own, could put a link to elsewhere in its
+        place, and have that saved and shown, or written to.
+
+        Raises:
+            ColonyMemoryError: A link stands in its place, or did when it was done.
+        """
+        self._require_no_link()
+        yield
+        self._require_no_link()
+
+    def _require_no_link(self) -> None:
+        if os.path.realpath(self.root) != str(self.root):
+            raise ColonyMemoryError("the folder is not the one that this server was started for: a link stands there")
+
+    def open(self, on_event: Callable[[Event | LifecycleEvent], None] | None = None) -> ColonyMemory:
+        """A client for one call, as each run of the command line has: what others saved in between is no conflict."""
+        return ColonyMemory(backend=self.place.backend, format=self.wire, on_event=on_event, **self.trust)
+
+
+def real_folder(directory: str) -> Path:
+    """The folder that a path leads to, once and for all: what a link says later moves nothing.
+
+    Raises:
+        ValueError: The path is empty or cannot be one.
+    """
+    if not directory or "\0" in directory:
+        raise ValueError("an empty path" if not directory else f"{directory!r} is not a path")
+    return Path(os.path.realpath(os.path.expanduser(directory)))  # noqa: PTH111 - Path's raises RuntimeError

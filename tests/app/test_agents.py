@@ -1,0 +1,105 @@
+"""Where hosts of agents keep memory, and what of their folders is none."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from agent_hosts import HOSTS, make_host
+
+from colony_memory import ColonyMemory, open_vault, save_folder
+from colony_memory.app.agents import AGENTS
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in (*(each.variable for each in AGENTS.values()), "OPENCLAW_STATE_DIR", "OPENCLAW_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "home").mkdir()
+    return tmp_path / "home"
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_memory_is_saved_and_nothing_else(home, name):
+    folder, agent = make_host(home, name), AGENTS[name]
+    assert agent.require_folder() == folder
+    saved = save_folder(ColonyMemory(backend=open_vault("memory:")), folder, exclude=agent.exclude, secrets="stop")
+    assert bool(saved)
+    assert set(saved.info.doc_names) - {".colony-memory/folder.json"} == HOSTS[name][2]
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_what_is_saved_is_what_is_taken_back(home, name):
+    folder, agent = make_host(home, name), AGENTS[name]
+    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert {each for each in found if agent.holds(each)} == HOSTS[name][2]
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_variable_names_another_place(home, tmp_path, monkeypatch, name):
+    agent = AGENTS[name]
+    monkeypatch.setenv(agent.variable, str(tmp_path / "elsewhere"))
+    assert agent.folder() == tmp_path / "elsewhere"
+    with pytest.raises(ValueError, match=f"keeps its memory; if that is elsewhere, set {agent.variable}"):
+        agent.require_folder()
+    monkeypatch.setenv(agent.variable, "~/mine")
+    assert agent.folder() == home / "mine"
+    monkeypatch.setenv(agent.variable, "here")
+    with pytest.raises(ValueError, match=f"{agent.variable} is 'here': give an absolute path"):
+        agent.folder()
+    monkeypatch.setenv(agent.variable, "")
+    with pytest.raises(ValueError, match=f"{agent.variable} is empty"):
+        agent.folder()
+
+
+def test_a_profile_or_a_state_directory_moves_openclaw(home, tmp_path, monkeypatch):
+    openclaw = AGENTS["openclaw"]
+    monkeypatch.setenv("OPENCLAW_PROFILE", "work")
+    assert openclaw.folder() == home / ".openclaw-work" / "workspace"
+    monkeypatch.setenv("OPENCLAW_PROFILE", "default")
+    assert openclaw.folder() == home / ".openclaw" / "workspace"
+    monkeypatch.setenv("OPENCLAW_STATE_DIR", str(tmp_path / "state"))
+    assert openclaw.folder() == tmp_path / "state" / "workspace"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX")
+def test_a_home_that_is_none_is_the_one_of_the_account(home, monkeypatch):
+    import pwd
+
+    monkeypatch.setenv("HOME", "")
+    assert AGENTS["codex"].folder() == Path(pwd.getpwuid(os.geteuid()).pw_dir, ".codex")
+
+    def unknown(user):
+        raise KeyError(user)
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    with pytest.raises(ValueError, match="this user has no home directory: set HOME"):
+        AGENTS["codex"].folder()
+
+
+def test_what_lies_elsewhere_is_told(home):
+    claude = make_host(home, "claude-code")
+    assert AGENTS["claude-code"].elsewhere(claude) == []
+    (claude / "settings.json").write_text('{"autoMemoryDirectory": "~/notes/claude"}')
+    (told,) = AGENTS["claude-code"].elsewhere(claude)
+    assert "'~/notes/claude', which is not looked at" in told
+
+    openclaw = make_host(home, "openclaw")
+    (told,) = AGENTS["openclaw"].elsewhere(openclaw)
+    assert told == "other agents' workspaces are beside it, and are saved apart: workspace-ada"
+    (openclaw.parent / "openclaw.json").write_text('{"agents": {"entries": {"b": {"workspace": "/srv/b"}}}}')
+    assert "'/srv/b', which is not looked at" in AGENTS["openclaw"].elsewhere(openclaw)[1]
+
+    hermes = make_host(home, "hermes")
+    (hermes / "active_profile").write_text("coder\n")
+    assert "'coder'" in AGENTS["hermes"].elsewhere(hermes)[0]
+    assert AGENTS["codex"].elsewhere(make_host(home, "codex")) == []
+    assert AGENTS["claude-code"].elsewhere(home / "nowhere") == []
+
+
+@pytest.mark.parametrize("name", ["settings.json", ".credentials.json", "settings.local.json", "plugins/x", "x"])
+def test_no_setting_of_claude_code_is_memory(name):
+    for each in (name, f"projects/-a/{name}", f"../{name}"):
+        assert not AGENTS["claude-code"].holds(each)

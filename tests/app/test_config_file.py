@@ -1,0 +1,138 @@
+"""Where a configuration file is looked for, and whom it is believed from."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+
+import pytest
+
+if sys.version_info < (3, 11):
+    pytest.importorskip("tomli")
+
+from colony_memory.app.config import config_path, create_config, load_config
+
+posix = pytest.mark.skipif(os.name == "nt", reason="POSIX")
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "config" / "colony-memory").mkdir(parents=True)
+    return tmp_path / "config" / "colony-memory" / "config.toml"
+
+
+def test_it_is_in_the_user_s_directory_or_where_it_is_named(place, tmp_path, monkeypatch):
+    assert config_path() == place
+    monkeypatch.setenv("COLONY_MEMORY_CONFIG", str(tmp_path / "named.toml"))
+    assert config_path() == tmp_path / "named.toml"
+    assert str(config_path("given.toml")) == "given.toml"
+
+
+def test_it_is_where_the_system_wants_configuration(tmp_path, monkeypatch):
+    platformdirs = pytest.importorskip("platformdirs")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    assert config_path() == platformdirs.user_config_path("colony-memory") / "config.toml"
+
+
+def test_where_nobody_named_one_there_may_be_none(place):
+    config = load_config()
+    assert (config.path, config.exists, dict(config.sets)) == (place, False, {})
+
+
+def test_the_null_device_is_none(place, monkeypatch):
+    place.write_text("valut = 1\n")
+    monkeypatch.setenv("COLONY_MEMORY_CONFIG", os.devnull)
+    assert not load_config().exists
+
+
+def test_one_that_is_named_has_to_be_there(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match=r"given.toml: there is no such file"):
+        load_config(str(tmp_path / "given.toml"))
+    monkeypatch.setenv("COLONY_MEMORY_CONFIG", str(tmp_path / "named.toml"))
+    with pytest.raises(ValueError, match=r"named.toml: there is no such file"):
+        load_config()
+
+
+def test_neither_the_working_directory_nor_a_relative_variable_counts(place, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("config.toml", ".colony-memory.toml", "colony-memory.toml"):
+        (tmp_path / name).write_text("vault = '/stranger'")
+    assert not load_config().exists
+    monkeypatch.setenv("COLONY_MEMORY_CONFIG", "config.toml")
+    with pytest.raises(ValueError, match="another file in every directory: give an absolute path"):
+        load_config()
+
+
+def test_it_is_read_with_its_bom_and_through_a_link(place, tmp_path):
+    (tmp_path / "dotfiles.toml").write_bytes(b"\xef\xbb\xbfvault = '/v'\n")
+    place.symlink_to(tmp_path / "dotfiles.toml")
+    assert load_config().settings == {"vault": "/v"}
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_what_others_can_write_is_not_believed(place, mode):
+    place.write_text("vault = '/v'\n")
+    place.chmod(mode)
+    with pytest.raises(ValueError, match=rf"can be written by others \(mode {mode:04o}\).*chmod go-w {place}"):
+        load_config()
+    place.chmod(mode & ~0o022)
+    assert load_config().exists
+
+
+@posix
+def test_what_another_user_owns_is_not_believed(place, monkeypatch):
+    place.write_text("vault = '/v'\n")
+    owner = place.stat().st_uid
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    if owner == 0:
+        assert load_config().exists  # root's own files are believed
+        os.chown(place, 12345, -1)
+        owner = 12345
+    with pytest.raises(ValueError, match=rf"belongs to another user \({owner}\), and is not believed"):
+        load_config()
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"vault = x\n", r"it is not TOML: .*line 1"),
+        (b"a = 1\nb = [\n", r"it is not TOML: "),
+        (b"a = 1\n# \xff\n", "line 2 is not UTF-8"),
+        (b"a = " + b"[" * 100_000, "it is not TOML"),
+        (b"x" * ((1 << 20) + 1), "larger than 1048576 bytes"),
+        (b"valut = 1", "valut is not known; did you mean vault"),
+    ],
+)
+def test_what_is_wrong_is_told_with_the_file(place, data, message):
+    place.write_bytes(data)
+    with pytest.raises(ValueError, match=f"^configuration file {place}: {message}"):
+        load_config()
+
+
+@posix
+def test_what_is_no_file_is_not_waited_for(place):
+    os.mkfifo(place)
+    with pytest.raises(ValueError, match="not a plain file"):
+        load_config()
+    place.unlink()
+    place.mkdir()
+    with pytest.raises(ValueError, match="not a plain file"):
+        load_config()
+
+
+def test_a_first_one_is_made_for_its_owner_and_never_overwritten(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "new"))
+    made = create_config("# mine\n")
+    assert made.read_text() == "# mine\n"
+    if os.name != "nt":
+        assert stat.S_IMODE(made.stat().st_mode) == 0o600
+    with pytest.raises(ValueError, match="is there already, and is not overwritten"):
+        create_config("# another\n")
+    assert made.read_text() == "# mine\n"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match=r"the directory of .* cannot be made"):
+        create_config("", str(tmp_path / "file" / "config.toml"))

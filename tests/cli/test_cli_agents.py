@@ -1,0 +1,300 @@
+"""``--agent``: the memory of hosts of agents, saved, and taken to another machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import pytest
+
+pytest.importorskip("typer")
+
+import cli_runs
+from agent_hosts import CLAUDE_CODE, HOSTS, TOKEN, make_host
+from cli_runs import POSIX, tree
+
+from colony_memory import ColonyMemory
+
+environment, vault, cli, refused = cli_runs.environment, cli_runs.vault_of_1, cli_runs.cli, cli_runs.refused
+MEMORY = "projects/-home-ada-work-app/memory"
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    for name in ("CLAUDE_CONFIG_DIR", "OPENCLAW_WORKSPACE_DIR", "OPENCLAW_STATE_DIR", "OPENCLAW_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("HERMES_HOME", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "home").mkdir()
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def another_machine(home, tmp_path, monkeypatch):
+    """Call it to go there: another home, and nothing of the host in it."""
+
+    def go():
+        monkeypatch.setenv("HOME", str(tmp_path / "there"))
+        (tmp_path / "there").mkdir()
+        return tmp_path / "there"
+
+    return go
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_it_is_saved_and_comes_back_on_another_machine(cli, vault, home, another_machine, name):
+    folder = make_host(home, name)
+    code, out, err = cli("backup", "--agent", name, "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["snapshot"]["label"] == name
+    assert not any(TOKEN in text for text in ColonyMemory(backend=vault).restore(label=name).values())
+    assert cli("status", "--agent", name, "--max-age", "1h")[0] == 0
+    assert cli("watch", "--agent", name, "--once", "--quiet")[0] == 0
+    there = another_machine() / folder.relative_to(home)
+    code, _, err = cli("restore", "--agent", name)
+    assert code == 0, err
+    assert set(tree(there)) == HOSTS[name][2]
+
+
+def test_what_is_not_saved_yet_is_told_without_what_never_is(cli, vault, home):
+    folder = make_host(home, "claude-code")
+    cli("backup", "--agent", "claude-code")
+    (folder / MEMORY / "new.md").write_text("new\n")
+    (folder / "todos" / "2.json").write_text("[]")
+    code, out, _ = cli("status", "--agent", "claude-code", "--json")
+    assert (code, json.loads(out)["unsaved"]["added"]) == (0, [f"{MEMORY}/new.md"])
+
+
+def test_the_only_project_is_named_anew_where_it_lies_elsewhere(cli, vault, home, another_machine):
+    make_host(home, "claude-code")
+    cli("backup", "--agent", "claude-code")
+    there = another_machine()
+    project = there / "code" / "my_app"
+    project.mkdir(parents=True)
+    new = "projects/" + "".join(char if char.isalnum() else "-" for char in str(project))
+    code, out, err = cli("restore", "--agent", "claude-code", "--project", project, "--dry-run")
+    assert code == 0
+    assert f"would create  {new}/memory/MEMORY.md" in out
+    assert f"projects/-home-ada-work-app is {new} here" in err
+    assert not (there / ".claude").exists()
+    code, out, _ = cli("restore", "--agent", "claude-code", "--project", project, "--json")
+    assert (code, json.loads(out)["renamed"]) == (0, {"-home-ada-work-app": new.partition("/")[2]})
+    assert (there / ".claude" / new / "memory" / "deploy.md").read_text() == "make deploy\n"
+    assert not (there / ".claude" / "projects" / "-home-ada-work-app").exists()
+    assert cli("backup", "--agent", "claude-code", "--quiet")[0] == 0
+    assert cli("restore", "--agent", "claude-code", "--project", project)[0] == 0  # it is there already
+
+
+def test_what_another_machine_has_learned_of_a_project_is_not_replaced(cli, vault, home, refused, another_machine):
+    there = another_machine()
+    project = there / "app"
+    own = there / ".claude/projects" / "".join(char if char.isalnum() else "-" for char in str(project)) / "memory"
+    own.mkdir(parents=True)
+    (own / "MEMORY.md").write_text("learned here, and saved nowhere\n")
+    os.utime(own / "MEMORY.md", (0, 0))  # older than the snapshot, so no restore would take it for newer
+    (own / "deploy.md").write_text("make deploy\n")
+    make_host(home, "claude-code")
+    cli("backup", home / ".claude", "--agent", "claude-code")
+    arguments = ("restore", "--agent", "claude-code", "--project", project)
+    for more in ((), ("--dry-run",)):
+        line = refused(1, *arguments, *more)
+        assert "memory/MEMORY.md' is there with other content: this machine has memory of its own" in line
+    assert (own / "MEMORY.md").read_text() == "learned here, and saved nowhere\n"
+    assert cli(*arguments, "--snapshot-first")[0] == 0
+    assert (own / "MEMORY.md").read_text() == "- [deploy](deploy.md)\n"
+    kept = ColonyMemory(backend=vault).restore(label="claude-code-before-restore")
+    assert "learned here, and saved nowhere\n" in kept.values()
+
+
+def test_of_several_projects_none_is_guessed(cli, vault, home, refused, another_machine):
+    folder = make_host(home, "claude-code")
+    (folder / "projects/-home-ada-api/memory").mkdir(parents=True)
+    (folder / "projects/-home-ada-api/memory/MEMORY.md").write_text("api\n")
+    cli("backup", "--agent", "claude-code")
+    there = another_machine()
+    line = refused(2, "restore", "--agent", "claude-code", "--project", there / "app")
+    assert "there are -home-ada-api, -home-ada-work-app: say which goes where, as OLD=NEW" in line
+    assert not (there / ".claude").exists()
+    code, _, err = cli("restore", "--agent", "claude-code", "--map", f"/home/ada/work/app={there}/app")
+    assert code == 0
+    assert "new here: the memory of -home-ada-api; " in err
+    assert (there / ".claude/projects/-home-ada-api/memory/MEMORY.md").exists()
+    assert not (there / ".claude/projects/-home-ada-work-app").exists()
+    code, _, err = cli("restore", "--agent", "claude-code", "--map", f"/home/ada/work/app={there}/app")
+    assert (code, "new here" in err) == (0, False)
+
+
+def test_without_a_word_of_it_the_names_stay_and_are_told(cli, vault, home, another_machine):
+    make_host(home, "claude-code")
+    cli("backup", "--agent", "claude-code")
+    there = another_machine()
+    code, _, err = cli("restore", "--agent", "claude-code")
+    assert code == 0
+    assert "new here: the memory of -home-ada-work-app; each name stands for the path of a project" in err
+    assert not (there / ".claude/projects/-home-ada-old").exists()
+
+
+def test_a_snapshot_that_holds_settings_gets_none_of_them_in(cli, vault, home):
+    folder = make_host(home, "claude-code")
+    hostile = {
+        "settings.json": '{"hooks":{"SessionStart":[{"command":"touch /tmp/owned"}]}}',
+        "plugins/x/hook.sh": "touch /tmp/owned",
+        "projects/-home-ada-work-app/memory/MEMORY.md": "mine\n",
+        "Settings.json": "{}",
+    }
+    ColonyMemory(backend=vault).backup(hostile, label="claude-code")
+    before = tree(folder)
+    code, _, err = cli("restore", "--agent", "claude-code", "--force")
+    assert code == 0
+    for name in ("settings.json", "plugins/x/hook.sh", "Settings.json"):
+        assert f"not written: {name}: no memory of Claude Code" in err
+    after = tree(folder)
+    assert after.pop(f"{MEMORY}/MEMORY.md") == b"mine\n"
+    before.pop(f"{MEMORY}/MEMORY.md")
+    assert after == before
+
+
+def test_a_snapshot_without_any_memory_is_refused(refused, vault, home):
+    folder = make_host(home, "claude-code")
+    ColonyMemory(backend=vault).backup({"settings.json": "{}"}, label="claude-code")
+    assert "nothing in the snapshot is memory of Claude Code" in refused(2, "restore", "--agent", "claude-code")
+    assert (folder / "settings.json").read_text() == CLAUDE_CODE["settings.json"]
+
+
+def test_nothing_that_is_no_memory_is_taken_away_or_saved_before(cli, refused, vault, home):
+    folder = make_host(home, "claude-code")
+    cli("backup", "--agent", "claude-code")
+    (folder / "CLAUDE.md").write_text("changed\n")
+    before = tree(folder)
+    assert "--delete would remove what a backup" in refused(2, "restore", "--agent", "claude-code", "--delete")
+    assert tree(folder) == before
+    assert cli("restore", "--agent", "claude-code", "--force", "--snapshot-first", "--json")[0] == 0
+    kept = ColonyMemory(backend=vault).restore(label="claude-code-before-restore")
+    assert kept["CLAUDE.md"] == "changed\n"
+    assert not any(TOKEN in text for text in kept.values())
+
+
+def test_what_is_newer_here_is_not_replaced(cli, refused, vault, home):
+    folder = make_host(home, "claude-code")
+    cli("backup", "--agent", "claude-code")
+    (folder / MEMORY / "MEMORY.md").write_text("newer\n")
+    assert "changed in" in refused(1, "restore", "--agent", "claude-code")
+    assert (folder / MEMORY / "MEMORY.md").read_text() == "newer\n"
+
+
+def test_another_folder_of_the_host_is_named_by_its_variable_or_as_dir(cli, vault, home, tmp_path, monkeypatch):
+    make_host(home, "claude-code").rename(tmp_path / "config")
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "config"))
+    assert cli("backup", "--agent", "claude-code")[0] == 0
+    assert cli("restore", "--agent", "claude-code", tmp_path / "look")[0] == 0
+    assert set(tree(tmp_path / "look")) == HOSTS["claude-code"][2]
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR")
+    code, out, _ = cli("backup", "--agent", "claude-code", tmp_path / "config", "--json")
+    assert (code, json.loads(out)["snapshot"]["reused"]) == (0, True)
+
+
+def test_a_host_that_is_not_there_is_said(refused, vault, home):
+    line = refused(2, "backup", "--agent", "openclaw")
+    assert "where OpenClaw keeps its memory; if that is elsewhere, set OPENCLAW_WORKSPACE_DIR" in line
+    assert "--agent is claude-code, openclaw, hermes or codex, not 'claude'" in refused(2, "list", "--agent", "claude")
+    assert "give one of them" in refused(2, "list", "--agent", "codex", "--set", "x")
+
+
+def test_what_may_be_memory_elsewhere_is_a_warning(cli, vault, home):
+    make_host(home, "openclaw")
+    for verb in ("backup", "status"):
+        code, _, err = cli(verb, "--agent", "openclaw")
+        assert (code, "warning: other agents' workspaces are beside it" in err) == (0, True)
+
+
+def test_projects_are_of_claude_code_alone(refused, vault, home, tmp_path):
+    for more in (("--project", tmp_path), ("--map", "/a=/b")):
+        assert "are for --agent claude-code" in refused(2, "restore", *more, tmp_path / "x")
+        assert "are for --agent claude-code" in refused(2, "restore", "--agent", "codex", *more)
+
+
+def test_the_verbs_that_look_take_it_for_its_label(cli, vault, home):
+    make_host(home, "codex")
+    cli("backup", "--agent", "codex")
+    assert cli("log", "--agent", "codex", "AGENTS.md")[0] == 0
+    assert len(json.loads(cli("list", "--agent", "codex", "--json")[1])["snapshots"]) == 1
+    assert json.loads(cli("list", "--agent", "hermes", "--json")[1])["snapshots"] == []
+
+
+def test_more_may_be_left_out_and_brought_back(cli, vault, home):
+    make_host(home, "claude-code")
+    arguments = ("--exclude", "deploy.md", "--exclude", "!/settings.json")
+    out = cli("backup", "--agent", "claude-code", *arguments, "--json")[1]
+    names = set(json.loads(out)["snapshot"]["doc_names"])
+    assert f"{MEMORY}/deploy.md" not in names
+    assert "settings.json" in names
+
+
+@POSIX
+def test_a_command_that_is_suggested_knows_the_host(cli, vault, home):
+    """With the folder alone, the next backup would save its settings and secrets too."""
+    folder = make_host(home, "codex")
+    cli("backup", "--agent", "codex")
+    (folder / "AGENTS.md").write_text("changed here\n")
+    code, _, err = cli("run", "--agent", "codex", "--", "true")
+    assert code == 1
+    advice = err.splitlines()[-1].partition("try: ")[2]
+    assert advice == f"colony-memory backup --agent codex --label codex --vault {vault.path}"
+    code, _, err = cli("guard", "--agent", "codex", "--", "true")
+    assert code == 0
+    back = err.splitlines()[-1].partition("what was there: ")[2]
+    assert back.startswith("colony-memory restore --force 2")
+    assert back.endswith(f" --agent codex --label codex --vault {vault.path}")
+
+
+@POSIX
+def test_run_restores_and_saves_the_host_s_memory(cli, vault, home, another_machine):
+    make_host(home, "claude-code")
+    cli("backup", "--agent", "claude-code")
+    there = another_machine()
+    project = there / "app"
+    new = there / ".claude/projects" / "".join(char if char.isalnum() else "-" for char in str(project))
+    script = f"test -f {new}/memory/MEMORY.md && echo learned > {new}/memory/new.md && echo x > {there}/.claude/x.json"
+    code, _, err = cli("run", "--agent", "claude-code", "--project", project, "--", "sh", "-c", script)
+    assert code == 0, err
+    latest = ColonyMemory(backend=vault).restore(label="claude-code")
+    assert latest[f"projects/{new.name}/memory/new.md"] == "learned\n"
+    assert "x.json" not in latest
+
+
+@POSIX
+def test_no_link_of_a_snapshot_leads_to_a_setting(cli, vault, home):
+    """Whoever writes the vault may say that memory is a link; it stays inside, and is no way to write a setting."""
+    from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata
+
+    folder = make_host(home, "claude-code")
+    before = (folder / "settings.json").read_text()
+    links = Metadata(links={"rules/x": "../settings.json", "projects": "plugins"})
+    documents = {"rules/x/y": "{}", METADATA_NAME: dump_metadata(links)}
+    ColonyMemory(backend=vault).backup(documents, label="claude-code")
+    assert cli("restore", "--agent", "claude-code", "--force")[0] != 0
+    assert (folder / "settings.json").read_text() == before
+    assert not (folder / "projects").is_symlink()
+
+
+def test_a_set_may_be_a_host(cli, home, tmp_path, monkeypatch):
+    pytest.importorskip("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    from colony_memory.vaults.local import LocalVault
+
+    LocalVault(tmp_path / "vault", create=True)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "config/colony-memory").mkdir(parents=True)
+    (tmp_path / "config/colony-memory/config.toml").write_text(
+        f'vault = "{(tmp_path / "vault").as_posix()}"\n'
+        '[sets.mine]\nagent = "claude-code"\nlabel = "cc"\nexclude = ["deploy.md"]\n'
+    )
+    folder = make_host(home, "claude-code")
+    assert cli("backup")[0] == 0
+    (saved,) = json.loads(cli("list", "--json")[1])["snapshots"]
+    assert (saved["label"], f"{MEMORY}/deploy.md" in saved["doc_names"]) == ("cc", False)
+    (folder / "CLAUDE.md").unlink()
+    assert cli("restore")[0] == 0
+    assert (folder / "CLAUDE.md").exists()
+    assert cli("restore", "--set", "mine", "--project", tmp_path / "app", "--dry-run")[0] == 0

@@ -1,0 +1,474 @@
+"""The configuration file under every verb, and the verb ``config``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib.resources import files
+
+import pytest
+
+pytest.importorskip("typer")
+if sys.version_info < (3, 11):
+    pytest.importorskip("tomli")
+
+import cli_runs
+from cli_runs import POSIX
+
+from colony_memory.app.config import read_config
+from colony_memory.cli import app
+from colony_memory.vaults.local import LocalVault
+
+TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+
+environment, folder, cli, refused = cli_runs.environment, cli_runs.folder, cli_runs.cli, cli_runs.refused
+
+
+@pytest.fixture
+def configure(tmp_path, monkeypatch):
+    """Write the configuration file, in which HERE is the directory of the test."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    place = tmp_path / "config" / "colony-memory" / "config.toml"
+
+    def write(text):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text.replace("HERE", tmp_path.as_posix()))
+        return place
+
+    return write
+
+
+@pytest.fixture
+def two(configure, folder, tmp_path):
+    """Two sets in one vault."""
+    (tmp_path / "journal").mkdir()
+    (tmp_path / "journal" / "monday.md").write_text("rain\n")
+    (tmp_path / "journal" / "draft.tmp").write_text("x\n")
+    LocalVault(tmp_path / "vault", create=True, format=1)
+    return configure(
+        """
+        vault = "here"
+        [vaults]
+        here = "HERE/vault"
+        [sets.agent]
+        paths = ["HERE/memory"]
+        [sets.journal]
+        paths = ["HERE/journal"]
+        label = "diary"
+        exclude = ["*.tmp"]
+        [retention.diary]
+        keep = 2
+        [lenses]
+        mine = ["*/*.md"]
+        """
+    )
+
+
+def listed(cli, *more):
+    code, out, _ = cli("list", "--json", *more)
+    assert code == 0
+    return [(each["label"], each["doc_names"]) for each in json.loads(out)["snapshots"]]
+
+
+def test_a_backup_without_arguments_saves_every_set(cli, two):
+    code, out, err = cli("backup")
+    assert (code, err) == (0, "1 name excluded: draft.tmp\n")
+    assert [line for line in out.splitlines() if line.endswith(":")] == ["agent:", "journal:"]
+    found = dict(listed(cli))
+    assert set(found) == {"agent", "diary"}
+    assert found["diary"] == ["monday.md"]
+
+
+def test_one_set_is_picked_by_name_or_by_label(cli, two, monkeypatch):
+    assert cli("backup", "--set", "journal")[0] == 0
+    assert [label for label, _ in listed(cli)] == ["diary"]
+    assert cli("backup", "--label", "agent", "--quiet")[0] == 0
+    assert {label for label, _ in listed(cli)} == {"diary", "agent"}
+    monkeypatch.setenv("COLONY_MEMORY_LABEL", "diary")
+    assert cli("backup", "--json")[0] == 0
+    assert [label for label, _ in listed(cli)] == ["diary"]
+
+
+def test_words_of_others_that_keep_such_files(refused, two):
+    assert refused(2, "backup", "--profile", "agent").endswith("try: colony-memory backup --set agent")
+    assert refused(2, "profiles").endswith("try: colony-memory config")
+
+
+def test_a_label_that_no_set_has_is_said(refused, two):
+    line = refused(2, "backup", "--label", "other")
+    assert line == "error: no set has the label 'other': name a path, or a set with --set, agent or journal"
+    assert "no set has the label 'other'" in refused(2, "restore", "--label", "other")
+
+
+def test_what_is_to_be_encrypted_is_not_saved_in_the_clear(refused, two):
+    from dataclasses import fields
+
+    from colony_memory.cli.options import CommonOptions
+
+    if any(each.name == "encrypt_to" for each in fields(CommonOptions)):
+        pytest.skip("every verb has the option")
+    two.write_text("encrypt_to = ['age1x']\n" + two.read_text())
+    assert "says encrypt_to, and 'backup' cannot encrypt" in refused(2, "backup", "--set", "agent")
+
+
+def test_a_set_that_is_not_there_is_suggested(refused, two):
+    assert refused(2, "backup", "--set", "jurnal").endswith("config.toml; did you mean journal?")
+
+
+def test_what_is_named_is_no_set_s(cli, two, tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "a.tmp").write_text("x")
+    assert cli("backup", tmp_path / "other")[0] == 0
+    assert listed(cli) == [("default", ["a.tmp"])]
+
+
+def test_one_that_fails_does_not_keep_the_others_from_being_saved(cli, two, tmp_path, folder):
+    folder.rename(tmp_path / "gone")
+    code, out, err = cli("backup")
+    assert code == 2
+    assert err.splitlines()[0] == f"error: agent: '{folder}': no such file or directory"
+    assert [label for label, _ in listed(cli)] == ["diary"]
+    code, out, err = cli("backup", "--json")
+    assert code == 2
+    found = json.loads(out)["sets"]
+    assert found["agent"]["kind"] == "ValueError"
+    assert found["journal"]["snapshot"]["reused"]
+    assert json.loads(err)["error"].startswith("agent: ")
+
+
+def test_a_hint_for_one_of_several_names_it(cli, two, folder):
+    (folder / "keys.md").write_text(TOKEN)
+    code, _, err = cli("backup")
+    assert code == 1
+    assert "error: agent: " in err
+    assert "--secrets mask --set agent" in err
+
+
+def test_status_looks_at_every_set(cli, two, folder):
+    cli("backup")
+    (folder / "new.md").write_text("new\n")
+    code, out, _ = cli("status")
+    assert code == 0
+    assert out.count("protected: ") == 2
+    assert "1 added, 0 removed, 0 changed, since the latest of label agent" in out
+    code, out, _ = cli("status", "--json")
+    found = json.loads(out)["sets"]
+    assert found["agent"]["unsaved"]["added"] == ["new.md"]
+    assert found["journal"]["unsaved"]["added"] == []
+    assert cli("status", "--set", "journal", "--max-age", "1h")[0] == 0
+
+
+def test_a_status_that_fails_is_told_all_the_same(cli, two):
+    cli("backup", "--set", "agent")
+    code, out, err = cli("status", "--json", "--max-age", "1h")
+    found = json.loads(out)["sets"]
+    assert (code, found["agent"]["state"], found["journal"]["stale"]) == (3, "protected", True)
+    assert json.loads(err)["error"] == "journal: there is no good backup"
+
+
+def test_a_restore_goes_where_the_set_is(cli, two, refused, tmp_path):
+    cli("backup")
+    (tmp_path / "journal" / "monday.md").unlink()
+    assert refused(2, "restore") == "error: there are several sets: say which with --set, agent or journal"
+    assert cli("restore", "--set", "journal")[0] == 0
+    assert (tmp_path / "journal" / "monday.md").read_text() == "rain\n"
+    assert (tmp_path / "journal" / "draft.tmp").exists()
+    assert cli("restore", "--set", "journal", "latest", "--dry-run")[0] == 0
+    assert cli("restore", "--set", "journal", tmp_path / "else")[0] == 0
+    assert (tmp_path / "else" / "monday.md").exists()
+    assert "--delete would remove what a backup of this folder leaves out" in refused(
+        2, "restore", "--set", "journal", "--delete"
+    )
+    assert (tmp_path / "journal" / "draft.tmp").exists()
+
+
+def test_what_is_saved_before_a_restore_lacks_what_a_backup_lacks(cli, two, tmp_path):
+    cli("backup")
+    (tmp_path / "journal" / "monday.md").write_text("sun\n")
+    assert cli("restore", "--set", "journal", "--force", "--snapshot-first")[0] == 0
+    assert dict(listed(cli))["diary-before-restore"] == ["monday.md"]
+
+
+def test_a_lens_is_a_choice_of_files(cli, two, refused, tmp_path):
+    cli("backup")
+    assert cli("restore", "--set", "agent", "--lens", "mine", tmp_path / "out")[0] == 0
+    assert {path.name for path in (tmp_path / "out").rglob("*.md")} == {"caf\u00e9.md"}
+    assert refused(2, "restore", "--set", "agent", "--lens", "min", "out").endswith("did you mean mine?")
+    assert "--delete would remove all that --only" in refused(
+        2, "restore", "--set", "agent", "--lens", "mine", "out", "--delete"
+    )
+
+
+def test_a_backup_keeps_what_the_retention_of_its_label_says(cli, two, tmp_path):
+    for text in ("one", "two two", "three three"):
+        (tmp_path / "journal" / "monday.md").write_text(text)
+        assert cli("backup", "--set", "journal")[0] == 0
+    assert len(listed(cli)) == 2
+    (tmp_path / "journal" / "monday.md").write_text("four four four")
+    code, out, _ = cli("backup", "--set", "journal", "--dry-run")
+    assert (code, "would then delete 1 older snapshot" in out) == (0, True)
+    assert cli("backup", "--set", "journal", "--keep", "5")[0] == 0  # an option comes before the file
+    assert len(listed(cli)) == 3
+    code, out, _ = cli("prune", "--yes")
+    assert (code, out) == (0, "label diary: 1 snapshot deleted, 2 kept\n")
+
+
+def test_a_report_tells_what_that_retention_takes(cli, two, tmp_path):
+    if "report" not in app.VERBS:
+        pytest.skip("there is no report")
+    for text in ("one", "two two", "three three"):
+        (tmp_path / "journal" / "monday.md").write_text(text)
+        cli("backup", "--set", "journal", "--keep", "9")
+    for more in ((), ("--set", "journal")):
+        assert cli("report", "--html", tmp_path / f"r{len(more)}.html", *more)[0] == 0
+
+
+def test_a_prune_is_for_each_label_with_a_retention(cli, two, refused, configure):
+    cli("backup")
+    two.write_text(two.read_text() + "[retention.agent]\nkeep = 1\n[retention.other]\nkeep_daily = 3\n")
+    code, out, _ = cli("prune", "--yes")
+    assert code == 0
+    assert out.splitlines() == [
+        "agent:",
+        "label agent: 0 snapshots deleted, 1 kept",
+        "",
+        "journal:",
+        "label diary: 0 snapshots deleted, 1 kept",
+        "",
+        "other:",
+        "label other: 0 snapshots deleted, 0 kept",
+    ]
+    assert cli("prune", "--label", "other", "--dry-run")[0] == 0
+    assert "label default" in cli("prune", "--keep", "3", "--yes")[1]  # rules that are given are for no other label
+    configure("vault = 'HERE/vault'\n")
+    assert "say what to keep" in refused(2, "prune", "--yes")
+
+
+def test_where_there_is_one_set_it_is_meant(cli, configure, folder, tmp_path):
+    LocalVault(tmp_path / "vault", create=True, format=1)
+    configure('[sets.agent]\npaths = ["HERE/memory"]\nvault = "HERE/vault"\n')
+    code, out, _ = cli("backup", "--json")
+    assert (code, json.loads(out)["snapshot"]["label"]) == (0, "agent")
+    (folder / "MEMORY.md").unlink()
+    assert cli("restore", "latest")[0] == 0
+    assert (folder / "MEMORY.md").exists()
+    assert cli("log", "MEMORY.md")[0] == 0
+    assert cli("watch", "--once")[0] == 0
+    assert cli("restore", tmp_path / "elsewhere")[0] == 0
+    assert listed(cli) == [("agent", [".colony-memory/folder.json", "MEMORY.md"])]
+
+
+def test_watch_and_restore_need_to_know_which(refused, two):
+    for verb in ("watch", "restore"):
+        assert refused(2, verb) == "error: there are several sets: say which with --set, agent or journal"
+
+
+@POSIX
+def test_run_restores_the_set_and_saves_it(cli, two, tmp_path):
+    cli("backup")
+    (tmp_path / "journal" / "monday.md").unlink()
+    script = f"test -f {tmp_path}/journal/monday.md && echo sun > {tmp_path}/journal/tuesday.md"
+    code, _, err = cli("run", "--set", "journal", "--", "sh", "-c", script)
+    assert code == 0, err
+    assert listed(cli)[0] == ("diary", ["monday.md", "tuesday.md"])
+
+
+def test_an_option_comes_before_a_variable_before_the_file(cli, two, tmp_path, monkeypatch):
+    for name in ("a", "b"):
+        LocalVault(tmp_path / name, create=True, format=1)
+    monkeypatch.setenv("COLONY_MEMORY_VAULT", str(tmp_path / "a"))
+    assert cli("backup", "--set", "agent", "--quiet")[0] == 0
+    assert cli("backup", "--set", "agent", "--quiet", "--vault", tmp_path / "b")[0] == 0
+    assert cli("backup", "--set", "agent", "--quiet", "--vault", "here")[0] == 0
+    for name in ("a", "b", "vault"):
+        assert len(listed(cli, "--vault", tmp_path / name)) == 1
+
+
+def test_a_name_of_a_vault_is_taken_wherever_a_vault_is_named(cli, two, configure, tmp_path):
+    two.write_text(two.read_text().replace("[sets.agent]", f'usb = "{(tmp_path / "usb").as_posix()}"\n[sets.agent]'))
+    assert cli("init", "usb")[0] == 0
+    cli("backup")
+    assert cli("copy", "--from", "here", "--to", "usb")[0] == 0
+    assert len(listed(cli, "--vault", "usb")) == 2
+
+
+def test_a_copy_is_of_the_set_that_is_named(cli, two, tmp_path):
+    LocalVault(tmp_path / "usb", create=True, format=1)
+    cli("backup")
+    assert cli("copy", "--set", "journal", "--to", tmp_path / "usb")[0] == 0
+    assert [label for label, _ in listed(cli, "--vault", tmp_path / "usb")] == ["diary"]
+
+
+def test_the_file_gives_what_options_give(cli, configure, folder, tmp_path):
+    LocalVault(tmp_path / "vault", create=True, format=1)
+    (folder / "keys.md").write_text(TOKEN)
+    configure(
+        "vault = 'HERE/vault'\nsecrets = 'mask'\nwitness = 'HERE/witness.json'\nexclude = ['*.tmp']\n"
+        "[sets.agent]\npaths = ['HERE/memory', 'HERE/one.md']\n"
+    )
+    (tmp_path / "one.md").write_text("1")
+    code, out, _ = cli("backup", "--json")
+    assert (code, json.loads(out)["masked"]) == (0, ["memory/keys.md"])
+    assert (tmp_path / "witness.json").exists()
+    (tmp_path / "one.md").unlink()
+    assert cli("restore", "--force", "--only", "one.md")[0] == 0
+    assert (tmp_path / "one.md").read_text() == "1"
+
+
+def test_where_a_set_is_cannot_always_be_told(cli, configure, refused, tmp_path):
+    vault = LocalVault(tmp_path / "vault", create=True, format=1)
+    assert vault
+    configure("vault = 'HERE/vault'\n[sets.a]\npaths = ['HERE/x/a', 'HERE/y/b']\n")
+    assert "lie in several folders: say with DIR" in refused(2, "restore")
+    configure("vault = 'HERE/vault'\n[sets.a]\npaths = ['HERE/MEMORY.md']\n")
+    assert "may have been a file: say with DIR" in refused(2, "restore")
+    (tmp_path / "MEMORY.md").write_text("x\n")
+    assert cli("backup")[0] == 0
+    (tmp_path / "MEMORY.md").write_text("y\n")
+    assert cli("restore", "--force")[0] == 0
+    assert (tmp_path / "MEMORY.md").read_text() == "x\n"
+
+
+def test_a_verb_that_means_something_else_by_a_word_is_left_alone(configure):
+    """Such as one that saves a folder it is given, and has a format of its own."""
+    from types import SimpleNamespace
+
+    from colony_memory.cli.settings import runs_of
+
+    configure("format = 2\nsecrets = 'mask'\nvault = 'HERE/v'\n[sets.agent]\npaths = ['HERE/memory']\n")
+    options = {"config": "FILE", "vault": "URL", "label": "NAME", "format": "claude|codex", "secrets": "stop|mask"}
+    params = {**dict.fromkeys(options), "label": "default", "exclude": None, "format": "claude", "secrets": "stop"}
+    command = SimpleNamespace(params=[SimpleNamespace(name=name, metavar=word) for name, word in options.items()])
+    command.params.append(SimpleNamespace(name="exclude", metavar="GLOB"))
+    ctx = SimpleNamespace(command=command, params=params, get_parameter_source=lambda name: None)
+    (run,) = runs_of("hook", ctx)
+    assert (run.name, run.params["label"], run.params["format"], run.params["secrets"]) == (
+        "",
+        "default",
+        "claude",
+        "mask",
+    )
+    assert run.params["vault"].endswith("/v")
+
+
+def test_a_mistake_in_the_file_is_one_line_and_exit_code_2(refused, configure):
+    place = configure("valut = 'x'\n")
+    assert refused(2, "list") == f"error: configuration file {place}: valut is not known; did you mean vault?"
+    assert refused(2, "list", "--json") == f"error: configuration file {place}: valut is not known; did you mean vault?"
+    configure("a = 1\nb = [\n")
+    assert "it is not TOML" in refused(2, "backup")
+    assert (
+        refused(2, "list", "--config", "nowhere.toml")
+        == "error: configuration file nowhere.toml: there is no such file"
+    )
+
+
+def test_help_and_the_place_need_no_file_that_is_right(cli, configure):
+    place = configure("valut = 'x'\n")
+    assert cli("list", "--help")[0] == 0
+    assert cli("config", "--path")[:2] == (0, f"{place}\n")
+
+
+def test_config_shows_what_counts_and_where_it_comes_from(cli, two, monkeypatch, tmp_path):
+    monkeypatch.setenv("COLONY_MEMORY_TRUST", "did:key:x")
+    monkeypatch.setenv("COLONY_API_KEY", "col_secret")
+    code, out, err = cli("config", "--witness", "w.json")
+    assert (code, err) == (0, "")
+    assert "col_secret" not in out
+    rows = {tuple(line.split()) for line in out.splitlines()}
+    assert {
+        ("vault", (tmp_path / "vault").as_posix(), "file:", "vault"),
+        ("api_key", "set", "COLONY_API_KEY"),
+        ("trust", "did:key:x", "COLONY_MEMORY_TRUST"),
+        ("witness", "w.json", "--witness"),
+        ("every", "15m", "default"),
+        ("label", "diary", "file:", "sets.journal"),
+        ("exclude", "*.tmp", "file:", "sets.journal.exclude"),
+        ("retention", "diary:", "keep", "2"),
+    } <= rows
+    code, out, _ = cli("config", "--json", "--set", "journal")
+    found = json.loads(out)
+    assert list(found["sets"]) == ["journal"]
+    assert found["sets"]["journal"]["settings"]["label"] == {"value": "diary", "sources": ["sets.journal"]}
+    assert (found["api_key"], found["exists"]) == ("set", True)
+
+
+def test_what_is_left_out_everywhere_is_no_question_of_a_status_without_paths(cli, configure, folder, tmp_path):
+    LocalVault(tmp_path / "vault", create=True, format=1)
+    configure("vault = 'HERE/vault'\nexclude = ['*.tmp']\n")
+    (folder / "x.tmp").write_text("x")
+    assert cli("backup", folder)[0] == 0
+    assert cli("status")[0] == 0
+    code, out, _ = cli("status", folder, "--json")
+    assert (code, json.loads(out)["unsaved"]["added"]) == (0, [])
+
+
+def test_config_tells_of_an_agent_and_of_one_thing_at_a_time(cli, refused, two):
+    code, out, _ = cli("config", "--agent", "codex", "--json")
+    assert (code, json.loads(out)["sets"]["codex"]["agent"]) == (0, "codex")
+    assert json.loads(cli("config", "--path", "--json")[1]) == {"path": str(two), "exists": True}
+    assert "give one of them" in refused(2, "config", "--agent", "codex", "--set", "agent")
+    assert refused(2, "config", "--set", "nobody").endswith("; sets are agent, journal")
+
+
+def test_config_asks_no_vault(cli, configure):
+    configure("vault = 's3://bucket/of/nobody'\n")
+    code, out, _ = cli("config")
+    assert (code, "s3://bucket/of/nobody" in out) == (0, True)
+
+
+def test_config_makes_an_example_and_overwrites_none(cli, refused, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    place = tmp_path / "config" / "colony-memory" / "config.toml"
+    assert "there is no configuration file" in cli("config")[1]
+    assert cli("config", "--init")[:2] == (0, f"made {place}\n")
+    assert refused(2, "config", "--init").endswith("is there already, and is not overwritten")
+    assert "give one of them" in refused(2, "config", "--init", "--path")
+    code, out, _ = cli("config", "--json")
+    assert (code, json.loads(out)["sets"]) == (0, {})
+
+
+def test_each_line_of_the_example_is_right_without_its_sign(tmp_path):
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    text = (files("colony_memory.cli") / "example.toml").read_text("utf-8")
+    assert tomllib.loads(text) == {}
+    lines = [line[1:] if line.startswith("#") and not line.startswith("# ") else line for line in text.splitlines()]
+    config = read_config(tomllib.loads("\n".join(lines)), path=tmp_path, home="/home/ada")
+    assert list(config.sets) == ["agent", "claude"]
+    assert config.lenses
+    assert config.retention_of("agent") is not None
+
+
+@POSIX
+def test_a_restore_never_writes_the_file_that_is_obeyed(cli, two, refused, tmp_path, monkeypatch):
+    before = two.read_text()
+    evil = tmp_path / "evil" / "colony-memory"
+    evil.mkdir(parents=True)
+    (evil / "config.toml").write_text('on_error = "touch /tmp/owned"\n')
+    cli("backup", tmp_path / "evil", "--label", "evil", "--quiet")
+    line = refused(1, "restore", "--label", "evil", "--force", tmp_path / "config")
+    assert "'colony-memory/config.toml' is where the configuration of this program is kept; nothing was written" in line
+    assert two.read_text() == before
+    monkeypatch.setenv("COLONY_MEMORY_CONFIG", str(tmp_path / "mine" / "colony-memory" / "config.toml"))
+    (tmp_path / "mine" / "colony-memory").mkdir(parents=True)
+    two.replace(tmp_path / "mine" / "colony-memory" / "config.toml")
+    assert "is where the configuration" in refused(1, "restore", "--label", "evil", "--force", tmp_path / "mine")
+    assert cli("restore", "--label", "evil", tmp_path / "look")[0] == 0
+
+
+@POSIX
+@pytest.mark.parametrize("link", ["colony-memory/config.toml", "colony-memory"])
+def test_nor_what_a_link_in_its_place_leads_to(cli, two, refused, tmp_path, link):
+    evil = tmp_path / "evil" / "colony-memory"
+    evil.mkdir(parents=True)
+    (evil / "config.toml").write_text('on_error = "touch /tmp/owned"\n')
+    cli("backup", tmp_path / "evil", "--label", "evil", "--quiet")
+    place = tmp_path / "config" / link
+    place.rename(tmp_path / "dotfiles")
+    place.symlink_to(tmp_path / "dotfiles")
+    assert cli("list", "--quiet")[0] == 0
+    assert "is where the configuration" in refused(1, "restore", "--label", "evil", "--force", tmp_path / "config")
+    assert place.is_symlink()

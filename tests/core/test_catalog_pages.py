@@ -1,0 +1,405 @@
+"""The catalogue cut into pages: what is opened, what is carried over, and what a page that lies is worth."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import random
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colony_memory._format import catalog, payload
+from colony_memory._format.catalog import PAGE_ROWS, Catalog, Entry
+from colony_memory._format.names import id_order
+from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
+from colony_memory.exceptions import SnapshotCorrupt
+from colony_memory.snapshot import SnapshotInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# A busy machine is no failure.
+unhurried = settings(deadline=None)
+LABEL, FILE = "work", "cmem.work.latest.json"
+
+
+def entry(n: int, **more: Any) -> Entry:
+    chance = random.Random(n)
+    made = datetime(2026, 1, 1, tzinfo=timezone.utc) + timedelta(hours=n, microseconds=chance.randrange(10**9))
+    values = {
+        "snapshot_id": f"{made:%Y%m%dT%H%M%S%f}Z-{chance.randrange(16**6):06x}",
+        "label": LABEL,
+        "created_at": f"{made:%Y-%m-%dT%H:%M:%SZ}",
+        "doc_names": ["MEMORY.md", "notes.md"],
+        "part_count": 1,
+        "byte_size": 1000 + n,
+        "plaintext_sha256": f"sha256:{chance.getrandbits(256):064x}",
+        "stored_bytes": 700 + chance.randrange(100),
+    }
+    return Entry(SnapshotInfo(**{**values, **more}), f"sha256:{chance.getrandbits(256):064x}")
+
+
+def entries(*numbers: int) -> tuple[Entry, ...]:
+    return tuple(entry(n) for n in sorted(numbers, reverse=True))
+
+
+def pointer(rows: Sequence[Entry], **more: Any) -> Pointer:
+    return Pointer(LABEL, rows[0].snapshot_id if rows else None, "2026-01-02T03:04:05Z", 7, "0" * 16, rows, **more)
+
+
+def reread(at: Pointer) -> Pointer:
+    return read_pointer(write_pointer(at), label=LABEL)
+
+
+def pages(at: Pointer) -> list[str]:
+    found = json.loads(write_pointer(at))["catalog"]
+    assert isinstance(found, list)
+    return found
+
+
+def with_pages(*texts: object) -> Pointer:
+    raw = json.loads(write_pointer(pointer(entries(9))))
+    return read_pointer(json.dumps({**raw, "catalog": texts}), label=LABEL)
+
+
+def damage(*texts: object) -> str:
+    raw = json.loads(write_pointer(pointer(entries(9))))
+    with pytest.raises(SnapshotCorrupt, match=f"catalogue in {FILE} is not readable") as caught:
+        read_pointer(json.dumps({**raw, "catalog": texts}), label=LABEL, strict=True)
+    assert caught.value.file == FILE
+    return str(caught.value)
+
+
+def grown(rows: int) -> Pointer:
+    """As a client leaves it that saved so often."""
+    at = pointer(entries(0))
+    for n in range(1, rows):
+        at = reread(at).follow(
+            entry(n).snapshot_id, updated_at="", entries=at.catalog.adding(entry(n)), stream="0" * 16
+        )
+    return at
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The text of each page that is opened."""
+    texts = list[str]()
+    read = catalog._read_page
+
+    def telling(page: Any, label: str) -> tuple[Entry, ...]:
+        texts.append(page.text)
+        return read(page, label)
+
+    monkeypatch.setattr(catalog, "_read_page", telling)
+    return texts
+
+
+# --- what is opened and carried over ---
+
+
+def test_a_row_more_opens_and_writes_the_first_page_alone(opened: list[str]) -> None:
+    before = pages(pointer(entries(*range(300))))
+    at = read_pointer(write_pointer(pointer(entries(*range(300)))), label=LABEL)
+    assert opened == before[:1]
+    moved = at.follow("x", updated_at="", entries=at.catalog.adding(entry(300)), stream="0" * 16)
+    assert pages(moved)[1:] == before[1:]
+    assert opened == before[:1]
+    assert reread(moved).entries == entries(*range(301))
+
+
+def test_a_row_is_looked_for_no_further_than_it_would_stand(opened: list[str]) -> None:
+    rows = entries(*range(300))
+    at = reread(pointer(rows))
+    for place in (0, PAGE_ROWS + 20, 299):
+        assert at.entry(rows[place].snapshot_id) == rows[place]
+        assert len(opened) <= place // PAGE_ROWS + 2
+    fresh = reread(pointer(rows))
+    opened.clear()
+    assert fresh.entry("20991231T000000000000Z-000000") is None
+    assert len(opened) <= 1
+
+
+def test_pages_fill_up_and_are_never_touched_again() -> None:
+    at, seen = pointer(entries(0)), set[str]()
+    for n in range(1, 3 * PAGE_ROWS):
+        at = reread(at)
+        at = at.follow("x", updated_at="", entries=at.catalog.adding(entry(n)), stream="0" * 16)
+        texts = pages(at)
+        assert len(texts) == n // PAGE_ROWS + 1
+        assert seen <= set(texts)
+        seen |= set(texts[1:])
+    assert reread(at).entries == entries(*range(3 * PAGE_ROWS))
+
+
+def test_what_leaves_changes_its_own_page_alone() -> None:
+    at = reread(grown(5 * PAGE_ROWS))
+    gone = 2 * PAGE_ROWS + 3
+    rows = [row for row in at.entries or () if row.info.byte_size != 1000 + gone]
+    moved = at.follow("x", updated_at="", entries=rows, stream="0" * 16)
+    changed = [place for place, (old, new) in enumerate(zip(pages(at), pages(moved), strict=True)) if old != new]
+    assert changed == [2]
+    assert reread(moved).entries == tuple(rows)
+
+
+def test_a_row_that_says_more_changes_its_own_page_alone() -> None:
+    at = reread(grown(4 * PAGE_ROWS))
+    rows = [replace(row, shrunk_at="x") if row.info.byte_size == 1001 else row for row in at.entries or ()]
+    moved = at.follow("x", updated_at="", entries=rows, stream="0" * 16)
+    changed = [place for place, (old, new) in enumerate(zip(pages(at), pages(moved), strict=True)) if old != new]
+    assert changed == [3]
+    assert reread(moved).entries == tuple(rows)
+
+
+def test_thinned_pages_are_joined() -> None:
+    at = reread(grown(10 * PAGE_ROWS))
+    rows = [row for row in at.entries or () if row.info.byte_size % 8 == 0]
+    moved = at.follow("x", updated_at="", entries=rows, stream="0" * 16)
+    assert len(pages(moved)) <= 2 * len(rows) // PAGE_ROWS + 1
+    assert reread(moved).entries == tuple(rows)
+
+
+@unhurried
+@given(
+    st.integers(0, 120),
+    st.lists(
+        st.tuples(st.sampled_from(["add", "add many", "remove", "thin", "older"]), st.integers(0, 400)), max_size=12
+    ),
+)
+def test_a_catalogue_is_what_a_list_would_be(size: int, steps: list[tuple[str, int]]) -> None:
+    numbers = set(range(1000, 1000 + size))
+    at = reread(pointer(entries(*numbers)))
+    for what, n in steps:
+        if what == "add":
+            fresh = entry(max(numbers, default=1000) + 1)
+            numbers.add(fresh.info.byte_size - 1000)
+            rows: Any = at.catalog.adding(fresh)
+        else:
+            if what == "add many":
+                numbers |= set(range(max(numbers, default=1000) + 1, max(numbers, default=1000) + n // 4))
+            elif what == "remove":
+                numbers -= {sorted(numbers)[n % len(numbers)]} if numbers else set()
+            elif what == "thin":
+                numbers = {each for each in numbers if each % (n % 7 + 1) == 0}
+            else:
+                numbers.add(n)
+            rows = list(entries(*numbers))
+            random.Random(n).shuffle(rows)
+        at = reread(at.follow("x", updated_at="", entries=rows, stream="0" * 16))
+        assert at.entries == entries(*numbers)
+        read = at.catalog
+        assert read.damage is None
+        for a, b in zip(at.catalog._opened, at.catalog._opened[1:], strict=False):
+            assert len(a) <= PAGE_ROWS
+            # A backup does not open the second page, and so joins nothing.
+            assert len(a) + len(b) > PAGE_ROWS or what == "add"
+
+
+def test_a_row_that_is_not_the_newest_takes_its_place() -> None:
+    at = reread(pointer(entries(*range(0, 200, 2))))
+    assert at.catalog.adding(entry(31)) == entries(*range(0, 200, 2), 31)
+    again = replace(entry(30), shrunk_at="x")
+    rows = at.catalog.adding(again)
+    assert len(rows) == 100
+    assert rows.find(again.snapshot_id) == again
+
+
+# --- sizes ---
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_snapshot_more_takes_at_most_150_bytes(fast: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not fast:
+        monkeypatch.setattr(payload, "_libdeflate", lambda: None)
+    issuer = "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd"
+    ids = [entry(n).snapshot_id for n in range(1000)]
+
+    def signed(n: int) -> Entry:
+        chain = tuple(ids[n - n % 16 : n + 1])
+        more = {"part_count": 0, "doc_names": [], "format": "colony-memory/2", "signed": True, "issuer": issuer}
+        return replace(entry(n, parent_id=ids[n - 1] if n else None, **more), packs=chain)
+
+    rows = [signed(n) for n in reversed(range(1000))]
+    few, many = (len(write_pointer(pointer(some))) for some in (rows[-10:], rows))
+    assert (many - few) / 990 <= 150
+
+
+def test_long_lists_of_names_are_not_repeated_for_every_few_rows() -> None:
+    names = [f"sessions/2026/transcript-{n * 2654435761 % 2**32:08x}.jsonl" for n in range(1000)]
+    rows = [entry(n, doc_names=names) for n in reversed(range(300))]
+    assert len(pages(pointer(rows))) == 4
+    at = pointer(rows[-1:])
+    for row in rows[-2::-1]:
+        at = at.follow("x", updated_at="", entries=at.catalog.adding(row), stream="0" * 16)
+        if len(at.catalog._opened[0]) > 60:
+            break
+    assert len(pages(at)) == 1
+
+
+def test_the_oldest_pages_are_left_out_of_what_would_be_too_long() -> None:
+    rows = entries(*range(5000))
+    kept = reread(pointer(rows)).entries or ()
+    assert 2000 < len(kept) < 5000
+    assert kept == rows[: len(kept)]
+    # Added to, it is still what may be read.
+    at = reread(pointer(rows))
+    for n in range(5000, 5000 + PAGE_ROWS + 2):
+        at = at.follow("x", updated_at="", entries=at.catalog.adding(entry(n)), stream="0" * 16)
+    assert sum(map(len, pages(at))) <= catalog.MAX_CATALOG_CHARS
+    assert (reread(at).entries or ())[0] == entry(5000 + PAGE_ROWS + 1)
+
+
+def test_a_row_that_is_too_large_takes_the_older_ones_with_it() -> None:
+    noise = random.Random(1)
+    large = entry(5, doc_names=[f"{noise.getrandbits(256):064x}" for _ in range(20_000)])
+    assert reread(pointer([*entries(7, 6), large, *entries(4, 3)])).entries == entries(7, 6)
+    at = reread(pointer(entries(4, 3)))
+    assert at.catalog.adding(large) == ()
+    assert at.follow("x", updated_at="", entries=at.catalog.adding(large), stream="0" * 16).catalog.texts() == []
+
+
+# --- pages that are not what they should be ---
+
+ROWS = entries(*range(3 * PAGE_ROWS))
+GOOD = pages(pointer(ROWS))
+
+
+def page(plain: bytes | object, *, size: int = 0, values: int = 0) -> str:
+    data = plain if isinstance(plain, bytes) else json.dumps(plain).encode()
+    blob = base64.b64encode(gzip.compress(data, mtime=0)).decode()
+    return f"{len(data) + size}:{sum(data.count(sign) for sign in b',:[{') + values}:{blob}"
+
+
+RAW = catalog._raw_page(ROWS[PAGE_ROWS : 2 * PAGE_ROWS])
+ODD = catalog._raw_page([entry(0, snapshot_id="a-name")])
+BAD: list[object] = [
+    7,
+    None,
+    ["x"],
+    "",
+    "x",
+    "::",
+    "1:1",
+    "0:1:",
+    "1:0:",
+    "-1:1:AAAA",
+    "01:1:AAAA",
+    "1:01:AAAA",
+    "²:1:AAAA",
+    "123456789:1:AAAA",
+    "16777217:1:AAAA",
+    "1:500001:AAAA",
+    "1:1:AAAA",
+    "1:1:A",
+    "1:1:" + "\x01" * 300_000,
+    "1:1:" + "\u20ac" * 300_000,
+    GOOD[1] + "\n",
+    GOOD[1][:-8],
+    GOOD[1].rstrip("=") + "AAAA",
+    GOOD[1].replace(":", "::"),
+    page(RAW, size=1),
+    page(RAW, size=-1),
+    page(RAW, values=1),
+    page(RAW, values=-1),
+    page(b"null"),
+    page(b"[" * 500),
+    page({**RAW, "format": "colony-memory/catalog/2"}),
+    page({**RAW, "snapshots": []}),
+    page({**RAW, "snapshots": RAW["snapshots"][::-1]}),
+    page({**RAW, "snapshots": [*RAW["snapshots"], RAW["snapshots"][-1]]}),
+    page({**RAW, "snapshots": [*RAW["snapshots"], [0] * 14]}),
+    page({**RAW, "names": []}),
+    page({**RAW, "snapshots": [[*row[:11], True, *row[12:]] for row in RAW["snapshots"]]}),
+    page({**RAW, "snapshots": [[*row[:3], None, *row[4:]] for row in ODD["snapshots"]]}),
+    GOOD[0],
+]
+
+
+@pytest.mark.parametrize("bad", BAD, ids=range(len(BAD)))
+def test_a_page_that_is_none_ends_the_catalogue(bad: object) -> None:
+    at = with_pages(GOOD[0], bad, GOOD[2])
+    assert at.entries == ROWS[:PAGE_ROWS]
+    assert "page 2" in damage(GOOD[0], bad, GOOD[2])
+    if bad != GOOD[0]:
+        assert with_pages(bad, GOOD[1]).entries is None
+        assert "page 1" in damage(bad, GOOD[1])
+    # What is known to be damaged is not written again; what nobody has looked at may be.
+    assert at.catalog.texts() == GOOD[:1]
+
+
+def test_an_older_page_in_the_place_of_a_newer_one_ends_it() -> None:
+    assert with_pages(GOOD[1], GOOD[0], GOOD[2]).entries == ROWS[PAGE_ROWS : 2 * PAGE_ROWS]
+    assert with_pages(GOOD[0], GOOD[1], GOOD[1]).entries == ROWS[: 2 * PAGE_ROWS]
+    assert with_pages(GOOD[0], GOOD[2]).entries == (*ROWS[:PAGE_ROWS], *ROWS[2 * PAGE_ROWS :])
+
+
+def test_pages_are_bounded_together() -> None:
+    def of(start: int, **more: int) -> str:
+        return page(catalog._raw_page(entries(start)), **more)
+
+    # Bytes are believed until a page is opened, and what cannot be opened ends the catalogue anyway.
+    assert with_pages(of(9), of(8, size=2**24)).entries == entries(9)
+    assert with_pages(of(9), of(8, values=500_000)).entries == entries(9)
+    many = [f"9000000:400000:{'A' * 8}"] * 2
+    assert "page 2 is damaged" in damage(of(9), *many)
+    assert with_pages(of(9), *[of(8)] * 100_000).entries == entries(9, 8)
+
+
+def test_no_catalogue_and_one_without_pages_are_different_things() -> None:
+    assert with_pages().entries == ()
+    assert reread(pointer(())).entries == ()
+    raw = json.loads(write_pointer(pointer(())))
+    del raw["catalog"]
+    assert read_pointer(json.dumps(raw), label=LABEL, strict=True).entries is None
+
+
+def test_an_old_catalogue_is_read_and_written_as_pages() -> None:
+    rows = entries(*range(2 * PAGE_ROWS))
+    plain = json.dumps(catalog._raw_page(rows[::-1])).encode()
+    raw = json.loads(write_pointer(pointer(rows)))
+    raw["catalog"] = f"{len(plain)}:{base64.b64encode(gzip.compress(plain)).decode()}"
+    at = read_pointer(json.dumps(raw), label=LABEL, strict=True)
+    assert at.entries == rows[::-1]
+    assert at.entry(rows[3].snapshot_id) == rows[3]
+    moved = at.follow("x", updated_at="", entries=at.catalog.adding(entry(500)), stream="0" * 16)
+    assert reread(moved).entries == (entry(500), *rows)
+    assert len(pages(moved)) == 3
+    raw["catalog"] += "AAAA"
+    assert read_pointer(json.dumps(raw), label=LABEL).entries is None
+    with pytest.raises(SnapshotCorrupt, match=FILE):
+        read_pointer(json.dumps(raw), label=LABEL, strict=True)
+
+
+def test_what_another_value_tells_is_not_written_twice() -> None:
+    ids = [entry(n).snapshot_id for n in range(6)]
+    rows = [entry(5, parent_id=ids[4]), entry(4, parent_id=ids[2]), entry(3), entry(1, parent_id=ids[0])]
+    rows.append(entry(0, snapshot_id="a-name", created_at="now", parent_id=ids[5]))
+    rows[2] = entry(3, created_at="2026-01-01T00:00:00Z")
+    raw = catalog._raw_page(rows)
+    assert [(row[3], row[11]) for row in raw["snapshots"]] == [
+        (None, True),
+        (None, ids[2]),
+        ("2026-01-01T00:00:00Z", None),
+        (None, ids[0]),
+        ("now", ids[5]),
+    ]
+    assert reread(pointer(rows)).entries == tuple(rows)
+
+
+def test_it_is_a_sequence() -> None:
+    rows = Catalog.of(LABEL, entries(1, 2, 3))
+    assert rows[0] == entry(3)
+    assert rows[-1:] == entries(1)
+    assert [*reversed(rows)] == [*entries(1, 2, 3)][::-1]
+    assert entry(2) in rows
+    assert rows.knows(entry(2).snapshot_id)
+    assert rows != entries(1, 2)
+    assert rows != 7
+    assert repr(rows).startswith("Catalog((Entry(")
+    ids = [row.snapshot_id for row in rows]
+    assert ids == sorted(ids, key=id_order, reverse=True)

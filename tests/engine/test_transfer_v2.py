@@ -1,0 +1,250 @@
+"""Chains of packs from vault to vault, and what is relied upon of those that are there."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from chains import growing
+from faces import PlainVault
+from transfers import POINTER, backend_of, fake, files, hours_later
+
+from colony_memory import (
+    AsyncColonyMemory,
+    ColonyMemory,
+    ColonyMemoryError,
+    ConflictDetected,
+    Ed25519Signer,
+    SnapshotCorrupt,
+    VaultUnavailable,
+)
+from colony_memory._format.names import manifest_filename, pack_filename
+from colony_memory._format.pointer import read_pointer
+from colony_memory._format.v2 import chain as chains
+from colony_memory._format.v2 import zstd as door
+from colony_memory.snapshot import read_manifest
+from colony_memory.testing import AsyncFakeVault, FaultyVault
+from colony_memory.transfer import copy, load_export, save_export
+
+HISTORY = growing(8)
+
+
+@pytest.fixture(autouse=True)
+def _small_chains(monkeypatch):
+    monkeypatch.setattr(chains, "MAX_PACKS", 3)
+    monkeypatch.setattr(chains, "_pays", lambda *_: True)
+
+
+def filled(states=HISTORY, *, vault=None, wire=2, **options):
+    memory = ColonyMemory(backend=vault if vault is not None else fake(), format=wire, **options)
+    return memory, [memory.backup(documents).snapshot_id for documents in states]
+
+
+def packs_of(memory, snapshot_id):
+    text = files(memory)[manifest_filename("default", snapshot_id)]
+    return read_manifest(text, label="default", snapshot_id=snapshot_id).packs
+
+
+def contents(memory):
+    new = ColonyMemory(backend=backend_of(memory))
+    return [new.restore(snapshot_id=info.snapshot_id) for info in reversed(new.list_snapshots())]
+
+
+def copied(source, destination, face, **options):
+    if face == "sync":
+        return copy(ColonyMemory(backend=source), ColonyMemory(backend=destination), **options)
+    ends = [AsyncColonyMemory(backend=AsyncFakeVault(each)) for each in (source, destination)]
+
+    async def inside():
+        return await copy(*ends, **options)
+
+    return asyncio.run(inside())
+
+
+@pytest.mark.parametrize("face", ["sync", "async"])
+def test_a_copy_of_mixed_formats_is_the_same_bytes(face):
+    vault = fake()
+    for n, documents in enumerate(HISTORY):
+        ColonyMemory(backend=vault, format=1 + bool(n % 3)).backup(documents)
+    there = fake()
+    report = copied(vault, there, face)
+    assert (len(report.copied), bool(report)) == (8, True)
+    assert {**there.files, POINTER: ""} == {**vault.files, POINTER: ""}
+    again = copied(vault, there, face)
+    assert (len(again.copied), len(again.already)) == (0, 8)
+    assert contents(ColonyMemory(backend=there)) == HISTORY
+    assert ColonyMemory(backend=there).verify()
+    rows = [read_pointer(each.files[POINTER], label="default").entries for each in (vault, there)]
+    assert rows[0] == rows[1]
+
+
+def test_an_export_stands_alone_in_an_empty_vault(tmp_path):
+    source, ids = filled()
+    save_export(source.export_snapshot(snapshot_id=ids[5]), tmp_path / "one.json")
+    memory = ColonyMemory(backend=fake())
+    info = memory.import_snapshot(load_export(tmp_path / "one.json"))
+    assert (info.snapshot_id, info.reused, bool(info.head)) == (ids[5], False, True)
+    assert memory.restore() == HISTORY[5]
+    assert memory.import_snapshot(load_export(tmp_path / "one.json")).reused
+    assert ColonyMemory(backend=backend_of(memory), format=2).backup(HISTORY[6]).format == "colony-memory/2"
+    assert memory.verify()
+
+
+def test_what_a_committed_snapshot_needs_is_not_written_again():
+    source, ids = filled()
+    memory = ColonyMemory(backend=fake())
+    memory.import_snapshot(source.export_snapshot(snapshot_id=ids[1]))
+    backend_of(memory).calls.clear()
+    memory.import_snapshot(source.export_snapshot(snapshot_id=ids[2]))
+    written = [name for verb, name in backend_of(memory).calls if verb == "upload"]
+    assert written == [pack_filename("default", ids[2], 0), manifest_filename("default", ids[2]), POINTER]
+    assert contents(memory) == HISTORY[1:3]
+
+
+def test_a_snapshot_that_was_deleted_beside_others_comes_back():
+    memory, ids = filled()
+    exported = memory.export_snapshot(snapshot_id=ids[1])
+    memory.delete_snapshot(label="default", snapshot_id=ids[1])
+    assert pack_filename("default", ids[1], 0) in files(memory)  # others stand on it
+    assert not memory.import_snapshot(exported).reused
+    assert contents(memory) == HISTORY
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_a_pack_that_nobody_needs_is_refused_until_it_is_pruned(old):
+    source, ids = filled(HISTORY[:2])
+    exported = source.export_snapshot(snapshot_id=ids[1])
+    memory, _ = filled([{"own": "memory"}], wire=1)
+    vault = backend_of(memory)
+    base = pack_filename("default", ids[0], 0)
+    vault.vault_upload_file(base, exported.files[base])
+    if old:
+        hours_later(vault)
+        memory.backup({"own": "newer memory"})
+    before = {name: text for name, text in vault.files.items() if name != POINTER}
+    with pytest.raises(ConflictDetected, match=r"no committed snapshot needs them.*prune, and try again"):
+        memory.import_snapshot(exported)
+    assert {name: text for name, text in vault.files.items() if name != POINTER} == before
+    hours_later(vault)
+    memory.backup({"own": "newest memory"})
+    memory.prune(label="default", keep=1)
+    assert base not in vault.files
+    memory.import_snapshot(exported)
+    assert memory.restore(snapshot_id=ids[1]) == HISTORY[1]
+
+
+def test_another_content_under_the_name_of_a_pack_is_never_relied_on():
+    source, ids = filled(HISTORY[:3])
+    memory = ColonyMemory(backend=fake())
+    source.copy_to(memory)
+    exported = source.export_snapshot(snapshot_id=ids[2])
+    memory.delete_snapshot(label="default", snapshot_id=ids[2])
+    base = pack_filename("default", ids[0], 0)
+    files(memory)[base] = files(memory)[base].replace('"data": "', '"data": "AAAA', 1)[: len(files(memory)[base])]
+    hours_later(backend_of(memory))
+    with pytest.raises(ConflictDetected, match="another content"):
+        memory.import_snapshot(exported)
+
+
+def test_a_chain_that_lost_a_pack_is_mended():
+    source, ids = filled(HISTORY[:3])
+    memory = ColonyMemory(backend=fake())
+    source.copy_to(memory)
+    del files(memory)[pack_filename("default", ids[1], 0)]
+    assert [info.snapshot_id for info in source.copy_to(memory).copied] == ids[1:2]
+    assert contents(memory) == HISTORY[:3]
+
+
+def test_a_vault_without_conditions_takes_format_1_only():
+    source, ids = filled(HISTORY[:3])
+    plain = ColonyMemory(backend=PlainVault(fake()))
+    source.backup({"MEMORY.md": "of format 1"})
+    mixed = ColonyMemory(backend=backend_of(source))
+    mixed.backup({"MEMORY.md": "of format 1 too"})
+    with pytest.raises(ColonyMemoryError, match="writes on condition"):
+        plain.import_snapshot(source.export_snapshot(snapshot_id=ids[0]))
+    with pytest.raises(ColonyMemoryError, match="writes on condition"):
+        mixed.copy_to(plain, format=2)
+    report = mixed.copy_to(plain)
+    assert len(report.left_out) == 4
+    assert all("writes on condition" in why and "converted to format 1" in why for why in report.left_out.values())
+    assert plain.restore() == {"MEMORY.md": "of format 1 too"}
+    assert len(mixed.copy_to(plain, format=1).copied) == 4
+    assert not mixed.copy_to(plain, format=1).left_out
+    assert plain.import_snapshot(source.export_snapshot(snapshot_id=ids[0]), format=1).reused
+
+
+def test_without_zstd_chains_are_copied_by_the_digests_of_their_bytes(monkeypatch):
+    source, ids = filled(HISTORY[:5])
+    exported, memory = source.export_snapshot(), ColonyMemory(backend=fake())
+    top = pack_filename("default", ids[1], 0)
+    files(source)[top] = files(source)[top].replace("A", "B", 1)
+
+    def missing():
+        raise ImportError
+
+    monkeypatch.setattr(door, "_zstd", missing)
+    report = ColonyMemory(backend=backend_of(source)).copy_to(memory)
+    assert {name.split(".")[2] for name in report.left_out} == {
+        each for each in ids if ids[1] in packs_of(source, each)
+    }
+    with pytest.raises(SnapshotCorrupt, match="needs the extra 'zstd'"):
+        memory.import_snapshot(exported)
+    monkeypatch.undo()
+    assert len(contents(memory)) == len(report.copied) > 0
+
+
+# --- what a failure leaves
+
+
+def test_what_a_failed_import_wrote_is_taken_back_and_nothing_else():
+    source, ids = filled(HISTORY[:3])
+    memory = ColonyMemory(backend=fake())
+    memory.import_snapshot(source.export_snapshot(snapshot_id=ids[0]))
+    before = dict(files(memory))
+    exported = source.export_snapshot(snapshot_id=ids[2])
+    for match in (manifest_filename("default", ids[2]), POINTER):
+        vault = FaultyVault(backend_of(memory))
+        vault.fail("upload", VaultUnavailable("503", status=503), match=match, times=1)
+        with pytest.raises(VaultUnavailable):
+            ColonyMemory(backend=vault).import_snapshot(exported)
+        assert {**files(memory), POINTER: ""} == {**before, POINTER: ""}
+        assert contents(memory) == HISTORY[:1]
+    assert not memory.import_snapshot(exported).reused
+    assert contents(memory) == [HISTORY[0], HISTORY[2]]
+
+
+def test_an_unsigned_mirror_of_chains_keeps_what_no_pointer_can_list_elsewhere():
+    """Without the key the signed pointer cannot list more than it does, and a chain stays only where one lists it."""
+    pytest.importorskip("cryptography")
+    signer = Ed25519Signer(bytes(range(32)))
+    source, ids = filled(HISTORY[:3], signer=signer)
+    reader = ColonyMemory(backend=backend_of(source))
+    mirror = ColonyMemory(backend=fake())
+    assert reader.copy_to(mirror)
+    assert ColonyMemory(backend=backend_of(mirror), trusted_issuers=signer.did_key).restore() == HISTORY[2]
+    source.delete_snapshot(label="default", snapshot_id=ids[0])
+    source.backup(HISTORY[3])
+    with pytest.warns(UserWarning, match="left as it is"):
+        report = reader.copy_to(mirror)
+    assert len(report.left_out) == 1
+    pinned = ColonyMemory(backend=backend_of(mirror), trusted_issuers=signer.did_key)
+    assert pinned.restore() == HISTORY[2]
+    assert pinned.verify()
+    assert copy(reader, ColonyMemory(backend=backend_of(mirror), signer=signer))
+    assert pinned.restore() == HISTORY[3]
+
+
+def test_each_pack_is_read_and_unpacked_about_once(monkeypatch):
+    """A copy of a label takes about as long for each snapshot, however many there are below it."""
+    monkeypatch.setattr(chains, "MAX_PACKS", 16)
+    source, ids = filled(growing(60))
+    unpacked, unpack = [], chains.decompress
+    monkeypatch.setattr(chains, "decompress", lambda *args, **kwargs: unpacked.append(1) or unpack(*args, **kwargs))
+    backend_of(source).calls.clear()
+    memory = ColonyMemory(backend=fake())
+    assert len(ColonyMemory(backend=backend_of(source)).copy_to(memory).copied) == 60
+    read = [name for verb, name in backend_of(source).calls if verb == "get" and ".k" in name]
+    assert len(read) == len({*read}) == 60
+    assert sum(len(packs_of(source, each)) for each in ids) > 500
+    assert len(unpacked) < 2.5 * 60

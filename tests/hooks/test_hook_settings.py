@@ -1,0 +1,269 @@
+"""Settings of somebody else: hooks go in and out, and every other character stays."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import os
+import random
+import shlex
+import stat
+
+import pytest
+from cut_off import cut_off
+
+from colony_memory import ColonyMemoryError
+from colony_memory.hooks import install, json_text, settings
+from colony_memory.hooks.hosts import HOSTS
+from colony_memory.hooks.install import change_settings, settings_path
+from colony_memory.hooks.settings import Handler, own_folder, with_hooks, without_hooks
+
+CLAUDE, CODEX, GEMINI = (HOSTS[each] for each in ("claude-code", "codex", "gemini"))
+POSIX = pytest.mark.skipif(os.name == "nt", reason="POSIX")
+FOLDER = "/home/ada/my 'old' memory"
+THEIRS = """{
+    "model": "opus",
+    "number": 1.50,  "great": 1E400, "letter": "caf\\u00e9 \u00e9",
+    "hooks": {
+        "Stop": [
+            { "matcher": "*", "hooks": [{"type": "command", "command": "say done"}] }
+        ],
+        "PreToolUse": []
+    },
+
+    "last": [ ]
+}"""
+
+
+def handler(folder=FOLDER, *options):
+    return Handler(("/opt/bin/colony-memory", "hook", *options, folder), 25)
+
+
+def own(text):
+    """Every hook of ours, as event and entry."""
+    hooks = json.loads(text).get("hooks", {}) if text.strip() else {}
+    return [
+        (event, entry)
+        for event, groups in hooks.items()
+        for group in groups
+        for entry in group["hooks"]
+        if own_folder(entry.get("command"))
+    ]
+
+
+def without_ours(value):
+    """The same settings as values, without our hooks and what holds nothing but them."""
+    return json.loads(without_hooks(json.dumps(value)))
+
+
+@pytest.mark.parametrize("module", [json_text, settings])
+def test_doctests(module):
+    assert doctest.testmod(module).failed == 0
+    assert doctest.testmod(module).attempted > 0
+
+
+@pytest.mark.parametrize("host", [CLAUDE, CODEX, GEMINI], ids=lambda host: host.name)
+def test_into_an_empty_file(host):
+    text = with_hooks("", host, handler())
+    assert [event for event, _ in own(text)] == [*host.tells, *host.saves]
+    for _, entry in own(text):
+        assert shlex.split(entry["command"])[-1] == FOLDER
+        assert entry["timeout"] == 25 * host.second
+    assert list(json.loads(text)) == ["hooks"]
+    assert text.endswith("}\n")
+    assert json.loads(without_hooks(text)) == {}
+
+
+def test_every_other_character_stays():
+    text = with_hooks(THEIRS, CLAUDE, handler())
+    assert len(own(text)) == 4
+    left = iter(text)
+    assert all(char in left for char in THEIRS)  # in this order
+    assert without_hooks(text) == THEIRS
+
+
+def test_again_changes_nothing_and_other_options_replace():
+    text = with_hooks(THEIRS, CLAUDE, handler())
+    assert with_hooks(text, CLAUDE, handler()) == text
+    other = with_hooks(text, CLAUDE, handler(FOLDER, "--keep=3"))
+    assert len(own(other)) == 4
+    assert all("--keep=3" in entry["command"] for _, entry in own(other))
+    assert without_hooks(other) == THEIRS
+
+
+def test_one_that_lost_an_event_gets_it_back():
+    text = with_hooks("", CLAUDE, handler())
+    lacking = json.loads(text)
+    del lacking["hooks"]["Stop"]
+    assert len(own(with_hooks(json.dumps(lacking), CLAUDE, handler()))) == 4
+
+
+def test_two_folders_side_by_side():
+    one = with_hooks(THEIRS, CLAUDE, handler())
+    both = with_hooks(one, CLAUDE, handler("/home/ada/other"))
+    assert len(own(both)) == 8
+    assert without_hooks(both, "/home/ada/other") == one
+    assert without_hooks(both) == THEIRS
+
+
+def test_what_only_looks_alike_stays():
+    for command in ("colony-memory backup x", "my-colony-memory hook x", "echo colony-memory hook x", "x '", 3, None):
+        assert own_folder(command) is None
+    theirs = [{"type": "command", "command": "colony-memory backup /m"}, {"type": "http"}]
+    kept = {"hooks": {"Stop": [{"hooks": theirs}]}}
+    assert without_ours(kept) == kept
+    assert own_folder("/usr/bin/python3 -m colony_memory hook --format gemini /m") == "/m"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_settings_in_any_shape(seed):
+    draw = random.Random(seed)
+
+    def value(depth):
+        kind = draw.choice("sinbz" if depth > 2 else "sinbzolol")
+        if kind == "o":
+            names = [draw.choice(["a", "b\n", "\u00e9", "hooks", ""]) + str(n) for n in range(draw.randrange(4))]
+            return {name: value(depth + 1) for name in names}
+        if kind == "l":
+            return [value(depth + 1) for _ in range(draw.randrange(4))]
+        return {"s": draw.choice(['"', "}]", "\\", "x"]), "i": 10**20, "n": None, "b": True, "z": -0.5e-7}[kind]
+
+    document = {f"k{n}": value(0) for n in range(draw.randrange(4))}
+    groups = [{"hooks": [{"type": "command", "command": f"c{n}"}]} for n in range(draw.randrange(1, 3))]
+    if draw.random() < 0.7:
+        document["hooks"] = {draw.choice(["Stop", "SessionStart", "Other"]): groups}
+    document |= {f"e{n}": value(0) for n in range(draw.randrange(3))}
+    indent = draw.choice([None, 1, 2, 4, "\t"])
+    text = json.dumps(document, indent=indent, ensure_ascii=draw.random() < 0.5)
+    end = draw.choice(["\n", "\r\n"])
+    text = (draw.choice(["", "\n "]) + text + draw.choice(["", "\n"])).replace("\n", end)
+    host = draw.choice([CLAUDE, CODEX, GEMINI])
+    after = with_hooks(text, host, handler())
+    assert len(own(after)) == len(host.tells) + len(host.saves)
+    assert with_hooks(after, host, handler()) == after
+    assert without_hooks(after) == text
+    assert ("\r\n" in text) <= (after.count("\n") == after.count("\r\n"))
+    with_both = {**document, "hooks": json.loads(after)["hooks"]}
+    assert json.loads(after) == with_both
+    assert [*json.loads(after)][: len(document)] == [*document]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"a": 1, // mine\n}', "line 1, column 10"),
+        ("/* mine */ {}", "a comment"),
+        ('{"a": 1,}', "not JSON"),
+        ('{"a": NaN}', "NaN"),
+        ("\ufeff{}", "not JSON"),
+        ('{"a": 1, "a": 2}', "twice"),
+        ("[]", "not an object"),
+        ('"x"', "not an object"),
+        ('{"hooks": []}', "not an object"),
+        ('{"hooks": {"Stop": {}}}', "Stop are not a list"),
+        ('{"a": ' + "[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_what_is_refused(text, why):
+    for edit in (lambda: with_hooks(text, CLAUDE, handler()), lambda: without_hooks(text)):
+        with pytest.raises(ValueError, match=why):
+            edit()
+
+
+# The file.
+
+
+def install_into(path):
+    return change_settings(path, lambda text: with_hooks(text, CLAUDE, handler()))
+
+
+def test_where_each_host_keeps_them(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    found = {host.name: settings_path(host) for host in (CLAUDE, CODEX, GEMINI)}
+    assert found == {
+        "claude-code": tmp_path / ".claude" / "settings.json",
+        "codex": tmp_path / ".codex" / "hooks.json",
+        "gemini": tmp_path / ".gemini" / "settings.json",
+    }
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "elsewhere"))
+    assert settings_path(CODEX) == tmp_path / "elsewhere" / "hooks.json"
+    with pytest.raises(ValueError, match="openclaw plugins install"):
+        settings_path(HOSTS["openclaw"])
+
+
+def test_a_new_file_is_its_owners_alone(tmp_path):
+    change = install_into(tmp_path / "new" / "settings.json")
+    assert change
+    assert not (tmp_path / "new").exists()
+    change.make()
+    assert change.path.read_text() == change.after
+    if os.name != "nt":
+        assert stat.S_IMODE(change.path.stat().st_mode) == 0o600
+
+
+@POSIX
+@pytest.mark.parametrize("mode", [0o644, 0o600, 0o664, 0o444])
+def test_the_mode_stays_and_so_does_the_link(tmp_path, mode):
+    real, link = tmp_path / "dotfiles" / "claude.json", tmp_path / "settings.json"
+    real.parent.mkdir()
+    real.write_text(THEIRS, encoding="utf-8")
+    real.chmod(mode)
+    link.symlink_to(real)
+    install_into(link).make()
+    assert link.is_symlink()
+    assert stat.S_IMODE(real.stat().st_mode) == mode
+    assert len(own(real.read_text(encoding="utf-8"))) == 4
+    assert [path.name for path in real.parent.iterdir()] == [real.name]
+
+
+def test_the_difference_is_shown_line_by_line(tmp_path):
+    path = tmp_path / "settings.json"
+    path.write_text('{\n  "a": 1\n}', encoding="utf-8")
+    shown = install_into(path).difference
+    assert shown.startswith(f"--- {path}\n+++ {path}\n@@ ")
+    assert '-  "a": 1\n' in shown
+    assert '+  "a": 1,\n' in shown
+    assert not change_settings(path, lambda text: text).difference
+
+
+def test_what_was_changed_meanwhile_is_left(tmp_path):
+    path = tmp_path / "settings.json"
+    path.write_text("{}", encoding="utf-8")
+    change, created = install_into(path), install_into(tmp_path / "other.json")
+    path.write_text('{"theirs": 1}', encoding="utf-8")
+    created.path.write_text("{}", encoding="utf-8")
+    for each in (change, created):
+        with pytest.raises(ColonyMemoryError, match="changed meanwhile"):
+            each.make()
+    assert path.read_text(encoding="utf-8") == '{"theirs": 1}'
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["other.json", "settings.json"]
+
+
+def test_what_is_no_settings_file_is_named(tmp_path):
+    (tmp_path / "folder.json").mkdir()
+    (tmp_path / "latin.json").write_bytes(b'{"a": "caf\xe9"}')
+    (tmp_path / "large.json").write_bytes(b" " * (install._MOST_BYTES + 1))
+    for name in ("folder", "latin", "large"):
+        with pytest.raises(ValueError, match=f"{name}.json"):
+            install_into(tmp_path / f"{name}.json")
+
+
+@POSIX
+@pytest.mark.once
+def test_killed_at_any_moment_it_is_the_old_file_or_the_new_one(tmp_path):
+    path = tmp_path / "settings.json"
+    for at in range(1, 30):
+        path.write_text(THEIRS, encoding="utf-8")
+        path.chmod(0o640)
+        wanted = install_into(path).after
+        ended = cut_off(lambda: install_into(path).make(), at=at)
+        found = path.read_text(encoding="utf-8")
+        assert found in (THEIRS, wanted)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o640
+        if ended == "done":
+            assert found == wanted
+            break
+        assert ended == "killed"
+    assert at > 3

@@ -1,0 +1,145 @@
+"""What hosts say, as their documentation has it and as it should not be, and what they are answered."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from colony_memory.hooks.hosts import HOSTS
+from colony_memory.hooks.talk import LONGEST_INPUT, Said, Told, answer, read_event
+
+CLAUDE, CODEX, GEMINI, OPENCLAW = (HOSTS[each] for each in ("claude-code", "codex", "gemini", "openclaw"))
+EVERY = {"session_id": "abc123", "transcript_path": "/home/ada/t.jsonl", "cwd": "/home/ada"}
+# As the pages of each host have them.
+DOCUMENTED = [
+    (CLAUDE, {"hook_event_name": "SessionStart", "source": "startup", "model": "claude-sonnet-5"}, "tell"),
+    (CLAUDE, {"hook_event_name": "PreCompact", "trigger": "auto", "custom_instructions": ""}, "save"),
+    (
+        CLAUDE,
+        {"hook_event_name": "Stop", "stop_hook_active": True, "background_tasks": []},
+        "save",
+    ),
+    (CLAUDE, {"hook_event_name": "SessionEnd", "reason": "other"}, "save"),
+    (CODEX, {"hook_event_name": "SessionStart", "source": "resume", "model": "m", "permission_mode": "plan"}, "tell"),
+    (CODEX, {"hook_event_name": "PreCompact", "trigger": "manual", "model": "m", "turn_id": "t"}, "save"),
+    (CODEX, {"hook_event_name": "Stop", "stop_hook_active": False, "last_assistant_message": None}, "save"),
+    (GEMINI, {"hook_event_name": "SessionStart", "source": "clear", "timestamp": "2026-11-28T08:00:00Z"}, "tell"),
+    (GEMINI, {"hook_event_name": "AfterAgent", "prompt": "p", "prompt_response": "r"}, "save"),
+    (GEMINI, {"hook_event_name": "PreCompress", "trigger": "auto"}, "save"),
+    (GEMINI, {"hook_event_name": "SessionEnd", "reason": "exit"}, "save"),
+    (OPENCLAW, {"hook_event_name": "gateway:startup"}, "tell"),
+    (OPENCLAW, {"hook_event_name": "session:compact:before"}, "save"),
+]
+UNREADABLE = {
+    "nothing": b"",
+    "blank": b" \n",
+    "text": b"Session started",
+    "list": b'["hook_event_name", "Stop"]',
+    "number": b"3",
+    "no UTF-8": b'{"hook_event_name": "St\xff"}',
+    "two documents": b'{"hook_event_name": "Stop"} {}',
+    "cut off": b'{"hook_event_name": "Stop", "last_assistant_message": "lo',
+    "no name": b'{"event": "Stop"}',
+    "empty name": b'{"hook_event_name": ""}',
+    "name of another kind": b'{"hook_event_name": ["Stop"]}',
+    "long name": b'{"hook_event_name": "' + b"S" * 101 + b'"}',
+    "deep": b'{"hook_event_name": "Stop", "x": ' + b"[" * 200_000,
+    "great number": b'{"hook_event_name": "Stop", "x": ' + b"9" * 5000 + b"}",
+    "too long": b'{"hook_event_name": "Stop", "x": "' + b"x" * LONGEST_INPUT + b'"}',
+}
+# What Codex takes, and nothing beside it: it refuses an answer that has more.
+CODEX_KEYS = {
+    "SessionStart": {"continue", "hookSpecificOutput", "stopReason", "suppressOutput", "systemMessage"},
+    "PreCompact": {"continue", "stopReason", "suppressOutput", "systemMessage"},
+    "Stop": {"continue", "decision", "reason", "stopReason", "suppressOutput", "systemMessage"},
+}
+BAD = Told(problem="no answer", unsaved="The memory could not be saved.")
+
+
+def answered(host, said, told, *, block=False):
+    line = answer(host, said, told, block=block)
+    assert line.isascii()
+    assert "\n" not in line
+    return json.loads(line)
+
+
+@pytest.mark.parametrize(("host", "said", "deed"), DOCUMENTED)
+def test_what_each_host_says(host, said, deed):
+    found = read_event(json.dumps({**EVERY, **said}).encode())
+    assert (found.event, found.problem) == (said["hook_event_name"], "")
+    assert host.deed(found.event) == deed
+    assert found.is_again(host) == said.get("stop_hook_active", False)
+
+
+def test_what_is_installed_is_what_each_host_has():
+    documented = {(host.name, said["hook_event_name"]) for host, said, _ in DOCUMENTED}
+    installed = {(host.name, event) for host in HOSTS.values() for event in (*host.tells, *host.saves)}
+    assert documented <= installed
+    assert {event for host in HOSTS.values() for event in host.blocks} - {"SubagentStop"} <= {e for _, e in installed}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_what_cannot_be_understood_is_an_event_to_save_at(name):
+    said = read_event(UNREADABLE[name])
+    assert said.problem
+    assert said.event == ""
+    assert all(host.deed(said.event) == "save" for host in HOSTS.values())
+    assert all(answered(host, said, BAD, block=True).keys() == {"systemMessage"} for host in HOSTS.values())
+
+
+@pytest.mark.parametrize("host", HOSTS.values(), ids=HOSTS)
+def test_nothing_to_tell_is_an_empty_object(host):
+    for event in (*host.tells, *host.saves, "Unknown"):
+        assert answered(host, Said(event), Told(), block=True) == {}
+
+
+@pytest.mark.parametrize("host", HOSTS.values(), ids=HOSTS)
+def test_the_agent_is_told_at_the_start_alone(host):
+    (start,) = host.tells
+    told = Told(context="The folder is …")
+    assert answered(host, Said(start), told) == {
+        "hookSpecificOutput": {"hookEventName": start, "additionalContext": "The folder is …"}
+    }
+    assert all(answered(host, Said(event), told) == {} for event in host.saves)
+
+
+@pytest.mark.parametrize("host", HOSTS.values(), ids=HOSTS)
+def test_nobody_is_blocked_who_did_not_ask(host):
+    for event in (*host.tells, *host.saves, "Unknown", ""):
+        assert answered(host, Said(event), BAD).keys() == {"systemMessage"}
+
+
+def test_each_host_is_blocked_in_its_own_way():
+    reason = BAD.unsaved
+    block = {"systemMessage": "colony-memory: no answer", "decision": "block", "reason": reason}
+    assert answered(CLAUDE, Said("PreCompact"), BAD, block=True) == block
+    assert answered(CLAUDE, Said("Stop"), BAD, block=True) == block
+    assert answered(CODEX, Said("Stop"), BAD, block=True) == block
+    stop = {"systemMessage": "colony-memory: no answer", "continue": False, "stopReason": reason}
+    assert answered(CODEX, Said("PreCompact"), BAD, block=True) == stop
+    assert answered(GEMINI, Said("AfterAgent"), BAD, block=True) == {**block, "decision": "deny"}
+    for host, event in ((CLAUDE, "SessionEnd"), (GEMINI, "PreCompress"), (OPENCLAW, "command:new")):
+        assert answered(host, Said(event), BAD, block=True).keys() == {"systemMessage"}
+
+
+def test_a_second_try_is_not_blocked_again():
+    again = Said("Stop", frozenset({"stop_hook_active"}))
+    for host in (CLAUDE, CODEX):
+        assert answered(host, again, BAD, block=True).keys() == {"systemMessage"}
+
+
+def test_a_warning_alone_blocks_nothing():
+    assert answered(CLAUDE, Said("Stop"), Told(problem="it shrank"), block=True).keys() == {"systemMessage"}
+
+
+def test_codex_is_told_nothing_that_it_refuses():
+    for event, keys in CODEX_KEYS.items():
+        for block in (False, True):
+            told = Told(context="c", problem="p", unsaved="u")
+            assert answered(CODEX, Said(event), told, block=block).keys() <= keys
+
+
+def test_a_long_message_is_cut():
+    found = answered(CLAUDE, Said("Stop"), Told(problem="x" * 100_000))
+    assert max(len(value) for value in found.values()) <= 2000

@@ -1,0 +1,154 @@
+"""The memory provider for Hermes Agent, under a stand-in of what Hermes has providers inherit from."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import types
+from abc import ABC, abstractmethod
+
+import pytest
+from documentation_pages import ROOT
+
+from colony_memory import ColonyMemory, SecretsFound
+from colony_memory.exceptions import VaultMissing
+from colony_memory.vaults.local import LocalVault
+
+PROVIDER = ROOT / "integrations" / "hermes" / "colony_memory_provider" / "__init__.py"
+TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+MESSAGES = [{"role": "user", "content": f"my token is {TOKEN}"}, {"role": "assistant", "content": "I forget it"}]
+
+
+class MemoryProvider(ABC):
+    """The methods that every provider must have, as Hermes' guide lists them."""
+
+    pre_compress_checkpoint_api_version = 1
+
+    @property
+    @abstractmethod
+    def name(self): ...
+
+    @abstractmethod
+    def is_available(self): ...
+
+    @abstractmethod
+    def initialize(self, session_id, **kwargs): ...
+
+    @abstractmethod
+    def get_tool_schemas(self): ...
+
+
+class Context:
+    def __init__(self):
+        self.providers = []
+
+    def register_memory_provider(self, provider):
+        self.providers.append(provider)
+
+
+@pytest.fixture
+def vault(tmp_path, monkeypatch):
+    for name in ("COLONY_API_KEY", "COLONY_MEMORY_LABEL", "COLONY_MEMORY_KEEP", "COLONY_MEMORY_CHECKPOINT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLONY_MEMORY_VAULT", str(tmp_path / "vault"))
+    return LocalVault(tmp_path / "vault", create=True)
+
+
+@pytest.fixture
+def provider(monkeypatch):
+    agent, module = types.ModuleType("agent"), types.ModuleType("agent.memory_provider")
+    module.MemoryProvider = MemoryProvider
+    monkeypatch.setitem(sys.modules, "agent", agent)
+    monkeypatch.setitem(sys.modules, "agent.memory_provider", module)
+    spec = importlib.util.spec_from_file_location("colony_memory_provider", PROVIDER)
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    context = Context()
+    loaded.register(context)
+    (found,) = context.providers
+    return found
+
+
+@pytest.fixture
+def memories(tmp_path, vault, provider):
+    path = tmp_path / "hermes" / "memories"
+    path.mkdir(parents=True)
+    (path / "MEMORY.md").write_text("two years")
+    provider.initialize("s1", hermes_home=str(tmp_path / "hermes"), platform="cli", agent_context="primary")
+    return path
+
+
+def ids(vault, label="default"):
+    return [info.snapshot_id for info in ColonyMemory(backend=vault).list_snapshots(label=label)]
+
+
+def test_it_is_available_where_it_has_a_vault(vault, provider, monkeypatch):
+    assert provider.name == "colony-memory"
+    assert provider.is_available()
+    assert provider.get_tool_schemas() == []
+    assert all(each["env_var"].startswith("COLONY_") for each in provider.get_config_schema())
+    monkeypatch.delenv("COLONY_MEMORY_VAULT")
+    assert not provider.is_available()
+    assert "COLONY_API_KEY" in provider.unavailable_reason()
+
+
+def test_it_saves_before_a_compression_and_at_the_end(vault, provider, memories, monkeypatch):
+    assert provider.on_pre_compress(MESSAGES) == ""
+    assert ColonyMemory(backend=vault).restore()["MEMORY.md"] == "two years"
+    provider.on_session_end(MESSAGES)
+    assert len(ids(vault)) == 1  # nothing had changed
+    monkeypatch.setenv("COLONY_MEMORY_KEEP", "2")
+    for state in ("a", "b", "c"):
+        (memories / "MEMORY.md").write_text(state * 10)
+        provider.on_session_switch("s2", reset=True)
+    assert len(ids(vault)) == 2
+    assert ids(vault, "default-transcripts") == []
+
+
+def test_what_cannot_be_saved_raises_before_a_compression_alone(vault, provider, memories, tmp_path, caplog):
+    provider.on_pre_compress(MESSAGES)
+    vault.path.rename(tmp_path / "away")
+    (memories / "MEMORY.md").write_text("more")
+    with pytest.raises(VaultMissing):
+        provider.on_pre_compress(MESSAGES)
+    provider.on_session_end(MESSAGES)
+    assert "was not saved" in caplog.text
+    (tmp_path / "away").rename(vault.path)
+    (memories / "MEMORY.md").write_text(TOKEN)
+    with pytest.raises(SecretsFound):
+        provider.on_pre_compress(MESSAGES)
+    assert len(ids(vault)) == 1
+
+
+def test_memory_that_is_gone_raises_and_one_that_never_was_does_not(vault, provider, memories):
+    (memories / "MEMORY.md").unlink()
+    provider.on_pre_compress(MESSAGES)
+    assert ids(vault) == []
+    (memories / "MEMORY.md").write_text("two years")
+    provider.on_pre_compress(MESSAGES)
+    (memories / "MEMORY.md").unlink()
+    with pytest.raises(ValueError, match="memories"):
+        provider.on_pre_compress(MESSAGES)
+    assert len(ids(vault)) == 1
+
+
+def test_a_subagent_saves_nothing(vault, provider, memories):
+    provider.initialize("s2", hermes_home=str(memories.parent), platform="cron", agent_context="cron")
+    provider.on_pre_compress(MESSAGES)
+    provider.on_session_end(MESSAGES)
+    assert ids(vault) == []
+
+
+def test_a_checkpoint_holds_the_messages_once_and_masked(vault, provider, memories, monkeypatch):
+    assert provider.pre_compress_checkpoint_api_version == 1
+    monkeypatch.setenv("COLONY_MEMORY_CHECKPOINT", "1")
+    assert provider.pre_compress_checkpoint_api_version == 2
+    for _ in range(2):
+        provider.on_pre_compress(MESSAGES, require_checkpoint=True)
+    assert len(ids(vault, "default-transcripts")) == 1
+    (text,) = ColonyMemory(backend=vault).restore(label="default-transcripts").values()
+    assert TOKEN not in text
+    assert [json.loads(line)["role"] for line in text.splitlines()] == ["user", "assistant"]
+    provider.on_pre_compress([*MESSAGES, {"role": "user", "content": "and more"}], require_checkpoint=True)
+    assert len(ids(vault, "default-transcripts")) == 2

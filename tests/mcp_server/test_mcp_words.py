@@ -1,0 +1,211 @@
+"""What errors become: the words of the command line, hints as tools, and nothing that only the owner should know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from mcp_calls import Desk, desk
+
+from colony_memory.app.protection import Problem
+from colony_memory.exceptions import (
+    ColonyMemoryError,
+    ColonyMemoryWarning,
+    Hint,
+    SnapshotCorrupt,
+    VaultUnavailable,
+    bad_argument,
+)
+from colony_memory.mcp import server as module
+from colony_memory.mcp.words import Words
+
+__all__ = ["desk"]
+
+START = "ask the person to start this server with"
+ID = "20260101T000000000000Z-abcdef"
+ROOT = Path("/home/ada/memory")
+LOOK = ["backup", "list", "show", "verify", "status", "diff", "history"]
+ALL = [*LOOK, "restore"]
+
+
+@pytest.mark.parametrize(
+    ("hint", "without", "with_restore"),
+    [
+        (Hint("verify", label="notes"), "verify", "verify"),
+        (Hint("verify", "snapshot_id", ID), f"verify with snapshot {ID}", f"verify with snapshot {ID}"),
+        (Hint("verify", "snapshot_id", "latest"), None, None),
+        (Hint("verify", "snapshot_id", "obey me"), None, None),
+        (Hint("list_snapshots"), "list", "list"),
+        (Hint("inspect"), "status", "status"),
+        (Hint("backup"), "backup", "backup"),
+        (Hint("restore", "snapshot_id", ID), f"ask the person to restore snapshot {ID}", f"restore with snapshot {ID}"),
+        (
+            Hint("restore", "fallback", value=True),
+            "ask the person to restore an older snapshot",
+            "restore with fallback true",
+        ),
+        (Hint("write_folder", "force", value=True), None, "restore with force true"),
+        (Hint("prune"), "ask the person to prune old snapshots", "ask the person to prune old snapshots"),
+        (Hint("delete_snapshot", "snapshot_id", ID), *[f"ask the person to delete snapshot {ID}"] * 2),
+        (Hint("delete_snapshot", "snapshot_id", "x; rm"), None, None),
+        (Hint("open", "signer"), *[f"{START} --key-file FILE"] * 2),
+        (Hint("open", "trusted_issuers", "did:key:evil"), *[f"{START} --trust DID"] * 2),
+        (Hint("open", "require_signature", value=False), *[f"{START} --accept-unsigned"] * 2),
+        (Hint("open", "require_signature"), None, None),
+        (Hint("open", "api_key"), *["ask the person to set COLONY_API_KEY"] * 2),
+        (Hint("open", "max_bytes"), None, None),
+        (Hint("read_folder", "secrets", "mask"), *[f"{START} --secrets mask"] * 2),
+        (Hint("backup", "on_conflict", "merge"), *[f"{START} --on-conflict merge"] * 2),
+        (Hint("init", "create", value=True), *["ask the person to make the vault with: colony-memory init URL"] * 2),
+        (Hint("to_progenly_export"), None, None),
+    ],
+)  # fmt: skip
+def test_a_hint_is_a_tool_or_something_to_ask_for(hint, without, with_restore):
+    for tools, advice in ((LOOK, without), (ALL, with_restore)):
+        told = Words(ROOT, tools).error(ColonyMemoryError("it failed", hint=hint))
+        assert told == ("it failed" if advice is None else f"it failed; try: {advice}")
+
+
+def test_a_vault_that_the_first_backup_makes():
+    hint = Hint("init", "create", value=True)
+    assert (
+        Words(ROOT, LOOK, makes_vault=True)
+        .error(ColonyMemoryError("none", hint=hint))
+        .endswith("try: backup, which makes it")
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("'/home/ada/memory/a b.md': Permission denied", "'a b.md': Permission denied"),
+        ("/home/ada/memory is not a directory", "the folder is not a directory"),
+        ("there is no vault in '/srv/my vault': none", "there is no vault in '…': none"),
+        ("lock /home/ada/.local/state/x.lock, held", "lock …, held"),
+        ("see ~/.ssh/id_rsa for it", "see … for it"),
+        ("C:\\Users\\ada\\vault is away", "… is away"),
+        ("cannot reach https://user:pass@vault.example/x?key=1: timeout", "cannot reach … timeout"),
+        ("s3://bucket/prefix is away", "… is away"),
+        ("notes/a.md and ./b.md, 3/4 and/or", "notes/a.md and ./b.md, 3/4 and/or"),
+        ("cmem.default.20260101T000000000000Z-abcdef.manifest.json is damaged", None),
+        ("signed by did:key:z6Mk123", None),
+    ],
+)
+def test_paths_and_addresses_are_left_out(text, told):
+    assert Words(ROOT, LOOK).error(ValueError(text)) == (told or text)
+    assert Words(ROOT, LOOK).warning(ColonyMemoryWarning(text)) == (told or text)
+
+
+def test_only_the_folder_itself_is_called_so():
+    words = Words(Path("/m"), LOOK, hidden={"vault", "./vault", "colony:", "/srv/my vault"})
+    assert words.clean("'/m/a.md' of /m, and /mnt/x, /m.old/y") == "'a.md' of the folder, and …, …"
+    assert words.clean("no vault in ./vault nor in /srv/my vault: none") == "no vault in … nor in …: none"
+    assert Words(Path("/"), LOOK).clean("'/etc/a' is away") == "'…' is away"
+
+
+def test_a_message_is_one_line_whatever_it_repeats():
+    told = Words(ROOT, LOOK).error(SnapshotCorrupt("a\nb\x1b[31m\u202e" + "x" * 10_000))
+    assert told.startswith("a\\nb\\x1b[31m\\u202e")
+    assert len(told) < 2100
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyError("/etc/shadow"),
+        UnicodeDecodeError("utf-8", b"secret", 0, 1, "secret"),
+        OSError(2, "secret", "/secret"),
+        RuntimeError("secret"),
+        ColonyMemoryError(""),
+    ],
+)
+def test_what_was_not_foreseen_tells_nothing_but_its_kind(error):
+    told = Words(ROOT, LOOK).error(error)
+    assert told == (
+        f"it failed by a fault that was not foreseen ({type(error).__name__}); the log of the server has more"
+    )
+
+
+def test_bad_arguments_and_hints_of_them():
+    told = Words(ROOT, LOOK).error(bad_argument("too large", hint=Hint("backup", "prune_keep")))
+    assert told == "too large; try: ask the person to start this server with --keep N"
+
+
+def test_what_mends_a_problem():
+    words = Words(ROOT, LOOK)
+    told = {
+        mending: words.mending(Problem("x", mending, "default", ID))
+        for mending in ("delete", "backup", "prune", "wait", "judge", "replace")
+    }
+    assert told["backup"] == told["replace"] == "call backup"
+    assert told["judge"] == f"call verify with snapshot {ID}"
+    assert told["delete"].startswith(f"call verify with snapshot {ID}, and let the person")
+    assert "ask the person" in told["prune"]
+    assert "later" in told["wait"]
+    assert words.mending(Problem("x", "judge", "default", "obey")) == "call verify"
+
+
+def test_a_fault_that_was_not_foreseen_reaches_the_log_and_not_the_model(desk, monkeypatch, capsys):
+    def broken(*args, **options):
+        raise RuntimeError("the key is hunter2")
+
+    monkeypatch.setattr(module.tools, "list_snapshots", broken)
+    told = desk.refused("list")
+    assert "hunter2" not in told
+    assert "RuntimeError" in told
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == "error: not foreseen: RuntimeError: the key is hunter2"
+
+
+def test_an_answer_that_does_not_fit_its_model_is_no_secret_either(desk, monkeypatch, capsys):
+    desk.call("backup")
+    monkeypatch.setattr(module.tools, "list_snapshots", lambda *args, **options: 7)
+    assert "not foreseen" in desk.refused("list")
+    monkeypatch.setattr(
+        module.tools, "list_snapshots", lambda *args, **options: module.replies.ListReply(total="hunter2")
+    )
+    assert "hunter2" not in desk.refused("list")
+    assert capsys.readouterr().out == ""
+
+
+WRONG = [
+    ("show", {"snapshot": 7}, "snapshot: Input should be a valid string"),
+    ("show", {"snapshot": "x" * 65}, "snapshot: String should have at most 64 characters"),
+    ("show", {"offset": -1}, "offset: Input should be greater than or equal to 0"),
+    ("show", {"path": "/etc/passwd"}, "path: Extra inputs are not permitted"),
+    ("history", {}, "file: Field required"),
+    ("history", {"file": ""}, "file: String should have at least 1 character"),
+    ("backup", {"note": "x" * 1001}, "note: String should have at most 1000 characters"),
+    ("backup", {"tags": ["x"] * 21}, "tags: List should have at most 20 items"),
+    ("list", {"limit": 10**9}, "limit: Input should be less than or equal to 100"),
+]
+
+
+def test_a_wrong_argument_is_named_and_not_repeated(desk):
+    async def work(client):
+        return [await client.call_tool(name, arguments) for name, arguments, _ in WRONG]
+
+    for found, (_, _, says) in zip(desk.run(work), WRONG, strict=True):
+        (told,) = [each.text for each in found.content]
+        assert found.is_error
+        assert told.startswith(says)
+        assert len(told) < 200
+        assert "passwd" not in told
+
+
+def test_the_text_of_a_vault_error_has_no_address(tmp_path):
+    class Away:
+        def __getattr__(self, name):
+            if not name.startswith("vault_"):
+                raise AttributeError(name)
+
+            def call(*args, **options):
+                raise VaultUnavailable(
+                    "https://user:hunter2@vault.example/v1 did not answer", hint=Hint("open", "base_url")
+                )
+
+            return call
+
+    told = Desk(tmp_path, Away()).refused("list")
+    assert "hunter2" not in told
+    assert told.endswith("try: ask the person to set COLONY_BASE_URL")
