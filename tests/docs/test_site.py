@@ -125,7 +125,13 @@ def test_pages_fit_and_can_be_read(browser: Any, site: tuple[str, Path], window:
 
 @pytest.mark.parametrize(
     ("words", "page"),
-    [("restore", "restoring.html"), ("corrupt", "recover.html"), ("docker", "running.html"), ("c++ [", None)],
+    [
+        ("restore", "restoring.html"),
+        ("corrupt", "recover.html"),
+        ("docker", "running.html"),
+        ("delete_snapshot", "reference-api.html#ColonyMemory.delete_snapshot"),
+        ("c++ [", None),
+    ],
 )
 def test_search_finds(browser: Any, site: tuple[str, Path], words: str, page: str | None) -> None:
     with Visit(browser, site[0]) as visit:
