@@ -225,7 +225,8 @@ def _report(folder: Path, snapshots: int) -> Path:
     problem = {"label": harm, "what": harm, "mend": harm, "fallback": None}
     status = {**status, **room, "problems": [problem]}
     page = folder / f"report-{snapshots}.html"
-    page.write_text(render(found, status=status, retention="the newest 1", now=now), encoding="utf-8")
+    outlook = {"next_backups": [harm] * min(snapshots, 30), "room_lasts": harm if snapshots else None}
+    page.write_text(render(found, status=status, retention="the newest 1", now=now, **outlook), encoding="utf-8")
     return page
 
 
@@ -245,6 +246,7 @@ def test_a_report_can_be_read_and_does_no_harm(
             assert page.locator("tbody").first.locator("tr").count() == min(snapshots, 25)
         assert page.locator("img").count() == 0
         if snapshots:
+            assert page.locator("#room p").count() == 2 + min(snapshots, 25)
             page.locator(".names button").first.click()
             page.locator("details summary").first.click()
             assert page.evaluate("document.querySelector('h3').textContent").endswith("\\u{202e}")
