@@ -81,13 +81,13 @@ def render() -> str:
     missing = set(import_module(PACKAGE).__all__) - {*names, *CONSTANTS}
     twice = {name for name in names if names.count(name) > 1}
     if missing or twice:
-        raise LookupError(f"in no group: {sorted(missing)}; in two: {sorted(twice)}")
+        raise LookupError(f"reference_groups.py: in no group: {sorted(missing)}; in two: {sorted(twice)}")
     links = Links({*names, *(f"{each.name}.{name}" for each in entries for name in _members(each.value))})
     out = [_INTRODUCTION]
     for group, those in groups.items():
         out.append(f"## {group.title}")
         out.append(group.about)
-        out.append(", ".join(f"[{code(entry.name)}](#{entry.name})" for entry in those))
+        out.append(" ".join(f"[{code(entry.name)}](#{entry.name})" for entry in those))
         for entry in those:
             out += _told(entry, links)
     out.append("## Constants")

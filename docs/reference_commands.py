@@ -39,7 +39,7 @@ def render() -> str:
     out = [_INTRODUCTION]
     with program.make_context(PROGRAM, [], resilient_parsing=True) as root:
         for title, names in GROUPS.items():
-            out.append(f"**{title}**: " + ", ".join(f"[{code(name)}](#{name})" for name in names))
+            out.append(f"**{title}**: " + " ".join(f"[{code(name)}](#{name})" for name in names))
         for names in GROUPS.values():
             for name in names:
                 out += _told(program.commands[name], name, root)
