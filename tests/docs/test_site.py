@@ -171,6 +171,13 @@ def test_only_what_was_typed_is_copied(browser: Any, site: tuple[str, Path]) -> 
         page.wait_for_function("document.querySelectorAll('.copy')[1].textContent === 'Copied'")
         copied = page.evaluate("navigator.clipboard.readText()")
         assert copied == "colony-memory status\ncolony-memory list\ncolony-memory verify\n"
+        page = visit.go("reference-api.html")
+        block = page.locator(".block", has=page.locator(".gp")).first
+        block.locator(".copy").click(force=True)
+        block.locator("text=Copied").wait_for()
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert copied.startswith("from colony_memory import ")
+        assert copied.endswith("\nmem.restore()\n")
         assert visit.wrong == []
 
 
