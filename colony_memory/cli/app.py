@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import keyword
 import os
 import re
@@ -19,6 +20,7 @@ from colony_memory.cli.commands import PROGRAM, Asked
 from colony_memory.cli.errors import UsageError, warnings_as_lines
 from colony_memory.cli.options import FOLDERS, CommonOptions, spread
 from colony_memory.cli.output import Output
+from colony_memory.cli.values import take_as_it_is, take_text_as_it_is
 
 if TYPE_CHECKING:
     from colony_memory.cli.words import Grammar
@@ -78,7 +80,7 @@ class _Verbs(Mapping[str, Any]):
         if name not in self._made:
             if name not in VERBS:
                 raise KeyError(name)
-            self._made[name] = _load(name)
+            self._made[name] = _load(name, _COMPLETION in os.environ)
         return self._made[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -93,8 +95,9 @@ class _Helping:
 
     def get_help_option(self, ctx: Any) -> Any:
         option: Any = super().get_help_option(ctx)  # type: ignore[misc]
-        if option is not None:
+        if option is not None and option.callback is not _print_help:
             option.callback = _print_help
+            take_as_it_is(option, is_text=False)
         return option
 
 
@@ -232,14 +235,17 @@ def module_of(verb: str) -> Any:
     return import_module(f"colony_memory.cli.verbs.{verb}{'_' if keyword.iskeyword(verb) else ''}")
 
 
-def _load(name: str) -> Any:
+@functools.cache
+def _load(name: str, completing: bool) -> Any:
     module = module_of(name)
     one = typer.Typer(add_completion=False, rich_markup_mode=None)
     examples = "".join(f"\n  {each}" for each in module.EXAMPLES)
     epilog = f"\b\nExample{'s' if len(module.EXAMPLES) > 1 else ''}:{examples}"
-    one.command(name, cls=_Command, epilog=epilog)(spread(module.run))
+    run = spread(module.run)
+    one.command(name, cls=_Command, epilog=epilog)(run)
     command = typer.main.get_command(one)
-    if _COMPLETION in os.environ:
+    take_text_as_it_is(command, run)
+    if completing:
         from colony_memory.cli.completion import attach
 
         attach(command)
@@ -255,10 +261,18 @@ app = typer.Typer(
 )
 
 
+@functools.cache
+def _program(completing: bool) -> Any:  # noqa: ARG001 - its verbs are others then
+    """The program, made once: what typer makes of all those annotations takes longer than most verbs."""
+    command = typer.main.get_command(app)
+    take_text_as_it_is(command, _root)
+    return command
+
+
 def run(asked: Asked) -> int:
     """Parse the arguments, do what they say and return the exit code; errors are raised."""
     argv = asked.argv
-    command = typer.main.get_command(app)
+    command = _program(_COMPLETION in os.environ)
     if _COMPLETION in os.environ:  # a shell asks what may come next
         from colony_memory.cli.completion import join_bash_words
 

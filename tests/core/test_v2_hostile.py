@@ -35,6 +35,7 @@ def test_the_chain_is_one():
     assert read_at(FILES, 3)[1] == HISTORY[3]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("file", NEEDED, ids=range(len(NEEDED)))
 def test_a_flip_of_any_byte_of_a_pack_is_told(file):
     text = FILES[file]

@@ -222,15 +222,15 @@ def test_the_tree_of_errors_is_the_tree() -> None:
     }
 
 
-def help_of(verb: str) -> str:
-    command = [sys.executable, "-m", "colony_memory", *([verb] if verb else []), "--help"]
-    return subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
-
-
-@pytest.mark.once
-def test_options_and_exit_codes_are_those_of_the_command() -> None:
+def test_options_and_exit_codes_are_those_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("typer")
-    told = help_of("")
+    from colony_memory.__main__ import main
+
+    def help_of(*verb: str) -> str:
+        assert main([*verb, "--help"]) == 0
+        return capsys.readouterr().out
+
+    told = help_of()
     verbs = re.findall(r"^  (\w+)  ", told.partition("Save and restore:")[2], re.MULTILINE)
     helps = {verb: help_of(verb) for verb in verbs}
     page = read(ROOT / "docs" / "command-line.md")

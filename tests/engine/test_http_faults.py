@@ -113,6 +113,8 @@ CLIENTS = {
 
 # ColonyVault goes through ColonyClient too. By themselves the plain clients are tried with what they tell differently.
 PLAIN = ("401", "404 by something in between", "412", "429", "503", "applied, then dropped", "garbage", "torn")
+# No status of these is named anywhere: each is a refusal, as a 400 is, and one client shows that.
+ANY_REFUSAL = ("409", "410", "422")
 
 
 @pytest.fixture(params=sorted(CLIENTS))
@@ -120,6 +122,8 @@ def connect(request):
     fault = request.node.callspec.params.get("fault", PLAIN[0])
     if "Client" in request.param and fault not in PLAIN:
         pytest.skip("tried through ColonyVault")
+    if "Async" in request.param and fault in ANY_REFUSAL:
+        pytest.skip("tried through ColonyVault, and as a 400")
     if "Async" in request.param:
         pytest.importorskip("httpx")
     # Only where it is to happen: on a busy machine a short one passes by itself.
@@ -203,7 +207,8 @@ def test_a_shutdown_never_costs_what_was_saved(server, connect, fault):
         assert found.restore() in ([NEW] if done else [NEW, OLD])
         listed = [found.restore(snapshot_id=info.snapshot_id) for info in found.list_snapshots()]
         assert NEW in listed or OLD in listed
-        assert connect(server.url).restore() == found.restore()
+    # What a healthy server serves of it is the same, which is seen once.
+    assert connect(server.url).restore() == found.restore()
 
 
 def test_a_rate_limit_says_how_long(server, connect):

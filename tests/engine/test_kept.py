@@ -209,6 +209,7 @@ def test_a_full_vault_rotates_around_what_is_pinned():
     assert pinned.snapshot_id in ids_of(vault)
 
 
+@pytest.mark.once
 def test_the_pointer_does_not_grow_over_400_backups_under_a_retention(vault):
     mem, sizes = ColonyMemory(backend=vault), {}
     for n in range(400):

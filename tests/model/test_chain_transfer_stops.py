@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 import pytest
 from chains import growing
 from counts import TRIED
-from test_crash_points import WAYS
+from test_crash_points import STOPS, WAYS, is_over
 
 from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning
 from colony_memory._format.v2 import chain as chains
@@ -152,7 +152,7 @@ def _marks(case):
 
 
 @pytest.mark.parametrize(
-    ("name", "way"), [pytest.param(*case, marks=_marks(case)) for case in itertools.product(SCENES, sorted(WAYS))]
+    ("name", "way"), [pytest.param(*case, marks=_marks(case)) for case in itertools.product(SCENES, STOPS)]
 )
 def test_stopped_at_every_call(name, way):
     run, there, wire = SCENES[name]
@@ -164,10 +164,9 @@ def test_stopped_at_every_call(name, way):
         TRIED[f"stops: chains, {name}"] += 1
         world = first.copy()
         vault = FaultyVault(world.target)
-        WAYS[way](vault, n)
-        injected = vault.count
+        struck = WAYS[way](vault, n)
         done = attempt(lambda world=world, vault=vault: run(world, world.client(vault)))
-        finished = vault.count - injected < n if "rate" not in way else n > 40
+        finished = is_over(way, struck, vault.count, n)
         _, latest = world.check()
         if finished and "rate" not in way:
             assert done

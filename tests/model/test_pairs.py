@@ -9,11 +9,13 @@ from __future__ import annotations
 import itertools
 import warnings
 from contextlib import nullcontext, suppress
+from copy import copy as copy_scene
 from datetime import datetime, timedelta, timezone
 
 import pytest
 from counts import TRIED
 from faces import PlainVault
+from vault_copies import copy_of
 
 from colony_memory import (
     ColonyMemory,
@@ -59,6 +61,13 @@ class Scene:
         self.elsewhere = elsewhere
         self.exported = elsewhere.export_snapshot()
         self.time += HOURS
+
+    def again(self):
+        """The same scene as it was, which goes its own way; what is elsewhere is only read."""
+        other = copy_scene(self)
+        other.fake = copy_of(self.fake, clock=lambda: other.time)
+        other.backend = other.fake if self.backend is self.fake else PlainVault(other.fake)
+        return other
 
     def client(self, backend=None):
         mem = ColonyMemory(backend=backend or self.backend, **self.options)
@@ -134,10 +143,11 @@ def signer(request):
 def test_a_verb_at_every_moment_of_another(first, kind, signer):
     if "merging" in first:
         pytest.importorskip("merge3")
+    start = Scene(kind, signer)
     for second in sorted(VERBS):
         place, struck = 0, True
         while struck:
-            scene = Scene(kind, signer)
+            scene = start.again()
             vault, turns = FaultyVault(scene.backend), itertools.count()
             mem, other = scene.based(vault), scene.based()
             stored = {}
@@ -224,9 +234,10 @@ def later(scene):
 def test_damage_at_every_moment_of_a_verb(verb, kind, signer):
     """The newest snapshot rots while a client that has read it works: an older one that restores stays in reach."""
     run = {**VERBS, "restore": lessen(lambda scene, mem: mem.restore(fallback=True))}[verb]
+    start = Scene(kind, signer)
     place, struck = 0, True
     while struck:
-        scene = Scene(kind, signer)
+        scene = start.again()
         vault, turns = FaultyVault(scene.backend), itertools.count()
         mem = scene.based(vault)
         name = f"cmem.default.{scene.ids[2]}.p0.json"

@@ -82,6 +82,7 @@ def assert_bucket_is_flat(server, few, many, layout, **options):
     return spent_of_many[-1]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("layout", ["labels", "prefixes"])
 def test_agents_in_one_bucket_cost_the_same_each(layout):
     pytest.importorskip("obstore")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import ssl
 import subprocess
@@ -44,6 +45,19 @@ CALLS = {
     "upload if": (lambda vault: vault.vault_upload_file_if("new.json", "new", if_none_match="*"), "PUT", "new.json"),
 }
 OUR_OWN = ("prefix", "upload if")
+NO_TIMES = ("9" * 400, "9" * 5000, "-5", "nan", "inf", "1e999", "Wed, 21 Oct 2026 07:28:00 GMT", "\u00b2", "")
+REDIRECTS = (
+    *((status, "other") for status in (300, 301, 302, 303, 304, 305, 307, 308, 399)),
+    *((302, "same"), (302, "none"), (301, "odd"), (308, "odd")),
+)
+# Each of some cases through the SDK's requests and through our own, which read a reply in one place each.
+BOTH_WAYS = (OUR_OWN, [name for name in CALLS if name not in OUR_OWN])
+
+
+def both_ways(cases):
+    return [(name, *case) for names in BOTH_WAYS for name, case in zip(itertools.cycle(names), cases)]
+
+
 every_call = pytest.mark.parametrize("name", CALLS)
 
 
@@ -213,10 +227,7 @@ class HostedVaultScenarios:
             call(vault)
         assert (caught.value.status, caught.value.code, caught.value.retry_after) == (429, "RATE_LIMIT", 1234)
 
-    @every_call
-    @pytest.mark.parametrize(
-        "header", ["9" * 400, "9" * 5000, "-5", "nan", "inf", "1e999", "Wed, 21 Oct 2026 07:28:00 GMT", "\u00b2", ""]
-    )
+    @pytest.mark.parametrize(("name", "header"), both_ways([(text,) for text in NO_TIMES]))
     def test_too_many_requests_for_a_time_that_is_none(self, connect, name, header):
         headers = {"Retry-After": header, "X-RateLimit-Remaining": header, "X-RateLimit-Reset": header}
         body = b'{"detail": {"message": "slow", "code": "RATE_LIMIT"}}'
@@ -702,11 +713,7 @@ class RedirectScenarios:
     """Whatever a redirect says: it is not followed, and it is neither an answer nor an absence."""
 
     @every_call
-    @pytest.mark.parametrize(
-        ("status", "location"),
-        [(status, "other") for status in (300, 301, 302, 303, 304, 305, 307, 308, 399)]
-        + [(302, "same"), (302, "none"), (301, "odd"), (308, "odd")],
-    )
+    @pytest.mark.parametrize(("status", "location"), REDIRECTS)
     def test_is_not_followed(self, connect, name, status, location):
         elsewhere, asked = Elsewhere(), []
         with answering(elsewhere) as other:

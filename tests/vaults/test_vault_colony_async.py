@@ -15,9 +15,11 @@ import httpx
 from test_vault_colony import (
     ETAG,
     NO_RETRY,
+    REDIRECTS,
     HostedVaultScenarios,
     RedirectScenarios,
     answering,
+    both_ways,
     environment,
     server,
     with_token,
@@ -76,7 +78,7 @@ class Bridge:
         self._run(self._vault.aclose())
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def loop():
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
@@ -107,7 +109,15 @@ class TestScenarios(HostedVaultScenarios):
             vault._run(pool.aclose())
 
 
-class TestRedirects(RedirectScenarios):
+class InPairs(RedirectScenarios):
+    """Every redirect through the SDK's requests and through our own, a call in turn; all is tried synchronously."""
+
+    @pytest.mark.parametrize(("name", "status", "location"), both_ways(REDIRECTS))
+    def test_is_not_followed(self, connect, name, status, location):
+        super().test_is_not_followed(connect, name, status, location)
+
+
+class TestRedirects(InPairs):
     @pytest.fixture
     def connect(self, loop):
         opened = []
@@ -121,7 +131,7 @@ class TestRedirects(RedirectScenarios):
             vault.close()
 
 
-class TestRedirectsOfAClientThatFollowsThem(RedirectScenarios):
+class TestRedirectsOfAClientThatFollowsThem(InPairs):
     @pytest.fixture
     def connect(self, loop):
         opened = []
