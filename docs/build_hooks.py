@@ -1,17 +1,21 @@
 """What the site has beyond the pages in this folder, as hooks of mkdocs.
 
-Documents of the repository's root are pages too, so that each stands in one place only. Each page is there as
-Markdown as well, with a list of them all in ``llms.txt``, for readers that are programs.
+Documents that lie elsewhere in the repository are pages too, so that each stands in one place only, and the references
+are made from the code. Each page is there as Markdown as well, with a list of them all in ``llms.txt``, for readers
+that are programs.
 """
 
 # ruff: noqa: INP001 - a script
 
 from __future__ import annotations
 
+import posixpath
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import reference_api
+import reference_commands
 from mkdocs.structure.files import File
 
 if TYPE_CHECKING:
@@ -21,33 +25,61 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 SOURCE = "https://github.com/TheColonyCC/colony-memory/blob/main"
+#: Where the site is, for links to pages that are nowhere but there.
+SITE = "https://memory.thecolony.cc"
 RECIPE = re.compile(r"^\[`(examples/recipes/\w+\.py)`\]\(\.\./\1\)$", re.MULTILINE)
+LINK = re.compile(rf"(?<=\]\()({re.escape(SITE)}/[\w-]+\.html|(?!\w+:|#)[^)\s#]+)")
 _TEXTS: dict[str, tuple[str, str]] = {}
+#: Pages by where they lie in the repository.
 PAGES = {
     "SNAPSHOT-FORMAT.md": "snapshot-format.md",
     "CHANGELOG.md": "changelog.md",
     "skill.md": "skill.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
+    **{
+        path.relative_to(ROOT).as_posix(): f"integration-{path.parent.name}.md"
+        for path in sorted((ROOT / "integrations").glob("*/README.md"))
+    },
 }
+_HOMES = {uri: source for source, uri in PAGES.items()}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages."""
     for source, uri in PAGES.items():
         files.append(File.generated(config, uri, content=(ROOT / source).read_text(encoding="utf-8")))
+    for reference in (reference_api, reference_commands):
+        files.append(File.generated(config, reference.PAGE, content=reference.render()))
     return files
 
 
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
-    """Links are written for the repository: on the site all pages stand side by side."""
-    for source, uri in PAGES.items():
-        markdown = re.sub(rf"\]\((\.\./)?{re.escape(source)}", f"]({uri}", markdown)
+    """Put recipes where their links are, and have all links lead to the site, where pages stand side by side."""
     # A recipe stands in one place, and is read on the page that leads to it.
     markdown = RECIPE.sub(lambda found: f"```python\n{(ROOT / found[1]).read_text(encoding='utf-8')}```", markdown)
-    markdown = markdown.replace("](docs/", "](").replace("](../integrations/", f"]({SOURCE}/integrations/")
-    _TEXTS[page.file.src_uri] = (str(page.title), markdown)
+    uri = page.file.src_uri
+    markdown = LINK.sub(lambda found: address(found[1], home=_HOMES.get(uri, f"docs/{uri}")), markdown)
+    _TEXTS[uri] = (str(page.title), markdown)
     return markdown
+
+
+def address(link: str, *, home: str) -> str:
+    """Where a link leads on the site, or in the repository's source where the site does not have it.
+
+    Args:
+        link: As it is written, for the repository.
+        home: The file that it is in, below the repository's root.
+    """
+    if link.startswith(f"{SITE}/"):
+        return link.removeprefix(f"{SITE}/").removesuffix(".html") + ".md"
+    target = posixpath.normpath(posixpath.join(posixpath.dirname(home), link))
+    if target in PAGES:
+        return PAGES[target]
+    if target.startswith("docs/"):
+        return target.removeprefix("docs/")
+    # What is not there is for mkdocs to tell of.
+    return f"{SOURCE}/{target}" if (ROOT / target).exists() else link
 
 
 def on_post_build(config: MkDocsConfig) -> None:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._engine.label import GRACE, has_pointer
-from colony_memory._format.catalog import Entry
+from colony_memory._format.catalog import Catalog, Entry
 from colony_memory._format.constants import FORMAT_2
 from colony_memory._format.formats import format_of
 from colony_memory._format.head import read_head
@@ -430,14 +430,16 @@ def _unproven(found: Decision, files: LabelFiles, listed: Collection[str | None]
     rows = found.pointer.entries
     if rows is None or (not rows and found.pointer.snapshot_id is not None):
         return set()  # a pointer that was lost, or that 0.1.1 wrote, says nothing of what is there
-    # Where all was deleted, there is no row, and nothing that was left out.
-    oldest = min((id_order(row.snapshot_id) for row in rows), default=(False, ""))
+    # What is older than every row may have been left out of a catalogue that grew too long, or that was written whole.
+    nowhere = (False, "")
+    lacks = not isinstance(rows, Catalog) or rows.may_lack
+    oldest = min((id_order(row.snapshot_id) for row in rows), default=nowhere) if lacks else nowhere
     kept = {each for entry in found.entries if entry.snapshot_id in listed for each in entry.packs}
     out = set[str]()
     for entry in found.entries:
         each = entry.snapshot_id
         if entry.info.format != FORMAT_2 or each in listed or id_order(each) < oldest:
-            continue  # what is older than every row was left out of a catalogue that grew too long
+            continue
         own = files.written([manifest_filename(files.label, each), *files.pack(each)])
         if not kept.issuperset(entry.packs[:-1]) or (own is not None and max(own) - min(own) >= GRACE):
             out.add(each)

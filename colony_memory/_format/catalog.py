@@ -221,6 +221,19 @@ class Catalog(Sequence[Entry]):
                 break  # a row that is too large: the older ones are left out with it
         return out
 
+    @property
+    def may_lack(self) -> bool:
+        """Whether there may be older snapshots that it had to leave out: it is not far from a bound, or was damaged.
+
+        A writer that looks at all snapshots lists what fits, so a catalogue that is far from every bound lacks none.
+        """
+        list(self)  # damage shows where a page is opened
+        chars = sum(len(page.text) for page in self._pages)
+        size = sum(page.size for page in self._pages)
+        values = sum(page.values for page in self._pages)
+        near = 4 * chars > MAX_CATALOG_CHARS or 4 * size > _MAX_CATALOG_BYTES or 4 * values > _MAX_VALUES
+        return near or self.damage is not None
+
     def texts(self) -> list[str]:
         """The pages, as many of the newest as a pointer may have."""
         out, chars, size, values = list[str](), 0, 0, 0

@@ -53,9 +53,9 @@ def status_lines(
         f"vault  {shown(url)}",
         f"used   {_used(found)}",
     ]
-    lines += few([_next(each) for each in found.labels if each.next_bytes], verbose=False)
-    if found.room_lasts_seconds is not None:
-        lines.append(_lasts(found, found.room_lasts_seconds))
+    lines += few([f"next   {each}" for each in next_backups(found)], verbose=False)
+    lasts = room_lasts(found)
+    lines += [] if lasts is None else [f"room   {lasts}"]
     if found.operations_left is not None:
         lines.append(f"left   {found.operations_left} uploads and deletes this hour")
     lines += [prose(f"watch  {_watch(label, log, now)}") for label, log in checked.runs.items()]
@@ -130,6 +130,16 @@ def status_document(
         },
         **asdict(checked.found),
     }
+
+
+def next_backups(found: VaultMap) -> list[str]:
+    """What the next backup of each label stores, where that can be told, and how many more fit."""
+    return [_next(each) for each in found.labels if each.next_bytes]
+
+
+def room_lasts(found: VaultMap) -> str | None:
+    """How long there is room, None where that cannot be told."""
+    return None if found.room_lasts_seconds is None else _lasts(found, found.room_lasts_seconds)
 
 
 def mending(problem: Problem, given: Mapping[str, Any]) -> str:
@@ -215,10 +225,9 @@ def _used(found: VaultMap) -> str:
 
 
 def _next(label: LabelMap) -> str:
-    """What the next backup stores."""
     of = "" if label.label == "default" else f"label {label.label}: "
     fits = "" if label.fits is None else f", so that {_many(label.fits)} more fit"
-    return f"next   {of}{'at most ' if label.next_at_most else ''}about {size(label.next_bytes)}{fits}"
+    return f"{of}{'at most ' if label.next_at_most else ''}about {size(label.next_bytes)}{fits}"
 
 
 def _many(number: int) -> str:
@@ -232,7 +241,7 @@ def _lasts(found: VaultMap, seconds: int) -> str:
     daily = size(sum(each.daily_bytes or 0 for each in found.labels))
     years, days = seconds // SPANS["y"], seconds // SPANS["d"]
     told = "more than 10 years" if years >= 10 else count(days, "day") if days else "less than a day"
-    return f"room   for {told} at this rate, {daily} a day, if nothing is removed"
+    return f"for {told} at this rate, {daily} a day, if nothing is removed"
 
 
 def _watch(label: str, log: RunLog, now: datetime) -> str:

@@ -69,6 +69,10 @@ addEventListener("DOMContentLoaded", () => {
       at("room").append(make("div", { class: "bar", role: "img", "aria-label": `${full.toFixed(0)} % used` }, fill));
     }
     at("room").append(make("p", {}, `${size(used)} used` + (quota ? ` of ${size(quota)}` : "") + (free === null ? "" : `, ${size(free)} free`) + "."));
+    // In the words of the status.
+    const told = (title, text) => make("p", {}, make("span", { class: "dim" }, `${title} `), text);
+    if (data.next.length) at("room").append(some(data.next, (rows) => make("div", {}, ...rows.map((text) => told("next", text)))));
+    if (data.lasts) at("room").append(told("room", data.lasts));
   }
 
   const colourOf = (snapshot) =>

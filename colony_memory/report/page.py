@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from colony_memory.app.overview import LabelOverview, Overview
@@ -20,7 +20,15 @@ if TYPE_CHECKING:
 _FACTS = ("manifest", "parts", "digest", "signature", "trust", "catalog", "chain")
 
 
-def render(overview: Overview, *, status: Mapping[str, Any], retention: str, now: datetime) -> str:
+def render(
+    overview: Overview,
+    *,
+    status: Mapping[str, Any],
+    retention: str,
+    now: datetime,
+    next_backups: Sequence[str] = (),
+    room_lasts: str | None = None,
+) -> str:
     """The page.
 
     Args:
@@ -28,12 +36,16 @@ def render(overview: Overview, *, status: Mapping[str, Any], retention: str, now
         status: The verdict, as ``status`` gives it to programs.
         retention: The rules that the plan is by, in words.
         now: When it was found.
+        next_backups: What the next backup of each label stores, in words.
+        room_lasts: How long there is room, in words.
     """
     home = files(__package__)
     template, style, script = (home.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
     document = {
         "made": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "status": status,
+        "next": list(next_backups),
+        "lasts": room_lasts,
         "retention": retention,
         "labels": [_label(each) for each in overview.labels],
     }

@@ -287,6 +287,8 @@ def test_the_menu_has_every_page() -> None:
     menu = re.findall(r"^ +- [^:\n]+: ([\w-]+\.md)$", read(ROOT / "mkdocs.yml").split("\nnav:")[1], re.MULTILINE)
     menu += re.findall(r"^  - [^:\n]+: ([\w-]+\.md)$", read(ROOT / "mkdocs.yml").split("\nnav:")[1], re.MULTILINE)
     added = {"snapshot-format.md", "changelog.md", "skill.md", "contributing.md", "security.md"}
+    added |= {"reference-api.md", "reference-commands.md"}
+    added |= {f"integration-{path.parent.name}.md" for path in (ROOT / "integrations").glob("*/README.md")}
     assert set(menu) == {page.name for page in (ROOT / "docs").glob("*.md")} | added
 
 

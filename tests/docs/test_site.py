@@ -125,7 +125,13 @@ def test_pages_fit_and_can_be_read(browser: Any, site: tuple[str, Path], window:
 
 @pytest.mark.parametrize(
     ("words", "page"),
-    [("restore", "restoring.html"), ("corrupt", "recover.html"), ("docker", "running.html"), ("c++ [", None)],
+    [
+        ("restore", "restoring.html"),
+        ("corrupt", "recover.html"),
+        ("docker", "running.html"),
+        ("delete_snapshot", "reference-api.html#ColonyMemory.delete_snapshot"),
+        ("c++ [", None),
+    ],
 )
 def test_search_finds(browser: Any, site: tuple[str, Path], words: str, page: str | None) -> None:
     with Visit(browser, site[0]) as visit:
@@ -165,6 +171,13 @@ def test_only_what_was_typed_is_copied(browser: Any, site: tuple[str, Path]) -> 
         page.wait_for_function("document.querySelectorAll('.copy')[1].textContent === 'Copied'")
         copied = page.evaluate("navigator.clipboard.readText()")
         assert copied == "colony-memory status\ncolony-memory list\ncolony-memory verify\n"
+        page = visit.go("reference-api.html")
+        block = page.locator(".block", has=page.locator(".gp")).first
+        block.locator(".copy").click(force=True)
+        block.locator("text=Copied").wait_for()
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert copied.startswith("from colony_memory import ")
+        assert copied.endswith("\nmem.restore()\n")
         assert visit.wrong == []
 
 
@@ -219,7 +232,8 @@ def _report(folder: Path, snapshots: int) -> Path:
     problem = {"label": harm, "what": harm, "mend": harm, "fallback": None}
     status = {**status, **room, "problems": [problem]}
     page = folder / f"report-{snapshots}.html"
-    page.write_text(render(found, status=status, retention="the newest 1", now=now), encoding="utf-8")
+    outlook = {"next_backups": [harm] * min(snapshots, 30), "room_lasts": harm if snapshots else None}
+    page.write_text(render(found, status=status, retention="the newest 1", now=now, **outlook), encoding="utf-8")
     return page
 
 
@@ -239,6 +253,7 @@ def test_a_report_can_be_read_and_does_no_harm(
             assert page.locator("tbody").first.locator("tr").count() == min(snapshots, 25)
         assert page.locator("img").count() == 0
         if snapshots:
+            assert page.locator("#room p").count() == 2 + min(snapshots, 25)
             page.locator(".names button").first.click()
             page.locator("details summary").first.click()
             assert page.evaluate("document.querySelector('h3').textContent").endswith("\\u{202e}")

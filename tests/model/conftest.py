@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@pytest.fixture(scope="package", autouse=True)
+# For a module, since a process that runs some of the tests may go to another room and back.
+@pytest.fixture(scope="module", autouse=True)
 def short_pages() -> Iterator[None]:
     """The few snapshots of a model fill several pages of a catalogue, as thousands do elsewhere."""
     with pytest.MonkeyPatch.context() as patch:

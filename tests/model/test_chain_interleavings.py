@@ -356,7 +356,6 @@ def test_what_may_be_on_its_way_out_is_not_listed(hours):
     restores(world, listed)
 
 
-@pytest.mark.xfail(reason="what is older than every row counts as left out of a catalogue that grew too long")
 def test_what_is_older_than_every_row_is_not_listed_either(monkeypatch):
     """All else was deleted, and another client has saved since. Nobody was told of what is listed here, and broken."""
     monkeypatch.setitem(SCENES, "one", 1)

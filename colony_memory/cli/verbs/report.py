@@ -34,14 +34,14 @@ def run(
 ) -> int:
     """Write all that there is to see of a vault into one page of HTML.
 
-    Whether the memory is protected, every restore point, what became of each document, what holds, and what a prune
-    with these rules would take: by default one that keeps 20. Every snapshot is read. The page needs nothing else and
-    asks nothing of a network. It holds text of the memory, so FILE is made for its owner alone.
+    Whether the memory is protected, how long the room lasts, every restore point, what became of each document, what
+    holds, and what a prune with these rules would take: by default one that keeps 20. Every snapshot is read. The page
+    needs nothing else and asks nothing of a network. It holds text of the memory, so FILE is made for its owner alone.
     """
     from colony_memory._export_file import save_own
     from colony_memory.app.overview import look_over
     from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.standing import status_document
+    from colony_memory.cli.standing import next_backups, room_lasts, status_document
     from colony_memory.cli.text import count, now_utc
     from colony_memory.report import render
 
@@ -58,7 +58,14 @@ def run(
             )
         given = {**asdict(common), "paths": None, "paths_label": label or "default"}
         status = status_document(found.checked, url=url, max_age=None, given=given)
-        page = render(found, status=status, retention=rules.in_words(), now=now)
+        page = render(
+            found,
+            status=status,
+            retention=rules.in_words(),
+            now=now,
+            next_backups=next_backups(found.checked.found),
+            room_lasts=room_lasts(found.checked.found),
+        )
         number = sum(len(each.snapshots) for each in found.labels)
         told = f"the report on {count(number, 'snapshot')} is in {html}"
         if html == "-":

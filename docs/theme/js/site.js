@@ -38,15 +38,20 @@ function openMenu(open) {
   nav.classList.toggle("open", open);
 }
 
+// The page that is shown is seen in a long list too.
+const current = nav.querySelector("[aria-current]");
+if (current) nav.scrollTop = current.offsetTop - nav.clientHeight / 2;
+
 menu.addEventListener("click", () => openMenu(menu.getAttribute("aria-expanded") !== "true"));
 
-// Copying: of a session in a terminal, what was typed
+// Copying: of a session in a terminal or in Python, what was typed
 
 function typed(block) {
   const text = block.textContent;
   if (!block.querySelector(".gp")) return text;
-  const lines = text.split("\n").filter((line) => line.startsWith("$ "));
-  return lines.map((line) => line.slice(2)).join("\n") + "\n";
+  const prompt = text.startsWith(">>> ") ? /^(>>>|\.\.\.) ?/ : /^\$ /;
+  const lines = text.split("\n").filter((line) => prompt.test(line));
+  return lines.map((line) => line.replace(prompt, "")).join("\n") + "\n";
 }
 
 for (const block of document.querySelectorAll("main pre")) {
@@ -117,10 +122,7 @@ function show(found) {
     nothing.textContent = "Nothing was found.";
     results.append(nothing);
   }
-  // What changed once is not what somebody looks for who needs help.
-  const isOld = (each) => each.location.startsWith("changelog");
-  const ranked = [...found.filter((each) => !isOld(each)), ...found.filter(isOld)];
-  for (const each of ranked.slice(0, 12)) {
+  for (const each of ranked(found).slice(0, 12)) {
     const link = document.createElement("a");
     link.href = new URL(each.location, base);
     const title = document.createElement("strong");
@@ -130,6 +132,14 @@ function show(found) {
     link.append(title, text);
     results.append(link);
   }
+}
+
+// Guides first, then what is made from the code, for which some places are left. What changed once is not what somebody
+// looks for who needs help.
+function ranked(found) {
+  const rank = ({ location }) => (location.startsWith("changelog") ? 2 : location.startsWith("reference-") ? 1 : 0);
+  const [guides, references, old] = [0, 1, 2].map((n) => found.filter((each) => rank(each) === n));
+  return [...guides.slice(0, 8), ...references.slice(0, 4), ...guides.slice(8), ...references.slice(4), ...old];
 }
 
 function pageOf(link) {

@@ -1,0 +1,128 @@
+"""What the page of the public names has, and in which order. Without names, all that a module exports."""
+
+# ruff: noqa: INP001 - a script
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PACKAGE = "colony_memory"
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """A section of the page.
+
+    Attributes:
+        title: Its heading.
+        about: What it is for.
+        names: Names by module, below the package.
+    """
+
+    title: str
+    about: str
+    names: dict[str, tuple[str, ...]]
+
+
+CONSTANTS = {"FORMAT": "the wire format that is written unless told otherwise", "__version__": "the version"}
+
+GROUPS = (
+    Group(
+        "Clients",
+        "The verbs, and backup by itself. [In Python](quickstart.md) begins here.",
+        {
+            "": ("ColonyMemory", "AsyncColonyMemory"),
+            "schedule.autobackup": (),
+            "schedule.async_autobackup": (),
+        },
+    ),
+    Group(
+        "Snapshots and reports",
+        "What the verbs return: frozen values, most of them true where there is something good to say.",
+        {
+            "": (
+                "SnapshotInfo", "VerifyReport", "SnapshotDiff", "Change", "SearchReport", "VaultMap", "Event",
+                "LifecycleEvent",
+            ),
+            "reports": ("SnapshotCheck", "DocumentChange", "Match", "LabelMap"),
+        },
+    ),
+    Group("Retention", "See [Decide what to keep](retention.md).", {"": ("Retention", "PrunePlan")}),
+    Group(
+        "Signing and trust",
+        "See [Sign snapshots](signatures.md) and [Keep keys](keys.md).",
+        {"": ("Ed25519Signer", "Signer", "FileWitness", "Witness", "to_attestation")},
+    ),
+    Group("Encryption", "See [Encrypt](encryption.md).", {"": ("Passphrase",), "encryption": ("make_identity",)}),
+    Group(
+        "Vaults",
+        "See [Choose a vault](vaults.md).",
+        {
+            "": ("open_vault", "VaultBackend", "AsyncVaultBackend"),
+            "vaults": ("ConditionalUpload", "PrefixListing", "OperationBudget", "FreeSpace"),
+            "vaults.local": (),
+            "vaults.objects": ("ObjectVault",),
+            "vaults.memory": ("MemoryVault",),
+            "vaults.colony": ("ColonyVault", "AsyncColonyVault"),
+        },
+    ),
+    Group(
+        "Folders",
+        "See [With folders](folders.md) and [Restore a folder](restoring.md).",
+        {
+            "": ("save_folder", "save_paths", "restore_folder", "guard"),
+            "app.save": ("Saved",),
+            "app.restore": ("RestoredFolder",),
+            "app.guard": ("Guarded",),
+            "capture": (),
+        },
+    ),
+    Group(
+        "Several stores as one memory",
+        "See [Recipes](recipes.md#several-stores-as-one-memory).",
+        {
+            "app.sources": ("save_sources", "restore_sources"),
+            "capture.sources": (
+                "SourceSet", "compare_sources", "SourceDiff", "Source", "Finishing", "Part", "file_documents",
+            ),
+            "capture.stores": (),
+        },
+    ),
+    Group(
+        "What the command line does",
+        "Use cases for other faces: they take plain arguments, return typed results, and neither print nor ask.",
+        {
+            "app.open": ("open_memory", "OpenMemory"),
+            "app.place": ("choose_place", "Place"),
+            "app.pick": ("find", "find_at"),
+            "app.save": ("save_present",),
+            "app.content": ("content_of",),
+            "app.past": ("file_history", "FileHistory", "search_files"),
+            "app.protection": ("check_protection", "Checked", "Protection", "Problem", "Newest"),
+            "app.config": ("load_config", "Config", "BackupSet"),
+            "schedule.watch": ("read_last_run", "LastRun"),
+        },
+    ),
+    Group(
+        "Moving",
+        "See [Export, import, copy](moving.md).",
+        {
+            "transfer": (
+                "export_snapshot", "import_snapshot", "copy", "save_export", "load_export", "Export", "CopyReport",
+            ),
+        },
+    ),
+    Group(
+        "Errors",
+        "Whatever leaves the package. [Errors](errors.md) says what to do about each.",
+        {
+            "": (
+                "ColonyMemoryError", "SnapshotNotFound", "SnapshotCorrupt", "UnsupportedFormat", "UntrustedSnapshot",
+                "RollbackDetected", "QuotaExceeded", "ConflictDetected", "BackupUncertain", "PruneIncomplete",
+                "SecretsFound", "DecryptionError", "VaultError", "VaultUnavailable", "VaultMissing", "VaultDenied",
+                "RateLimited", "ColonyMemoryWarning", "Hint",
+            ),
+        },
+    ),
+    Group("Testing", "See [Test an agent](testing.md).", {"testing": ()}),
+)  # fmt: skip

@@ -1,0 +1,216 @@
+"""The pages that are made from the code: nothing is missing, and what they lead to is there."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from documentation_pages import ROOT, read
+
+import colony_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ANCHOR = re.compile(r"\{#([^}\s]+)\}")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _scripts_of_the_site() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "docs"))
+        yield
+
+
+@pytest.fixture(scope="module")
+def api() -> str:
+    return import_module("reference_api").render()  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def commands() -> str:
+    pytest.importorskip("typer")
+    return import_module("reference_commands").render()  # type: ignore[no-any-return]
+
+
+def markdown(docstring: str) -> str:
+    anchors = import_module("reference_api").Links({"Thing", "Thing.do", "some_name", "word"})
+    return import_module("docstrings").to_markdown(docstring, anchors.to)  # type: ignore[no-any-return]
+
+
+# The names
+
+
+@pytest.mark.parametrize("module", ["", ".testing", ".capture", ".capture.sources", ".capture.stores"])
+def test_every_public_name_has_a_heading(api: str, module: str) -> None:
+    names = set(import_module(f"colony_memory{module}").__all__) - {"FORMAT", "__version__", "RECORD_NAME"}
+    assert [name for name in sorted(names) if f"\n### {name} {{#{name}}}\n" not in api] == []
+
+
+def test_what_the_overview_has_of_other_modules_is_there(api: str) -> None:
+    overview = read(ROOT / "docs" / "api.md")
+    told = re.findall(
+        r"`(?:app\.)?(?:capture\.)?(?:open|place|pick|save|content|past|protection|sources|stores)\.(\w+)", overview
+    )
+    told += re.findall(r"\bcolony_memory\.[\w.]+\.([A-Z]\w+)", overview)
+    assert len(told) > 15
+    assert [name for name in told if f"{{#{name}}}" not in api] == []
+
+
+def test_every_method_has_an_anchor_and_every_argument_a_line(api: str) -> None:
+    for kind in (colony_memory.ColonyMemory, colony_memory.AsyncColonyMemory, colony_memory.Ed25519Signer):
+        for name in (name for name in dir(kind) if not name.startswith("_")):
+            assert f"{{#{kind.__name__}.{name}}}" in api, name
+    backup = api.partition("{#ColonyMemory.backup}")[2].partition("\n#### ")[0]
+    for argument in ("label", "prune_keep", "retention", "on_conflict", "tags"):
+        assert f"\n- `{argument}`: " in backup
+    assert "\n- [`QuotaExceeded`](#QuotaExceeded): " in backup
+    assert ") -> SnapshotInfo\n" in backup
+
+
+def test_a_name_without_a_place_stops_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(colony_memory, "__all__", [*colony_memory.__all__, "brand_new"])
+    with pytest.raises(LookupError, match=r"in no group: \['brand_new'\]; in two: \[\]"):
+        import_module("reference_api").render()
+
+
+def test_nothing_private_and_no_markup_of_docstrings_is_left(api: str) -> None:
+    prose = re.sub(r"^```.*?^```", "", api, flags=re.MULTILINE | re.DOTALL)
+    assert re.findall(r":[a-z]+:`.*|.*``.*|^(?:Args|Raises|Returns|Attributes):.*", prose, re.MULTILINE) == []
+    signatures = re.findall(r"^```python\n((?:class|def|async def|@).*?)^```", api, re.MULTILINE | re.DOTALL)
+    assert len(signatures) > 100
+    assert [each for each in signatures if re.search(r"[:\[|>] ?_[A-Za-z]|<|object at", each)] == []
+
+
+# The verbs
+
+
+def verbs() -> dict[str, Any]:
+    import typer
+
+    from colony_memory.cli.app import VERBS, app
+
+    program: Any = typer.main.get_command(app)
+    return {name: program.commands[name] for name in VERBS}
+
+
+def test_every_verb_has_a_heading_and_every_option_an_anchor(commands: str) -> None:
+    common = commands.partition("{#common}")[2]
+    for name, command in verbs().items():
+        told = commands.partition(f"\n## {name} {{#{name}}}\n")[2].partition("\n## ")[0]
+        assert f"\ncolony-memory {name} [OPTIONS]" in told
+        for each in command.params:
+            flag = max(each.opts, key=len)
+            if each.param_type_name == "option" and f"{{#{name}{flag}}}" not in told:
+                assert f"{{#common{flag}}}" in common, f"{name} {flag}"
+                assert "[common options](#common)" in told or f"(#common{flag})" in told, f"{name} {flag}"
+                assert not each.envvar or f"`{each.envvar}`" in common
+            elif each.param_type_name == "option" and each.envvar:
+                assert f"Variable: `{each.envvar}`." in told
+
+
+def test_examples_and_exit_codes_are_on_the_page(commands: str) -> None:
+    from colony_memory.cli.app import VERBS, module_of
+    from colony_memory.cli.options import SETTINGS
+
+    for name in VERBS:
+        for example in module_of(name).EXAMPLES:
+            assert f"\n{example}\n" in commands
+    codes, _, environment = commands.partition("{#exit-codes}")[2].partition("{#environment}")
+    assert [f"- `{code}`: " in codes for code in range(6)] == [True] * 6
+    assert [name for name in SETTINGS if f"`{name}`" not in environment] == []
+
+
+# Both
+
+
+@pytest.mark.parametrize("page", ["api", "commands"])
+def test_anchors_are_unique_and_links_lead_to_them(request: pytest.FixtureRequest, page: str) -> None:
+    text = request.getfixturevalue(page)
+    anchors = _ANCHOR.findall(text)
+    assert len(anchors) == len(set(anchors)) > 100
+    assert set(re.findall(r"\]\(#([^)]+)\)", text)) - set(anchors) == set()
+    for link, anchor in re.findall(r"\]\(([\w-]+\.md)(?:#([\w-]+))?\)", text):
+        assert (ROOT / "docs" / link).is_file()
+        assert not anchor or anchor.replace("-", " ") in read(ROOT / "docs" / link).lower()
+
+
+# Docstrings
+
+
+def test_a_docstring_as_markdown() -> None:
+    told = markdown("""First, see :class:`~far.away.Thing` and :meth:`Thing.do`.
+
+    A *stressed* word, ``some_name``, ``word``, [a bracket], 1 < 2 and a lone ` tick.
+
+    >>> 1 + 1
+    2
+
+    Like this::
+
+        with Thing() as thing:
+            thing.do()
+
+    - one
+    - two
+
+    Args:
+        one: The first,
+            over two lines.
+        two, three: ``a|b``.
+
+    Returns:
+        A :class:`Thing`: whatever it is.
+
+    Raises:
+        Thing: Always; ``Other``: never.
+    """)
+    assert told == (
+        "First, see [`Thing`](#Thing) and [`Thing.do`](#Thing.do).\n\n"
+        "A *stressed* word, [`some_name`](#some_name), `word`, \\[a bracket\\], 1 \\< 2 and a lone \\` tick.\n\n"
+        "```pycon\n>>> 1 + 1\n2\n```\n\n"
+        "Like this:\n\n"
+        "```python\nwith Thing() as thing:\n    thing.do()\n```\n\n"
+        "- one\n- two\n\n"
+        "**Arguments**\n\n- `one`: The first, over two lines.\n- `two`, `three`: `a|b`.\n\n"
+        "**Returns**\n\nA [`Thing`](#Thing): whatever it is.\n\n"
+        "**Raises**\n\n- [`Thing`](#Thing): Always; `Other`: never."
+    )
+
+
+def test_code_with_backticks_in_it_stays_whole() -> None:
+    code = import_module("docstrings").code
+    assert [code("a"), code("a`b"), code("`a`")] == ["`a`", "``a`b``", "`` `a` ``"]
+
+
+# Links of pages that lie elsewhere
+
+
+@pytest.mark.parametrize(
+    ("home", "link", "leads"),
+    [
+        ("integrations/codex/README.md", "../../docs/hooks.md", "hooks.md"),
+        ("integrations/codex/README.md", "../container/README.md", "integration-container.md"),
+        ("integrations/codex/README.md", "hooks.json", "{source}/integrations/codex/hooks.json"),
+        ("docs/integrations.md", "../integrations/mcp/README.md", "integration-mcp.md"),
+        ("docs/index.md", "../SNAPSHOT-FORMAT.md", "snapshot-format.md"),
+        ("docs/index.md", "img/restore.svg", "img/restore.svg"),
+        ("skill.md", "docs/recover.md", "recover.md"),
+        ("docs/api.md", "https://memory.thecolony.cc/reference-api.html", "reference-api.md"),
+        ("docs/api.md", "../no/such.md", "../no/such.md"),
+    ],
+)
+def test_links_lead_to_pages_of_the_site(home: str, link: str, leads: str) -> None:
+    pytest.importorskip("mkdocs")
+    pytest.importorskip("typer")
+    hooks = import_module("build_hooks")
+    assert hooks.address(link, home=home) == leads.format(source=hooks.SOURCE)
+
+
+def test_every_host_has_a_page_in_the_menu() -> None:
+    menu = read(ROOT / "mkdocs.yml")
+    hosts = [path.parent.name for path in (ROOT / "integrations").glob("*/README.md")]
+    assert len(hosts) > 8
+    assert [host for host in hosts if f": integration-{host}.md\n" not in menu] == []
