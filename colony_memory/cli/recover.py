@@ -35,6 +35,9 @@ _PARTS: tuple[tuple[type[BaseException], str | None], ...] = (
 
 def address_for(error: BaseException) -> str | None:
     """The part of the page that is about such an error, None where there is none."""
-    cause = error.__cause__ or error
-    part = next((part for kind, part in _PARTS if isinstance(cause, kind)), None)
-    return None if part is None else f"{PAGE}#{part}"
+    # What the command line has more to say of than the error did was raised from that error.
+    for each in (error, error.__cause__):
+        for kind, part in _PARTS:
+            if isinstance(each, kind):
+                return None if part is None else f"{PAGE}#{part}"
+    return None

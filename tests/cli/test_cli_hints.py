@@ -303,6 +303,13 @@ def test_an_error_is_one_line_or_one_object(cli, vault, monkeypatch, error, code
             assert line == f"error: {named}; {'try: ' if hint.startswith('colony-memory') else ''}{hint}"
 
 
+def test_where_to_read_on_is_told_of_the_error_itself_whatever_it_was_raised_from():
+    lost, told = VaultUnavailable("gone"), RuntimeError("told by somebody else")
+    lost.__cause__, told.__cause__ = OSError("no route"), VaultUnavailable("gone")
+    assert address_for(lost) == address_for(told) == "https://memory.thecolony.cc/recover#no-answer"
+    assert address_for(OSError("no route")) is None
+
+
 def test_a_warning_has_its_command_too(cli, vault, monkeypatch):
     def warn(self, **_):
         warnings.warn(ColonyMemoryWarning("look", hint=Hint("verify", label="work")), stacklevel=1)
