@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 import shutil
 import sys
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _UNBOUNDED = 100_000
-_PADDING = re.compile(r" +((?:\x1b\[0m)?) *$")
+_RESET = "\x1b[0m"
 _GAP, _NARROW_GAP = 2, 1
 
 
@@ -83,10 +82,15 @@ def draw(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
     else:
         console.width = _UNBOUNDED
     console.print(_build(shown, cells, gap))
-    # Heads are padded inside of their style.
-    lines = [_PADDING.sub(r"\1", line) for line in drawn.getvalue().splitlines()]
+    lines = [_unpadded(line) for line in drawn.getvalue().splitlines()]
     left_out = [column.head for at, column in enumerate(columns) if at not in kept]
     return "\n".join([*lines, *([f"narrow terminal, not shown: {', '.join(left_out)}"] if left_out else [])])
+
+
+def _unpadded(line: str) -> str:
+    """A line without the blanks at its end. Heads are padded inside of their style."""
+    line = line.rstrip(" ")
+    return f"{line.removesuffix(_RESET).rstrip(' ')}{_RESET}" if line.endswith(_RESET) else line
 
 
 def _build(columns: Sequence[Column], rows: Sequence[Sequence[str]], gap: int) -> Table:
