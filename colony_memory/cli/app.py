@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -213,7 +214,9 @@ def _check(parameter: Any, ctx: Any) -> None:
     if ctx.resilient_parsing or source is None or source.name != "COMMANDLINE" or parameter.param_type_name != "option":
         return
     given, flag, advice = ctx.params.get(parameter.name), max(parameter.opts, key=len), f"{ctx.command_path} --help"
-    values = [each for each in (given if isinstance(given, (list, tuple)) else [given]) if isinstance(each, str)]
+    several = given if isinstance(given, (list, tuple)) else [given]
+    # Of a file, what is empty has become the directory that one is in, which is no file either.
+    values = ["" if each == Path() else str(each) for each in several if isinstance(each, (str, Path))]
     if any(not each.strip() for each in values):
         raise UsageError(f"{flag} is given without a value: give one, or leave it out", advice=advice)
     choices = str(parameter.metavar or "").split("|")

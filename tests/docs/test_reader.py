@@ -158,7 +158,7 @@ def signed_vault(at: Path) -> tuple[Path, list[str], str]:
     from colony_memory import Ed25519Signer
 
     signer = Ed25519Signer(bytes(range(32)))
-    memory = ColonyMemory(backend=open_vault(at.as_uri(), create=True), signer=signer)
+    memory = ColonyMemory(backend=open_vault(at.as_uri(), create=True, format=1), signer=signer)
     noise = random.Random(1)
     ids = [memory.backup({**AWKWARD, "n": str(n), "noise": noise.randbytes(2000).hex()}).snapshot_id for n in range(4)]
     return at, ids, signer.did_key
