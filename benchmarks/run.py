@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 from environments import alone, prepare
+from evolving import STATES
 from fast import fast
 from figures import HEAD, Figure, table
 from gzip_levels import levels
@@ -59,7 +60,8 @@ def main() -> int:
 
 def _run(options: argparse.Namespace) -> int:
     if options.only and options.only[0] in TABLES:
-        text, numbers = TABLES[options.only[0]](options.rounds)
+        number = options.states if options.only == ["states"] else options.rounds
+        text, numbers = TABLES[options.only[0]](number)
         print(json.dumps(numbers, indent=2) if options.json else text)
         return 0
     _tell("preparing both environments")
@@ -94,9 +96,10 @@ def _options() -> argparse.Namespace:
         help=f"measure only this; may be given again; the tables {', '.join(TABLES)} stand alone",
     )
     parser.add_argument("--rounds", type=int, default=7, help="pairs of each timed figure (default 7)")
+    parser.add_argument("--states", type=int, default=STATES, help=f"states of --only states (default {STATES})")
     options = parser.parse_args()
-    if options.rounds < 1:
-        parser.error("--rounds must be at least 1")
+    if options.rounds < 1 or options.states < 40:
+        parser.error("--rounds must be at least 1, and --states at least 40")
     if options.only and TABLES.keys() & {*options.only} and len(options.only) > 1:
         parser.error(f"each of --only {', --only '.join(TABLES)} stands alone")
     return options

@@ -20,19 +20,20 @@ _PICTURE = REPOSITORY / "docs" / "figures" / "states.svg"
 _LIMITS = {"all": 1 / 60, "first": 0.80, "cpu_warm": 0.4, "cpu_restore": 1.25, "peak": 4}
 
 
-def states(_rounds: int) -> tuple[str, list[dict[str, Any]]]:
-    """A table for people, and its numbers; draws the picture of the documentation."""
-    asked = {"count": STATES, "size": SIZE}
+def states(number: int) -> tuple[str, list[dict[str, Any]]]:
+    """A table for people, and its numbers, of so many states; draws the picture of the documentation."""
+    size = SIZE * number // STATES
+    asked = {"count": number, "size": size}
     ours = [_ask("ours", **asked, format=number, every=_EVERY if number == 1 else 1) for number in (1, 2)]
     published = _ask("published", **asked, format=None, every=_EVERY)
     found = {"0.1.1": published, "format 1": ours[0], "format 2": ours[1]}
     for tool, version in tools.installed().items():
-        found[f"{tool} {version}"] = tools.save_all(tool, history(), _EVERY)
+        found[f"{tool} {version}"] = tools.save_all(tool, history(number, size), _EVERY)
     rows = [_row(name, figures, published) for name, figures in found.items()]
     _PICTURE.write_text(plot({row["name"]: row["curve"] for row in rows}, every=_EVERY), encoding="utf-8")
     missed = [f"{key} {rows[2][key]:.3f}" for key, limit in _LIMITS.items() if rows[2][key] > limit]
     verdict = f"format 2 misses: {', '.join(missed)}" if missed else "format 2 keeps all its limits"
-    title = f"{STATES} states of {published['text']:,} bytes of text, Python {platform.python_version()}"
+    title = f"{number} states of {published['text']:,} bytes of text, Python {platform.python_version()}"
     return f"{title}\n\n{_sizes(rows)}\n\n{_costs(rows)}\n\n{verdict}", rows
 
 
@@ -44,7 +45,7 @@ def _ask(side: str, *, format: int | None, every: int, **asked: Any) -> dict[str
     finally:
         peer.close()
     # What was left out would have taken as much as what was saved on average.
-    stored, left_out = found["stored"], STATES / len(found["stored"])
+    stored, left_out = found["stored"], asked["count"] / len(found["stored"])
     curve = [size * left_out for size in stored[:: _EVERY // every]]
     return {**found, "first": stored[0], "all": stored[-1] * left_out, "curve": curve}
 
