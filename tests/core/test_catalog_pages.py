@@ -300,7 +300,7 @@ BAD: list[object] = [
     "1:1:" + "\u20ac" * 300_000,
     GOOD[1] + "\n",
     GOOD[1][:-8],
-    GOOD[1].rstrip("=") + "AAAA",
+    GOOD[1].rstrip("=") + "QUJD",
     GOOD[1].replace(":", "::"),
     page(RAW, size=1),
     page(RAW, size=-1),
