@@ -310,6 +310,7 @@ class LabelMap:
         next_operations: Writes that the next backup of a like memory takes.
         next_bytes: Bytes that it takes, by what the recent ones took.
         untrusted: Those of ``broken`` that may be whole, and that this client does not trust.
+        removed: Ids of snapshots that the pointer lists and that are not there.
         next_at_most: It takes no more than that, and nothing shows yet how much less.
         fits: How many more backups like the recent ones fit into the vault, None where that cannot be told.
         daily_bytes: Bytes that a day of backups takes at their pace, None where there were too few to tell.
@@ -328,6 +329,7 @@ class LabelMap:
     next_operations: int = 3
     next_bytes: int = 0
     untrusted: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
     next_at_most: bool = False
     fits: int | None = None
     daily_bytes: int | None = None

@@ -30,8 +30,9 @@ from colony_memory.snapshot import SnapshotInfo, check_documents, read_manifest
 from colony_memory.trust import OPEN, check_newer, previous_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
+    from colony_memory._engine.judge import Decision
     from colony_memory._engine.label import LabelFiles
     from colony_memory._engine.session import Session
     from colony_memory.snapshot import Manifest
@@ -96,9 +97,7 @@ async def _verify_label(session: Session, state: State) -> VerifyReport:
         pointer = "ok" if decision.proven else "bad" if bad else "missing"
         if pointer == "missing" and session.trust.accept_legacy_pointer:
             problem = None
-    # Where writers that do not sign cannot write on condition, one may bring back a row that another took out.
-    rows = decision.pointer.entries if decision.proven or session.vault.conditional else ()
-    removed = tuple(entry.snapshot_id for entry in rows or () if entry.snapshot_id not in ids)
+    removed = _gone(session, decision, ids)
     rollback: Fact = "bad" if decision.rollback else "ok" if decision.compared else "unchecked"
     problem = problem or (message_of(decision.rollback) if decision.rollback else None)
     if not decision.proven:
@@ -118,6 +117,26 @@ async def _verify_label(session: Session, state: State) -> VerifyReport:
         forged=_forged(checks),
         gaps=tuple(check.snapshot_id for check in checks[:-1] if check.chain == "missing"),
     )
+
+
+def _gone(session: Session, decision: Decision, there: Container[str]) -> tuple[str, ...]:
+    """What the pointer lists and is not there."""
+    # Where writers that do not sign cannot write on condition, one may bring back a row that another took out.
+    rows = decision.pointer.entries if decision.proven or session.vault.conditional else ()
+    return tuple(entry.snapshot_id for entry in rows or () if entry.snapshot_id not in there)
+
+
+async def _gone_for_good(session: Session, state: State) -> tuple[str, ...]:
+    """The same, of a label that was listed before its pointer was read: a backup in between is not in that list.
+
+    It is looked at once more, in the other order, in which a deletion in between is the one that would show.
+    """
+    gone = _gone(session, state.decision, state.listed.manifests) if state.listed.complete else ()
+    if not gone:
+        return ()
+    again = await look(session, state.label, everything=True)
+    found = _gone(session, again.decision, again.listed.manifests) if again.listed.complete else ()
+    return tuple(each for each in found if each in gone)
 
 
 def _newer_problem(session: Session, state: State, checks: Iterable[SnapshotCheck]) -> str | None:
@@ -338,6 +357,7 @@ async def _map_label(session: Session, label: str, there: LabelFiles, *, free: i
         fits=ahead.fits,
         daily_bytes=ahead.daily_bytes,
         untrusted=tuple(manifest_filename(label, each) for each in decision.untrusted),
+        removed=await _gone_for_good(session, state),
     )
 
 

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 #: protected``: none is there, or the newest is older than it may be.
 State = Literal["protected", "saved", "at risk", "not protected"]
 #: What would mend it: ``delete`` the snapshot, ``backup`` again, ``prune`` to make room, ``wait``, ``judge`` whether
-#: a snapshot that is not trusted is one's own, or ``replace`` what is damaged by a new backup, until which an older
-#: snapshot restores.
-Mending = Literal["delete", "backup", "prune", "wait", "judge", "replace"]
+#: a snapshot that is not trusted is one's own, ``replace`` what is damaged by a new backup, until which an older
+#: snapshot restores, or ``forget`` what is gone, which a prune of leftovers takes off the list.
+Mending = Literal["delete", "backup", "prune", "wait", "judge", "replace", "forget"]
 
 
 @dataclass(frozen=True)
@@ -299,6 +299,15 @@ def _problems(found: VaultMap) -> Iterator[Problem]:
         free = found.available_bytes
         if free is not None and free < label.next_bytes and not label.next_at_most:
             yield Problem(f"no room for another backup of {label.next_bytes} bytes", "prune", label.label)
+        if label.removed and label.newest is not None and not label.dangling:
+            more = f" and {len(label.removed) - 1} more are" if label.removed[1:] else " is"
+            yield Problem(
+                f"snapshot {label.removed[0]}{more} listed and gone: something has deleted what it should not, or an "
+                "older version has pruned; if you know of it, forget it",
+                "forget",
+                label.label,
+                label.removed[0],
+            )
         yield from _left_over(label)
 
 

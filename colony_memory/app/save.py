@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._arguments import require_type, several
 from colony_memory._engine.backup import check_arguments
+from colony_memory.app.content import Contents, contents_of
 from colony_memory.app.place import refuse_vault_inside, require_synchronous
 from colony_memory.capture.folder import Capture, read_folder, read_paths
 from colony_memory.exceptions import ColonyMemoryError
@@ -53,6 +54,14 @@ class Saved:
     def left_out(self) -> tuple[LeftOut, ...]:
         """What is on disk and not in the snapshot although it should be, each with the reason."""
         return self.capture.left_out
+
+    @property
+    def contents(self) -> Contents | None:
+        """What the snapshot holds, None where it was joined with another's and is more than what was read."""
+        names, documents = self.info.doc_names, self.capture.documents
+        # Format 2 names no documents.
+        as_read = len(documents) == len(names) or not (names or self.info.diverged_from)
+        return contents_of(documents) if as_read else None
 
     def __bool__(self) -> bool:
         return not self.left_out

@@ -152,6 +152,8 @@ def mending(problem: Problem, given: Mapping[str, Any]) -> str:
         return command("delete", named, label=problem.label, given=given)
     if problem.mending in ("delete", "judge"):
         return command("verify", *([named] if named else []), label=problem.label, given=given)
+    if problem.mending == "forget":
+        return command("prune", options=("--leftovers",), label=problem.label, given=given)
     if problem.mending == "prune":
         return command("prune", options=("--keep", "5"), label=problem.label, given=given)
     if problem.mending in ("backup", "replace"):

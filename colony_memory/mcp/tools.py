@@ -74,11 +74,11 @@ def backup(served: Served, job: Job, words: Words, *, note: str | None, tags: Se
             "this backup holds less than half of the one before; if that was not meant, get the one before back",
             hint=Hint("restore", "snapshot_id", info.shrunk_from, label=info.label),
         )
-    as_read = len(capture.documents) == len(info.doc_names) or not (info.doc_names or info.diverged_from)
+    contents = saved.contents
     return replies.BackupReply(
         snapshot=snapshot_of(info, latest=bool(info.head) or info.reused),
         unchanged=info.reused,
-        files=len(contents_of(capture.documents).files) if as_read else None,
+        files=None if contents is None else len(contents.files),
         complete=bool(saved),
         left_out=some(words.clean(str(each)) for each in saved.left_out),
         ignored=len(capture.ignored),

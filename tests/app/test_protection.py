@@ -12,6 +12,7 @@ from colony_memory import ColonyMemory
 from colony_memory.app.protection import Newest, Problem, assess, check_protection, read_newest
 from colony_memory.schedule import watch
 from colony_memory.schedule.watch import LastRun, RunLog
+from colony_memory.testing import FakeVault
 from colony_memory.vaults.local import LocalVault
 
 EMPTY = {"snapshots": 0, "oldest": None, "newest": None, "next_bytes": 0, "latest": None, "dangling": True}
@@ -206,3 +207,33 @@ def test_a_run_of_watch_on_this_host_counts(vault, monkeypatch):
     log = None
     assert check_protection(memory, url="the vault", label="other").runs == {}
     assert asked[-2:] == [("the vault", "other"), ("the vault", "default")]
+
+
+def test_what_is_listed_and_gone_is_told_until_it_is_forgotten(vault):
+    memory = ColonyMemory(backend=vault)
+    first = memory.backup({"a": "1"}).snapshot_id
+    memory.backup({"a": "2"})
+    (vault.path / f"cmem.default.{first}.manifest.json").unlink()
+    checked = check_protection(memory)
+    (problem,) = checked.verdict.problems
+    assert (checked.verdict.state, problem.mending, problem.snapshot_id) == ("at risk", "forget", first)
+    assert not memory.verify()
+    memory.prune(keep=10**6)
+    assert check_protection(memory).verdict.state == "protected"
+
+
+@pytest.mark.parametrize("meanwhile", [lambda other: other.backup({"a": "more"}), lambda other: other.prune(keep=1)])
+def test_a_backup_or_a_prune_while_it_looks_is_nothing_that_is_gone(monkeypatch, meanwhile):
+    vault = FakeVault(operations_per_hour=None)
+    memory, other = ColonyMemory(backend=vault), ColonyMemory(backend=vault)
+    for n in range(3):
+        memory.backup({"a": str(n)})
+    looked = memory._session.vault.list
+
+    async def list_and_go_on(*args, **kwargs):
+        listing = await looked(*args, **kwargs)
+        meanwhile(other)
+        return listing
+
+    monkeypatch.setattr(memory._session.vault, "list", list_and_go_on)
+    assert memory.inspect().labels[0].removed == ()

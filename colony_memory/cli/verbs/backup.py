@@ -108,7 +108,6 @@ def run(
 
 def _save(paths: list[str], common: CommonOptions, asked: dict[str, Any], *, wire: str | None, verbose: bool) -> Saved:
     """Make the backup and tell of it."""
-    from colony_memory.app.content import contents_of
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.summary import backup_lines, diverged_line
     from colony_memory.cli.text import now_utc
@@ -116,10 +115,7 @@ def _save(paths: list[str], common: CommonOptions, asked: dict[str, Any], *, wir
 
     with open_memory(common, making=True, wire=wire) as opened:
         saved = save(opened, paths, **asked)
-        info, documents = saved.info, saved.capture.documents
-        # Joined with another's it is more than was read; of format 2 no names are told.
-        as_read = len(documents) == len(info.doc_names) or not (info.doc_names or info.diverged_from)
-        contents = contents_of(documents) if as_read else None
+        info, contents = saved.info, saved.contents
         if common.as_json:
             opened.output.answer_json(_document(info, saved.capture, contents))
         opened.output.report(*backup_lines(info, contents, left_out=len(saved.left_out), now=now_utc()))
