@@ -10,6 +10,7 @@ from snapshots import NOON, damage, label_map, save, snapshot, vault_map
 
 from colony_memory import ColonyMemory
 from colony_memory.app.protection import Newest, Problem, assess, check_protection, read_newest
+from colony_memory.exceptions import ConflictDetected
 from colony_memory.schedule import watch
 from colony_memory.schedule.watch import LastRun, RunLog
 from colony_memory.testing import FakeVault
@@ -222,18 +223,32 @@ def test_what_is_listed_and_gone_is_told_until_it_is_forgotten(vault):
     assert check_protection(memory).verdict.state == "protected"
 
 
-@pytest.mark.parametrize("meanwhile", [lambda other: other.backup({"a": "more"}), lambda other: other.prune(keep=1)])
-def test_a_backup_or_a_prune_while_it_looks_is_nothing_that_is_gone(monkeypatch, meanwhile):
+def meet_a_conflict(other):
+    """Store a snapshot, and leave the latest."""
+    with pytest.raises(ConflictDetected):
+        other.backup({"a": "theirs"})
+
+
+@pytest.mark.parametrize(
+    "meanwhile",
+    [lambda other: other.restore() and other.backup({"a": "more"}), lambda other: other.prune(keep=1), meet_a_conflict],
+)
+def test_what_another_does_while_it_looks_is_nothing_that_is_gone(monkeypatch, meanwhile):
     vault = FakeVault(operations_per_hour=None)
     memory, other = ColonyMemory(backend=vault), ColonyMemory(backend=vault)
-    for n in range(3):
+    memory.backup({"a": "0"})
+    other.restore()
+    for n in (1, 2):
         memory.backup({"a": str(n)})
-    looked = memory._session.vault.list
+    looked, done = memory._session.vault.list, []
 
     async def list_and_go_on(*args, **kwargs):
         listing = await looked(*args, **kwargs)
-        meanwhile(other)
+        if not done:
+            done.append(True)
+            meanwhile(other)
         return listing
 
     monkeypatch.setattr(memory._session.vault, "list", list_and_go_on)
     assert memory.inspect().labels[0].removed == ()
+    assert done
