@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, overload
 
 from colony_memory._format.constants import FORMAT
 from colony_memory._format.json import canonical, load_object
+from colony_memory._format.manifest import SnapshotInfo
 from colony_memory._format.names import id_order, require_id
 from colony_memory._format.payload import pack, unpack
 from colony_memory._format.tags import read_tags
-from colony_memory.snapshot import SnapshotInfo
 
 #: Characters that the catalogue may take in the pointer; the oldest pages are left out beyond it.
 MAX_CATALOG_CHARS = 400_000
