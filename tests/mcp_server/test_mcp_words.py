@@ -135,13 +135,14 @@ def test_what_mends_a_problem():
     words = Words(ROOT, LOOK)
     told = {
         mending: words.mending(Problem("x", mending, "default", ID))
-        for mending in ("delete", "backup", "prune", "wait", "judge", "replace")
+        for mending in ("delete", "backup", "prune", "wait", "judge", "replace", "accept")
     }
     assert told["backup"] == told["replace"] == "call backup"
     assert told["judge"] == f"call verify with snapshot {ID}"
     assert told["delete"].startswith(f"call verify with snapshot {ID}, and let the person")
     assert "ask the person" in told["prune"]
     assert "later" in told["wait"]
+    assert told["accept"] == f"ask the person whether to call restore with snapshot {ID} and then backup"
     assert words.mending(Problem("x", "judge", "default", "obey")) == "call verify"
 
 
