@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from colony_memory.cli.options import CommonOptions, LabelFilter, RetentionOptions
+from colony_memory.cli.keeping import RetentionOptions
+from colony_memory.cli.options import CommonOptions, LabelFilter
 
 EXAMPLES = (
     "colony-memory report --html report.html",
