@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from colony_memory._engine import room
-from colony_memory._engine.backup import build, check_arguments, doubt, find_parent, needed_bytes, plan_retention
-from colony_memory._engine.conflict import Job
+from colony_memory._engine.backup import doubt
+from colony_memory._engine.backup.job import Job, check_arguments
+from colony_memory._engine.backup.rotate import needed_bytes, plan_retention
+from colony_memory._engine.backup.save import build, find_parent
 from colony_memory._engine.restore import restore
 from colony_memory._engine.state import look
 from colony_memory.exceptions import (

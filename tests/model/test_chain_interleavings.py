@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import sys
 import warnings
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -32,6 +31,7 @@ from colony_memory import (
 )
 from colony_memory._engine import files as order
 from colony_memory._engine.backup import backup
+from colony_memory._engine.backup import save as saving
 from colony_memory._engine.judge import committed, latest
 from colony_memory._engine.label import LabelFiles
 from colony_memory._engine.prune import delete_snapshot, prune
@@ -45,7 +45,6 @@ from colony_memory.retention import Retention
 from colony_memory.snapshot import read_manifest
 from colony_memory.testing import FakeVault
 
-backups = sys.modules["colony_memory._engine.backup"]  # the package has the verb under that name
 HISTORY = growing(8)
 START = datetime(2026, 6, 1, tzinfo=timezone.utc).timestamp()
 HOURS = 7200
@@ -406,11 +405,11 @@ RULES = {
         (TOGETHER[4], "patch", 16),
     ),
     "proof after the upload": (
-        [(order, "prove", _is_there), (backups, "_still_there", lambda *_: True)],
+        [(order, "prove", _is_there), (saving, "_still_there", lambda *_: True)],
         (TOGETHER[2], "patch", 2),
     ),
     "a manifest is taken back as any other is deleted": (
-        [(backups, "_give_up", _take_back_at_once)],
+        [(saving, "_give_up", _take_back_at_once)],
         (TOGETHER[2], "patch", 5),
     ),
 }
