@@ -127,8 +127,8 @@ class ColonyMemory(_Facade):
         _require_methods(backend)
         if is_coroutine(getattr(backend, "vault_get_file", None)):
             raise ValueError("this backend is asynchronous: use AsyncColonyMemory")
+        from colony_memory._engine.faces import SyncVault
         from colony_memory._engine.session import Session
-        from colony_memory._engine.store import SyncVault
 
         self._session = Session(
             SyncVault(backend),
@@ -558,8 +558,8 @@ class AsyncColonyMemory(_Facade):
 
             backend = self._own = AsyncColonyVault(_require_key(api_key), base_url=base_url)
         _require_methods(backend)
+        from colony_memory._engine.faces import AsyncVault
         from colony_memory._engine.session import Session
-        from colony_memory._engine.store import AsyncVault
 
         self._session = Session(
             AsyncVault(backend),

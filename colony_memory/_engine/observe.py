@@ -15,6 +15,8 @@ from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from colony_memory._engine.boundary import public_kind
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
@@ -146,18 +148,10 @@ def _fault(event: LifecycleEvent, error: Exception) -> LifecycleEvent:
     return replace(
         event,
         ok=False,
-        error=_public_name(error),
+        error=public_kind(error).__name__,
         status=status if isinstance(status, int) else None,
         code=code if fit else None,
     )
-
-
-def _public_name(error: Exception) -> str:
-    """The class as it leaves the package."""
-    kind = type(error)
-    while kind.__module__.startswith("colony_memory._"):
-        kind = kind.__bases__[0]
-    return kind.__name__
 
 
 def _tell(session: Session, own: Tally, event: LifecycleEvent | None) -> None:

@@ -15,7 +15,7 @@ from colony_memory._engine.parent import keep, parent_of
 from colony_memory._engine.publish import Move, Published, may_move, publish
 from colony_memory._engine.sealed import known_of, lock_for, remember
 from colony_memory._engine.session import log
-from colony_memory._engine.store import Unanswered
+from colony_memory._engine.store import Unanswered, to_public
 from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.names import new_id
 from colony_memory._format.v2.build import build as build_chain
@@ -196,8 +196,7 @@ def _with_snapshot(error: ConflictDetected | VaultError, label: str, mine: str) 
     if isinstance(error, ConflictDetected):
         msg = f"{error.message}: snapshot {mine} is stored, but it is not the latest"
         return ConflictDetected(msg, theirs=error.theirs, snapshot_id=mine)
-    msg = f"{error.message}; snapshot {mine} is stored, only the pointer of label {label!r} was not moved to it"
-    return type(error)(msg, status=error.status, code=error.code, retry_after=error.retry_after, hint=error.hint)
+    return to_public(error, f"snapshot {mine} is stored, only the pointer of label {label!r} was not moved to it")
 
 
 def _still_there(now: State, built: BuiltSnapshot, beside: Sequence[str]) -> bool:
