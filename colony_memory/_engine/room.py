@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine.files import gain, remove, sweep
 from colony_memory._engine.session import warn
@@ -27,9 +27,11 @@ async def available(session: Session) -> int | None:
     if session.vault.unlimited:
         return None
     known = await session.vault.free_bytes()
-    if known is not None:
-        return known
-    status = await session.vault.status()
+    return free_in(await session.vault.status()) if known is None else known
+
+
+def free_in(status: Mapping[str, Any]) -> int | None:
+    """Free bytes as a vault's status tells them, None where it does not."""
     quota, free = status.get("quota_bytes"), status.get("available_bytes")
     if quota == 0 and not status.get("used_bytes") and not status.get("file_count"):
         return FIRST_QUOTA
