@@ -24,9 +24,8 @@ from test_chain_interleavings import (
 )
 
 from colony_memory import ColonyMemory, ColonyMemoryError, Ed25519Signer
-from colony_memory._engine import arrived, deliver, rely
 from colony_memory._engine.prune import delete_snapshot, prune
-from colony_memory._engine.transfer import copy, import_snapshot
+from colony_memory._engine.transfer import arrived, copy, deliver, import_snapshot, rely
 from colony_memory._format.constants import FORMAT_2
 from colony_memory._format.names import latest_filename
 from colony_memory.retention import Retention

@@ -1,29 +1,24 @@
-"""export, import, copy: snapshots from one place to another, byte for byte, so that every signature stays as it was.
-
-Where another format is asked for, a snapshot is converted on the way, see :mod:`colony_memory._engine.convert`.
-"""
+"""copy: every snapshot of some labels from one vault to another."""
 
 from __future__ import annotations
 
-import copy as copying
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from colony_memory import retention
 from colony_memory._arguments import require_call, several
 from colony_memory._engine import room
-from colony_memory._engine.arrived import Origin
-from colony_memory._engine.convert import Converter
-from colony_memory._engine.deliver import Delivery
 from colony_memory._engine.label import LabelFiles, read_labels
-from colony_memory._engine.observe import observed, saved
-from colony_memory._engine.rely import require_conditions
-from colony_memory._engine.restore import latest
+from colony_memory._engine.observe import observed
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import State, look
-from colony_memory._engine.store import StoredFile, Vault
-from colony_memory._engine.whole import Reader, Whole
-from colony_memory._format.names import latest_filename, manifest_filename, require_id, require_label
+from colony_memory._engine.store import to_public
+from colony_memory._engine.transfer.convert import Converter
+from colony_memory._engine.transfer.deliver import Delivery
+from colony_memory._engine.transfer.origin import Origin
+from colony_memory._engine.transfer.rely import require_conditions
+from colony_memory._engine.transfer.whole import Reader, Whole
+from colony_memory._format.names import latest_filename, manifest_filename, require_label
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ConflictDetected,
@@ -32,18 +27,13 @@ from colony_memory.exceptions import (
     SnapshotNotFound,
     UntrustedSnapshot,
     VaultError,
-    VaultUnavailable,
 )
-from colony_memory.export import Export
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from colony_memory._engine.session import Session
-    from colony_memory._engine.store import Tell
     from colony_memory.snapshot import SnapshotInfo
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -65,78 +55,6 @@ class CopyReport:
 
     def __bool__(self) -> bool:
         return not self.left_out
-
-
-class _Given(Vault):
-    """Files that were read already, as a vault: whoever judges a snapshot in one judges these."""
-
-    def __init__(self, files: Mapping[str, str], vault: Vault) -> None:
-        super().__init__(None)
-        self._files, self._vault = files, vault
-
-    async def get(self, name: str) -> StoredFile | None:
-        return StoredFile(self._files[name], None) if name in self._files else None
-
-    async def get_many(self, names: Iterable[str], tell: Tell | None = None) -> dict[str, StoredFile | None]:  # noqa: ARG002
-        return {name: await self.get(name) for name in names}
-
-    async def compute(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
-        return await self._vault.compute(function, *args, **kwargs)
-
-
-@observed("export_snapshot")
-async def export_snapshot(session: Session, *, label: str, snapshot_id: str | None) -> Export:
-    """See :meth:`colony_memory.ColonyMemory.export_snapshot`."""
-    label = require_label(label)
-    if snapshot_id is None:
-        newest = await latest(session, label=label)
-        if newest is None:
-            raise SnapshotNotFound(f"no snapshot for label {label!r}")
-        snapshot_id = newest.snapshot_id
-    whole = await Reader(session).read(label, require_id(snapshot_id))
-    return Export(label, snapshot_id, whole.files)
-
-
-@observed("import_snapshot", saved)
-async def import_snapshot(
-    session: Session, exported: Export, *, label: str | None, wire: str | None = None
-) -> SnapshotInfo:
-    """See :meth:`colony_memory.ColonyMemory.import_snapshot`."""
-    if not isinstance(exported, Export):
-        msg = f"exported must be an Export, not {type(exported).__name__}: load_export() and read_export() give one"
-        raise ValueError(msg)  # noqa: TRY004 - one type for every bad argument
-    if label is not None and require_label(label) != exported.label:
-        msg = (
-            f"the export is of label {exported.label!r}, as its manifest says, and cannot be imported as {label!r}: "
-            f"restore it, and back that up under {label!r}"
-        )
-        raise ValueError(msg)
-    label, snapshot_id = exported.label, exported.snapshot_id
-    converter = None if wire is None else Converter(session, wire)
-    whole = await _check(session, label, snapshot_id, exported.files)
-    if whole.packs and wire is None:
-        require_conditions(session, f"snapshot {snapshot_id} of label {label!r}")
-    try:
-        delivery = await Delivery.to(session, label, [snapshot_id])
-        if converter is not None:
-            whole = await converter.convert(delivery.here, whole)
-        arrived = await delivery.store(whole)
-        if arrived is None:
-            await delivery.look_again()
-            arrived = await delivery.store(whole)
-        if arrived is None:
-            raise delivery.in_the_way(whole)
-        try:
-            pointer = await delivery.commit()
-        except ColonyMemoryError as error:
-            await delivery.undo(error)
-            raise
-    except VaultError as error:
-        raise _again(error, "importing again goes on where it stopped") from error
-    if delivery.lost:
-        raise ConflictDetected(delivery.lost[snapshot_id], theirs=snapshot_id)
-    is_latest = pointer.snapshot_id == snapshot_id
-    return replace(arrived.info, reused=not arrived.wrote, head=pointer.head if is_latest else "")
 
 
 @observed("copy_to")
@@ -163,7 +81,7 @@ async def copy(
         raise SnapshotNotFound("there is no snapshot to copy")
     if wire is not None:
         Converter(destination, wire)  # so that what cannot be is said before anything is written
-    job = _Copy(source, destination, {label: len(files.manifests) for label, files in todo.items()}, progress, wire)
+    job = _Copying(source, destination, {label: len(files.manifests) for label, files in todo.items()}, progress, wire)
     try:
         if wire is None:
             there = read_labels(await destination.vault.list(prefix))
@@ -171,11 +89,23 @@ async def copy(
         for label in todo:
             await job.copy_label(label)
     except VaultError as error:
-        raise _again(error, job.so_far()) from error
+        raise to_public(error, job.so_far()) from error
     except QuotaExceeded as error:
         msg = f"{error.message}; {job.so_far()}"
         raise QuotaExceeded(msg, needed=error.needed, available=error.available, hint=error.hint) from error
     return job.report()
+
+
+async def _need_room(destination: Session, todo: Mapping[str, LabelFiles], there: Mapping[str, LabelFiles]) -> None:
+    """Refuse before the first write what cannot fit, as far as the lists tell."""
+    need = 0
+    for label, files in todo.items():
+        present = there[label].files if label in there else {}
+        wanted = [name for each in files.manifests for name in files.owned(each)]
+        wanted += [name for each in files.manifests for name in files.pack(each)]
+        wanted += [latest_filename(label)] if latest_filename(label) in files.files else []
+        need += files.size(name for name in wanted if name not in present) or 0
+    await room.require(destination, need, "the copy")
 
 
 @dataclass(frozen=True)
@@ -188,7 +118,7 @@ class _Way:
     converter: Converter | None
 
 
-class _Copy:
+class _Copying:
     """A copy under way."""
 
     def __init__(
@@ -253,18 +183,15 @@ class _Copy:
             if whole.packs and not self.destination.vault.conditional:
                 self._leave(whole)
             else:
-                arrived = await delivery.store(whole, pinned=snapshot_id in state.listed.pins)
-                if arrived is None and not again:
-                    return False
-                if arrived is None:
+                known = state.decision.entry(snapshot_id)
+                shrunk_at = known.shrunk_at if known and retention.read_stamp(known.shrunk_at or "") else None
+                pinned = snapshot_id in state.listed.pins
+                if await delivery.store(whole, pinned=pinned, shrunk_at=shrunk_at) is None:
+                    if not again:
+                        return False
                     raise delivery.in_the_way(whole)
                 if way.converter is not None:
                     way.converter.arrived(whole)
-                known = state.decision.entry(snapshot_id)
-                if known is not None and retention.read_stamp(known.shrunk_at or ""):
-                    # The time of a shrink is known to the catalogue alone.
-                    entry = replace(arrived.entry, shrunk_at=known.shrunk_at)
-                    delivery.arrived[snapshot_id] = replace(arrived, entry=entry)
         except SnapshotNotFound as error:
             log(f"a snapshot was deleted before it was copied: {error}")
         except (SnapshotCorrupt, UntrustedSnapshot, ConflictDetected) as error:
@@ -288,13 +215,14 @@ class _Copy:
     async def _commit(self, delivery: Delivery, state: State) -> None:
         """Commit what has arrived of a label, and count it as copied."""
         label = state.label
-        if not delivery.arrived and not delivery.lost:
+        arrivals = delivery.arrivals
+        if not arrivals.there and not arrivals.lost:
             return
         now = await delivery.commit()
-        for snapshot_id, why in delivery.lost.items():
+        for snapshot_id, why in arrivals.lost.items():
             self.left_out[manifest_filename(label, snapshot_id)] = why
-        self.copied += [arrived.info for arrived in delivery.arrived.values() if arrived.wrote]
-        self.already += [arrived.info for arrived in delivery.arrived.values() if not arrived.wrote]
+        self.copied += [arrived.info for arrived in arrivals.there.values() if arrived.wrote]
+        self.already += [arrived.info for arrived in arrivals.there.values() if not arrived.wrote]
         if now.snapshot_id is not None:
             self.latest[label] = now.snapshot_id
 
@@ -325,39 +253,3 @@ def _was_deleted(state: State, snapshot_id: str) -> bool:
         return False
     whole = any(entry.snapshot_id == snapshot_id for entry in decision.entries)
     return whole or snapshot_id in decision.pointer.removed
-
-
-async def _check(session: Session, label: str, snapshot_id: str, files: Mapping[str, str]) -> Whole:
-    """Decide on a snapshot's files as a restore by this client would, and that nothing else is among them.
-
-    Raises:
-        SnapshotCorrupt: It is damaged, or a file is not its own.
-        UntrustedSnapshot: The client does not trust it.
-    """
-    given = copying.copy(session)
-    given.vault, given.manifests, given.good = _Given(files, session.vault), {}, {}
-    whole = await Reader(given).read(label, snapshot_id)
-    for name in files:
-        if name not in whole.files:
-            msg = f"{name} is no file that snapshot {snapshot_id} of label {label!r} needs"
-            raise SnapshotCorrupt(msg, file=name)
-    return whole
-
-
-async def _need_room(destination: Session, todo: Mapping[str, LabelFiles], there: Mapping[str, LabelFiles]) -> None:
-    """Refuse before the first write what cannot fit, as far as the lists tell."""
-    need = 0
-    for label, files in todo.items():
-        present = there[label].files if label in there else {}
-        wanted = [name for each in files.manifests for name in files.owned(each)]
-        wanted += [name for each in files.manifests for name in files.pack(each)]
-        wanted += [latest_filename(label)] if latest_filename(label) in files.files else []
-        need += files.size(name for name in wanted if name not in present) or 0
-    await room.require(destination, need, "the copy")
-
-
-def _again(error: VaultError, what: str) -> VaultError:
-    """The same error, saying what was done so far."""
-    kind = VaultUnavailable if isinstance(error, VaultUnavailable) else type(error)
-    msg = f"{error.message}; {what}"
-    return kind(msg, status=error.status, code=error.code, retry_after=error.retry_after, hint=error.hint)

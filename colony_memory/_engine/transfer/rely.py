@@ -18,9 +18,11 @@ from colony_memory.exceptions import ColonyMemoryError, ConflictDetected, Hint, 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
+    from colony_memory._engine.label import LabelFiles
     from colony_memory._engine.session import Session
-    from colony_memory._engine.whole import Whole
+    from colony_memory._engine.transfer.whole import Whole
     from colony_memory._format.catalog import Entry
     from colony_memory._format.v2.pack import Pack
 
@@ -190,3 +192,27 @@ def other(label: str, snapshot_id: str) -> ConflictDetected:
         "it is not written; a verification tells whether what is there is damaged, and deleting that makes way"
     )
     return ConflictDetected(msg, theirs=snapshot_id, hint=Hint("verify", label=label))
+
+
+def in_the_way(listed: LabelFiles, whole: Whole, *, now: datetime) -> ConflictDetected:
+    """The error of a snapshot that is there, in part or as a whole, and not committed."""
+    label, snapshot_id = listed.label, whole.snapshot_id
+    hint = Hint("prune", label=label)
+    if whole.packs:
+        msg = (
+            f"files that snapshot {snapshot_id} of label {label!r} needs are there, and no committed snapshot needs "
+            "them: they are being removed, or another transfer is writing them; once they are an hour old, prune, and "
+            "try again"
+        )
+    elif snapshot_id in listed.manifests and listed.is_old(snapshot_id, now=now):
+        msg = (
+            f"what is left of snapshot {snapshot_id} of label {label!r} is in the way: it is removed or damaged; "
+            "deleting it makes way"
+        )
+        hint = Hint("delete_snapshot", "snapshot_id", snapshot_id, label=label)
+    else:
+        msg = (
+            f"files of snapshot {snapshot_id} of label {label!r} are there, and no catalogue lists it: they are being "
+            "removed, or another transfer is writing them; try again once they are an hour old"
+        )
+    return ConflictDetected(msg, theirs=snapshot_id, hint=hint)

@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from colony_memory._engine import room
-from colony_memory._engine.rely import is_committed, require_conditions
-from colony_memory._engine.whole import Reader, Whole
+from colony_memory._engine.transfer.rely import is_committed, require_conditions
+from colony_memory._engine.transfer.whole import Reader, Whole
 from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.v2.build import BuiltChain
 from colony_memory._format.v2.build import build as build_chain
