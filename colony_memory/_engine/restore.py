@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._arguments import texts
-from colony_memory._engine.load import load
+from colony_memory._engine.load import load, require_listed_one
 from colony_memory._engine.observe import observed, restored
 from colony_memory._engine.sealed import told
 from colony_memory._engine.session import warn
@@ -46,12 +46,10 @@ class Restored:
     Attributes:
         info: The snapshot that it was.
         documents: Its documents, those that were asked for.
-        why: Why it is not the latest that was saved, None where it is, or is the one asked for.
     """
 
     info: SnapshotInfo
     documents: dict[str, str]
-    why: str | None = None
 
 
 @observed("restore", restored)
@@ -138,7 +136,7 @@ async def _restore_latest(
         tell(decision)
         session.rests_on(label, tried)
         info = replace(loaded.info, head=decision.head, pinned=_is_pinned(state, tried))
-        return Restored(info, loaded.documents, "; ".join(map(message_of, decision.warnings)) or None)
+        return Restored(info, loaded.documents)
     if not same:
         raise VaultError(f"label {label!r} changes too fast to be read, try again")
     raise SnapshotCorrupt(f"the latest snapshot {tried} of label {label!r} is not there: there was one, and it is gone")
@@ -199,7 +197,7 @@ async def _walk_back(
         warn(f"restored the newest intact snapshot {snapshot_id} of label {label!r}: {told}")
         # Those that were passed over count as known: the next backup goes on from here.
         session.rests_on(label, snapshot_id, *passed, decision.follow)
-        return Restored(loaded.info, loaded.documents, told)
+        return Restored(loaded.info, loaded.documents)
     raise first
 
 
@@ -217,12 +215,8 @@ async def latest(session: Session, *, label: str) -> SnapshotInfo | None:
         if manifest is None:
             continue
         entry = decision.entry(decision.follow)
-        if decision.proven and entry is not None and entry.manifest_sha256 != manifest.sha256:
-            msg = (
-                f"the manifest of snapshot {decision.follow} of label {label!r} is not the one that the signed pointer "
-                "lists: it was replaced; restore an older one by its id"
-            )
-            raise UntrustedSnapshot(msg)
+        if decision.proven:
+            require_listed_one(manifest, entry)
         tell(decision)
         stored = entry.info.stored_bytes if entry and entry.manifest_sha256 == manifest.sha256 else 0
         pinned = _is_pinned(state, decision.follow)
