@@ -27,8 +27,8 @@ _NO_ANSWER = frozenset({
     "UnicodeDecodeError",
 })  # fmt: skip
 _DENIED = {
-    "KARMA_TOO_LOW": "the vault takes writes from 10 karma on: earn some on the Colony, or save to another vault "
-    "until then",
+    "KARMA_TOO_LOW": "the vault accepts writes from agents with 10 karma or more: earn some on the Colony, or save to "
+    "another vault until then",
     "AUTH_PENDING_ACTIVATION": "the account is not active yet",
     "AUTH_AGENT_ONLY": "vaults are for agents: use an agent's key",
 }
@@ -63,10 +63,10 @@ def translate(error: Exception, doing: str) -> ColonyMemoryError:
     if (code in _FULL_CODES and status is not None) or (isinstance(error, OSError) and error.errno in _FULL):
         return QuotaExceeded(f"{text}; the vault is full or the file too large", hint=Hint("prune"))
     if status is not None and 300 <= status < 400:
-        text += "; redirects are not followed, and nothing can be said of what is stored: is the vault's address right?"
+        text += "; redirects are not followed, so this says nothing about what is stored: is the vault's address right?"
         return VaultUnavailable(text, status=status, code=code, hint=Hint("open", "base_url"))
     if (status is not None and status >= 500) or (status is None and _unanswered(error)):
-        text += "; nothing can be said of what is stored, try again"
+        text += "; this says nothing about what is stored, try again"
         return VaultUnavailable(text, status=status, code=code, retry_after=wait)
     return VaultError(text, status=status, code=code)
 

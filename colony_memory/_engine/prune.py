@@ -198,7 +198,7 @@ async def _move_away(session: Session, now: State, snapshot_id: str) -> Move | N
     if not may_write(session, now):
         msg = (
             f"snapshot {snapshot_id} is the latest of label {label!r}, and the pointer to it is signed: deleting it "
-            "moves the pointer, which only a signer may"
+            "moves the pointer, which only a client that signs may do"
         )
         raise ColonyMemoryError(msg, hint=Hint("open", "signer"))
     rows, left = await _left(session, now, decision, snapshot_id)

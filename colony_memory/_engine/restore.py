@@ -139,7 +139,7 @@ async def _restore_latest(
         return Restored(info, loaded.documents)
     if not same:
         raise VaultError(f"label {label!r} changes too fast to be read, try again")
-    raise SnapshotCorrupt(f"the latest snapshot {tried} of label {label!r} is not there: there was one, and it is gone")
+    raise SnapshotCorrupt(f"the latest snapshot {tried} of label {label!r} is not there any more")
 
 
 def _require_followed(state: State, *, fallback: bool) -> Decision:

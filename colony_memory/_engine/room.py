@@ -45,7 +45,7 @@ def check_files(files: Mapping[str, str], what: str) -> None:
         if size > MAX_FILE_BYTES:
             why = "its list of document names is too long" if name.endswith(".manifest.json") else "a part is too long"
             msg = (
-                f"{what} not written: {name} would be {size} bytes and a vault file holds {MAX_FILE_BYTES}; {why}: "
+                f"{what} was not written: {name} would be {size} bytes and a vault file holds {MAX_FILE_BYTES}; {why}: "
                 "save fewer documents, or spread them over several labels"
             )
             raise QuotaExceeded(msg, needed=size, available=MAX_FILE_BYTES)

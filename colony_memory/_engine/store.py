@@ -123,7 +123,7 @@ class Vault:
         reply = unwrap(reply)
         content = reply.get("content") if isinstance(reply, dict) else None
         if not isinstance(content, str):
-            msg = f"{doing} failed: the reply has no content; nothing can be said of what is stored, try again"
+            msg = f"{doing} failed: the reply has no content, which says nothing about what is stored; try again"
             raise VaultUnavailable(msg)
         own = tally()
         if own is not None:

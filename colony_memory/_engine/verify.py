@@ -147,7 +147,7 @@ def _link(session: Session, label: str, checks: tuple[SnapshotCheck, ...]) -> tu
             same = there.manifest == "ok" and digest in _digests(_manifest(session, label, previous))
             fact = "ok" if same else "bad"
             if not same:
-                problem = problem or f"snapshot {previous} before it is not the one that its writer saw"
+                problem = problem or f"the snapshot before it, {previous}, is not the one that its writer saw"
         out.append(replace(check, chain=fact, previous=previous, problem=problem))
     return tuple(out)
 

@@ -177,7 +177,7 @@ async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None
     if not session.knows_good(job.label, latest):
         problem = await restores(session, job.label, latest)
         if problem is not None:
-            warn(f"the memory is unchanged, and saved anew, since what was stored of it is damaged: {problem}")
+            warn(f"the memory is unchanged, but its stored copy is damaged, so it is saved anew: {problem}")
             return state, None
     job.done(whole)
     whole = known_of(session, entry, whole)

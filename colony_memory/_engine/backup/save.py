@@ -189,7 +189,7 @@ def _with_snapshot(error: ConflictDetected | VaultError, label: str, mine: str) 
     """Why the pointer was not moved, with the snapshot that is stored all the same."""
     if isinstance(error, Unanswered):
         msg = (
-            f"snapshot {mine} of label {label!r} is stored, but whether it is the latest now is not known: "
+            f"snapshot {mine} of label {label!r} is stored, but may or may not be the latest now: "
             f"{message_of(error)}; saving again is safe"
         )
         return BackupUncertain(msg, snapshot_id=mine, hint=Hint("list_snapshots", label=label))
@@ -230,4 +230,4 @@ async def _give_up(job: Job, built: BuiltSnapshot, why: ColonyMemoryError | None
     try:
         await delete_snapshot(job.session, label=job.label, snapshot_id=built.info.snapshot_id, sweeps=False)
     except ColonyMemoryError as error:
-        log(f"snapshot {built.info.snapshot_id} came to nothing, and could not be taken back: {message_of(error)}")
+        log(f"snapshot {built.info.snapshot_id} was given up, and could not be removed: {message_of(error)}")

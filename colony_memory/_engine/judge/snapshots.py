@@ -144,5 +144,5 @@ def _check_packs(entry: Entry, manifest: Manifest | None, files: LabelFiles, *, 
         if None not in (size, there.size) and size != there.size:
             return f"{name}, which snapshot {entry.snapshot_id} needs, has another size than its manifest says", told
     if manifest is None and (told < info.stored_bytes or (exact and 0 < info.stored_bytes < told)):
-        return f"a file of snapshot {entry.snapshot_id}, which it needs, has another size than the pointer says", told
+        return f"a file that snapshot {entry.snapshot_id} needs has another size than the pointer says", told
     return None, told

@@ -75,14 +75,15 @@ class Arrivals:
         for snapshot_id, arrived in list(self.there.items()):
             lost = {manifest_filename(self.label, each) for each in self._withdrawn}
             if not lost.isdisjoint(arrived.beside) or was_removed(now, arrived, before=before):
-                self._withdraw(snapshot_id, "was removed by another client while it was brought there: do it again")
+                self._withdraw(snapshot_id, "was removed by another client while it was being brought there: try again")
 
     def leave_chains(self) -> None:
         """Leave out the chains that no catalogue is going to list: what they need is nobody's to keep."""
         for snapshot_id, arrived in list(self.there.items()):
             if arrived.entry.packs and arrived.wrote:
                 self._withdraw(
-                    snapshot_id, "is a chain, and is kept only where a pointer lists it, which is to be signed there"
+                    snapshot_id,
+                    "is a chain, which is kept only if a pointer lists it, and the pointer there has to be signed",
                 )
 
     def _withdraw(self, snapshot_id: str, why: str) -> None:

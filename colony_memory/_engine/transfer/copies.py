@@ -144,7 +144,7 @@ class _Copying:
         if decision.rollback is not None:
             raise decision.rollback
         if decision.refusal is not None:
-            warn(f"label {label!r} is copied by its snapshots' own signatures: {decision.refusal}")
+            warn(f"label {label!r} is copied by its snapshots' own signatures, without its pointer: {decision.refusal}")
         ids = [each for each in reversed(state.listed.manifests) if not _was_deleted(state, each)]
         self.total += len(ids) - self.planned[label]  # others save and delete meanwhile
         origin = Origin(decision.pointer, decision.proven, state.text)
@@ -172,7 +172,7 @@ class _Copying:
             if self._is_too_early(state, snapshot_id):
                 msg = (
                     f"snapshot {snapshot_id} of label {label!r} is not listed by the signed pointer: a backup under "
-                    "way, or one that did not finish; copying again takes it along once it is listed"
+                    "way, or one that did not finish; copy again once it is listed"
                 )
                 raise ConflictDetected(msg, theirs=None)
             whole = await way.reader.read(label, snapshot_id)

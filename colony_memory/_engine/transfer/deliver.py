@@ -139,10 +139,10 @@ class Delivery:
             for name, stored in (await session.vault.get_many(missing)).items():
                 if stored is None or stored.content != missing[name]:
                     state = "is not there" if stored is None else "holds another text"
-                    raise VaultError(f"{name} was written, and read back it {state}: do it again")
+                    raise VaultError(f"{name} was written, but read back it {state}: try again")
             late = abs(session.now() - began) > GRACE / 2
             if late and not await prove(session, label, whole.needed, own=missing):
-                raise VaultError(f"{what} took so long that other clients took it for a leftover: do it again")
+                raise VaultError(f"{what} took so long that other clients may have removed parts of it: try again")
         except ColonyMemoryError as error:
             # A manifest whose write got no answer may be there, and is of a whole snapshot then.
             if not (isinstance(error, Unanswered) and name == whole.manifest_file):
@@ -250,7 +250,7 @@ class Delivery:
         try:
             return (await publish(self.session, state, change)).pointer
         except ConflictDetected as error:
-            msg = f"the pointer {latest_filename(self.label)} kept changing: do it again"
+            msg = f"the pointer {latest_filename(self.label)} kept changing: try again"
             raise ConflictDetected(msg, theirs=error.theirs) from error
 
     def _rest_on(self, state: State) -> None:

@@ -83,8 +83,8 @@ def list_arrivals(session: Session, now: State, arrivals: Arrivals, origin: Orig
     target = _target(now, there, origin)
     if target not in there and target not in decision.committed and target != decision.written:
         warn(
-            f"label {label!r} has no pointer, and {target}, which may be the work of a backup under way: the "
-            "pointer is left to that"
+            f"label {label!r} has no pointer, and its newest snapshot {target} may be the work of a backup under way: "
+            "the pointer is left for that to write"
         )
         return None
     if decision.written == target and all(decision.pointer.entry(each) is not None for each in there):
@@ -92,14 +92,17 @@ def list_arrivals(session: Session, now: State, arrivals: Arrivals, origin: Orig
     if origin.may_stand(session, now, target, [arrived.entry for arrived in there.values()]):
         return Move(target, (), text=origin.text)
     if not may_write(session, now):
-        warn(f"the pointer of label {label!r} was left as it is: it is to be signed", hint=Hint("open", "signer"))
+        warn(
+            f"the pointer of label {label!r} was left as it is: it has to be signed, and this client does not sign",
+            hint=Hint("open", "signer"),
+        )
         if decision.pointer.entries:
             arrivals.leave_chains()
         return None
     if session.signer is None and origin.pointer.signed:
         warn(
-            f"the pointer of label {label!r} is not signed as where it came from, since it does not say what is "
-            "here: clients that pin issuers refuse it",
+            f"the pointer of label {label!r} is not signed, unlike the one where the snapshots came from, which lists "
+            "others than are here: clients that pin issuers refuse it",
             hint=Hint("open", "signer"),
         )
     rows = {entry.snapshot_id: entry for entry in decision.building}

@@ -106,7 +106,7 @@ class Ground:
     async def _find_chain(self, whole: Whole) -> Footing | None:
         label, listed, snapshot_id = self.state.label, self.state.listed, whole.snapshot_id
         if not listed.complete:
-            raise VaultError(f"the vault's list of label {label!r} is cut, so that what a chain rests on is not known")
+            raise VaultError(f"the vault's list of label {label!r} is cut, so what a chain rests on is not known")
         committed, file = is_committed(self.state, snapshot_id), whole.manifest_file
         there = file in listed.files
         text = (await self._read([file])).get(file) if there else None
@@ -188,8 +188,8 @@ def is_committed(state: State, snapshot_id: str) -> bool:
 def other(label: str, snapshot_id: str) -> ConflictDetected:
     """The error of a snapshot whose place is taken."""
     msg = (
-        f"another content is under the id of snapshot {snapshot_id} of label {label!r}, or of a pack that it needs, so "
-        "it is not written; a verification tells whether what is there is damaged, and deleting that makes way"
+        f"something else is stored under the id of snapshot {snapshot_id} of label {label!r}, or of a pack that it "
+        "needs, so it is not written; a verification tells whether what is there is damaged; deleting that makes way"
     )
     return ConflictDetected(msg, theirs=snapshot_id, hint=Hint("verify", label=label))
 
