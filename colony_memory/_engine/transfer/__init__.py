@@ -1,9 +1,9 @@
 """export, import, copy: snapshots from one place to another, byte for byte, so that every signature stays as it was.
 
-Where another format is asked for, a snapshot is converted on the way. A snapshot is read in full where it comes from
-(``whole``), turned into the other format (``convert``), matched with what is at its destination already (``rely``), and
-written (``deliver``). What has come (``arrived``) is listed by one pointer (``pointer``), which may be the one of where
-it comes from (``origin``). ``copies`` does that for every snapshot of a vault.
+Where another format is asked for, a snapshot is converted on the way. Each is read in full where it comes from
+(``whole``), turned into the other format (``convert``), compared with what its destination has already
+(``destination``), and written there (``deliver``). What has come (``arrived``) is listed by one pointer (``pointer``),
+which may be the one of where it comes from (``origin``). ``copies`` does that for every snapshot of a label.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from colony_memory._engine.store import StoredFile, Vault, to_public
 from colony_memory._engine.transfer.convert import Converter
 from colony_memory._engine.transfer.copies import CopyReport, copy
 from colony_memory._engine.transfer.deliver import Delivery
-from colony_memory._engine.transfer.rely import require_conditions
+from colony_memory._engine.transfer.destination import require_conditions
 from colony_memory._engine.transfer.whole import Reader, Whole
 from colony_memory._format.names import require_id, require_label
 from colony_memory.exceptions import ColonyMemoryError, ConflictDetected, SnapshotCorrupt, SnapshotNotFound, VaultError

@@ -9,7 +9,7 @@ from colony_memory._engine import files as order
 from colony_memory._engine.label import GRACE
 from colony_memory._engine.prune import take_back_chains
 from colony_memory._engine.store import Unanswered
-from colony_memory._engine.transfer.rely import is_committed
+from colony_memory._engine.transfer.destination import is_committed
 from colony_memory._format.names import manifest_filename
 from colony_memory.exceptions import ColonyMemoryError, VaultError
 

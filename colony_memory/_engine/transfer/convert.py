@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from colony_memory._engine import room
-from colony_memory._engine.transfer.rely import is_committed, require_conditions
+from colony_memory._engine.transfer.destination import is_committed, require_conditions
 from colony_memory._engine.transfer.whole import Reader, Whole
 from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.v2.build import BuiltChain

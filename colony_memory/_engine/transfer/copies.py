@@ -15,8 +15,8 @@ from colony_memory._engine.state import State, look
 from colony_memory._engine.store import to_public
 from colony_memory._engine.transfer.convert import Converter
 from colony_memory._engine.transfer.deliver import Delivery
+from colony_memory._engine.transfer.destination import require_conditions
 from colony_memory._engine.transfer.origin import Origin
-from colony_memory._engine.transfer.rely import require_conditions
 from colony_memory._engine.transfer.whole import Reader, Whole
 from colony_memory._format.names import latest_filename, manifest_filename, require_label
 from colony_memory.exceptions import (

@@ -18,9 +18,9 @@ from colony_memory._engine.sealed import require_closed
 from colony_memory._engine.state import State, look
 from colony_memory._engine.store import Changed, Unanswered
 from colony_memory._engine.transfer.arrived import Arrivals, Arrived, require_no_rollback, take_back
+from colony_memory._engine.transfer.destination import Destination, Lacking, in_the_way, require_conditions, taken
 from colony_memory._engine.transfer.origin import Origin
 from colony_memory._engine.transfer.pointer import list_arrivals, looks_put_back, require_signer
-from colony_memory._engine.transfer.rely import Footing, Ground, in_the_way, other, require_conditions
 from colony_memory._format.names import id_order, latest_filename, pin_filename
 from colony_memory._format.pointer import Pointer
 from colony_memory.exceptions import (
@@ -53,7 +53,7 @@ class Delivery:
         self.session, self.label, self.origin = session, state.label, origin
         self.arrivals = Arrivals(session, state.label)
         self._before = self.here = state
-        self._ground = Ground(session, state)
+        self._destination = Destination(session, state)
         self._began = session.now()
 
     @classmethod
@@ -95,30 +95,30 @@ class Delivery:
             require_conditions(self.session, f"snapshot {snapshot_id} of label {self.label!r}")
         require_signer(self.session, self.here, self.origin, whole)
         require_closed(self.session, whole.manifest.info)
-        footing = await self._ground.find(whole)
-        if footing is None:
+        lacking = await self._destination.compare(whole)
+        if lacking is None:
             return None
-        own = await self._write(whole, footing, pinned=pinned) if footing.missing else ()
+        own = await self._write(whole, lacking, pinned=pinned) if lacking.missing else ()
         arrived = Arrived(
             whole.entry if shrunk_at is None else replace(whole.entry, shrunk_at=shrunk_at),
             whole.manifest.stream,
             whole.needed,
-            footing.found,
-            tuple(footing.missing),
+            lacking.found,
+            tuple(lacking.missing),
             own,
-            footing.beside,
+            lacking.beside,
         )
         self.arrivals.there[snapshot_id] = arrived
-        self._ground.add(arrived.entry, whole.packs)
+        self._destination.note(arrived.entry, whole.packs)
         self.session.manifests[whole.manifest_file] = whole.manifest
         if whole.documents is not None:
             self.session.proved(self.label, snapshot_id)
         return arrived
 
-    async def _write(self, whole: Whole, footing: Footing, *, pinned: bool) -> tuple[str, ...]:
+    async def _write(self, whole: Whole, lacking: Lacking, *, pinned: bool) -> tuple[str, ...]:
         """Write what of a snapshot is not there; names of the files that are surely this client's."""
         session, label, snapshot_id = self.session, self.label, whole.snapshot_id
-        missing, stale = footing.missing, footing.stale
+        missing, stale = lacking.missing, lacking.stale
         mark, what = pin_filename(label, snapshot_id), f"snapshot {snapshot_id} of label {label!r}"
         pinned = pinned and mark not in self.here.listed.files
         room.check_files(missing, what)
@@ -156,7 +156,7 @@ class Delivery:
         except Changed as error:
             stored = await self.session.vault.get(name)
             if stored is not None and stored.content != text:
-                raise other(self.label, whole.snapshot_id) from error
+                raise taken(self.label, whole.snapshot_id) from error
             raise self.in_the_way(whole) from error
 
     async def _sweep(self, snapshot_id: str) -> None:
@@ -256,9 +256,11 @@ class Delivery:
     def _rest_on(self, state: State) -> None:
         """Rely from now on on what is committed in this state."""
         there = state.listed.packs
-        self._ground = Ground(self.session, state, {k: v for k, v in self._ground.known.items() if k in there})
+        self._destination = Destination(
+            self.session, state, {k: v for k, v in self._destination.known.items() if k in there}
+        )
         for arrived in self.arrivals.there.values():
-            self._ground.add(arrived.entry)
+            self._destination.note(arrived.entry)
 
     def _is_first(self, now: State) -> bool:
         """Whether all that the label has is what is being brought, so that the count of its pointers begins."""
