@@ -166,39 +166,44 @@ class _Copying:
             raise
 
     async def _bring(self, way: _Way, snapshot_id: str, *, again: bool = False) -> bool:
-        """Copy one snapshot; false where its files are in the way and that has to be looked at once more."""
-        state, delivery, label = way.state, way.delivery, way.state.label
+        """Copy one snapshot, or note why not; false where its files are in the way, to be looked at once more."""
         try:
-            if self._is_too_early(state, snapshot_id):
-                msg = (
-                    f"snapshot {snapshot_id} of label {label!r} is not listed by the signed pointer: a backup under "
-                    "way, or one that did not finish; copy again once it is listed"
-                )
-                raise ConflictDetected(msg, theirs=None)
-            whole = await way.reader.read(label, snapshot_id)
-            if self.destination.trust != self.source.trust:
-                self.destination.trust.judge(whole.manifest.raw)
-            if way.converter is not None:
-                whole = await way.converter.convert(delivery.here, whole)
-            if whole.packs and not self.destination.vault.conditional:
-                self._leave(whole)
-            else:
-                known = state.decision.entry(snapshot_id)
-                shrunk_at = known.shrunk_at if known and retention.read_stamp(known.shrunk_at or "") else None
-                pinned = snapshot_id in state.listed.pins
-                if await delivery.store(whole, pinned=pinned, shrunk_at=shrunk_at) is None:
-                    if not again:
-                        return False
-                    raise delivery.in_the_way(whole)
-                if way.converter is not None:
-                    way.converter.arrived(whole)
+            if not await self._store(way, snapshot_id, again=again):
+                return False
         except SnapshotNotFound as error:
             log(f"a snapshot was deleted before it was copied: {error}")
         except (SnapshotCorrupt, UntrustedSnapshot, ConflictDetected) as error:
-            self.left_out[manifest_filename(label, snapshot_id)] = str(error)
+            self.left_out[manifest_filename(way.state.label, snapshot_id)] = str(error)
         self.done += 1
         if self.progress is not None:
             self.progress(self.done, self.total)
+        return True
+
+    async def _store(self, way: _Way, snapshot_id: str, *, again: bool) -> bool:
+        state, delivery, label = way.state, way.delivery, way.state.label
+        if self._is_too_early(state, snapshot_id):
+            msg = (
+                f"snapshot {snapshot_id} of label {label!r} is not listed by the signed pointer: a backup under way, "
+                "or one that did not finish; copy again once it is listed"
+            )
+            raise ConflictDetected(msg, theirs=None)
+        whole = await way.reader.read(label, snapshot_id)
+        if self.destination.trust != self.source.trust:
+            self.destination.trust.judge(whole.manifest.raw)
+        if way.converter is not None:
+            whole = await way.converter.convert(delivery.here, whole)
+        if whole.packs and not self.destination.vault.conditional:
+            self._leave(whole)
+            return True
+        row, pinned = state.decision.entry(snapshot_id), snapshot_id in state.listed.pins
+        # The time of a shrink is known to the catalogue alone.
+        shrunk_at = row.shrunk_at if row and retention.read_stamp(row.shrunk_at or "") else None
+        if await delivery.store(whole, pinned=pinned, shrunk_at=shrunk_at) is None:
+            if again:
+                raise delivery.in_the_way(whole)
+            return False
+        if way.converter is not None:
+            way.converter.arrived(whole)
         return True
 
     def _leave(self, whole: Whole) -> None:
@@ -214,8 +219,7 @@ class _Copying:
 
     async def _commit(self, delivery: Delivery, state: State) -> None:
         """Commit what has arrived of a label, and count it as copied."""
-        label = state.label
-        arrivals = delivery.arrivals
+        label, arrivals = state.label, delivery.arrivals
         if not arrivals.there and not arrivals.lost:
             return
         now = await delivery.commit()
