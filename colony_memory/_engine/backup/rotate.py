@@ -10,15 +10,17 @@ from colony_memory._engine import room
 from colony_memory._engine.keep import newest_good, plan_for, withdraw
 from colony_memory._engine.publish import touch
 from colony_memory._engine.session import warn
+from colony_memory._engine.state import look
 from colony_memory._format.catalog import Entry
 from colony_memory._format.pointer import write_pointer
-from colony_memory.exceptions import ColonyMemoryError, PruneIncomplete, VaultError, message_of
+from colony_memory.exceptions import ColonyMemoryError, Hint, PruneIncomplete, VaultError, message_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from colony_memory._engine.backup.job import Job
     from colony_memory._engine.publish import Published
+    from colony_memory._engine.session import Session
     from colony_memory._engine.state import State
     from colony_memory.snapshot import BuiltSnapshot
 
@@ -57,36 +59,62 @@ def needed_bytes(job: Job, state: State, built: BuiltSnapshot) -> int:
 
 
 async def make_room(job: Job, state: State, built: BuiltSnapshot, what: str) -> State:
-    """Refuse before the first write what cannot fit; with a retention, let what it removes anyway go first."""
-    session = job.session
+    """Refuse before the first write what cannot fit; with a retention, let go what has to, and give the label as it is
+    then.
+
+    Leftovers go first, where they are old. Age is told by the vault's clock, which a full vault may not show, as
+    nothing newer fits into it: the pointer is written anew then, and takes no room. After that goes what the retention
+    gives up, and then the oldest of what it would keep, no more than needed.
+
+    Args:
+        job: The backup.
+        state: The label; all of it, where there is a retention.
+        built: The snapshot that is to be written.
+        what: It, for messages.
+
+    Raises:
+        QuotaExceeded: It does not fit, whatever goes.
+        PruneIncomplete: Something could not be deleted.
+    """
+    session, label, policy = job.session, job.label, job.policy
     await plan_retention(job, state, built)
-    need = needed_bytes(job, state, built)
-    if job.policy is None:
-        await room.require(session, need, what, label=job.label)
+    need, free = needed_bytes(job, state, built), await room.available(session)
+    if free is None or need <= free:
         return state
-    policy, asked = job.policy, 0
-
-    async def candidates(now: State) -> Sequence[str]:
-        nonlocal asked
-        planned = plan_for(session, now, policy, new=built.info)
+    if policy is None:
+        raise room.full(need, free, what, label)
+    if state.listed.orphans and not state.listed.old_orphans(now=session.now()) and await touch(session, state):
+        state = await look(session, label, everything=True, lenient=True)
+    free += await order.sweep(session, state.listed, told=state.needs)
+    asked = 0
+    if need > free:
+        planned = plan_for(session, state, policy, new=built.info)
         asked = len(planned.plan.keep)
-        return await planned.may_go(session, now)
+        victims = await _choose(session, state, await planned.may_go(session, state), need - free)
+        if not victims:
+            raise room.full(need, free, what, label)
+        state = await withdraw(session, state, victims)
+        await order.remove(session, state.listed, victims, told=state.needs)
+    left = await room.available(session)
+    if left is not None and need > left:
+        raise room.full(need, left, what, label)
+    state = await look(session, label, everything=True, lenient=True)
+    await plan_retention(job, state, built)
+    kept = len(job.planned.plan.keep) if job.planned is not None else asked
+    if asked > kept:
+        warn(
+            f"the vault is full: only {kept} snapshots of label {label!r} fit, of {asked} that the retention keeps",
+            hint=Hint("status"),
+        )
+    return state
 
-    made = await room.make(
-        session,
-        state,
-        need,
-        what,
-        candidates=candidates,
-        withdraw=lambda now, victims: withdraw(session, now, victims),
-        touch=lambda now: touch(session, now),
-    )
-    if made is not state:
-        await plan_retention(job, made, built)
-        kept = len(job.planned.plan.keep) if job.planned is not None else asked
-        if asked > kept:
-            room.tell_fewer(job.label, kept, asked)
-    return made
+
+async def _choose(session: Session, state: State, candidates: Sequence[str], need: int) -> list[str]:
+    """The first of these snapshots that free so many bytes together; none where all of them do not."""
+    for number in range(1, len(candidates) + 1):
+        if await order.gain(session, state.listed, candidates[:number], told=state.needs) >= need:
+            return [*candidates[:number]]
+    return []
 
 
 async def retire(job: Job, done: Published) -> None:
