@@ -109,6 +109,15 @@ async def make_room(job: Job, state: State, built: BuiltSnapshot, what: str) -> 
     return state
 
 
+async def freeable_bytes(job: Job, state: State) -> int:
+    """Bytes that :func:`make_room` could free: by what is left of others and old, and by what may go."""
+    if job.planned is None:
+        return 0
+    session, files = job.session, state.listed
+    leftovers = files.size(name for names in files.old_orphans(now=session.now()).values() for name in names) or 0
+    return leftovers + await order.gain(session, files, await job.planned.may_go(session, state), told=state.needs)
+
+
 async def _choose(session: Session, state: State, candidates: Sequence[str], need: int) -> list[str]:
     """The first of these snapshots that free so many bytes together; none where all of them do not."""
     for number in range(1, len(candidates) + 1):
