@@ -104,7 +104,7 @@ async def load(
     read = await _read(session, [file, *ahead], given)
     stored = read[file]
     if stored is None:
-        raise _not_found(label, snapshot_id)
+        raise not_found(label, snapshot_id)
     manifest = read_manifest(stored.content, label=label, snapshot_id=snapshot_id)
     session.trust.judge(manifest.raw, verify=verify)
     if proven:
@@ -174,5 +174,6 @@ async def restores(session: Session, label: str, snapshot_id: str) -> str | None
     return None
 
 
-def _not_found(label: str, snapshot_id: str) -> SnapshotNotFound:
+def not_found(label: str, snapshot_id: str) -> SnapshotNotFound:
+    """The error of an id that nothing is saved under."""
     return SnapshotNotFound(f"no snapshot {snapshot_id!r} for label {label!r}")

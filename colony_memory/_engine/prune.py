@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._engine import files as order
 from colony_memory._engine.keep import Planned, newest_good, plan_for
+from colony_memory._engine.load import not_found
 from colony_memory._engine.observe import observed, pruned
 from colony_memory._engine.publish import Move, may_write, publish, show_time
 from colony_memory._engine.session import log, warn
@@ -129,7 +130,7 @@ async def delete_snapshot(session: Session, *, label: str, snapshot_id: str, swe
         listed = decision.pointer.entry(snapshot_id) is not None
         if not now.listed.owned(snapshot_id) and not points and not listed:  # its pack is of use to others
             require_listed(now, "deleting")
-            raise SnapshotNotFound(f"no snapshot {snapshot_id!r} for label {label!r}")
+            raise not_found(label, snapshot_id)
         if not points:
             unsure = decision.follow is not None and decision.follow not in decision.committed
             if not may_write(session, now) or (not listed and (decision.doubt is not None or unsure)):
@@ -244,7 +245,7 @@ async def pin(session: Session, *, label: str, snapshot_id: str) -> None:
     """See :meth:`colony_memory.ColonyMemory.pin`."""
     label, snapshot_id = require_label(label), require_id(snapshot_id)
     if await session.vault.get(manifest_filename(label, snapshot_id)) is None:
-        raise SnapshotNotFound(f"no snapshot {snapshot_id!r} for label {label!r}")
+        raise not_found(label, snapshot_id)
     await session.vault.put(pin_filename(label, snapshot_id), pin_text(label, snapshot_id))
 
 

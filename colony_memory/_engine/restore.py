@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._arguments import texts
+from colony_memory._engine.label import has_pointer, read_labels
 from colony_memory._engine.load import load, require_listed_one
 from colony_memory._engine.observe import observed, restored
 from colony_memory._engine.sealed import told
@@ -241,8 +242,6 @@ async def _manifest(session: Session, state: State, snapshot_id: str) -> Manifes
 @observed("list_snapshots")
 async def list_snapshots(session: Session, *, label: str | None) -> list[SnapshotInfo]:
     """See :meth:`colony_memory.ColonyMemory.list_snapshots`."""
-    from colony_memory._engine.label import has_pointer, read_labels
-
     wanted = None if label is None else require_label(label)
     listing = await session.vault.list("cmem." if wanted is None else f"cmem.{wanted}.")
     if not listing.complete:

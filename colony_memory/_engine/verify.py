@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.check import check_snapshot
+from colony_memory._engine.load import not_found
 from colony_memory._engine.observe import observed, verified
 from colony_memory._engine.state import State, look, read_pointer_file, require_listed
 from colony_memory._format.names import id_order, manifest_filename, require_id, require_label
 from colony_memory._format.pointer import read_pointer
-from colony_memory.exceptions import RollbackDetected, SnapshotCorrupt, SnapshotNotFound, message_of
+from colony_memory.exceptions import RollbackDetected, SnapshotCorrupt, message_of
 from colony_memory.reports import Fact, SnapshotCheck, VerifyReport
 from colony_memory.trust import check_newer, previous_of
 
@@ -32,8 +33,7 @@ async def verify(session: Session, *, label: str, snapshot_id: str | None) -> Ve
     if snapshot_id is not None:
         check = await check_snapshot(session, label, require_id(snapshot_id))
         if check is None:
-            msg = f"no snapshot {snapshot_id!r} for label {label!r}"
-            raise SnapshotNotFound(msg)
+            raise not_found(label, snapshot_id)
         return VerifyReport(label, (check,), forged=_forged((check,)))
     for _ in range(_TRIES):
         state = await look(session, label, everything=True)
