@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from colony_memory._engine.session import Session
     from colony_memory._engine.store import Vault
-    from colony_memory.reports import LifecycleEvent, VerifyReport
+    from colony_memory.reports import LifecycleEvent
     from colony_memory.snapshot import SnapshotInfo
 
 _Verb = TypeVar("_Verb", bound="Callable[..., Coroutine[Any, Any, Any]]")
@@ -178,34 +178,6 @@ def saved(info: SnapshotInfo, event: LifecycleEvent, options: dict[str, Any]) ->
         plain_bytes=info.byte_size,
         stored_bytes=info.stored_bytes,
     )
-
-
-def restored(found: object, event: LifecycleEvent, _: object) -> LifecycleEvent | None:
-    """What a restore gave; nothing is told where nothing is saved yet."""
-    from colony_memory._engine.restore import Restored
-
-    if not isinstance(found, Restored):
-        return None
-    return replace(
-        event,
-        action="restored",
-        label=found.info.label,
-        snapshot_id=found.info.snapshot_id,
-        count=1,
-        documents=len(found.documents),
-        plain_bytes=found.info.byte_size,
-        stored_bytes=found.info.stored_bytes,
-    )
-
-
-def verified(report: VerifyReport, event: LifecycleEvent, _: object) -> LifecycleEvent:
-    """What a verification showed."""
-    return replace(event, action="verified", label=report.label, count=len(report.snapshots), ok=bool(report))
-
-
-def pruned(_: object, event: LifecycleEvent, __: object) -> LifecycleEvent:
-    """What a prune or a deletion removed; how many that is stands in the tally."""
-    return replace(event, action="pruned")
 
 
 def _size(text: object) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from colony_memory._engine import files as order
 from colony_memory._engine.keep import Planned, newest_good, plan_for
 from colony_memory._engine.load import not_found
-from colony_memory._engine.observe import observed, pruned
+from colony_memory._engine.observe import observed
 from colony_memory._engine.publish import Move, may_write, publish, show_time
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import State, look, require_believed, require_listed, tell
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from colony_memory._engine.judge import Decision
     from colony_memory._engine.session import Session
     from colony_memory._format.catalog import Entry
+    from colony_memory.reports import LifecycleEvent
     from colony_memory.retention import PrunePlan, Retention
 
 _PIN_FORMAT = "colony-memory/pin/1"
@@ -59,7 +60,12 @@ def _unreadable(state: State) -> list[str]:
     return [entry.snapshot_id for entry in state.decision.building if not is_readable(entry.info.format)]
 
 
-@observed("prune", pruned)
+def _outcome(_: object, event: LifecycleEvent, __: object) -> LifecycleEvent:
+    """What was removed; how many that is stands in the tally."""
+    return replace(event, action="pruned")
+
+
+@observed("prune", _outcome)
 async def prune(session: Session, *, label: str, policy: Retention) -> int:
     """See :meth:`colony_memory.ColonyMemory.prune`."""
     label = require_label(label)
@@ -114,7 +120,7 @@ async def _published(
         raise ConflictDetected(f"{what}: nothing was deleted", theirs=error.theirs) from error
 
 
-@observed("delete_snapshot", pruned)
+@observed("delete_snapshot", _outcome)
 async def delete_snapshot(session: Session, *, label: str, snapshot_id: str, sweeps: bool = True) -> None:
     """See :meth:`colony_memory.ColonyMemory.delete_snapshot`.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._arguments import texts
 from colony_memory._engine.label import has_pointer, read_labels
 from colony_memory._engine.load import load, require_listed_one
-from colony_memory._engine.observe import observed, restored
+from colony_memory._engine.observe import observed
 from colony_memory._engine.sealed import told
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import UNREADABLE, State, look, manifest_of, read_manifests, require_sound, tell
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from colony_memory._engine.judge import Decision
     from colony_memory._engine.session import Session
+    from colony_memory.reports import LifecycleEvent
     from colony_memory.snapshot import Manifest
 
 # Another writer may move the pointer between reading it and reading what it names.
@@ -53,7 +54,23 @@ class Restored:
     documents: dict[str, str]
 
 
-@observed("restore", restored)
+def _outcome(found: object, event: LifecycleEvent, _: object) -> LifecycleEvent | None:
+    """What a restore gave; nothing is told where nothing is saved yet."""
+    if not isinstance(found, Restored):
+        return None
+    return replace(
+        event,
+        action="restored",
+        label=found.info.label,
+        snapshot_id=found.info.snapshot_id,
+        count=1,
+        documents=len(found.documents),
+        plain_bytes=found.info.byte_size,
+        stored_bytes=found.info.stored_bytes,
+    )
+
+
+@observed("restore", _outcome)
 async def restore(
     session: Session,
     *,
@@ -87,7 +104,7 @@ async def restore_documents(session: Session, *, default: Any, **options: Any) -
     return found.documents if isinstance(found, Restored) else default
 
 
-@observed("restore", restored)
+@observed("restore", _outcome)
 async def _restore_or(session: Session, *, default: Any, **options: Any) -> Restored | None:
     try:
         return await restore(session, **options)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._engine.check import check_snapshot
 from colony_memory._engine.load import not_found
-from colony_memory._engine.observe import observed, verified
+from colony_memory._engine.observe import observed
 from colony_memory._engine.state import State, look, read_pointer_file, require_listed
 from colony_memory._format.names import id_order, manifest_filename, require_id, require_label
 from colony_memory._format.pointer import read_pointer
@@ -20,13 +20,18 @@ if TYPE_CHECKING:
 
     from colony_memory._engine.judge import Decision
     from colony_memory._engine.session import Session
+    from colony_memory.reports import LifecycleEvent
     from colony_memory.snapshot import Manifest
 
 # Another client may be at work between the reads.
 _TRIES = 3
 
 
-@observed("verify", verified)
+def _outcome(report: VerifyReport, event: LifecycleEvent, _: object) -> LifecycleEvent:
+    return replace(event, action="verified", label=report.label, count=len(report.snapshots), ok=bool(report))
+
+
+@observed("verify", _outcome)
 async def verify(session: Session, *, label: str, snapshot_id: str | None) -> VerifyReport:
     """See :meth:`colony_memory.ColonyMemory.verify`."""
     label = require_label(label)
