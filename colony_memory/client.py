@@ -127,8 +127,8 @@ class ColonyMemory(_Facade):
         _require_methods(backend)
         if is_coroutine(getattr(backend, "vault_get_file", None)):
             raise ValueError("this backend is asynchronous: use AsyncColonyMemory")
+        from colony_memory._engine.faces import SyncVault
         from colony_memory._engine.session import Session
-        from colony_memory._engine.store import SyncVault
 
         self._session = Session(
             SyncVault(backend),
@@ -414,7 +414,7 @@ class ColonyMemory(_Facade):
         label: str = "default",
     ) -> SnapshotDiff:
         """What changed from ``a`` to ``b``: each an id, or documents; ``b`` is by default the latest snapshot."""
-        return self._run(_engine.verify.diff(self._session, a, b, label=label))
+        return self._run(_engine.diff.diff(self._session, a, b, label=label))
 
     def history(self, name: str, *, label: str = "default", patch: bool = False) -> tuple[Change, ...]:
         """What became of one document, from snapshot to snapshot, newest first; empty where none has it.
@@ -475,7 +475,7 @@ class ColonyMemory(_Facade):
 
     def inspect(self) -> VaultMap:
         """Everything in the vault: labels, snapshots, sizes, leftovers, quota, and what the next backup costs."""
-        return self._run(_engine.verify.inspect(self._session))
+        return self._run(_engine.inspect.inspect(self._session))
 
     def autobackup(
         self,
@@ -514,7 +514,7 @@ class ColonyMemory(_Facade):
                 room then, if nothing is removed and nobody else writes. Where one of the last three cannot be told, it
                 is None.
         """
-        return self._run(_engine.verify.status(self._session, label=label))
+        return self._run(_engine.inspect.status(self._session, label=label))
 
     @staticmethod
     def _run(verb: Coroutine[Any, Any, _T]) -> _T:
@@ -558,8 +558,8 @@ class AsyncColonyMemory(_Facade):
 
             backend = self._own = AsyncColonyVault(_require_key(api_key), base_url=base_url)
         _require_methods(backend)
+        from colony_memory._engine.faces import AsyncVault
         from colony_memory._engine.session import Session
-        from colony_memory._engine.store import AsyncVault
 
         self._session = Session(
             AsyncVault(backend),
@@ -713,7 +713,7 @@ class AsyncColonyMemory(_Facade):
         label: str = "default",
     ) -> SnapshotDiff:
         """See :meth:`ColonyMemory.diff`."""
-        return await self._run(_engine.verify.diff(self._session, a, b, label=label))
+        return await self._run(_engine.diff.diff(self._session, a, b, label=label))
 
     async def history(self, name: str, *, label: str = "default", patch: bool = False) -> tuple[Change, ...]:
         """See :meth:`ColonyMemory.history`."""
@@ -730,7 +730,7 @@ class AsyncColonyMemory(_Facade):
 
     async def inspect(self) -> VaultMap:
         """See :meth:`ColonyMemory.inspect`."""
-        return await self._run(_engine.verify.inspect(self._session))
+        return await self._run(_engine.inspect.inspect(self._session))
 
     def autobackup(
         self,
@@ -752,7 +752,7 @@ class AsyncColonyMemory(_Facade):
 
     async def status(self, *, label: str | None = None) -> dict[str, Any]:
         """See :meth:`ColonyMemory.status`."""
-        return await self._run(_engine.verify.status(self._session, label=label))
+        return await self._run(_engine.inspect.status(self._session, label=label))
 
     @staticmethod
     async def _run(verb: Coroutine[Any, Any, _T]) -> _T:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._arguments import require_type, several
-from colony_memory._engine.backup import check_arguments
+from colony_memory._engine.backup.job import check_arguments
 from colony_memory.app.content import Contents, contents_of
 from colony_memory.app.place import refuse_vault_inside, require_synchronous
 from colony_memory.capture.folder import Capture, read_folder, read_paths
