@@ -86,17 +86,15 @@ def preview_capture(
     """
     latest = _read_latest(memory, label)
     plan = memory._run(  # noqa: SLF001
-        _engine.preview.plan_backup(
-            memory._session,  # noqa: SLF001
-            capture.documents,
-            label=label,
-            prune_keep=prune_keep,
-            retention=retention,
-            note=note,
-            incomplete=[str(each) for each in capture.left_out],
-            tags=tags,
-            damaged=latest.problem is not None,
-        )
+        _engine.preview.plan_backup,
+        capture.documents,
+        label=label,
+        prune_keep=prune_keep,
+        retention=retention,
+        note=note,
+        incomplete=[str(each) for each in capture.left_out],
+        tags=tags,
+        damaged=latest.problem is not None,
     )
     return Preview(plan, _compare(latest, capture))
 
@@ -132,7 +130,7 @@ def find_unsaved(
 
 def _read_latest(memory: ColonyMemory, label: str) -> Latest:
     require_synchronous(memory)
-    latest = memory._run(_engine.preview.read_latest(memory._session, label=require_label(label)))  # noqa: SLF001
+    latest = memory._run(_engine.preview.read_latest, label=require_label(label))  # noqa: SLF001
     try:
         split_documents(latest.documents or {})
     except SnapshotCorrupt as error:

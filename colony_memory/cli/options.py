@@ -50,13 +50,13 @@ VaultOption = Annotated[
 ]
 LabelOption = Annotated[
     str,
-    typer.Option("--label", metavar="NAME", envvar="COLONY_MEMORY_LABEL", help="Stream of snapshots."),
+    typer.Option(
+        "--label", metavar="NAME", envvar="COLONY_MEMORY_LABEL", help="Label: the name of a series of snapshots."
+    ),
 ]
 LabelFilter = Annotated[
     str | None,
-    typer.Option(
-        "--label", metavar="NAME", envvar="COLONY_MEMORY_LABEL", help="Only this stream of snapshots. Default: all."
-    ),
+    typer.Option("--label", metavar="NAME", envvar="COLONY_MEMORY_LABEL", help="Only this label. Default: all."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
 KeyFileOption = Annotated[

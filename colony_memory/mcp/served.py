@@ -34,7 +34,7 @@ class Served:
     Attributes:
         place: The vault.
         root: The folder, as a real path.
-        label: The one stream that is read and written.
+        label: The one label that is read and written.
         trust: The arguments of :class:`ColonyMemory` that say what is trusted.
         wire: Format to write, None for what the vault is for.
         exclude: As for :func:`colony_memory.save_folder`, and so are what follows:

@@ -230,7 +230,7 @@ class Autobackup(AutobackupBase):
             caller's), so it must be safe to run beside the agent. The dict is copied at once. Anything but a
             non-empty dict is an error, and nothing is saved then.
         every: Seconds between backups; ``math.inf`` for the final one alone.
-        label: Stream to save to.
+        label: Label to save under.
         final_timeout: Seconds that the final backup may take. A container is often killed 10 s after SIGTERM.
         clock: For tests.
         backup_options: Handed to :meth:`ColonyMemory.backup`: ``prune_keep``, ``retention``, ``on_conflict`` and so on.
