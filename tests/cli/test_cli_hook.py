@@ -470,6 +470,41 @@ def test_what_is_installed_saves_what_was_meant(cli, vault, folder, tmp_path, mo
     assert entry["timeout"] == 8 * HOSTS[host].second
 
 
+def test_the_rules_of_the_file_are_kept_to_and_read_there_each_time(cli, hook, vault, folder, tmp_path, monkeypatch):
+    config = tmp_path / "config.toml"
+    config.write_text("[retention.default]\nkeep = 2\n")
+    config.chmod(0o600)
+    monkeypatch.chdir(tmp_path)
+    assert cli("hook", "install", "codex", "--config", "config.toml", folder)[0] == 0
+    words = installed(tmp_path / "home" / ".codex" / "hooks.json")["Stop"]
+    assert f"--config={config}" in words
+    assert not [each for each in words if each.startswith("--keep")]
+    monkeypatch.chdir("/")
+    for text in ("one", "two", "three"):
+        (folder / "MEMORY.md").write_text(text)
+        assert hook("Stop", f"--config={config}") == {}
+    assert len(ids(vault)) == 2
+
+
+def test_what_is_installed_encrypts_as_was_meant(cli, vault, folder, tmp_path, monkeypatch):
+    import age_keys as keys  # skips where there is no age
+
+    for name, text in (("to.txt", keys.RECIPIENT), ("key.txt", keys.SECRET)):
+        (tmp_path / name).write_text(text + "\n")
+        (tmp_path / name).chmod(0o600)
+    monkeypatch.chdir(tmp_path)
+    given = ["--encrypt-to", "to.txt", "--encrypt-to", keys.OTHER_RECIPIENT, "--identity", "key.txt"]
+    assert cli("hook", "install", "codex", *given, folder)[0] == 0
+    words = installed(tmp_path / "home" / ".codex" / "hooks.json")["Stop"]
+    monkeypatch.chdir("/")
+    monkeypatch.setattr(turn, "read_input", lambda *_, **__: b'{"hook_event_name": "Stop"}')
+    assert cli(*words[words.index("hook") :])[:2] == (0, "{}\n")
+    for secret in (keys.SECRET, keys.OTHER_SECRET):
+        memory = ColonyMemory(backend=vault, identities=secret)
+        assert memory.latest().encrypted
+        assert "MEMORY.md" in memory.restore()
+
+
 def test_install_again_and_remove(cli, vault, folder, tmp_path):
     settings = tmp_path / "settings.json"
     settings.write_text('{"theirs": 1.0}')
