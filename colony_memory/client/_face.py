@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory.exceptions import ColonyMemoryError, Hint
@@ -24,9 +24,20 @@ _NO_VAULT = "no vault: no API key is given, nor set as COLONY_API_KEY, and no ot
 
 
 class Face:
-    """What both faces are: one session."""
+    """What both faces are: one session.
 
+    A face is put together from the verbs of each concern, which bear its name: Python's own errors tell it, as in
+    ``ColonyMemory.restore() got an unexpected keyword argument``.
+    """
+
+    _name: ClassVar[str]
     _session: Session
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for name, member in vars(cls).items():
+            if hasattr(member, "__code__"):
+                member.__module__, member.__qualname__ = "colony_memory.client", f"{cls._name}.{name}"
 
     def _begin(
         self,
@@ -66,6 +77,8 @@ class Face:
 class Blocking(Face):
     """A face whose verbs return."""
 
+    _name = "ColonyMemory"
+
     def _run(
         self,
         verb: Callable[Concatenate[Session, _P], Coroutine[Any, Any, _T]],
@@ -85,6 +98,8 @@ class Blocking(Face):
 
 class Awaiting(Face):
     """A face whose verbs are awaited."""
+
+    _name = "AsyncColonyMemory"
 
     async def _run(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import pickle
 from types import SimpleNamespace
 from typing import Any
 
@@ -47,6 +48,15 @@ def test_a_verb_says_the_same_of_what_it_gives(name: str) -> None:
     assert one == other
     assert getattr(AsyncColonyMemory, name).__doc__ == f"See :meth:`ColonyMemory.{name}`."
     assert getattr(ColonyMemory, name).__doc__
+
+
+@pytest.mark.parametrize("kind", FACES)
+def test_an_error_of_python_names_the_face(kind: type) -> None:
+    memory: Any = kind(backend=open_vault("memory:"))
+    for name in VERBS:
+        assert pickle.loads(pickle.dumps(getattr(kind, name))) is getattr(kind, name)
+        with pytest.raises(TypeError, match=rf"^{kind.__name__}\.{name}\(\) .*'lable'"):
+            getattr(memory, name)(lable="default")
 
 
 @pytest.mark.parametrize("name", VERBS)
