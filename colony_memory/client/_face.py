@@ -51,7 +51,9 @@ class Face:
         """Make the session over this vault; ``options`` are those that it takes as they are."""
         from colony_memory._engine.session import Session
 
-        self._session = Session(vault, wire=wire_of(format, encrypt_to), **_keys(encrypt_to, identities), **options)
+        # First: the extra that encrypts brings what format 2 takes, and its name is the one to tell.
+        keys = _keys(encrypt_to, identities)
+        self._session = Session(vault, wire=wire_of(format, encrypt_to), **keys, **options)
 
     @property
     def signer(self) -> Signer | None:

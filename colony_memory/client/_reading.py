@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from colony_memory import _engine
 from colony_memory._format.constants import NO_DEFAULT
@@ -21,6 +21,32 @@ _D = TypeVar("_D")
 
 class Reading(Blocking):
     """The verbs that read."""
+
+    @overload
+    def restore(
+        self,
+        *,
+        label: str = "default",
+        snapshot_id: str | None = None,
+        verify: bool = True,
+        names: str | Iterable[str] | None = None,
+        fallback: bool = False,
+        at_least: str | int | None = None,
+        default: dict[str, str],
+    ) -> dict[str, str]: ...
+
+    @overload
+    def restore(
+        self,
+        *,
+        label: str = "default",
+        snapshot_id: str | None = None,
+        verify: bool = True,
+        names: str | Iterable[str] | None = None,
+        fallback: bool = False,
+        at_least: str | int | None = None,
+        default: _D = NO_DEFAULT,
+    ) -> dict[str, str] | _D: ...
 
     def restore(
         self,
@@ -154,6 +180,32 @@ class Reading(Blocking):
 
 class AsyncReading(Awaiting):
     """:class:`Reading` as coroutines."""
+
+    @overload
+    async def restore(
+        self,
+        *,
+        label: str = "default",
+        snapshot_id: str | None = None,
+        verify: bool = True,
+        names: str | Iterable[str] | None = None,
+        fallback: bool = False,
+        at_least: str | int | None = None,
+        default: dict[str, str],
+    ) -> dict[str, str]: ...
+
+    @overload
+    async def restore(
+        self,
+        *,
+        label: str = "default",
+        snapshot_id: str | None = None,
+        verify: bool = True,
+        names: str | Iterable[str] | None = None,
+        fallback: bool = False,
+        at_least: str | int | None = None,
+        default: _D = NO_DEFAULT,
+    ) -> dict[str, str] | _D: ...
 
     async def restore(
         self,
