@@ -50,9 +50,7 @@ VaultOption = Annotated[
 ]
 LabelOption = Annotated[
     str,
-    typer.Option(
-        "--label", metavar="NAME", envvar="COLONY_MEMORY_LABEL", help="Label: the name of a series of snapshots."
-    ),
+    typer.Option("--label", metavar="NAME", envvar="COLONY_MEMORY_LABEL", help="Name of a series of snapshots."),
 ]
 LabelFilter = Annotated[
     str | None,

@@ -35,9 +35,11 @@ class Face:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        if not cls.__module__.startswith(f"{__package__}."):
+            return  # a face itself, or a class of somebody else
         for name, member in vars(cls).items():
             if hasattr(member, "__code__"):
-                member.__module__, member.__qualname__ = "colony_memory.client", f"{cls._name}.{name}"
+                member.__module__, member.__qualname__ = str(__package__), f"{cls._name}.{name}"
 
     def _begin(
         self,

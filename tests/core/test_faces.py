@@ -59,6 +59,18 @@ def test_an_error_of_python_names_the_face(kind: type) -> None:
             getattr(memory, name)(lable="default")
 
 
+def test_what_somebody_derives_keeps_its_own_names() -> None:
+    class Mine(ColonyMemory):
+        def backup(self, documents: dict[str, str], **options: Any) -> Any:
+            return super().backup(documents, **options)
+
+    assert Mine.backup.__module__ == __name__
+    assert Mine.backup.__qualname__.endswith("Mine.backup")
+    memory = Mine(backend=open_vault("memory:"))
+    memory.backup({"a.md": "text"})
+    assert memory.restore() == {"a.md": "text"}
+
+
 @pytest.mark.parametrize("name", VERBS)
 def test_the_engine_gets_every_argument_from_both(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
