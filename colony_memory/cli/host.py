@@ -72,15 +72,17 @@ def check(call: Call) -> None:
 
 def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
     """The command that the host is to run: with the place and the label that are meant now, whatever is set then."""
+    from colony_memory.app.keys import PASSPHRASE, settled_recipients
+
     given, common = call.saving, call.common
     url = place.url if "://" in place.url or place.comes_with_the_account else os.path.abspath(place.url)  # noqa: PTH100
     words = [*_program(), "hook", "--format", call.host, "--vault", url, "--label", call.label]
     words += ["--timeout", f"{math.ceil(call.seconds)}s"]
     valued: dict[str, Any] = {
-        "--config": common.config and _settled_key(common.config),
+        "--config": _settled(common.config, home=True),
         "--key-file": _settled(common.key_file),
         "--witness": _settled(common.witness),
-        "--passphrase-file": common.passphrase_file and _settled_key(common.passphrase_file),
+        "--passphrase-file": _settled(common.passphrase_file, home=True),
         # The rules of the configuration file are read from there each time.
         "--keep": given.keep if isinstance(given.keep, int) else None,
         "--secrets": given.secrets if given.secrets != "stop" else None,
@@ -92,8 +94,10 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
         words += [] if value is None else [f"{flag}={value}"]
     several = {
         "--trust": common.trust,
-        "--encrypt-to": [_settled_key(each) for each in common.encrypt_to or ()],
-        "--identity": [_settled_key(str(each)) for each in common.identity or ()],
+        "--encrypt-to": settled_recipients(common.encrypt_to or ()),
+        "--identity": [
+            each if each == PASSPHRASE else _settled(each, home=True) for each in map(str, common.identity or ())
+        ],
         "--exclude": given.exclude,
         "--allow-secret": given.allow_secret,
     }
@@ -106,15 +110,11 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
     return (*words, *(flag for flag, on in flags.items() if on), folder)
 
 
-def _settled(path: str | None) -> str | None:
-    """A path that means the same in any directory."""
-    return None if path is None else os.path.abspath(path)  # noqa: PTH100 - a link stays the way that was meant
-
-
-def _settled_key(given: str) -> str:
-    """The same of what may be a recipient, or a word, in place of a file."""
-    path = os.path.expanduser(given)  # noqa: PTH111 - as where it is read
-    return os.path.abspath(path) if os.path.isfile(path) else given  # noqa: PTH100, PTH113
+def _settled(path: str | None, *, home: bool = False) -> str | None:
+    """A path that means the same in any directory; ``home`` where it is read with ``~`` for one."""
+    if path is None:
+        return None
+    return os.path.abspath(os.path.expanduser(path) if home else path)  # noqa: PTH100, PTH111 - a link stays
 
 
 def _program() -> list[str]:

@@ -493,9 +493,11 @@ def test_what_is_installed_encrypts_as_was_meant(cli, vault, folder, tmp_path, m
         (tmp_path / name).write_text(text + "\n")
         (tmp_path / name).chmod(0o600)
     monkeypatch.chdir(tmp_path)
-    given = ["--encrypt-to", "to.txt", "--encrypt-to", keys.OTHER_RECIPIENT, "--identity", "key.txt"]
+    (tmp_path / keys.OTHER_RECIPIENT).write_text("what bears the name of a recipient is none")
+    given = ["--encrypt-to", f"to.txt, {keys.OTHER_RECIPIENT}", "--identity", "key.txt"]
     assert cli("hook", "install", "codex", *given, folder)[0] == 0
     words = installed(tmp_path / "home" / ".codex" / "hooks.json")["Stop"]
+    assert {f"--encrypt-to={tmp_path / 'to.txt'}", f"--encrypt-to={keys.OTHER_RECIPIENT}"} <= set(words)
     monkeypatch.chdir("/")
     monkeypatch.setattr(turn, "read_input", lambda *_, **__: b'{"hook_event_name": "Stop"}')
     assert cli(*words[words.index("hook") :])[:2] == (0, "{}\n")
