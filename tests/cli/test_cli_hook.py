@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shlex
@@ -23,7 +24,11 @@ from cut_off import cut_off
 from monitors import Monitor
 
 from colony_memory import ColonyMemory, open_vault
-from colony_memory.cli import telling
+from colony_memory.app.place import Place
+from colony_memory.cli import commands, telling
+from colony_memory.cli import host as host_calls
+from colony_memory.cli.options import CommonOptions
+from colony_memory.cli.saving import SavingOptions
 from colony_memory.hooks import turn
 from colony_memory.hooks.hosts import HOSTS
 from colony_memory.schedule.last_run import only_one
@@ -484,6 +489,27 @@ def test_the_rules_of_the_file_are_kept_to_and_read_there_each_time(cli, hook, v
         (folder / "MEMORY.md").write_text(text)
         assert hook("Stop", f"--config={config}") == {}
     assert len(ids(vault)) == 2
+
+
+def test_what_is_installed_leaves_out_no_option(vault, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    common = CommonOptions(
+        vault="v", key_file="k", trust=["did:key:z"], witness="w", accept_unsigned=True, accept_legacy_pointer=True,
+        encrypt_to=["age1x"], identity=[Path("i")], passphrase_file="p", config="c",
+    )  # fmt: skip
+    saving = SavingOptions("notes", ["*.log"], 3, "mask", ["a.md:github-token"], on_conflict="continue")
+    call = host_calls.Call("m", "codex", True, 9.5, saving, ping="http://p", on_error="o", common=common)
+    words = host_calls.command_words(call, "/m", Place(str(vault.path), vault))
+    flags = {each.partition("=")[0] for each in words if each.startswith("--")}
+    # What says where an answer goes, or what has come to others of these by now.
+    not_said = {"as_json", "quiet", "set_name", "agent", "vault", "config"}
+    assert {each.name for each in dataclasses.fields(CommonOptions)} == {*commands._CARRIED, *not_said}
+    assert flags == {
+        *commands.WHERE, "--config", "--format", "--label", "--timeout", "--block", "--exclude", "--keep", "--secrets",
+        "--allow-secret", "--on-conflict", "--ping", "--on-error",
+    }  # fmt: skip
+    relative = {each for each in words if each.partition("=")[2] in ("k", "w", "i", "p", "c")}
+    assert not relative
 
 
 def test_what_is_installed_encrypts_as_was_meant(cli, vault, folder, tmp_path, monkeypatch):
