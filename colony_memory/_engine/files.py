@@ -8,7 +8,6 @@ named after the label.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from os.path import commonprefix
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.label import GRACE, LabelFiles, read_label
@@ -107,8 +106,7 @@ async def prove(session: Session, label: str, files: Iterable[str], *, own: Iter
         own: Those that were written for it, the manifest among them.
     """
     needed, own = list(files), list(own)
-    # Of thousands of files only those of about the same age are asked for, and nothing else is made of their names.
-    listing = await session.vault.list(commonprefix(needed))  # noqa: RUF071 - what they begin with, and no folder
+    listing = await session.vault.look_up(needed)
     there = LabelFiles(label, listing.files, listing.complete)
     if not there.complete:
         raise VaultError(
