@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 from colony_memory import _engine
 from colony_memory._arguments import is_coroutine, require_type
@@ -138,8 +138,9 @@ class ColonyMemory(_Facade):
             accept_legacy_pointer=accept_legacy_pointer,
             witness=witness,
             max_bytes=max_bytes,
-            wire=_wire(format, encrypt_to),
+            # First: the extra that encrypts brings what format 2 takes, and its name is the one to tell.
             **_keys(encrypt_to, identities),
+            wire=_wire(format, encrypt_to),
             on_event=on_event,
         )
 
@@ -206,6 +207,32 @@ class ColonyMemory(_Facade):
                 tags=tags,
             )
         )
+
+    @overload
+    def restore(
+        self,
+        *,
+        label: str = "default",
+        snapshot_id: str | None = None,
+        verify: bool = True,
+        names: str | Iterable[str] | None = None,
+        fallback: bool = False,
+        at_least: str | int | None = None,
+        default: dict[str, str],
+    ) -> dict[str, str]: ...
+
+    @overload
+    def restore(
+        self,
+        *,
+        label: str = "default",
+        snapshot_id: str | None = None,
+        verify: bool = True,
+        names: str | Iterable[str] | None = None,
+        fallback: bool = False,
+        at_least: str | int | None = None,
+        default: _D = NO_DEFAULT,
+    ) -> dict[str, str] | _D: ...
 
     def restore(
         self,
@@ -569,8 +596,9 @@ class AsyncColonyMemory(_Facade):
             accept_legacy_pointer=accept_legacy_pointer,
             witness=witness,
             max_bytes=max_bytes,
-            wire=_wire(format, encrypt_to),
+            # First: the extra that encrypts brings what format 2 takes, and its name is the one to tell.
             **_keys(encrypt_to, identities),
+            wire=_wire(format, encrypt_to),
             on_event=on_event,
         )
 
@@ -615,6 +643,32 @@ class AsyncColonyMemory(_Facade):
                 tags=tags,
             )
         )
+
+    @overload
+    async def restore(
+        self,
+        *,
+        label: str = "default",
+        snapshot_id: str | None = None,
+        verify: bool = True,
+        names: str | Iterable[str] | None = None,
+        fallback: bool = False,
+        at_least: str | int | None = None,
+        default: dict[str, str],
+    ) -> dict[str, str]: ...
+
+    @overload
+    async def restore(
+        self,
+        *,
+        label: str = "default",
+        snapshot_id: str | None = None,
+        verify: bool = True,
+        names: str | Iterable[str] | None = None,
+        fallback: bool = False,
+        at_least: str | int | None = None,
+        default: _D = NO_DEFAULT,
+    ) -> dict[str, str] | _D: ...
 
     async def restore(
         self,
