@@ -120,7 +120,7 @@ def log_of(**changes):
     ("content", "why"),
     [
         ("", "Expecting value"),
-        ("[" * 60_000, "recursion"),
+        ("[" * 60_000, "recursion|Expecting value"),  # how deep JSON may be nested differs
         ("[]", "not of a form that this version knows"),
         (log_of(version=1), "not of a form that this version knows"),
         (log_of(runs=[]), "malformed"),
