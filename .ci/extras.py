@@ -298,7 +298,7 @@ def make(made: Path) -> None:
 
 
 def main() -> None:
-    made, extras = Path(sys.argv[1]), set(sys.argv[2:]) - {"all"}
+    made, extras = Path(sys.argv[1]).resolve(), set(sys.argv[2:]) - {"all"}
     known = set(metadata("colony-memory").get_all("Provides-Extra") or ()) - {"all"}
     if "--make" in extras:
         make(made)

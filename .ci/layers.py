@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 
 
 def main() -> None:
-    full, target, wanted = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+    full, target, wanted = Path(sys.argv[1]).resolve(), Path(sys.argv[2]), sys.argv[3]
     found = {canonicalize_name(each.name): each for each in distributions(path=[str(site_of(full))])}
     asked = Requirement(wanted)
     chosen = closure(asked, found)
