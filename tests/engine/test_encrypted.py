@@ -259,8 +259,9 @@ def resealed(vault, info, data, **changes):
 
 @pytest.mark.parametrize("kind", ["cut", "altered", "clear", "bomb", "flood", "other's", "facts of another", "facts"])
 def test_a_hostile_vault(vault, kind):
+    from frames import compress
+
     from colony_memory._format.age import Lock
-    from colony_memory._format.v2.zstd import compress
 
     other = client(vault, encrypt_to=keys.RECIPIENT).backup(HISTORY[2], label="other")
     info = client(vault).backup(HISTORY[0])
