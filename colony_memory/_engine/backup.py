@@ -31,7 +31,7 @@ from colony_memory._format.names import new_id, require_label
 from colony_memory._format.pointer import write_pointer
 from colony_memory._format.tags import check_tags
 from colony_memory._format.v2.build import build as build_chain
-from colony_memory._format.v2.zstd import INSTALL
+from colony_memory._format.v2.zstd import WANTED
 from colony_memory.exceptions import (
     BackupUncertain,
     ColonyMemoryError,
@@ -117,7 +117,7 @@ async def backup(
         if same is not None:
             return same
     if session.lacks_zstd:
-        warn(f"saving in format 1: this vault is for format 2, which needs the extra 'zstd': {INSTALL}")
+        warn(f"saving in format 1: this vault is for format 2, which needs {WANTED}")
     for _ in range(_TRIES):
         info = await _save(job, state)
         if info is not None:
