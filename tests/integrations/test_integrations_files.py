@@ -171,7 +171,6 @@ def test_the_readme_says_whose_the_mcp_server_is():
     name = load("mcp", "server.json")["name"]
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     assert [line for line in lines if "mcp-name" in line] == [f"<!-- mcp-name: {name} -->"]
-    assert '\nreadme = "README.md"\n' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
 def test_what_is_yaml():
