@@ -18,6 +18,8 @@ from evolving import history
 from figures import Figure
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from peers import Peers
 
 FEW, MANY = 10, 1000
@@ -28,7 +30,10 @@ _SMALL = 20_000
 
 
 def catalogue(peers: Peers, rounds: int) -> list[Figure]:  # noqa: ARG001 - 0.1.1 has none
-    """Figures of both formats, over a vault in memory and over a directory, by clients that go on and by new ones."""
+    """Figures of both formats, over a vault in memory and over a directory, by clients that go on and by new ones.
+
+    What a vault in memory takes itself is not counted: it stands for one that is elsewhere.
+    """
     from colony_memory._format.v2.zstd import is_installed
 
     out = []
@@ -44,9 +49,7 @@ def catalogue(peers: Peers, rounds: int) -> list[Figure]:  # noqa: ARG001 - 0.1.
                     sides = [side.opened(place, Path(folder, str(side.size))) for side in (few, many)]
                     before, now, ratio = _pairs(sides, rounds, new=client == "is new")
                 note = f"{before:.2f} ms at {FEW}"
-                # Format 2 lists files before it moves the pointer, which are more where there are more.
-                limit = _RATIO if wire == 1 else None
-                out.append(Figure("catalogue", name, None, now, " ms", ratio, limit, note=note))
+                out.append(Figure("catalogue", name, None, now, " ms", ratio, _RATIO, note=note))
     return out
 
 
@@ -63,6 +66,23 @@ def _pairs(sides: list[_Memory], rounds: int, *, new: bool) -> tuple[float, floa
         pairs.append((spent[0], spent[1]))
     before, now = (median(times) * 1000 for times in zip(*pairs, strict=True))
     return before, now, median(late / early for early, late in pairs)
+
+
+def _elsewhere(kind: type[Any]) -> type[Any]:
+    """The vault with the CPU in ``spent`` that its own calls took."""
+
+    def timed(method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            start = time.process_time()
+            try:
+                return method(self, *args, **kwargs)
+            finally:
+                self.spent += time.process_time() - start
+
+        return call
+
+    verbs = {name: timed(method) for name, method in vars(kind).items() if name.startswith("vault_")}
+    return type("Elsewhere", (kind,), {**verbs, "spent": 0.0})
 
 
 class _Memory:
@@ -99,7 +119,7 @@ class _Memory:
         other = copy.copy(self)
         other.documents = dict(self.documents)
         if place == "in memory":
-            other.vault = MemoryVault(clock=other._seconds)
+            other.vault = _elsewhere(MemoryVault)(clock=other._seconds)
             other.vault.files |= self.vault.files
             other.vault._known |= self.vault._known
         else:
@@ -116,9 +136,9 @@ class _Memory:
         name = next(iter(self.documents))
         self.documents[name] = f"{self.documents[name][-5000:]}\nsaid at {self.now}"
         client = self._client() if new else self.client
-        start = time.process_time()
+        start, before = time.process_time(), getattr(self.vault, "spent", 0.0)
         client.backup(self.documents)
-        return time.process_time() - start
+        return time.process_time() - start - (getattr(self.vault, "spent", 0.0) - before)
 
     def _seconds(self) -> float:
         return self.now.timestamp()

@@ -26,8 +26,8 @@ _NO_ANSWER = frozenset({
     "UnicodeDecodeError",
 })  # fmt: skip
 _DENIED = {
-    "KARMA_TOO_LOW": "the vault takes writes from 10 karma on: earn some on the Colony, or save to another vault "
-    "until then",
+    "KARMA_TOO_LOW": "the vault accepts writes from accounts with 10 karma or more: earn some on the Colony, or save "
+    "to another vault until then",
     "AUTH_PENDING_ACTIVATION": "the account is not active yet",
     "AUTH_AGENT_ONLY": "vaults are for agents: use an agent's key",
 }

@@ -8,7 +8,6 @@ named after the label.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from os.path import commonprefix
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.label import GRACE, LabelFiles, read_label
@@ -93,7 +92,7 @@ async def take_back(
     except VaultError as unread:
         job.cause = unread
     if job.cause:
-        log(f"what was written and came to nothing stays in the vault until a prune: {job.cause}")
+        log(f"what a failed backup left stays in the vault until the next prune: {job.cause}")
 
 
 async def prove(session: Session, label: str, files: Iterable[str], *, own: Iterable[str]) -> bool:
@@ -107,8 +106,7 @@ async def prove(session: Session, label: str, files: Iterable[str], *, own: Iter
         own: Those that were written for it, the manifest among them.
     """
     needed, own = list(files), list(own)
-    # Of thousands of files only those of about the same age are asked for, and nothing else is made of their names.
-    listing = await session.vault.list(commonprefix(needed))  # noqa: RUF071 - what they begin with, and no folder
+    listing = await session.vault.look_up(needed)
     there = LabelFiles(label, listing.files, listing.complete)
     if not there.complete:
         raise VaultError(
@@ -329,7 +327,7 @@ class _Deletion:
         cause = cause or self.cause
         failed = list(dict.fromkeys((*self.failed, *left)))
         wait = getattr(cause, "retry_after", None)
-        when = f"; in {wait:.0f} s it can go on" if wait else ""
+        when = f"; try again in {wait:.0f} s" if wait else ""
         msg = (
             f"label {self.label!r}: {self.deleted} snapshots were deleted, {len(failed)} files are still there: "
             f"{getattr(cause, 'message', cause)}{when}"

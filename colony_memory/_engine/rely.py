@@ -186,7 +186,7 @@ def is_committed(state: State, snapshot_id: str) -> bool:
 def other(label: str, snapshot_id: str) -> ConflictDetected:
     """The error of a snapshot whose place is taken."""
     msg = (
-        f"another content is under the id of snapshot {snapshot_id} of label {label!r}, or of a pack that it needs, so "
-        "it is not written; a verification tells whether what is there is damaged, and deleting that makes way"
+        f"different content is stored under the id of snapshot {snapshot_id} of label {label!r}, or of a pack that it "
+        "needs, so it is not written; verify tells whether what is there is damaged, and deleting that makes way"
     )
     return ConflictDetected(msg, theirs=snapshot_id, hint=Hint("verify", label=label))

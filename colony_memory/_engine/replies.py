@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory.exceptions import VaultError, VaultUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
 
 class ListedFile:
@@ -80,7 +80,12 @@ def unwrap(reply: Any) -> Any:
     return reply
 
 
-def read_listing(reply: Any, prefix: str) -> Listing:
+def read_listing(reply: Any, prefix: str, *, only: Container[str] | None = None) -> Listing:
+    """A reply that lists files, of which those whose names start so are taken, or only certain ones of them.
+
+    Raises:
+        VaultUnavailable: It is no list of files.
+    """
     reply, complete, clock = unwrap(reply), True, None
     items = reply
     if isinstance(reply, dict):
@@ -101,7 +106,7 @@ def read_listing(reply: Any, prefix: str) -> Listing:
         if not isinstance(name, str):
             msg = f"listing {prefix}* failed: the reply names a file that is no string, try again"
             raise VaultUnavailable(msg)
-        if name.startswith(prefix):
+        if name.startswith(prefix) and (only is None or name in only):
             size = entry.get("content_size")
             files[name] = ListedFile(size if isinstance(size, int) else None, entry.get("updated_at"))
     return Listing(prefix, files, complete, clock)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import time
 from contextvars import copy_context
+from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from colony_memory._engine.boundary import translate
@@ -17,10 +18,10 @@ from colony_memory._engine.observe import tally
 from colony_memory._engine.replies import Listing, moment, proves, read_listing, unwrap
 from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory.exceptions import RateLimited, VaultDenied, VaultError, VaultUnavailable
-from colony_memory.vaults import ConditionalUpload, FreeSpace, OperationBudget, PrefixListing
+from colony_memory.vaults import ConditionalUpload, FileLookup, FreeSpace, OperationBudget, PrefixListing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
     Tell = Callable[[Literal["upload", "download", "delete"], str, int, int], None]
@@ -61,6 +62,7 @@ class Vault:
         #: Whether there is no quota to ask for, which may cost a listing of everything.
         self.unlimited = getattr(backend, "unlimited", False) is True
         self._prefixes = isinstance(backend, PrefixListing)
+        self._lookup = isinstance(backend, FileLookup)
         self._budget = isinstance(backend, OperationBudget)
         self._free = isinstance(backend, FreeSpace)
 
@@ -90,14 +92,22 @@ class Vault:
 
     async def list(self, prefix: str) -> Listing:
         """The files whose names start so."""
+        return read_listing(await self._list(prefix), prefix)
+
+    async def _list(self, prefix: str) -> Any:
         doing = f"listing {prefix}*"
-        # The hosted vault takes at most 255 characters of prefix.
-        reply = await (
-            self._ask(doing, "vault_list_prefix", prefix[:255])
-            if self._prefixes
-            else self._ask(doing, "vault_list_files")
-        )
-        return read_listing(reply, prefix)
+        if self._prefixes:
+            return await self._ask(doing, "vault_list_prefix", prefix[:255])  # what the hosted vault takes at most
+        return await self._ask(doing, "vault_list_files")
+
+    async def look_up(self, names: Sequence[str]) -> Listing:
+        """Those of certain files that are there, each at some moment after this was called."""
+        prefix = commonprefix(names)  # noqa: RUF071 - what they begin with, and no folder
+        if self._lookup:
+            reply = await self._ask(f"looking up {prefix}*", "vault_look_up_files", names)
+        else:
+            reply = await self._list(prefix)  # of thousands of files only those of about the same age
+        return read_listing(reply, prefix, only={*names})
 
     async def get(self, name: str) -> StoredFile | None:
         """A file, or None where the vault has proven that it is not there.

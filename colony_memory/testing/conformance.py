@@ -31,7 +31,7 @@ from colony_memory.testing._checks import (
     skip_without,
     unwrap,
 )
-from colony_memory.vaults import ConditionalUpload, FreeSpace, PrefixListing, VaultBackend
+from colony_memory.vaults import ConditionalUpload, FileLookup, FreeSpace, PrefixListing, VaultBackend
 
 __all__ = ["UnmadeVaultTests", "VaultBackendTests"]
 
@@ -82,7 +82,7 @@ class UnmadeVaultTests:
 
     def test_each_call_tells_that_there_is_no_vault(self, unmade: Any) -> None:
         """Every method raises :class:`colony_memory.VaultMissing`, time and again: an upload makes no vault."""
-        calls: dict[str, tuple[str, ...]] = {
+        calls: dict[str, tuple[Any, ...]] = {
             "vault_upload_file": (f"{_SNAPSHOT}.p0.json", "x"),
             "vault_status": (),
             "vault_list_files": (),
@@ -93,6 +93,8 @@ class UnmadeVaultTests:
             calls["vault_upload_file_if"] = ("cmem.default.latest.json", "x")
         if isinstance(unmade, PrefixListing):
             calls["vault_list_prefix"] = ("cmem.",)
+        if isinstance(unmade, FileLookup):
+            calls["vault_look_up_files"] = (["cmem.a.latest.json"],)
         for method, arguments in calls.items():
             check_missing(lambda method=method, arguments=arguments: getattr(unmade, method)(*arguments), method)  # type: ignore[misc]
 
@@ -329,6 +331,23 @@ class VaultBackendTests:
         for prefix in prefixes:
             expected = {name: size for name, size in sizes.items() if name.startswith(prefix)}
             check_listed(vault.vault_list_prefix(prefix), expected)
+
+    def test_lookup_of_files(self, vault: Any) -> None:
+        """Of certain files it lists those that are there, as the full listing has them, and no others."""
+        skip_without(vault, FileLookup)
+        sizes = {"cmem.a.1.json": 1, "cmem.a.2.json": 2, "cmem.ab.1.json": 3}
+        for name, size in sizes.items():
+            vault.vault_upload_file(name, "x" * size)
+        for names in (
+            [],
+            ["cmem.a.1.json"],
+            ["cmem.a.1.json", "cmem.ab.1.json"],
+            ["cmem.a.", "cmem.*"],
+        ):
+            asked = [*names, "cmem.a.3.json"]
+            check_listed(vault.vault_look_up_files(asked), {name: sizes[name] for name in names if name in sizes})
+        vault.vault_delete_file("cmem.a.1.json")
+        check_listed(vault.vault_look_up_files(["cmem.a.1.json", "cmem.a.2.json"]), {"cmem.a.2.json": 2})
 
     # --- free space ---
 

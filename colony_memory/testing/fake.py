@@ -7,11 +7,11 @@ import math
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from colony_memory.vaults import ConditionalUpload, OperationBudget, PrefixListing
+from colony_memory.vaults import ConditionalUpload, FileLookup, OperationBudget, PrefixListing
 from colony_memory.vaults.memory import MemoryVault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from typing_extensions import Self
 
@@ -251,6 +251,13 @@ class _AsyncPrefix(AsyncFakeVault):
         return self.vault.vault_list_prefix(prefix)
 
 
+class _AsyncLookup(AsyncFakeVault):
+    async def vault_look_up_files(self, filenames: Sequence[str]) -> Any:
+        """See :meth:`colony_memory.vaults.FileLookup.vault_look_up_files`."""
+        await self._suspend()
+        return self.vault.vault_look_up_files(filenames)
+
+
 class _AsyncBudget(AsyncFakeVault):
     async def vault_operations_left(self) -> int | None:
         """See :meth:`colony_memory.vaults.OperationBudget.vault_operations_left`."""
@@ -286,5 +293,6 @@ _EXTENDED: dict[tuple[type[Any], ...], type[Any]] = {}
 _EXTRAS: tuple[tuple[type, type[AsyncFakeVault]], ...] = (
     (ConditionalUpload, _AsyncConditional),
     (PrefixListing, _AsyncPrefix),
+    (FileLookup, _AsyncLookup),
     (OperationBudget, _AsyncBudget),
 )

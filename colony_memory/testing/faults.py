@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from os.path import commonprefix
 from typing import TYPE_CHECKING, Any
 
 from colony_memory.testing.fake import extend_class
-from colony_memory.vaults import ConditionalUpload, FreeSpace, OperationBudget, PrefixListing
+from colony_memory.vaults import ConditionalUpload, FileLookup, FreeSpace, OperationBudget, PrefixListing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import TypeAlias
 
     from typing_extensions import Self
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VERBS", "FaultyVault", "Injection", "ProcessDied"]
 
-#: What a call is counted as. A conditional upload is an ``"upload"``, a prefix listing a ``"list"``.
+#: What a call is counted as. A conditional upload is an ``"upload"``, a prefix listing and a lookup a ``"list"``.
 VERBS = ("status", "list", "get", "upload", "delete")
 
 
@@ -266,6 +267,13 @@ class _FaultyPrefix(FaultyVault):
         return self._call("list", prefix, lambda: self.vault.vault_list_prefix(prefix))
 
 
+class _FaultyLookup(FaultyVault):
+    def vault_look_up_files(self, filenames: Sequence[str]) -> Any:
+        """See :meth:`colony_memory.vaults.FileLookup.vault_look_up_files`."""
+        prefix = commonprefix(filenames)  # noqa: RUF071 - what they begin with, and no folder
+        return self._call("list", prefix, lambda: self.vault.vault_look_up_files(filenames))
+
+
 class _FaultyBudget(FaultyVault):
     def vault_operations_left(self) -> int | None:
         """See :meth:`colony_memory.vaults.OperationBudget.vault_operations_left`."""
@@ -283,6 +291,7 @@ class _FaultyFreeSpace(FaultyVault):
 _EXTRAS: tuple[tuple[type, type[FaultyVault]], ...] = (
     (ConditionalUpload, _FaultyConditional),
     (PrefixListing, _FaultyPrefix),
+    (FileLookup, _FaultyLookup),
     (OperationBudget, _FaultyBudget),
     (FreeSpace, _FaultyFreeSpace),
 )

@@ -28,11 +28,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Sequence
 
 __all__ = [
     "AsyncVaultBackend",
     "ConditionalUpload",
+    "FileLookup",
     "FreeSpace",
     "OperationBudget",
     "PrefixListing",
@@ -107,6 +108,17 @@ class PrefixListing(Protocol):
 
     def vault_list_prefix(self, prefix: str) -> Any:
         """Like ``vault_list_files``, for names that start with the literal ``prefix``."""
+
+
+@runtime_checkable
+class FileLookup(Protocol):
+    """Optional: a listing of certain files, for a vault where a look at a few is less work than a look at all."""
+
+    def vault_look_up_files(self, filenames: Sequence[str]) -> Any:
+        """Like ``vault_list_files``, for those of these files that are there.
+
+        What it says of a file holds for some moment between call and reply, not all of it for the same one.
+        """
 
 
 @runtime_checkable

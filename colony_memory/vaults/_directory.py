@@ -31,7 +31,8 @@ from colony_memory.vaults._marker import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import os
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
     from typing import Literal
 
@@ -78,10 +79,29 @@ def scan(directory: Files, prefix: str = "") -> Holdings:
     def wanted(name: str) -> bool:
         return name.startswith(prefix) or (not is_ours(name) and (held_place(name) or "").startswith(prefix))
 
+    return _read(directory.entries(wanted))
+
+
+def look_up(directory: Files, names: Iterable[str]) -> Holdings:
+    """Look at certain entries of a vault's directory, or at what is in their places: where it has many, a fraction of
+    the work of :func:`scan`.
+    """
+    return _read(found for name in names if (found := _entry(directory, name)) is not None)
+
+
+def _entry(directory: Files, name: str) -> tuple[str, os.stat_result] | None:
+    for each in (name, *(placeholders_of(name) if is_ours(name) else ())):
+        facts = directory.look(each)
+        if facts is not None:
+            return each, facts
+    return None
+
+
+def _read(entries: Iterable[tuple[str, os.stat_result]]) -> Holdings:
     files: dict[str, tuple[int | None, float | None]] = {}
     elsewhere: dict[str, tuple[None, None]] = {}
     strays: dict[str, str] = {}
-    for name, facts in directory.entries(wanted):
+    for name, facts in entries:
         held, kind = held_place(name), name_kind(facts.st_mode)
         if held is not None:
             if held != MARKER:

@@ -28,6 +28,7 @@ from colony_memory.vaults._directory import (
     holds_snapshots,
     is_plain_name,
     look_at_marker,
+    look_up,
     no_vault,
     refuse_placeholder,
     require_vault,
@@ -38,10 +39,11 @@ from colony_memory.vaults._marker import MARKER, check_format
 from colony_memory.vaults._text import encode_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Literal
 
     from colony_memory._os.files import Files
+    from colony_memory.vaults._directory import Holdings
 
 __all__ = ["LocalVault"]
 
@@ -258,8 +260,15 @@ class LocalVault:
 
     def vault_list_prefix(self, prefix: str) -> dict[str, Any]:
         """Like :meth:`vault_list_files`, for names that start with the literal ``prefix``."""
+        return self._list(partial(scan, prefix=prefix))
+
+    def vault_look_up_files(self, filenames: Sequence[str]) -> dict[str, Any]:
+        """Like :meth:`vault_list_files`, for those of these files that are there."""
+        return self._list(partial(look_up, names=[name for name in filenames if is_plain_name(name)]))
+
+    def _list(self, look: Callable[[Files], Holdings]) -> dict[str, Any]:
         with self._opened() as directory:
-            held = scan(directory, prefix)
+            held = look(directory)
             held.warn(directory)
         items = [_describe(name, *facts) for name, facts in sorted(held.files.items())]
         return {"items": items, "total": len(items), "has_more": False, "now": _show(time.time())}

@@ -8,6 +8,7 @@ import tracemalloc
 
 import pytest
 from chains import LABEL, build_all, growing, manifest_at, read_at, resealed, sealed, snapshot_id, vault_of
+from frames import compress
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +17,6 @@ from colony_memory._format.names import pack_filename
 from colony_memory._format.v2 import chain as chains
 from colony_memory._format.v2 import manifest as manifests
 from colony_memory._format.v2.pack import Below
-from colony_memory._format.v2.zstd import compress
 
 HISTORY = growing(4, seed=5)
 FILES, BUILT = build_all(HISTORY)

@@ -6,11 +6,12 @@ import sys
 
 import pytest
 from chains import build_all, growing, manifest_at, read_at
+from frames import compress, decompress
 
 from colony_memory import ColonyMemoryError, UnsupportedFormat
 from colony_memory._format.v2 import zstd as door
 from colony_memory._format.v2.build import build, read_chain
-from colony_memory._format.v2.zstd import TooLarge, compress, decompress
+from colony_memory._format.v2.zstd import TooLarge
 
 PREFIX = b"what is there already, and said at some length " * 3
 
@@ -24,6 +25,24 @@ def test_round_trip(prefix, content):
     if content:
         with pytest.raises(TooLarge):
             decompress(frame, prefix, at_most=len(content) - 1)
+
+
+@pytest.mark.parametrize("prefix", [b"", PREFIX])
+def test_how_it_is_cut_makes_no_difference(prefix):
+    content = bytes(range(256)) * 1200 + PREFIX
+    for size in (1, 1000, 2**17, 2**18):
+        pieces = [content[at : at + size] for at in range(0, len(content), size)]
+        assert door.compress(pieces, len(content), door.Prefix(prefix)) == compress(content, prefix)
+
+
+@pytest.mark.parametrize("data", [b"", b"short", PREFIX])
+def test_a_prefix_gives_its_bytes_shared_or_not(data):
+    prefix = door.Prefix(data)
+    assert prefix.data is data
+    prefix.share()
+    assert prefix.data == data
+    assert len(prefix) == len(data)
+    assert decompress(door.compress([b"x", data], len(data) + 1, prefix), data, at_most=1000) == b"x" + data
 
 
 def test_what_is_in_the_prefix_costs_next_to_nothing():

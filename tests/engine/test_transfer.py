@@ -236,7 +236,7 @@ def test_another_content_under_the_same_id_is_refused(vault, place):
     memory = ColonyMemory(backend=vault)
     vault.files[f"cmem.default.{ids[1]}.{place}.json"] = "another"
     before = dict(vault.files)
-    with pytest.raises(ConflictDetected, match="another content") as caught:
+    with pytest.raises(ConflictDetected, match="different content") as caught:
         import_snapshot(memory, exported)
     assert (caught.value.theirs, caught.value.snapshot_id) == (ids[1], None)
     assert vault.files == before
@@ -247,7 +247,7 @@ def test_another_client_that_writes_the_same_id_first_is_noticed():
     exported = export_snapshot(source, snapshot_id=ids[1])
     manifest = f"cmem.default.{ids[1]}.manifest.json"
     # The same text may be taken back by who wrote it, so it is not relied upon either.
-    for text, told in (("another", "another content"), (exported.files[manifest], "another transfer is writing")):
+    for text, told in (("another", "different content"), (exported.files[manifest], "another transfer is writing")):
         vault = FaultyVault(fake())
         vault.hook("upload", lambda vault=vault, text=text: vault.vault.files.update({manifest: text}), match=manifest)
         with pytest.raises(ConflictDetected, match=told):

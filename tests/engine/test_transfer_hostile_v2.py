@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from chains import LABEL, build_all, build_at, growing, manifest_at, sealed, snapshot_id
+from frames import compress
 from transfers import fake, nothing_uploaded
 
 from colony_memory import ColonyMemory, SnapshotCorrupt, UntrustedSnapshot
 from colony_memory._format.names import latest_filename, manifest_filename, pack_filename
 from colony_memory._format.v2.build import read_chain
 from colony_memory._format.v2.pack import Below, write_pack
-from colony_memory._format.v2.zstd import compress
 from colony_memory.export import Export
 from colony_memory.snapshot import MAX_BYTES
 from colony_memory.transfer import copy

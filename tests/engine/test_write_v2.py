@@ -13,7 +13,8 @@ from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning, 
 from colony_memory._format.names import pack_filename
 from colony_memory._format.v2 import chain as chains
 from colony_memory.snapshot import read_manifest
-from colony_memory.testing import FakeVault
+from colony_memory.testing import FakeVault, FaultyVault
+from colony_memory.vaults.local import LocalVault
 
 HISTORY = growing(30)
 
@@ -51,6 +52,40 @@ def test_three_writes_and_three_reads_and_a_listing(vault):
     assert verbs.count("upload") == 3
     assert verbs.count("list") == 1
     assert verbs.count("get") + verbs.count("status") <= 3
+
+
+class Listed(LocalVault):
+    """A directory that looks at all files, as vaults do that cannot look up a few."""
+
+    vault_look_up_files = None
+
+
+@pytest.mark.parametrize("kind", [LocalVault, Listed])
+@pytest.mark.parametrize("lost", ["the base", "the parent's manifest", "its own pack"])
+def test_what_is_removed_while_it_is_written_is_not_built_on(tmp_path, kind, lost):
+    vault = FaultyVault(kind(tmp_path, create=True))
+    mem = ColonyMemory(backend=vault, format=2)
+    infos = [mem.backup(documents) for documents in HISTORY[:2]]
+
+    def remove():
+        made = sorted(path.name for path in tmp_path.glob("cmem.*.manifest.json"))
+        names = {
+            "the base": f"cmem.default.{infos[0].snapshot_id}.k0.json",
+            "the parent's manifest": f"cmem.default.{infos[1].snapshot_id}.manifest.json",
+            "its own pack": made[-1].replace("manifest", "k0"),
+        }
+        (tmp_path / names[lost]).unlink()
+
+    vault.hook("list", remove)
+    info = mem.backup(HISTORY[2])
+    assert info.format == "colony-memory/2"
+    manifest = read_manifest(
+        (tmp_path / f"cmem.default.{info.snapshot_id}.manifest.json").read_text(),
+        label="default",
+        snapshot_id=info.snapshot_id,
+    )
+    assert manifest.packs == (info.snapshot_id,)
+    assert ColonyMemory(backend=LocalVault(tmp_path)).restore() == HISTORY[2]
 
 
 def test_a_new_process_goes_on_from_what_is_there(vault):

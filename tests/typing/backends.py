@@ -13,7 +13,7 @@ from colony_memory import (
     VaultBackend,
     open_vault,
 )
-from colony_memory.vaults import ConditionalUpload, FreeSpace, OperationBudget, PrefixListing
+from colony_memory.vaults import ConditionalUpload, FileLookup, FreeSpace, OperationBudget, PrefixListing
 
 if TYPE_CHECKING:
     from colony_sdk import AsyncColonyClient, ColonyClient
@@ -134,6 +134,8 @@ def capabilities(backend: VaultBackend) -> None:
         backend.vault_upload_file_if("x", "y", if_match="z")
     if isinstance(backend, PrefixListing):
         backend.vault_list_prefix("x")
+    if isinstance(backend, FileLookup):
+        backend.vault_look_up_files(["x", "y"])
     if isinstance(backend, OperationBudget):
         assert_type(backend.vault_operations_left(), int | None)
     if isinstance(backend, FreeSpace):

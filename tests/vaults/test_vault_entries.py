@@ -88,6 +88,8 @@ def test_a_stray_is_named_to_whoever_asks_for_it(vault, memory, kind):
         assert caught.value.__cause__ is None
     with pytest.warns(ColonyMemoryWarning, match=f"{POINTER}.*not a plain file; it is passed over"):
         assert listed(vault, "cmem.x.") == []
+    with pytest.warns(ColonyMemoryWarning, match=f"{POINTER}.*not a plain file; it is passed over"):
+        assert vault.vault_look_up_files([POINTER])["items"] == []
     assert os.path.lexists(vault.path / POINTER)
     if kind == "a link":
         assert (vault.path.parent / "target").read_text() == '{"elsewhere": true}'
@@ -192,6 +194,8 @@ def test_what_is_elsewhere_is_not_absent(vault, memory, shape):
         assert not isinstance(caught.value, VaultMissing)
     with pytest.warns(ColonyMemoryWarning, match="3 of the files there are elsewhere, and a sync service keeps their"):
         assert vault.vault_list_files()["items"] == [{"filename": name} for name in names]
+    with pytest.warns(ColonyMemoryWarning, match="2 of the files there are elsewhere, and a sync service keeps their"):
+        assert vault.vault_look_up_files(names[:2])["items"] == [{"filename": name} for name in names[:2]]
     assert listed(vault, "cmem.other.") == []
     assert vault.vault_status()["file_count"] == 3
     assert vault.vault_status()["used_bytes"] == 0

@@ -210,6 +210,7 @@ def test_names_that_are_no_plain_names_are_refused(vault, tmp_path, name):
     ):
         error = refusal(call)
         assert (error.status, error.code) == (400, "INVALID_INPUT")
+    assert vault.vault_look_up_files([name])["items"] == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["vault", "x.json"]
     assert sorted(path.name for path in vault.path.iterdir()) == [".cmem-vault.json", ".lock"]
     assert (tmp_path / "x.json").read_text() == "outside"
@@ -259,7 +260,7 @@ def test_times_are_utc(vault):
 
 def test_a_time_that_no_calendar_has_does_not_hide_the_file(vault, monkeypatch):
     vault.vault_upload_file("x.json", "x")
-    monkeypatch.setattr(local_module, "scan", lambda *_: Holdings({"x.json": (1, 1e20)}, {}))
+    monkeypatch.setattr(local_module, "scan", lambda *_, **__: Holdings({"x.json": (1, 1e20)}, {}))
     assert vault.vault_list_files()["items"] == [{"filename": "x.json", "content_size": 1, "updated_at": None}]
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,6 +11,9 @@ from colony_memory.exceptions import ColonyMemoryError, VaultError
 from colony_memory.testing import FakeVault, FaultyVault, VaultBackendTests
 from colony_memory.vaults import ConditionalUpload, OperationBudget, PrefixListing, VaultBackend
 from colony_memory.vaults.memory import UNLIMITED_BYTES, MemoryVault
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class Clock:
@@ -351,6 +354,25 @@ class RoomInText(MemoryVault):
         return "plenty"
 
 
+class LooksUpEverything(MemoryVault):
+    def vault_look_up_files(self, filenames: Sequence[str]) -> dict[str, Any]:
+        return self.vault_list_files()
+
+
+class LooksUpByPrefix(MemoryVault):
+    def vault_look_up_files(self, filenames: Sequence[str]) -> dict[str, Any]:
+        return {"items": [item for name in filenames for item in self.vault_list_prefix(name)["items"]]}
+
+
+class RemembersWhatItLookedUp(MemoryVault):
+    seen: tuple[Any, ...] = ()
+
+    def vault_look_up_files(self, filenames: Sequence[str]) -> dict[str, Any]:
+        listed = (*self.vault_list_files()["items"], *self.seen)
+        self.seen = tuple({item["filename"]: item for item in listed}.values())
+        return {"items": [item for item in self.seen if item["filename"] in filenames]}
+
+
 class PrefixIgnored(MemoryVault):
     def vault_list_prefix(self, prefix: str) -> dict[str, Any]:
         return self.vault_list_files()
@@ -401,6 +423,9 @@ DEFECTS = [
     (NobodyWins, "test_conditional_upload_has_one_winner"),
     (PrefixAsPattern, "test_prefix_listing"),
     (PrefixIgnored, "test_prefix_listing"),
+    (LooksUpEverything, "test_lookup_of_files"),
+    (LooksUpByPrefix, "test_lookup_of_files"),
+    (RemembersWhatItLookedUp, "test_lookup_of_files"),
     (RoomInText, "test_free_space"),
 ]
 

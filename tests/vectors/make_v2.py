@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 import age_keys
 from age_files import locked_by
 from chains import LABEL, build_all, build_at, growing, manifest_at, resealed, sealed, snapshot_id, vault_of
+from frames import compress
 
 from colony_memory._format import age
 from colony_memory._format.age import Lock, Recipients
@@ -26,7 +27,7 @@ from colony_memory._format.names import pack_filename
 from colony_memory._format.payload import sha256
 from colony_memory._format.pointer import Pointer, write_pointer
 from colony_memory._format.v2 import chain, pack
-from colony_memory._format.v2.zstd import _zstd, compress
+from colony_memory._format.v2.zstd import _zstd
 from colony_memory.signing import Ed25519Signer
 
 PLACE = Path(__file__).parent / "v2"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from colony_memory._format.names import pack_filename
 from colony_memory._format.v2.pack import PACK_CHARS, Below, Pack, write_pack
 from colony_memory._format.v2.state import EMPTY, State, apply, change
-from colony_memory._format.v2.zstd import WINDOW_LOG, TooLarge, compress, decompress
+from colony_memory._format.v2.zstd import WINDOW_LOG, Prefix, TooLarge, compress, decompress
 from colony_memory.exceptions import Hint, SnapshotCorrupt
 
 if TYPE_CHECKING:
@@ -82,23 +82,24 @@ def extend(
         max_bytes: Bytes that a memory may have.
         lock: Encrypts the pack.
     """
-    # Where nothing is there to compare with, no state stands in memory beside what is compressed.
-    state = None if parent is None else State.of(documents)
-    if parent is not None and state is not None and _stays(parent, state):
+    state = State.of(documents)
+    if parent is not None and _stays(parent, state):
         kept, level = _fold(parent)
         below = parent.state
         if len(kept) < len(parent.links):
             below, _ = replay([link.pack for link in kept], label=label, max_bytes=max_bytes)
-        frame = compress(change(below, state), below.data)
+        frame = _compress(below, state)
         if _pays(frame, parent, state):
             on = Below(kept[-1].pack.pack_id, kept[-1].pack.sha256)
             pack, files = write_pack(label, pack_id, frame, on, lock=lock)
             return Chain((*kept, Link(pack, level, len(state))), state, parent.on_base + 1), files
-    del state
-    content = change(EMPTY, State.of(documents))
-    pack, files = write_pack(label, pack_id, compress(content, b""), None, lock=lock)
-    state = apply(EMPTY, content, max_bytes=max_bytes)
+    pack, files = write_pack(label, pack_id, _compress(EMPTY, state), None, lock=lock)
     return Chain((Link(pack, 0, len(state)),), state), files
+
+
+def _compress(before: State, after: State) -> bytes:
+    changed = change(before, after)
+    return compress(changed.pieces(), len(changed), Prefix(before.data))
 
 
 def _stays(parent: Chain, state: State) -> bool:
@@ -142,9 +143,13 @@ def replay(packs: Sequence[Pack], *, label: str, max_bytes: int, known: Chain | 
     for pack in packs[len(sizes) :]:
         file = pack_filename(label, pack.pack_id, 0)
         try:
+            prefix, spans, state = Prefix(state.data), state.spans, EMPTY  # nobody else holds it, so that zstd may
             # Texts are of the new state, names of both; a name that is escaped takes more in JSON of either format.
-            content = decompress(pack.frame, state.data, at_most=3 * max_bytes + _LINE)
+            content = decompress(pack.frame, prefix, at_most=3 * max_bytes + _LINE)
+            state = State(prefix.data, spans)
+            del prefix
             state = apply(state, content, max_bytes=max_bytes)
+            del content
         except ValueError as error:
             hint = Hint("open", "max_bytes") if isinstance(error, TooLarge) else None
             raise SnapshotCorrupt(f"pack {file} does not unpack: {error}", file=file, hint=hint) from error

@@ -7,13 +7,13 @@ A change is one line of JSON, LF, and the new texts joined in that same order.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._format.json import canonical, load_object, shown
 from colony_memory._format.v2.zstd import TooLarge
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 _KEYS = ("drop", "move", "put")
 # What a small memory may always have, whatever the bound of its text.
@@ -47,13 +47,13 @@ class State:
         spans: Where each text is in it, in that order.
     """
 
-    data: bytes
+    data: bytes | bytearray
     spans: Mapping[str, tuple[int, int]]
 
     @classmethod
     def of(cls, documents: Mapping[str, str]) -> State:
         """The state of documents."""
-        return _join([(name, documents[name].encode("utf-8", "surrogatepass")) for name in _ordered(documents)])
+        return _join((name, documents[name].encode("utf-8", "surrogatepass")) for name in _ordered(documents))
 
     def __len__(self) -> int:
         return len(self.data)
@@ -74,28 +74,53 @@ class State:
 EMPTY = State(b"", {})
 
 
-def _ordered(names: Mapping[str, Any]) -> list[str]:
+def _ordered(names: Iterable[str]) -> list[str]:
     """The names in the order of their bytes, which is that of their code points."""
     return sorted(names)
 
 
-def _join(texts: list[tuple[str, bytes | memoryview]]) -> State:
-    pieces, spans, at = list[bytes | memoryview](), dict[str, tuple[int, int]](), 0
+def _join(texts: Iterable[tuple[str, bytes | memoryview]]) -> State:
+    """The state of texts in that order, of which no more than one is in memory beside it."""
+    data, spans = bytearray(), dict[str, tuple[int, int]]()
     for name, text in texts:
-        head = _name(name) + b"\n"
-        pieces += (head, text)
-        spans[name] = (at + len(head), at + len(head) + len(text))
-        at += len(head) + len(text)
-    return State(b"".join(pieces), spans)
+        data += _name(name) + b"\n"
+        start = len(data)
+        data += text
+        spans[name] = (start, len(data))
+    return State(data, spans)
 
 
-def change(before: State, after: State) -> bytes:
+class Change(NamedTuple):
+    """What leads from one state to another, of which it holds no text itself.
+
+    Attributes:
+        line: What goes, what is moved, and which texts come, with the LF.
+        after: Where it leads.
+        put: The documents whose texts follow.
+    """
+
+    line: bytes
+    after: State
+    put: Mapping[str, int]
+
+    def __len__(self) -> int:
+        return len(self.line) + sum(self.put.values())
+
+    def pieces(self) -> Iterator[bytes | memoryview]:
+        """Its bytes, piece by piece."""
+        yield self.line
+        texts = memoryview(self.after.data)
+        for name in self.put:
+            yield texts[slice(*self.after.spans[name])]
+
+
+def change(before: State, after: State) -> Change:
     """What leads from one state to the next."""
     old, new = memoryview(before.data), memoryview(after.data)
     lost = [name for name in before.spans if name not in after.spans]
     # A document that was moved is found by its text.
     known = {bytes(old[slice(*before.spans[name])]): name for name in reversed(lost)} if lost else {}
-    moved, put, pieces = dict[str, str](), dict[str, int](), list[bytes | memoryview]()
+    moved, put = dict[str, str](), dict[str, int]()
     for name, (start, end) in after.spans.items():
         text, was = new[start:end], before.spans.get(name)
         if was is not None and was[1] - was[0] == end - start and old[slice(*was)] == text:
@@ -105,9 +130,8 @@ def change(before: State, after: State) -> bytes:
             moved[source] = name
         else:
             put[name] = end - start
-            pieces.append(text)
     drop = [name for name in lost if name not in moved]
-    return b"".join((canonical({"drop": drop, "move": moved, "put": put}), b"\n", *pieces))
+    return Change(canonical({"drop": drop, "move": moved, "put": put}) + b"\n", after, put)
 
 
 def apply(before: State, content: bytes | bytearray, *, max_bytes: int) -> State:
@@ -125,38 +149,46 @@ def apply(before: State, content: bytes | bytearray, *, max_bytes: int) -> State
     end = content.find(b"\n")
     if end < 0:
         raise ValueError("its first line does not end")
-    if sum(map(content[:end].count, (b",", b":", b"[", b"{"))) > _most_values(max_bytes):
+    line = content[:end]
+    if sum(map(line.count, (b",", b":", b"[", b"{"))) > _most_values(max_bytes):
         raise TooLarge("its first line names more documents than this client takes")
-    drop, move, put = _read_line(content[:end])
+    drop, move, put = _read_line(line)
     gone = {*drop, *move}
     if len(gone) != len(drop) + len(move) or not gone <= before.spans.keys():
         raise ValueError("it takes away what is not there, or something twice")
-    come = {*move.values(), *put}
-    if len(come) != len(move) + len(put):
+    come = {target: source for source, target in move.items()}
+    if len(come) != len(move) or not come.keys().isdisjoint(put):
         raise ValueError("it gives a document twice")
-    old = memoryview(before.data)
-    texts = {name: old[slice(*span)] for name, span in before.spans.items() if name not in gone}
-    texts.update({target: old[slice(*before.spans[source])] for source, target in move.items()})
-    texts.update(_cut(memoryview(content)[end + 1 :], put))
-    if len(texts) > most_documents(max_bytes):
-        raise TooLarge(f"it leads to {len(texts)} documents, more than this client takes")
-    size = sum(len(_name(name)) + 1 + len(text) for name, text in texts.items())
+    told, texts = sum(put.values()), memoryview(content)[end + 1 :]
+    if told != len(texts):
+        more = "less" if len(texts) < told else "more"
+        raise ValueError(f"it holds {more} text than its first line says")
+    stay = (name for name in before.spans if name not in gone and name not in come and name not in put)
+    names = _ordered([*stay, *come, *put])
+    if len(names) > most_documents(max_bytes):
+        raise TooLarge(f"it leads to {len(names)} documents, more than this client takes")
+
+    def length(name: str) -> int:
+        if name in put:
+            return put[name]
+        start, stop = before.spans[come.get(name, name)]
+        return stop - start
+
+    size = sum(len(_name(name)) + 1 + length(name) for name in names)
     if size > max_bytes:
         raise TooLarge(f"it leads to {size} bytes, more than the {max_bytes} that this client takes")
-    return _join([(name, texts[name]) for name in _ordered(texts)])
+    old = memoryview(before.data)
 
+    def pieces() -> Iterator[tuple[str, memoryview]]:
+        at = 0  # the new texts are in the order of the bytes of their names too
+        for name in names:
+            if name in put:
+                yield name, texts[at : at + put[name]]
+                at += put[name]
+            else:
+                yield name, old[slice(*before.spans[come.get(name, name)])]
 
-def _cut(joined: memoryview, sizes: Mapping[str, int]) -> Iterator[tuple[str, memoryview]]:
-    """The new texts, in the order of the bytes of their names."""
-    at = 0
-    for name in _ordered(sizes):
-        text = joined[at : at + sizes[name]]
-        if len(text) != sizes[name]:
-            raise ValueError("it holds less text than its first line says")
-        yield name, text
-        at += sizes[name]
-    if at != len(joined):
-        raise ValueError("it holds more text than its first line says")
+    return _join(pieces())
 
 
 def _read_line(line: bytes | bytearray) -> tuple[list[str], dict[str, str], dict[str, int]]:

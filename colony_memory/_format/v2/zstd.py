@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory.exceptions import ColonyMemoryError, UnsupportedFormat
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import ModuleType
 
 #: Bytes to look back at most, as a power of two: what every decoder takes without being told.
@@ -72,25 +73,62 @@ def require_reader(what: str, *, file: str | None = None) -> None:
         raise UnsupportedFormat(msg, file=file) from error
 
 
-def compress(content: bytes, prefix: bytes) -> bytes:
-    """One frame that tells its size, compressed against a prefix; the same bytes each time for one libzstd."""
+class Prefix:
+    """What a frame is compressed against. zstd keeps bytes of its own, so that there are two of them, or one after
+    :meth:`share`.
+    """
+
+    def __init__(self, data: bytes | bytearray) -> None:
+        self._size = len(data)
+        self._data: bytes | bytearray | None = data
+        self._kept: Any = None if self._size < MIN_PREFIX else _zstd().ZstdDict(data, is_raw=True)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def share(self) -> None:
+        """Have no bytes but those of zstd."""
+        if self._kept is not None:
+            self._data = None
+
+    @property
+    def data(self) -> bytes | bytearray:
+        """The bytes; once they are shared, another copy each time."""
+        return self._kept.dict_content if self._data is None else self._data
+
+    @property
+    def given(self) -> Any:
+        """As a compressor or decompressor of zstd takes it."""
+        return None if self._kept is None else self._kept.as_prefix
+
+
+def compress(pieces: Iterable[bytes | memoryview], size: int, prefix: Prefix) -> bytes:
+    """One frame that tells its size, compressed against a prefix; the same bytes each time for one libzstd.
+
+    Args:
+        pieces: What to compress. How it is cut makes no difference.
+        size: Bytes of all of them.
+        prefix: What to compress it against.
+    """
     zstd = _zstd()
     known = zstd.CompressionParameter
-    reach = (len(prefix) + len(content)).bit_length()
+    reach = (len(prefix) + size).bit_length()
     options = {
         known.compression_level: _LEVEL,
         known.search_log: _SEARCH_LOG,
         known.window_log: min(WINDOW_LOG, max(_MIN_WINDOW_LOG, reach)),
         # What repeats far away, as a long text does that grew by a line, is found at any distance.
-        known.enable_long_distance_matching: int(bool(prefix)),
+        known.enable_long_distance_matching: int(len(prefix) > 0),
         known.content_size_flag: 1,
         known.checksum_flag: 0,  # the digests of pack and memory say more
     }
-    packer = zstd.ZstdCompressor(options=options, zstd_dict=_as_prefix(prefix))
-    return packer.compress(content, mode=packer.FLUSH_FRAME)  # type: ignore[no-any-return]
+    packer = zstd.ZstdCompressor(options=options, zstd_dict=prefix.given)
+    packer.set_pledged_input_size(size)
+    frame = [packer.compress(piece) for piece in pieces]
+    return b"".join((*frame, packer.flush(packer.FLUSH_FRAME)))
 
 
-def decompress(frame: bytes, prefix: bytes, *, at_most: int) -> bytearray:
+def decompress(frame: bytes, prefix: Prefix, *, at_most: int) -> bytearray:
     """What a frame holds, which has to be one that tells its size and ends where the bytes end.
 
     Raises:
@@ -104,8 +142,10 @@ def decompress(frame: bytes, prefix: bytes, *, at_most: int) -> bytearray:
             raise ValueError("it is no zstd frame that tells its size")
         if size > at_most:
             raise TooLarge(f"it says {size} bytes, more than the {at_most} that this client takes")
+        if size > len(prefix) // 2:
+            prefix.share()  # what comes out is held twice too, in zstd's window and here
         options = {zstd.DecompressionParameter.window_log_max: WINDOW_LOG}
-        unpacker = zstd.ZstdDecompressor(zstd_dict=_as_prefix(prefix), options=options)
+        unpacker = zstd.ZstdDecompressor(zstd_dict=prefix.given, options=options)
         # Piece by piece: in one go, all of it would be held twice.
         content, rest = bytearray(), memoryview(frame)
         while not unpacker.eof and (rest or not unpacker.needs_input):
@@ -121,7 +161,3 @@ def decompress(frame: bytes, prefix: bytes, *, at_most: int) -> bytearray:
     if rest or unpacker.unused_data:
         raise ValueError("there is more than one frame")
     return content
-
-
-def _as_prefix(prefix: bytes) -> Any:
-    return _zstd().ZstdDict(prefix, is_raw=True).as_prefix if len(prefix) >= MIN_PREFIX else None

@@ -182,7 +182,7 @@ def _refuse_what_json_lacks(folder: str) -> None:
     try:
         folder.encode()
     except UnicodeEncodeError as error:
-        raise ValueError(f"{folder!r} has a name that settings cannot hold: it is no text in UTF-8") from error
+        raise ValueError(f"{folder!r} has a name that settings cannot hold: it is not UTF-8 text") from error
 
 
 def _uninstall(call: Call, settings: str | None, *, folder: str | None, dry_run: bool) -> int:
