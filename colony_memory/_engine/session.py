@@ -251,7 +251,9 @@ class Session:
                 raise
             except Exception as error:
                 what = message_of(error)
-                msg = f"the witness does not tell what was seen of label {label!r}, so a rollback could pass: {what}"
+                msg = (
+                    f"the witness cannot say what was seen of label {label!r}, so a rollback could go unnoticed: {what}"
+                )
                 raise ColonyMemoryError(msg) from error
             if head is not None:
                 found.append(_require_head(head))

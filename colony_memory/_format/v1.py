@@ -97,7 +97,7 @@ def read_documents(manifest: Manifest, parts: dict[str, str | None], *, max_byte
         msg = f"the parts of {file} do not unpack: {error}"
         raise SnapshotCorrupt(msg, file=file) from error
     if sha256(plaintext) != info.plaintext_sha256:
-        msg = f"integrity check failed: the parts of {file} hold another text (plaintext sha256 mismatch)"
+        msg = f"integrity check failed: the parts of {file} hold different text (plaintext sha256 mismatch)"
         raise SnapshotCorrupt(msg, file=file)
     try:
         documents = decode_documents(plaintext, at_most=len(info.doc_names))

@@ -200,7 +200,7 @@ def read_chain(
     except ValueError as error:
         raise SnapshotCorrupt(f"the packs of {file} do not hold documents: {error}", file=file) from error
     if (*measure(documents), len(documents)) != (info.byte_size, info.plaintext_sha256, count):
-        msg = f"integrity check failed: the packs of {file} hold another text (plaintext sha256 mismatch)"
+        msg = f"integrity check failed: the packs of {file} hold different text (plaintext sha256 mismatch)"
         raise SnapshotCorrupt(msg, file=file)
     links = tuple(Link(*each) for each in zip(packs, manifest.levels, sizes, strict=True))
     return Chain(links, state, manifest.on_base), documents
