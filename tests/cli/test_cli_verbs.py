@@ -57,7 +57,7 @@ def test_what_was_left_out_is_shown_escaped(cli, vault, folder, monkeypatch):
 
 def test_backup_of_what_is_saved_already_writes_nothing(cli, vault, folder):
     cli("backup", folder)
-    before = vault.vault_list_files()
+    before = vault.vault_list_files()["items"]
     code, out, err = cli("backup", folder)
     assert (code, err) == (0, "")
     first, second, third = out.splitlines()
@@ -65,7 +65,7 @@ def test_backup_of_what_is_saved_already_writes_nothing(cli, vault, folder):
     assert first.endswith("; nothing written")
     assert second.startswith("latest is snapshot ")
     assert third.startswith("2 files, 1 empty folder, ")
-    assert vault.vault_list_files() == before
+    assert vault.vault_list_files()["items"] == before
 
 
 def test_backup_takes_files_and_folders_and_keeps_so_many(cli, vault, folder):
