@@ -175,7 +175,7 @@ async def take_back_chains(
                     await delete_snapshot(session, label=label, snapshot_id=snapshot_id, sweeps=False)
         await order.discard_packs(session, label, [name for names in written.values() for name in names])
     except ColonyMemoryError as again:
-        log(f"what was written and came to nothing stays in the vault until a prune: {message_of(again)}")
+        log(f"what a failed backup left stays in the vault until the next prune: {message_of(again)}")
 
 
 def _dangles(now: State) -> bool:

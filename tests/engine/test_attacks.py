@@ -1057,7 +1057,7 @@ def test_one_state_for_each_client_shows_when_their_heads_meet():
     held.notes.heads.clear()
     held.save("for the second", signer=OWN)
     assert held.client().restore() == {"m": "for the second"}
-    with pytest.raises(RollbackDetected, match="another snapshot than the one that was seen"):
+    with pytest.raises(RollbackDetected, match="a different snapshot from the one seen"):
         held.client().restore(at_least=first)
 
 

@@ -424,19 +424,19 @@ def test_identities_that_do_not_open_what_is_written_are_told_of(vault):
     ("options", "why"),
     [
         ({"encrypt_to": keys.RECIPIENT, "format": 1}, "format 1 cannot be encrypted"),
-        ({"encrypt_to": []}, "nobody is named"),
-        ({"encrypt_to": [keys.RECIPIENT, 7]}, r"recipient 2 must be a text or a Passphrase, not int"),
+        ({"encrypt_to": []}, "nobody to encrypt to"),
+        ({"encrypt_to": [keys.RECIPIENT, 7]}, r"recipient 2 must be a string or a Passphrase, not int"),
         ({"encrypt_to": b"x"}, "what to encrypt to must be one or several, not bytes"),
         ({"encrypt_to": [Passphrase("a"), Passphrase("b")]}, "two passphrases"),
         ({"encrypt_to": [keys.RECIPIENT[:-1]]}, r"recipient 1 cannot be used"),
         ({"encrypt_to": keys.SECRET}, "private key"),
         ({"identities": ()}, "identities is empty"),
         ({"identities": [keys.SECRET, "hunter2"]}, r"identities\[1\] cannot be used: .*Passphrase"),
-        ({"identities": keys.SECRET[:-1]}, r"identities\[0\] cannot be used: it is no AGE-SECRET-KEY"),
-        ({"identities": keys.SECRET.lower() + "x"}, "no AGE-SECRET-KEY"),
+        ({"identities": keys.SECRET[:-1]}, r"identities\[0\] cannot be used: it is neither an AGE-SECRET-KEY"),
+        ({"identities": keys.SECRET.lower() + "x"}, "neither an AGE-SECRET-KEY"),
         ({"identities": keys.RECIPIENT}, "neither an AGE-SECRET-KEY"),
         ({"identities": 7}, "identities must be one or several"),
-        ({"identities": [7]}, "must be a text, a path or a Passphrase"),
+        ({"identities": [7]}, "must be a string, a path or a Passphrase"),
         ({"identities": "a\0b"}, "neither an AGE-SECRET-KEY"),
     ],
     ids=range(15),
@@ -451,7 +451,7 @@ def test_arguments_that_are_wrong_are_named_and_not_repeated(vault, options, why
 
 @pytest.mark.parametrize("text", ["", "  \n", 7, None])
 def test_a_passphrase_that_is_none(text):
-    with pytest.raises(ValueError, match="not empty"):
+    with pytest.raises(ValueError, match="non-empty"):
         Passphrase(text)
 
 

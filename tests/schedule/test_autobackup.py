@@ -294,9 +294,9 @@ def test_it_is_entered_once(mem, memory):
     assert not auto.running
     with pytest.raises(RuntimeError, match="inside the with block"):
         auto.backup_now()
-    with auto, pytest.raises(RuntimeError, match="entered once"):
+    with auto, pytest.raises(RuntimeError, match="entered only once"):
         auto.__enter__()
-    with pytest.raises(RuntimeError, match="entered once"):
+    with pytest.raises(RuntimeError, match="entered only once"):
         auto.__enter__()
     with pytest.raises(RuntimeError, match="inside the with block"):
         auto.backup_now()

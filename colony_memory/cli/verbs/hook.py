@@ -79,7 +79,7 @@ def run(
     on_error: OnErrorOption = None,
     common: CommonOptions,
 ) -> int:
-    """Save or tell of an agent's memory, called by the program that runs the agent.
+    """Save or describe an agent's memory, for the program that runs the agent.
 
     'hook install HOST DIR' puts the calls into the settings of Claude Code (claude-code), Codex (codex) or Gemini CLI
     (gemini), with the options that are given; 'hook uninstall HOST' takes them out, of one DIR or of all. --dry-run
@@ -182,7 +182,7 @@ def _refuse_what_json_lacks(folder: str) -> None:
     try:
         folder.encode()
     except UnicodeEncodeError as error:
-        raise ValueError(f"{folder!r} has a name that settings cannot hold: it is no text in UTF-8") from error
+        raise ValueError(f"{folder!r} has a name that settings cannot hold: it is not UTF-8 text") from error
 
 
 def _uninstall(call: Call, settings: str | None, *, folder: str | None, dry_run: bool) -> int:
