@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine import room
 from colony_memory._engine.backup import doubt
@@ -23,11 +23,8 @@ from colony_memory.exceptions import (
 from colony_memory.snapshot import check_documents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from colony_memory._engine.session import Session
     from colony_memory._engine.state import State
-    from colony_memory.retention import Retention
     from colony_memory.snapshot import BuiltSnapshot, SnapshotInfo
 
 
@@ -82,25 +79,14 @@ async def read_latest(session: Session, *, label: str) -> Latest:
 
 
 async def plan_backup(
-    session: Session,
-    documents: dict[str, str],
-    *,
-    label: str,
-    prune_keep: int | None,
-    retention: Retention | None,
-    note: str | None,
-    incomplete: Iterable[str] | None,
-    tags: str | Iterable[str],
-    damaged: bool = False,
+    session: Session, /, documents: dict[str, str], *, damaged: bool = False, **asked_for: Any
 ) -> Plan:
     """Do all of a backup but the writing. Arguments and errors are those of a backup, but for a want of room.
 
     ``damaged`` says that the latest cannot be read: what holds the same is saved anew then.
     """
     session = session.unnoticed()
-    asked = check_arguments(
-        label=label, prune_keep=prune_keep, retention=retention, note=note, incomplete=incomplete, tags=tags
-    )
+    asked = check_arguments(**asked_for)
     check_documents(documents)
     job = Job(session, asked.label, dict(documents), session.signer, asked.policy, "raise", asked.facts)
     session.trust.check_signer(job.issuer)

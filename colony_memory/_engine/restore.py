@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory._arguments import texts
 from colony_memory._engine.label import has_pointer, read_labels
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from colony_memory.reports import LifecycleEvent
     from colony_memory.snapshot import Manifest
 
+_D = TypeVar("_D")
 # Another writer may move the pointer between reading it and reading what it names.
 _TRIES = 4
 
@@ -98,7 +99,7 @@ async def restore(
     return replace(restored, documents=wanted)
 
 
-async def restore_documents(session: Session, *, default: Any, **options: Any) -> Any:
+async def restore_documents(session: Session, /, *, default: _D, **options: Any) -> dict[str, str] | _D:
     """The documents alone, or ``default`` where nothing is there and one is given."""
     found = await _restore_or(session, default=default, **options)
     return found.documents if isinstance(found, Restored) else default

@@ -6,7 +6,7 @@ import functools
 import inspect
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -48,13 +48,11 @@ VaultOption = Annotated[
 ]
 LabelOption = Annotated[
     str,
-    typer.Option("--label", metavar="NAME", envvar="COLONY_MEMORY_LABEL", help="Stream of snapshots."),
+    typer.Option("--label", metavar="NAME", envvar="COLONY_MEMORY_LABEL", help="Name of a series of snapshots."),
 ]
 LabelFilter = Annotated[
     str | None,
-    typer.Option(
-        "--label", metavar="NAME", envvar="COLONY_MEMORY_LABEL", help="Only this stream of snapshots. Default: all."
-    ),
+    typer.Option("--label", metavar="NAME", envvar="COLONY_MEMORY_LABEL", help="Only this label. Default: all."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
 KeyFileOption = Annotated[
@@ -301,29 +299,34 @@ def refuse_empty_settings() -> None:
         read_setting(name)
 
 
+class Without(frozenset[str]):
+    """The options of a group that a verb does not take: ``saving: Annotated[SavingOptions, Without({"note"})]``."""
+
+
 def spread(run: Callable[..., int]) -> Callable[..., int]:
     """The same function with each argument that is a dataclass in the form of that dataclass's fields."""
-    # Not get_type_hints() of the function: before Python 3.11 it wraps what has the default None.
-    given_parameters = inspect.signature(run, eval_str=True).parameters.values()
-    groups: dict[str, Any] = {each.name: each.annotation for each in given_parameters if is_dataclass(each.annotation)}
     parameters: list[inspect.Parameter] = []
-    for parameter in given_parameters:
-        if parameter.name not in groups:
+    groups: dict[str, tuple[Any, list[str]]] = {}
+    # Not get_type_hints() of the function: before Python 3.11 it wraps what has the default None.
+    for parameter in inspect.signature(run, eval_str=True).parameters.values():
+        kind, *told = get_args(parameter.annotation) or [parameter.annotation]
+        if not is_dataclass(kind):
             parameters.append(parameter)
             continue
-        group = groups[parameter.name]
-        of_fields = get_type_hints(group, include_extras=True)
+        of_fields = get_type_hints(kind, include_extras=True)
+        taken = [each for each in fields(kind) if not any(each.name in left for left in told)]
+        groups[parameter.name] = kind, [each.name for each in taken]
         parameters += [
             inspect.Parameter(
-                field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=of_fields[field.name]
+                each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=of_fields[each.name]
             )
-            for field in fields(group)
+            for each in taken
         ]
 
     @functools.wraps(run)
     def gathered(**given: Any) -> int:
-        for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        for name, (kind, names) in groups.items():
+            given[name] = kind(**{each: given.pop(each) for each in names})
         return run(**given)
 
     # typer looks at both, and would go on to the function that is wrapped.

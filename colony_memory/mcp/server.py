@@ -80,7 +80,7 @@ class MemoryServer(MCPServer):
 
     def _make_tools(self) -> list[Tool]:
         made = [
-            self._tool(self.backup, "Save the folder", writes=True, destroys=self._served.keep is not None),
+            self._tool(self.backup, "Save the folder", writes=True, destroys=self._served.options.removes),
             self._tool(self.list_, "List snapshots"),
             self._tool(self.show, "Show a snapshot"),
             self._tool(self.verify, "Verify what is saved"),

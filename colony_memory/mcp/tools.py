@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -41,28 +42,13 @@ FOLDER = "folder"
 
 def backup(served: Served, job: Job, words: Words, *, note: str | None, tags: Sequence[str]) -> replies.BackupReply:
     """Save the folder."""
+    options = replace(served.options, note=note, tags=tags)
     memory = served.open(job.on_event)
     with served.fixed():
-        capture = read_for(
-            memory,
-            served.root,
-            git=served.git,
-            exclude=served.exclude,
-            secrets=served.secrets,
-            allow_secrets=served.allow_secrets,
-            on_progress=job.on_reading,
-        )
+        capture = read_for(memory, served.root, options, on_progress=job.on_reading)
     if served.place.make_unchosen():
         _warn("no vault was chosen, so one was made in the data directory of the user")
-    saved = save_capture(
-        memory,
-        capture,
-        label=served.label,
-        prune_keep=served.keep,
-        on_conflict=served.on_conflict,
-        note=note,
-        tags=tags,
-    )
+    saved = save_capture(memory, capture, options)
     info = saved.info
     if info.shrunk_from is not None:
         _warn(
@@ -77,7 +63,7 @@ def backup(served: Served, job: Job, words: Words, *, note: str | None, tags: Se
         complete=bool(saved),
         left_out=some(words.clean(str(each)) for each in saved.left_out),
         ignored=len(capture.ignored),
-        masked=some(map(str, capture.secrets)) if served.secrets == "mask" else [],
+        masked=some(map(str, capture.secrets)) if options.secrets == "mask" else [],
         met=info.diverged_from,
         kept_twice=some(info.merged),
     )
@@ -131,7 +117,7 @@ def status(served: Served, job: Job, words: Words, *, quick: bool) -> replies.St
     unsaved = None
     if not _is_empty(served.root):
         with served.fixed():
-            unsaved = find_unsaved(memory, [served.root], label=served.label, exclude=served.exclude)
+            unsaved = find_unsaved(memory, [served.root], label=served.label, exclude=served.options.exclude)
     run = checked.runs.get(served.label)
     return replies.StatusReply(
         state=verdict.state,
@@ -206,17 +192,10 @@ def diff(served: Served, job: Job, words: Words, *, a: str, b: str, file: str | 
 def _side(served: Served, memory: ColonyMemory, job: Job, text: str) -> Side:
     if text == FOLDER:
         # As a backup would read it, but for secrets that would stop one: they are not to be read here either.
+        masking = served.options.secrets in ("stop", "mask")
+        options = replace(served.options, secrets="mask" if masking else "allow")
         with served.fixed():
-            capture = read_for(
-                memory,
-                served.root,
-                git=served.git,
-                exclude=served.exclude,
-                secrets="mask" if served.secrets in ("stop", "mask") else "allow",
-                allow_secrets=served.allow_secrets,
-                dry_run=True,
-                on_progress=job.on_reading,
-            )
+            capture = read_for(memory, served.root, options, dry_run=True, on_progress=job.on_reading)
         return side_of_folder(FOLDER, capture)
     if not may_name_a_snapshot(text):
         raise ValueError(f"{text!r} names no snapshot: give an id, the beginning of one, latest, latest~2, or {FOLDER}")

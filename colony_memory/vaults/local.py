@@ -175,7 +175,11 @@ class LocalVault:
         }
 
     def vault_list_files(self) -> dict[str, Any]:
-        """Every file's name, size in bytes and time of its last upload, by name."""
+        """Every file's name, size in bytes and time of its last upload, by name; and what time it is ``now``.
+
+        Files bear the times of the hosts that wrote them, and one that was written while a clock was wrong may bear one
+        that is to come.
+        """
         return self.vault_list_prefix("")
 
     def vault_get_file(self, filename: str) -> dict[str, Any]:
@@ -272,7 +276,7 @@ class LocalVault:
             held = look(directory)
             held.warn(directory)
         items = [_describe(name, *facts) for name, facts in sorted(held.files.items())]
-        return {"items": items, "total": len(items), "has_more": False}
+        return {"items": items, "total": len(items), "has_more": False, "now": time_at(time.time())}
 
     # --- on disk
 
