@@ -13,6 +13,7 @@ from faces import FACES, PlainVault
 from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning, QuotaExceeded
 from colony_memory._format.names import pack_filename
 from colony_memory._format.v2 import chain as chains
+from colony_memory.app.options import BackupOptions
 from colony_memory.app.preview import preview_capture
 from colony_memory.capture import Capture
 from colony_memory.snapshot import read_manifest
@@ -168,7 +169,7 @@ def test_a_preview_knows_of_the_packs_that_a_full_vault_lets_go():
         for _ in range(6):
             clock[0] += 2 * 3600
             documents = {"MEMORY.md": chance.randbytes(8_000).hex()}
-            plan = preview_capture(mem, Capture(documents, ()), prune_keep=5).plan
+            plan = preview_capture(mem, Capture(documents, ()), BackupOptions(prune_keep=5)).plan
             assert plan.problem is None
             mem.backup(documents, prune_keep=5)
     assert plan.needed_bytes > plan.available_bytes
