@@ -1,4 +1,4 @@
-"""backup.
+"""backup: save a memory as a new snapshot, unless the latest holds just that.
 
 The order is what keeps memory safe: parts, then the manifest, then the pointer. Files are immutable and only the
 pointer is overwritten, so wherever this stops, what is listed restores and the pointer names a whole snapshot.

@@ -65,7 +65,7 @@ class Arrivals:
     """
 
     def __init__(self, session: Session, label: str) -> None:
-        self.session, self.label = session, label
+        self._session, self._label = session, label
         self.there: dict[str, Arrived] = {}
         self.lost: dict[str, str] = {}
         self._withdrawn: dict[str, Arrived] = {}
@@ -73,7 +73,7 @@ class Arrivals:
     def drop(self, now: State, *, before: State) -> None:
         """Leave out what other clients removed, or may have taken for a leftover, since the label was looked at."""
         for snapshot_id, arrived in list(self.there.items()):
-            lost = {manifest_filename(self.label, each) for each in self._withdrawn}
+            lost = {manifest_filename(self._label, each) for each in self._withdrawn}
             if not lost.isdisjoint(arrived.beside) or was_removed(now, arrived, before=before):
                 self._withdraw(snapshot_id, "was removed by another client while it was being brought there: try again")
 
@@ -88,7 +88,7 @@ class Arrivals:
 
     def _withdraw(self, snapshot_id: str, why: str) -> None:
         self._withdrawn[snapshot_id] = self.there.pop(snapshot_id)
-        self.lost[snapshot_id] = f"snapshot {snapshot_id} of label {self.label!r} {why}"
+        self.lost[snapshot_id] = f"snapshot {snapshot_id} of label {self._label!r} {why}"
 
     async def take_back_lost(self, pointer: Pointer) -> None:
         """Remove what was written of those that were left out.
@@ -115,7 +115,7 @@ class Arrivals:
     ) -> None:
         for chains in (True, False):
             own = {each: names[each] for each, one in arrived.items() if bool(one.entry.packs) is chains}
-            await take_back(self.session, self.label, own, error, chains=chains)
+            await take_back(self._session, self._label, own, error, chains=chains)
 
 
 async def take_back(

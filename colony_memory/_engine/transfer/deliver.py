@@ -139,7 +139,7 @@ class Delivery:
             for name, stored in (await session.vault.get_many(missing)).items():
                 if stored is None or stored.content != missing[name]:
                     state = "is not there" if stored is None else "holds another text"
-                    raise VaultError(f"{name} was written, but read back it {state}: try again")
+                    raise VaultError(f"{name} was written, and read back it {state}: do it again")
             late = abs(session.now() - began) > GRACE / 2
             if late and not await prove(session, label, whole.needed, own=missing):
                 raise VaultError(f"{what} took so long that other clients may have removed parts of it: try again")
