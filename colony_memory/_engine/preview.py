@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine import room
-from colony_memory._engine.backup import build, check_arguments, doubt, find_parent, needed_bytes, plan_retention
-from colony_memory._engine.conflict import Job
+from colony_memory._engine.backup import doubt
+from colony_memory._engine.backup.job import Job, check_arguments
+from colony_memory._engine.backup.rotate import freeable_bytes, needed_bytes, plan_retention
+from colony_memory._engine.backup.save import build, find_parent
 from colony_memory._engine.restore import restore
 from colony_memory._engine.state import look
 from colony_memory.exceptions import (
@@ -116,10 +118,5 @@ async def _problem(job: Job, state: State, built: BuiltSnapshot, needed: int, fr
         return message_of(error)
     if free is None or needed <= free:
         return None
-    freed = 0
-    if job.planned is not None:  # what a retention lets go where it has to
-        may_go = await job.planned.may_go(job.session, state)
-        freed = sum(state.listed.size(state.listed.owned(each)) or 0 for each in may_go)
-        leftovers = state.listed.old_orphans(now=job.session.now())
-        freed += state.listed.size(name for names in leftovers.values() for name in names) or 0
-    return None if needed <= free + freed else message_of(room.full(needed, free + freed, what, job.label))
+    free += await freeable_bytes(job, state)
+    return None if needed <= free else message_of(room.full(needed, free, what, job.label))

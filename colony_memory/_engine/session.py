@@ -252,8 +252,7 @@ class Session:
             except Exception as error:
                 what = message_of(error)
                 msg = (
-                    f"the witness could not say what was seen of label {label!r}, so a rollback could go unnoticed: "
-                    f"{what}"
+                    f"the witness cannot say what was seen of label {label!r}, so a rollback could go unnoticed: {what}"
                 )
                 raise ColonyMemoryError(msg) from error
             if head is not None:

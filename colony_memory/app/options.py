@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._arguments import several
-from colony_memory._engine.backup import check_arguments
+from colony_memory._engine.backup.job import check_arguments
 from colony_memory.capture.folder import read_choices
 
 if TYPE_CHECKING:

@@ -96,7 +96,7 @@ class ColonyMemory(Saving, Reading, Keeping, Carrying):
         require_vault(backend)
         if is_coroutine(getattr(backend, "vault_get_file", None)):
             raise ValueError("this backend is asynchronous: use AsyncColonyMemory")
-        from colony_memory._engine.store import SyncVault
+        from colony_memory._engine.faces import SyncVault
 
         self._begin(
             SyncVault(backend),
@@ -144,7 +144,7 @@ class AsyncColonyMemory(AsyncSaving, AsyncReading, AsyncKeeping, AsyncCarrying):
 
             backend = self._own = AsyncColonyVault(require_key(api_key), base_url=base_url)
         require_vault(backend)
-        from colony_memory._engine.store import AsyncVault
+        from colony_memory._engine.faces import AsyncVault
 
         self._begin(
             AsyncVault(backend),

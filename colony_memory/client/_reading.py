@@ -116,7 +116,7 @@ class Reading(Blocking):
         label: str = "default",
     ) -> SnapshotDiff:
         """What changed from ``a`` to ``b``: each an id, or documents; ``b`` is by default the latest snapshot."""
-        return self._run(_engine.verify.diff, a, b, label=label)
+        return self._run(_engine.diff.diff, a, b, label=label)
 
     def history(self, name: str, *, label: str = "default", patch: bool = False) -> tuple[Change, ...]:
         """What became of one document, from snapshot to snapshot, newest first; empty where none has it.
@@ -162,7 +162,7 @@ class Reading(Blocking):
 
     def inspect(self) -> VaultMap:
         """Everything in the vault: labels, snapshots, sizes, leftovers, quota, and what the next backup costs."""
-        return self._run(_engine.verify.inspect)
+        return self._run(_engine.inspect.inspect)
 
     def status(self, *, label: str | None = None) -> dict[str, Any]:
         """The vault's quota: ``{quota_bytes, used_bytes, available_bytes, file_count}``, 0 before the first write.
@@ -175,7 +175,7 @@ class Reading(Blocking):
                 room then, if nothing is removed and nobody else writes. Where one of the last three cannot be told, it
                 is None.
         """
-        return self._run(_engine.verify.status, label=label)
+        return self._run(_engine.inspect.status, label=label)
 
 
 class AsyncReading(Awaiting):
@@ -250,7 +250,7 @@ class AsyncReading(Awaiting):
         label: str = "default",
     ) -> SnapshotDiff:
         """See :meth:`ColonyMemory.diff`."""
-        return await self._run(_engine.verify.diff, a, b, label=label)
+        return await self._run(_engine.diff.diff, a, b, label=label)
 
     async def history(self, name: str, *, label: str = "default", patch: bool = False) -> tuple[Change, ...]:
         """See :meth:`ColonyMemory.history`."""
@@ -265,8 +265,8 @@ class AsyncReading(Awaiting):
 
     async def inspect(self) -> VaultMap:
         """See :meth:`ColonyMemory.inspect`."""
-        return await self._run(_engine.verify.inspect)
+        return await self._run(_engine.inspect.inspect)
 
     async def status(self, *, label: str | None = None) -> dict[str, Any]:
         """See :meth:`ColonyMemory.status`."""
-        return await self._run(_engine.verify.status, label=label)
+        return await self._run(_engine.inspect.status, label=label)

@@ -292,7 +292,7 @@ def _checked(memory: Any, collect: Any, options: dict[str, Any], *, asynchronous
     """The options of each backup. What every one would refuse is refused here, where somebody sees it."""
     import inspect  # slow to import
 
-    from colony_memory._engine.backup import check_arguments
+    from colony_memory._engine.backup.job import check_arguments
 
     if not callable(collect):
         msg = f"collect must be a function that returns the documents, not a {type(collect).__name__}"

@@ -425,7 +425,7 @@ def test_identities_that_do_not_open_what_is_written_are_told_of(vault):
     ("options", "why"),
     [
         ({"encrypt_to": keys.RECIPIENT, "format": 1}, "format 1 cannot be encrypted"),
-        ({"encrypt_to": []}, "names nobody"),
+        ({"encrypt_to": []}, "nobody to encrypt to"),
         ({"encrypt_to": [keys.RECIPIENT, 7]}, r"recipient 2 must be a string or a Passphrase, not int"),
         ({"encrypt_to": b"x"}, "what to encrypt to must be one or several, not bytes"),
         ({"encrypt_to": [Passphrase("a"), Passphrase("b")]}, "two passphrases"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import sys
 import warnings
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -31,8 +30,9 @@ from colony_memory import (
     VaultError,
 )
 from colony_memory._engine import files as order
-from colony_memory._engine import judge
 from colony_memory._engine.backup import backup
+from colony_memory._engine.backup import save as saving
+from colony_memory._engine.judge import committed, latest
 from colony_memory._engine.label import LabelFiles
 from colony_memory._engine.prune import delete_snapshot, prune
 from colony_memory._engine.session import Session
@@ -45,7 +45,6 @@ from colony_memory.retention import Retention
 from colony_memory.snapshot import read_manifest
 from colony_memory.testing import FakeVault
 
-backups = sys.modules["colony_memory._engine.backup"]  # the package has the verb under that name
 HISTORY = growing(8)
 START = datetime(2026, 6, 1, tzinfo=timezone.utc).timestamp()
 HOURS = 7200
@@ -386,7 +385,7 @@ async def _as_listed_before(session, files):
 
 
 def _commit_all(*given):
-    found = _with_commits(*given)
+    found = _mark_committed(*given)
     return replace(found, committed=found.counted)
 
 
@@ -394,7 +393,7 @@ async def _take_back_at_once(job, built, why=None):
     await order.discard(job.session, built, why)
 
 
-_with_commits = judge._with_commits
+_mark_committed = latest.mark_committed
 #: How each rule is left out, and clients, scene and seed of a schedule that loses something then.
 RULES = {
     "one listing after the manifests are gone": (
@@ -406,11 +405,11 @@ RULES = {
         (TOGETHER[4], "patch", 16),
     ),
     "proof after the upload": (
-        [(order, "prove", _is_there), (backups, "_still_there", lambda *_: True)],
+        [(order, "prove", _is_there), (saving, "_still_there", lambda *_: True)],
         (TOGETHER[2], "patch", 2),
     ),
     "a manifest is taken back as any other is deleted": (
-        [(backups, "_give_up", _take_back_at_once)],
+        [(saving, "_give_up", _take_back_at_once)],
         (TOGETHER[2], "patch", 5),
     ),
 }
@@ -427,10 +426,11 @@ def test_without_a_rule_something_is_lost(rule, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("hours", "name", "other"), [(0, "_with_commits", _commit_all), (2, "_unproven", lambda *_: set())]
+    ("hours", "place", "name", "other"),
+    [(0, latest, "mark_committed", _commit_all), (2, committed, "_unproven", lambda *_: set())],
 )
-def test_without_the_rule_of_what_is_committed_something_is_lost(hours, name, other, monkeypatch):
-    monkeypatch.setattr(judge, "_unproven", lambda *_: set())
-    monkeypatch.setattr(judge, name, other)
+def test_without_the_rule_of_what_is_committed_something_is_lost(hours, place, name, other, monkeypatch):
+    monkeypatch.setattr(committed, "_unproven", lambda *_: set())
+    monkeypatch.setattr(place, name, other)
     with pytest.raises(AssertionError, match="is listed, and needs"):
         play(World("base"), OVERTAKEN, overtaken(hours))

@@ -24,9 +24,8 @@ from test_chain_interleavings import (
 )
 
 from colony_memory import ColonyMemory, ColonyMemoryError, Ed25519Signer
-from colony_memory._engine import arrived, deliver, rely
 from colony_memory._engine.prune import delete_snapshot, prune
-from colony_memory._engine.transfer import copy, import_snapshot
+from colony_memory._engine.transfer import arrived, copy, deliver, destination, import_snapshot
 from colony_memory._format.constants import FORMAT_2
 from colony_memory._format.names import latest_filename
 from colony_memory.retention import Retention
@@ -151,21 +150,21 @@ def _whatever_is_there(monkeypatch):
     """Whatever is there is relied upon."""
     everywhere = latest_filename("default")
 
-    def keep_all(ground):
-        ground.keep = dict.fromkeys(ground.state.listed.packs, everywhere)
+    def keep_all(there):
+        there.keepers = dict.fromkeys(there.state.listed.packs, everywhere)
 
-    monkeypatch.setattr(rely.Ground, "__post_init__", keep_all)
+    monkeypatch.setattr(destination.Destination, "__post_init__", keep_all)
 
 
 def _nothing_beside(monkeypatch):
     """No list shows, once the manifest is there, that what keeps the packs is still there too."""
-    find = rely.Ground.find
+    compare = destination.Destination.compare
 
-    async def alone(ground, whole):
-        footing = await find(ground, whole)
-        return footing and rely.Footing(footing.missing, footing.found, (), footing.stale)
+    async def alone(there, whole):
+        lacking = await compare(there, whole)
+        return lacking and destination.Lacking(lacking.missing, lacking.found, (), lacking.stale)
 
-    monkeypatch.setattr(rely.Ground, "find", alone)
+    monkeypatch.setattr(destination.Destination, "compare", alone)
 
 
 def _whatever_its_age(monkeypatch):
