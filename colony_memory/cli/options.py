@@ -370,7 +370,8 @@ def spread(run: Callable[..., int]) -> Callable[..., int]:
             parameters.append(parameter)
             continue
         of_fields = get_type_hints(kind, include_extras=True)
-        taken = [each for each in fields(kind) if not any(each.name in left for left in told)]
+        left_out = {name for each in told if isinstance(each, Without) for name in each}
+        taken = [each for each in fields(kind) if each.name not in left_out]
         groups[parameter.name] = kind, [each.name for each in taken]
         parameters += [
             inspect.Parameter(
