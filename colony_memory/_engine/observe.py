@@ -124,7 +124,7 @@ def observed(
 
 
 def _event(verb: str, options: dict[str, Any], own: Tally, begin: float) -> LifecycleEvent:
-    from colony_memory.reports import LifecycleEvent
+    from colony_memory._events import LifecycleEvent
 
     label, snapshot_id = options.get("label"), options.get("snapshot_id")
     return LifecycleEvent(

@@ -217,7 +217,7 @@ class Session:
         own = tally()
         if self.on_event is None or (own is not None and own.muted):
             return
-        from colony_memory.reports import Event
+        from colony_memory._events import Event
 
         if not self.hand(Event(action, name, done, total)) and own is not None:
             own.muted = True

@@ -17,7 +17,6 @@ import time
 import pytest
 
 pytest.importorskip("typer")
-pytest.importorskip("platformdirs")
 
 import cli_runs
 from turning_clock import TurningClock

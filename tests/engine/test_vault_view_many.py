@@ -217,14 +217,16 @@ def test_reads_wait_together_and_no_more_than_so_many_at_once() -> None:
 
 @pytest.mark.parametrize("kind", [Dictionary, Coroutines])
 def test_an_error_ends_the_other_reads(kind: type[Dictionary]) -> None:
+    many = {f"file {n}": str(n) for n in range(10 * len(FILES))}
+
     async def main() -> None:
-        backend = kind(FILES)
+        backend = kind(many)
         backend.pause = 0.001  # type: ignore[attr-defined]
         backend.odd["get"] = BUSY
         with pytest.raises(VaultUnavailable):
-            await AsyncVault(backend).gather(FILES)
+            await AsyncVault(backend).gather(list(many))
         assert asyncio.all_tasks() == {asyncio.current_task()}
-        assert backend.calls.count("get") < len(FILES)
+        assert backend.calls.count("get") < len(many)
 
     asyncio.run(main(), debug=True)
 

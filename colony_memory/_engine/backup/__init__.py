@@ -19,7 +19,7 @@ from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, list_files, look, tell
 from colony_memory._format.constants import FORMAT_2
 from colony_memory._format.formats import is_readable
-from colony_memory._format.v2.zstd import INSTALL
+from colony_memory._format.v2.zstd import WANTED
 from colony_memory.exceptions import ColonyMemoryError, Hint, VaultError, message_of
 from colony_memory.snapshot import SnapshotInfo, check_documents
 
@@ -80,7 +80,7 @@ async def backup(
         if same is not None:
             return same
     if session.lacks_zstd:
-        warn(f"saving in format 1: this vault is for format 2, which needs the extra 'zstd': {INSTALL}")
+        warn(f"saving in format 1: this vault is for format 2, which needs {WANTED}")
     for _ in range(_TRIES):
         info = await save_snapshot(job, state)
         if info is not None:

@@ -56,8 +56,9 @@ def _unproven(found: Decision, files: LabelFiles, listed: Collection[str | None]
 
     Who deletes a pack has listed the label, and seen that no manifest needs it and that it is a grace period old. So a
     chain is safe where its manifest came less than that after its own pack, and where all else that it needs is needed
-    by what the catalogue lists, in a listing that shows the chain's manifest too: whoever deletes that lists after it,
-    and sees the chain.
+    by what the catalogue lists, or by another chain that is safe, in a listing that shows the chain's manifest too:
+    whoever deletes that lists after it, and sees the chain. So are all that stand on each other where a copy of an
+    older pointer was put over the one that listed them.
     """
     rows = found.pointer.entries
     if rows is None or (not rows and found.pointer.snapshot_id is not None):
@@ -68,11 +69,13 @@ def _unproven(found: Decision, files: LabelFiles, listed: Collection[str | None]
     oldest = min((id_order(row.snapshot_id) for row in rows), default=nowhere) if lacks else nowhere
     kept = {each for entry in found.entries if entry.snapshot_id in listed for each in entry.packs}
     out = set[str]()
-    for entry in found.entries:
+    for entry in reversed(found.entries):  # what others stand on first
         each = entry.snapshot_id
         if entry.info.format != FORMAT_2 or each in listed or id_order(each) < oldest:
             continue
         own = files.written([manifest_filename(files.label, each), *files.pack(each)])
         if not kept.issuperset(entry.packs[:-1]) or (own is not None and max(own) - min(own) >= GRACE):
             out.add(each)
+        elif not found.pointer.took_out(each):
+            kept.update(entry.packs)
     return out

@@ -64,7 +64,7 @@ def run(
     on_error: OnErrorOption = None,
     common: CommonOptions,
 ) -> int:
-    """Save or tell of an agent's memory, called by the program that runs the agent.
+    """Save or describe an agent's memory, for the program that runs the agent.
 
     'hook install HOST DIR' puts the calls into the settings of Claude Code (claude-code), Codex (codex) or Gemini CLI
     (gemini), with the options that are given; 'hook uninstall HOST' takes them out, of one DIR or of all. --dry-run
