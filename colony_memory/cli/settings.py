@@ -10,7 +10,6 @@ from colony_memory.app.agents import AGENTS
 from colony_memory.app.config import BackupSet, Given, effective, load_config
 from colony_memory.app.config.places import paths_of, target_of
 from colony_memory.app.pick import names_a_snapshot
-from colony_memory.cli.keeping import RetentionOptions
 from colony_memory.cli.options import FOLDERS, refuse_empty_settings
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 #: The verbs that run once for each set where nobody names one.
 _EACH = frozenset({"backup", "status", "prune"})
-_RULES = tuple(field.name for field in fields(RetentionOptions))
 
 
 @dataclass(frozen=True)
@@ -104,11 +102,18 @@ def _either(names: Iterable[str]) -> str:
     return " or ".join(names)
 
 
+def _has_rules(params: Mapping[str, Any]) -> bool:
+    """Whether a verb that takes each rule by itself was given one."""
+    from colony_memory.cli.keeping import RetentionOptions
+
+    return any(params[each.name] is not None for each in fields(RetentionOptions))
+
+
 def _with_rules(
     config: Config, found: list[BackupSet], label: str | None, params: Mapping[str, Any]
 ) -> list[BackupSet]:
     """Where no rules are given, what the file has rules for; else the only set, if there is one."""
-    if params["leftovers"] or any(params[each] is not None for each in _RULES):
+    if params["leftovers"] or _has_rules(params):
         return found if len(found) == 1 else []
     others = [each for each in config.retention if all(each != one.label for one in config.sets.values())]
     labelled = [BackupSet(each, each) for each in others if label in (None, each)]
@@ -145,7 +150,7 @@ def _merged(
             merged[name] = config.url_of(params[name])
     label = merged.get("label")
     if "keep_daily" in params:  # a verb that takes each rule by itself
-        if label is not None and not params.get("leftovers") and all(params[each] is None for each in _RULES):
+        if label is not None and not params.get("leftovers") and not _has_rules(params):
             merged.update(config.retention.get(label, {}))
     elif "keep" in params and params["keep"] is None:
         merged["keep"] = config.retention_of(label or "default")

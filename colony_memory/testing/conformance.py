@@ -31,46 +31,10 @@ from colony_memory.testing._checks import (
     skip_without,
     unwrap,
 )
+from colony_memory.testing._samples import NAMES, SNAPSHOT, TEXTS
 from colony_memory.vaults import ConditionalUpload, FileLookup, FreeSpace, PrefixListing, VaultBackend
 
 __all__ = ["UnmadeVaultTests", "VaultBackendTests"]
-
-_SNAPSHOT = "cmem.default.20260101T000000000000Z-abcdef"
-_TEXTS = {
-    "empty": "",
-    "a blank": " ",
-    "no newline at the end": "a\nb",
-    "newlines at the end": "a\n\n\n",
-    "CRLF and CR": "a\r\nb\rc\n",
-    "other line ends": "a\u2028b\u2029c\u0085d\x0be\x0cf",
-    "NUL": "a\x00b\x00",
-    "controls": "".join(map(chr, range(1, 32))) + "\x7f",
-    "a byte order mark": "\ufeffa",
-    "composed": "\u00e9",
-    "decomposed": "e\u0301",
-    "several scripts": "Grüße, 世界, привет, שלום, नमस्ते",
-    "beyond the BMP": "\U0001f9e0 \U0001f3f3\ufe0f\u200d\U0001f308 \U0001d518 \U0010ffff",
-    "noncharacters": "\ufffe\uffff\ufffd",
-    "JSON": '{"a": "\\u0000\\ud83e", "b": [1e999]}',
-    "percent and escapes": "%00 %2F \\n \\x00 &amp; ${HOME} %s {0}",
-}
-_NAMES = (
-    f"{_SNAPSHOT}.p0.json",
-    f"{_SNAPSHOT}.p10.json",
-    f"{_SNAPSHOT}.manifest.json",
-    "cmem.default.latest.json",
-    "cmem.a-b_c.latest.json",
-    "a b.json",
-    "a%20b.json",
-    "a%2Fb.json",
-    "a+b.json",
-    "a#b.json",
-    "a&b=c.json",
-    "'quoted'.json",
-    "mémoire.json",
-    "two..dots.json",
-    "n" * 195 + ".json",
-)
 
 
 class UnmadeVaultTests:
@@ -83,7 +47,7 @@ class UnmadeVaultTests:
     def test_each_call_tells_that_there_is_no_vault(self, unmade: Any) -> None:
         """Every method raises :class:`colony_memory.VaultMissing`, time and again: an upload makes no vault."""
         calls: dict[str, tuple[Any, ...]] = {
-            "vault_upload_file": (f"{_SNAPSHOT}.p0.json", "x"),
+            "vault_upload_file": (f"{SNAPSHOT}.p0.json", "x"),
             "vault_status": (),
             "vault_list_files": (),
             "vault_get_file": ("cmem.default.latest.json",),
@@ -122,9 +86,9 @@ class VaultBackendTests:
 
     def test_text_comes_back_exactly(self, vault: Any) -> None:
         """Whatever the text, not one character of it changes."""
-        for number, text in enumerate(_TEXTS.values()):
+        for number, text in enumerate(TEXTS.values()):
             vault.vault_upload_file(f"text{number}.md", text)
-        for number, (what, text) in enumerate(_TEXTS.items()):
+        for number, (what, text) in enumerate(TEXTS.items()):
             check_text(vault, f"text{number}.md", text, what)
 
     def test_large_text_comes_back_exactly(self, vault: Any) -> None:
@@ -172,13 +136,13 @@ class VaultBackendTests:
 
     def test_odd_names(self, vault: Any) -> None:
         """Names as snapshots have them, long ones, and ones that an address or a path could mistake."""
-        sizes = {name: len(name.encode()) for name in _NAMES}
-        for name in _NAMES:
+        sizes = {name: len(name.encode()) for name in NAMES}
+        for name in NAMES:
             vault.vault_upload_file(name, name)
-        for name in _NAMES:
+        for name in NAMES:
             check_text(vault, name, name, f"the file {name}")
         check_listed(vault.vault_list_files(), sizes)
-        for name in _NAMES:
+        for name in NAMES:
             vault.vault_delete_file(name)
         check_listed(vault.vault_list_files(), {})
 

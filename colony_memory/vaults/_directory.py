@@ -201,7 +201,7 @@ def clear_leftovers(directory: Files, *, older_than: float) -> None:
 
 
 @contextlib.contextmanager
-def told(place: Path, *, needed: int | None = None) -> Iterator[None]:
+def errors_named(place: Path, *, needed: int | None = None) -> Iterator[None]:
     """Turn errors of the operating system into this package's, naming the place."""
     try:
         yield

@@ -22,6 +22,7 @@ from colony_memory._os.locks import locked_in
 from colony_memory.exceptions import VaultError, VaultMissing, VaultUnavailable
 from colony_memory.vaults._directory import (
     clear_leftovers,
+    errors_named,
     holds_snapshots,
     is_something_else,
     look_at_marker,
@@ -31,7 +32,6 @@ from colony_memory.vaults._directory import (
     require_condition,
     require_vault,
     scan,
-    told,
 )
 from colony_memory.vaults._files import (
     MOST_BYTES,
@@ -288,23 +288,23 @@ class LocalVault:
     @contextlib.contextmanager
     def _opened(self, place: Path | None = None, *, needed: int | None = None) -> Iterator[Files]:
         """The directory, once it is known to be a vault; errors name ``place``."""
-        with told(place or self.path, needed=needed), contextlib.ExitStack() as opened:
+        with errors_named(place or self.path, needed=needed), contextlib.ExitStack() as opened:
             try:
                 directory = opened.enter_context(open_files(self.path, keep_owner=True))
             except FileNotFoundError:
                 raise no_vault(self.path) from None
-            with told(self._marker):
+            with errors_named(self._marker):
                 self.snapshot_format = require_vault(directory)
             yield directory
 
     def _make(self, asked: Literal[1, 2] | None) -> None:
         check_format(asked)
-        with told(self.path):
+        with errors_named(self.path):
             if self.path.is_symlink() and not self.path.exists():
                 # Whoever made the link makes what it leads to, or its disk brings it.
                 raise VaultUnavailable(f"{self.path} is a link to nothing: no vault is made there")
             make_directory(self.path, keep_owner=True)
-            with open_files(self.path, keep_owner=True) as directory, told(self._marker):
+            with open_files(self.path, keep_owner=True) as directory, errors_named(self._marker):
                 marked = look_at_marker(directory)
                 if marked.is_fine(asked):
                     self.snapshot_format = marked.snapshots

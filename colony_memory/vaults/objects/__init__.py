@@ -185,7 +185,7 @@ class ObjectVault:
         key, doing = self._locate(filename), f"deleting {filename}"
         self.require()
         try:
-            with self._bucket.told(doing):
+            with self._bucket.asking(doing):
                 # Some stores claim to have deleted what was never there.
                 self._bucket.store.head(key)
                 self._bucket.store.delete(key)
@@ -251,7 +251,7 @@ class ObjectVault:
             raise too_large(self.url, filename, len(data), self._most)
         self.require()
         try:
-            with self._bucket.told(doing):
+            with self._bucket.asking(doing):
                 # In one piece: only then is it whole or not there at all, and leaves nothing behind.
                 reply = self._bucket.store.put(key, data, mode=mode, use_multipart=False)
         except FileNotFoundError:
@@ -281,7 +281,7 @@ class ObjectVault:
             return
         name = os.urandom(16).hex()
         try:
-            with self._bucket.told(doing):
+            with self._bucket.asking(doing):
                 if conditional:
                     probe_conditions(self._bucket.store, f".cmem-probe.{name}", self.url)
                 used = partial(holds_snapshots, self._bucket)

@@ -20,7 +20,7 @@ from colony_memory.vaults._marker import (
     require_marked,
 )
 from colony_memory.vaults._names import is_ours
-from colony_memory.vaults.objects.errors import told
+from colony_memory.vaults.objects.errors import errors_translated
 from colony_memory.vaults.objects.keys import name_of
 from colony_memory.vaults.objects.stores import refuse_fork
 
@@ -41,14 +41,14 @@ class Bucket(NamedTuple):
     store: Any
     url: str
 
-    def told(self, doing: str) -> contextlib.AbstractContextManager[None]:
-        """Whatever is asked of the store is asked within this."""
+    def asking(self, doing: str) -> contextlib.AbstractContextManager[None]:
+        """Around every call of the store: its errors become ones of this package, and a fork is refused."""
         refuse_fork(doing)
-        return told(doing)
+        return errors_translated(doing)
 
     def read(self, key: str, doing: str, most: int) -> tuple[bytes, ObjectMeta]:
         """An object of at most so many bytes; FileNotFoundError if it, or its bucket, is absent."""
-        with self.told(doing):
+        with self.asking(doing):
             found = self.store.get(key)
             meta: ObjectMeta = found.meta
             if meta["size"] > most:
@@ -64,7 +64,7 @@ class Bucket(NamedTuple):
         """Every object in a folder, or of the whole vault; all of them or an error."""
         number = 0
         try:
-            with self.told(doing):
+            with self.asking(doing):
                 for page in self.store.list(folder, chunk_size=_PAGE):
                     number += len(page)
                     if number > _MOST_OBJECTS:

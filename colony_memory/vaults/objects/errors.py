@@ -49,7 +49,7 @@ _EXPIRED = frozenset({"ExpiredToken", "InvalidToken", "TokenRefreshRequired"})
 
 
 @contextlib.contextmanager
-def told(doing: str) -> Iterator[None]:
+def errors_translated(doing: str) -> Iterator[None]:
     """Turn what obstore raises into errors of this package, but for ``FileNotFoundError``.
 
     That says that something is not there, be it the object or the bucket: what it means is for the caller to find out.
