@@ -133,40 +133,9 @@ ExcludeOption = Annotated[
         help="Leave out what this matches, like a line of a .cmemignore that comes before all others. Repeatable.",
     ),
 ]
-SecretsOption = Annotated[
-    str,
-    typer.Option(
-        "--secrets",
-        metavar="stop|warn|mask|allow",
-        help="What to do about likely secrets: save nothing, warn, replace them, or don't look for any.",
-    ),
-]
-AllowSecretOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--allow-secret",
-        metavar="NAME",
-        help="Save this one, named as it was reported: FILE:KIND:DIGEST, or FILE:KIND for all of a kind in a file. "
-        "Repeatable.",
-    ),
-]
-GitOption = Annotated[bool, typer.Option("--git", help="Save git repositories too, each as a bundle beside its files.")]
 ConvertOption = Annotated[
     str | None,
     typer.Option("--format", metavar="1|2", help="Convert what is in the other format. Default: copy it as it is."),
-]
-KeepOption = Annotated[
-    int | None,
-    typer.Option("--keep", metavar="N", min=1, help="Then keep only the newest N snapshots of the label."),
-]
-OnConflictOption = Annotated[
-    str,
-    typer.Option(
-        "--on-conflict",
-        metavar="raise|continue|merge",
-        help="If another client has saved meanwhile: store both and fail; store both and make this one the latest; or "
-        "join both line by line.",
-    ),
 ]
 FormatOption = Annotated[
     str | None,
@@ -314,7 +283,8 @@ def spread(run: Callable[..., int]) -> Callable[..., int]:
             parameters.append(parameter)
             continue
         of_fields = get_type_hints(kind, include_extras=True)
-        taken = [each for each in fields(kind) if not any(each.name in left for left in told)]
+        left_out = {name for each in told if isinstance(each, Without) for name in each}
+        taken = [each for each in fields(kind) if each.name not in left_out]
         groups[parameter.name] = kind, [each.name for each in taken]
         parameters += [
             inspect.Parameter(

@@ -9,13 +9,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from colony_memory.cli.options import (
-    AllowSecretOption,
     ExcludeOption,
-    GitOption,
-    KeepOption,
     LabelOption,
-    OnConflictOption,
-    SecretsOption,
 )
 
 if TYPE_CHECKING:
@@ -36,11 +31,39 @@ class SavingOptions:
 
     label: LabelOption = "default"
     exclude: ExcludeOption = None
-    keep: KeepOption = None
-    secrets: SecretsOption = "stop"
-    allow_secret: AllowSecretOption = None
-    git: GitOption = False
-    on_conflict: OnConflictOption = "raise"
+    keep: Annotated[
+        int | None,
+        typer.Option("--keep", metavar="N", min=1, help="Then keep only the newest N snapshots of the label."),
+    ] = None
+    secrets: Annotated[
+        str,
+        typer.Option(
+            "--secrets",
+            metavar="stop|warn|mask|allow",
+            help="What to do about likely secrets: save nothing, warn, replace them, or don't look for any.",
+        ),
+    ] = "stop"
+    allow_secret: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-secret",
+            metavar="NAME",
+            help="Save this one, named as it was reported: FILE:KIND:DIGEST, or FILE:KIND for all of a kind in a file. "
+            "Repeatable.",
+        ),
+    ] = None
+    git: Annotated[
+        bool, typer.Option("--git", help="Save git repositories too, each as a bundle beside its files.")
+    ] = False
+    on_conflict: Annotated[
+        str,
+        typer.Option(
+            "--on-conflict",
+            metavar="raise|continue|merge",
+            help="If another client has saved meanwhile: store both and fail; store both and make this one the latest; "
+            "or join both line by line.",
+        ),
+    ] = "raise"
     note: Annotated[
         str | None, typer.Option("--note", metavar="TEXT", help="A remark, which 'list' and 'show' print.")
     ] = None

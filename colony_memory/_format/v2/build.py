@@ -64,7 +64,7 @@ def build(
 
     Args:
         documents: ``{name: text}``, not empty.
-        label: Stream.
+        label: Label that the snapshot belongs to.
         snapshot_id: Id, which its pack bears too.
         created_at: Time, ``YYYY-MM-DDThh:mm:ssZ``.
         parent: Chain to go on from; None begins one.
