@@ -23,7 +23,7 @@ def require_type(argument: str, value: object, kind: type[_T]) -> _T:
 def require_text(argument: str, value: object) -> str:
     """The value, where it is a text."""
     if not isinstance(value, str):
-        raise ValueError(f"{argument} must be a text, not {type(value).__name__}")  # noqa: TRY004
+        raise ValueError(f"{argument} must be a string, not {type(value).__name__}")  # noqa: TRY004
     return value
 
 
@@ -33,7 +33,7 @@ def require_path(argument: str, value: object) -> str:
         raise ValueError(f"{argument} must be a path, not {type(value).__name__}")  # noqa: TRY004
     path = os.fspath(value)
     if not isinstance(path, str):
-        raise ValueError(f"{argument} must be a path of text, not {path!r}")  # noqa: TRY004
+        raise ValueError(f"{argument} must be a path of type str, not {path!r}")  # noqa: TRY004
     return path
 
 
@@ -48,7 +48,7 @@ def several(argument: str, value: Any) -> list[Any]:
     if isinstance(value, str):
         return [value]
     if not isinstance(value, Iterable) or isinstance(value, (bytes, bytearray)):
-        raise ValueError(f"{argument} must be a text or several, not {type(value).__name__}")  # noqa: TRY004
+        raise ValueError(f"{argument} must be a string or several, not {type(value).__name__}")  # noqa: TRY004
     return list(value)
 
 

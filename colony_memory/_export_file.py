@@ -39,7 +39,7 @@ def save_own(place: Path, data: bytes, *, overwrite: bool) -> None:
     try:
         (replace_file if overwrite else create_file)(place, data)
     except FileExistsError as error:
-        raise ColonyMemoryError(f"{place} is there already and is not overwritten") from error
+        raise ColonyMemoryError(f"{place} already exists and is not overwritten") from error
     except OSError as error:
         raise ColonyMemoryError(f"{place} cannot be written: {error.strerror or type(error).__name__}") from error
 

@@ -56,7 +56,7 @@ def write_key_file(path: str | os.PathLike[str], data: bytes) -> None:
         create_file(place, data)
     except FileExistsError as error:
         raise ColonyMemoryError(
-            f"key file {place} is there already and is not overwritten: a key that is lost cannot be made again"
+            f"key file {place} already exists and is not overwritten: a key that is lost cannot be made again"
         ) from error
     except OSError as error:
         raise _failure(f"key file {place} cannot be written", error) from error

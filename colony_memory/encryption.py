@@ -32,7 +32,7 @@ class Passphrase:
 
     def __init__(self, text: str) -> None:
         if not isinstance(text, str) or not text.strip():
-            raise ValueError("a passphrase must be a text that is not empty")
+            raise ValueError("a passphrase must be a non-empty string")
         self._text = text.strip()
 
     def __repr__(self) -> str:
@@ -58,14 +58,14 @@ def read_recipients(given: object) -> age.Recipients | None:
     names, passphrases = list[str](), list[str]()
     several = _several("what to encrypt to", given)
     if not several:
-        raise ValueError("nobody is named to encrypt to: name somebody, or leave it out")
+        raise ValueError("there is nobody to encrypt to: give at least one recipient, or leave it out")
     age.require_age("encryption is asked for")
     for at, each in enumerate(several):
         if isinstance(each, Passphrase):
             passphrases.append(each.reveal())
             continue
         if not isinstance(each, str):
-            raise ValueError(f"recipient {at + 1} must be a text or a Passphrase, not {type(each).__name__}")  # noqa: TRY004
+            raise ValueError(f"recipient {at + 1} must be a string or a Passphrase, not {type(each).__name__}")  # noqa: TRY004
         try:
             names.append(age.spell_recipient(each))
         except ValueError as error:
@@ -114,7 +114,7 @@ def read_identities(given: object, recipients: age.Recipients | None = None) -> 
 def _keys_of(given: object) -> Sequence[str]:
     """The keys in a text or a key file."""
     if not isinstance(given, (str, os.PathLike)):
-        raise ValueError(f"it must be a text, a path or a Passphrase, not {type(given).__name__}")  # noqa: TRY004
+        raise ValueError(f"it must be a string, a path or a Passphrase, not {type(given).__name__}")  # noqa: TRY004
     if isinstance(given, str):
         if age.looks_secret(given):
             return age.split_identities(given.strip())

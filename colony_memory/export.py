@@ -33,7 +33,7 @@ class Export:
     which verifies and restores as any other.
 
     Attributes:
-        label: Stream that the snapshot belongs to.
+        label: Label that the snapshot belongs to.
         snapshot_id: Its id.
         files: Text of each file by its name in a vault: the manifest and the parts.
 
@@ -48,7 +48,7 @@ class Export:
 
     def __post_init__(self) -> None:
         if require_label(self.label) != self.label:
-            msg = f"label {self.label!r} is not in the spelling of file names"
+            msg = f"label {self.label!r} is not spelled as file names spell it"
             raise ValueError(msg)
         require_id(self.snapshot_id)
         for name, text in self.files.items():

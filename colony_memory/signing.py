@@ -102,7 +102,7 @@ class Ed25519Signer:
         """
         value = os.environ.get(name, "")
         if not value.strip():
-            msg = f"the environment variable {name} is not set: it is to hold the seed as 64 hex digits, or a PEM"
+            msg = f"the environment variable {name} is not set: it should hold the seed as 64 hex digits, or a PEM"
             raise ColonyMemoryError(msg)
         try:
             return cls(_parse(_keys.read_text, value))
@@ -262,7 +262,7 @@ def verify_manifest(manifest: Mapping[str, Any]) -> str:
         if y % _P in _SMALL_ORDER:
             raise ValueError("a key of small order signs everything")
         if y >= _P:
-            raise ValueError("the key is not in its one spelling")
+            raise ValueError("the key is not in canonical form")
         raw = _decode_sig(sig)
     except ValueError as error:
         msg = f"the signature is malformed: {error}"

@@ -162,7 +162,7 @@ def read_trust(
         issuers = dict.fromkeys(several("trusted_issuers", trusted_issuers))
     if trusted_issuers is not None and not issuers:
         raise bad_argument(
-            "nobody is named as trusted: name the did:key of each signer, or say nothing of trust",
+            "no issuer is given: give the did:key of each signer, or leave it out",
             hint=Hint("open", "trusted_issuers"),
         )
     for did_key, last in issuers.items():
@@ -252,7 +252,7 @@ def check_head(
     if elsewhere:
         what = f"is of another history, begun as {stream}, and {before.stream} was seen before"
     elif forked:
-        what = "holds another snapshot than the one that was seen at this generation"
+        what = "holds a different snapshot from the one seen at this generation"
     elif now.generation < before.generation:
         what = f"is at generation {now.generation}, and {before.generation} was seen before"
     else:

@@ -92,7 +92,7 @@ async def take_back(
     except VaultError as unread:
         job.cause = unread
     if job.cause:
-        log(f"what was written and came to nothing stays in the vault until a prune: {job.cause}")
+        log(f"what a failed backup left stays in the vault until the next prune: {job.cause}")
 
 
 async def prove(session: Session, label: str, files: Iterable[str], *, own: Iterable[str]) -> bool:
@@ -327,7 +327,7 @@ class _Deletion:
         cause = cause or self.cause
         failed = list(dict.fromkeys((*self.failed, *left)))
         wait = getattr(cause, "retry_after", None)
-        when = f"; in {wait:.0f} s it can go on" if wait else ""
+        when = f"; try again in {wait:.0f} s" if wait else ""
         msg = (
             f"label {self.label!r}: {self.deleted} snapshots were deleted, {len(failed)} files are still there: "
             f"{getattr(cause, 'message', cause)}{when}"

@@ -77,7 +77,7 @@ def policy_of(keep: int | None, retention: Retention | None) -> Retention | None
     """The retention that the arguments ask for."""
     if retention is not None:
         if keep is not None:
-            raise ValueError("give a number of snapshots to keep or retention=, not both")
+            raise ValueError("give either a number of snapshots to keep or retention=, not both")
         if not isinstance(retention, Retention):
             msg = f"retention must be a Retention, not {type(retention).__name__}"
             raise ValueError(msg)

@@ -87,8 +87,9 @@ class LabelFiles:
     def is_old(self, snapshot_id: str, *, now: datetime) -> bool:
         """Whether every file of a snapshot was written longer ago than the grace period.
 
-        The vault's clock tells, by the newest time that it shows: a host's own may be ahead, and an upload of this
-        minute would look old. Where the vault tells no times, ids do, and of those none later than the host's ``now``.
+        The vault's clock tells, by the newest time that it shows and that is not to come: a host's own may be ahead,
+        and an upload of this minute would look old. Where the vault tells no times, ids do, and of those none later
+        than the host's ``now``.
         """
         return self._is_aged(snapshot_id, [*self.owned(snapshot_id), *self.pack(snapshot_id)], now)
 
@@ -102,8 +103,8 @@ class LabelFiles:
 
     def _is_aged(self, snapshot_id: str, names: Sequence[str], now: datetime) -> bool:
         written = self.written(names)
-        if written is not None and self.now is not None:
-            return self.now - max(written) > GRACE
+        if written is not None and self.listing is not None and self.listing.reached is not None:
+            return self.listing.reached - max(written) > GRACE
         since = id_time(snapshot_id)
         times = [moment for moment in map(id_time, self.ids) if moment is not None]
         return since is not None and min(now, max(times)) - since > GRACE

@@ -83,7 +83,10 @@ async def parent_of(session: Session, state: State) -> Parent | None:
     except VaultError:
         raise
     except ColonyMemoryError as error:
-        log(f"snapshot {entry.snapshot_id} of label {label!r} is not gone on from: {message_of(error)}")
+        log(
+            f"snapshot {entry.snapshot_id} of label {label!r} cannot be built on, so the next one is stored whole: "
+            f"{message_of(error)}"
+        )
         return None
     return Parent(label, entry.snapshot_id, manifest.sha256, chains[0], lock)
 

@@ -44,16 +44,27 @@ class ListedFile:
 
 @dataclass(frozen=True)
 class Listing:
-    """The files whose names start with ``prefix``; ``complete`` is false where the vault cut the list."""
+    """The files whose names start with ``prefix``; ``complete`` is false where the vault cut the list.
+
+    ``clock`` is the time at which it was made, where the vault says so.
+    """
 
     prefix: str
     files: Mapping[str, ListedFile]
     complete: bool = True
+    clock: datetime | None = None
 
     @cached_property
     def now(self) -> datetime | None:
         """Newest time that the vault shows of any of them, None where it shows none."""
         return max((stored.updated for stored in self.files.values() if stored.updated is not None), default=None)
+
+    @property
+    def reached(self) -> datetime | None:
+        """The same, but nothing that is still to come: in a directory that was written to while a clock was wrong, one
+        file would make all others look old, those of this minute too.
+        """
+        return self.now if None in (self.now, self.clock) else min(self.now, self.clock)  # type: ignore[type-var]
 
     def need_complete(self, doing: str) -> None:
         """Raise a VaultError where the list is cut, since then nothing can be said of what it does not name."""
@@ -75,9 +86,10 @@ def read_listing(reply: Any, prefix: str, *, only: Container[str] | None = None)
     Raises:
         VaultUnavailable: It is no list of files.
     """
-    reply, complete = unwrap(reply), True
+    reply, complete, clock = unwrap(reply), True, None
     items = reply
     if isinstance(reply, dict):
+        clock = moment(reply.get("now"))
         items = reply["items"] if reply.get("items") is not None else reply.get("files")
         total = reply.get("total")
         complete = not reply.get("has_more") and not reply.get("next_cursor")
@@ -97,7 +109,7 @@ def read_listing(reply: Any, prefix: str, *, only: Container[str] | None = None)
         if name.startswith(prefix) and (only is None or name in only):
             size = entry.get("content_size")
             files[name] = ListedFile(size if isinstance(size, int) else None, entry.get("updated_at"))
-    return Listing(prefix, files, complete)
+    return Listing(prefix, files, complete, clock)
 
 
 def moment(text: object) -> datetime | None:

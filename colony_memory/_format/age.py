@@ -91,7 +91,7 @@ def _recipient(text: str) -> Any:
         return kind.Recipient.from_str(text)
     except Exception:  # noqa: BLE001 - it says nothing that could be told
         reads = "ssh-ed25519 and ssh-rsa keys" if text.startswith("ssh-") else "age1… and SSH public keys"
-    raise ValueError(f"it is no recipient: {reads} are")
+    raise ValueError(f"it is not a recipient: {reads} are")
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class Identities:
         wrapped = self.key_of(key)
         found = [*self._own, *([] if wrapped is None else [read_identity(wrapped.secret)])]
         if not found:
-            raise NoFit("no key that was given opens it")
+            raise NoFit("none of the given keys opens it")
         return _call(_age().decrypt, sealed, found)
 
     def key_of(self, key: str) -> PassphraseKey | None:
@@ -224,25 +224,25 @@ def _open_key(key: str, passphrase: str) -> PassphraseKey | None:
     except NoFit:
         return None
     if not text.startswith(_SECRET):
-        raise ValueError("what the passphrase opens is no identity")
+        raise ValueError("what the passphrase opens is not an identity")
     return PassphraseKey(key, str(read_identity(text).to_public()), text)
 
 
 def _check_work(sealed: bytes) -> None:
     found = _SCRYPT.match(sealed)
     if found is None:
-        raise ValueError("what the passphrase is to open is no age file that a passphrase opens")
+        raise ValueError("what the passphrase should open is not an age file that a passphrase opens")
     if int(found[1]) > _MAX_WORK:
-        raise ValueError(f"the passphrase is to be worked on 2^{int(found[1])} times, more than 2^{_MAX_WORK}")
+        raise ValueError(f"the passphrase would take 2^{int(found[1])} times, more than 2^{_MAX_WORK}")
 
 
 def _check_header(sealed: bytes) -> None:
     if not sealed.startswith(_FIRST_LINE):
-        raise ValueError("it is no age file")
+        raise ValueError("it is not an age file")
     end = sealed.find(b"\n--- ", 0, _MAX_HEADER)
     if end < 0 or sealed.count(b"\n-> ", 0, end) > _MAX_STANZAS:
         raise ValueError(
-            f"it is no age file with a header of at most {_MAX_HEADER} bytes for {_MAX_STANZAS} recipients"
+            f"it is not an age file with a header of at most {_MAX_HEADER} bytes for {_MAX_STANZAS} recipients"
         )
 
 
@@ -258,7 +258,7 @@ def _call(function: Any, sealed: bytes, key: Any) -> bytes:
         panic = True  # a panic of the library over what it was given
     # Not as the cause of what is raised: nobody knows what all it quotes.
     if said.startswith(_NO_FIT):
-        raise NoFit("no key that was given opens it")
+        raise NoFit("none of the given keys opens it")
     why = said.splitlines()[0][:80].lower() if said and not panic else "nothing could be made of it"
     raise ValueError(f"the age file is damaged: {why}")
 
@@ -270,7 +270,7 @@ def read_identity(text: str) -> Any:
         ValueError: It is none, or needs a passphrase itself.
     """
     age, text = _age(), text.strip()
-    why = "it is no AGE-SECRET-KEY-1… and no SSH private key"
+    why = "it is neither an AGE-SECRET-KEY-1… nor an SSH private key"
     try:
         if _PEM in text:
             why = "the SSH private key is damaged, encrypted, or neither Ed25519 nor RSA"

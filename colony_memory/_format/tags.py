@@ -20,7 +20,7 @@ def check_tags(tags: str | Iterable[str]) -> tuple[str, ...]:
         ValueError: One is none, or there are too many.
     """
     if not isinstance(tags, Iterable):
-        msg = f"tags must be texts, not {tags!r}"
+        msg = f"tags must be strings, not {tags!r}"
         raise ValueError(msg)  # noqa: TRY004 - one type for bad arguments
     found = set()
     for tag in [tags] if isinstance(tags, str) else tags:

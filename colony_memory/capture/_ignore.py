@@ -90,7 +90,7 @@ def read_excluded(patterns: str | Iterable[str]) -> Excluded:
     rules = []
     for pattern in several("exclude", patterns):
         if not isinstance(pattern, str):
-            raise ValueError(f"a pattern of what to exclude must be a text, not {pattern!r}")  # noqa: TRY004 - one type
+            raise ValueError(f"a pattern of what to exclude must be a string, not {pattern!r}")  # noqa: TRY004 - one type
         try:
             # There are no comments among arguments, as for git.
             rule = _parse(_bytes(f"\\{pattern}" if pattern.startswith("#") else pattern))

@@ -148,7 +148,7 @@ def discard(place: Directory, staging: str) -> bool:
     try:
         place.remove_tree(staging)
     except OSError as error:
-        logger.warning("%s could not be removed and is of no use any more: %s", place.path / staging, error)
+        logger.warning("%s is no longer needed and could not be removed: %s", place.path / staging, error)
         return False
     return True
 

@@ -104,7 +104,7 @@ def _tell_apart(found: dict[tuple[str, ...], Source]) -> dict[tuple[str, ...], s
         for components in longer:
             if length[components] >= len(components):
                 raise ValueError(
-                    f"{str(found[components].path)!r} has no name of its own beside the other paths: back it up apart"
+                    f"{str(found[components].path)!r} would share its name with another path: back it up separately"
                 )
             length[components] += 1
 

@@ -197,7 +197,7 @@ def _locked(record: Record) -> Iterator[None]:
                 try:
                     lock.unlink(missing_ok=True)
                 except OSError as error:
-                    logger.debug("%s is of no use any more and stays: %s", lock, error)
+                    logger.debug("%s is no longer needed and could not be removed: %s", lock, error)
 
 
 @contextlib.contextmanager

@@ -101,7 +101,7 @@ class Undo:
         if original is None or (there is not None and there.st_ino == step.old.inode):
             return
         if original.st_ino != step.old.inode:
-            raise FileExistsError(errno.EEXIST, "another file is where the original was kept", str(self.kept.path))
+            raise FileExistsError(errno.EEXIST, "a different file is where the original was kept", str(self.kept.path))
         if there is not None and Version.of(there) != step.new:
             _set_aside(directory, last)
         self.kept.move(str(number), directory, last)

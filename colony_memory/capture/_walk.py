@@ -192,7 +192,7 @@ class _Walk:
         except (NotSaved, TooLarge, OSError) as error:
             reason = error.strerror if isinstance(error, UnfitFile) else reason_of(error)
             where = self.root.joinpath(*inside, IGNORE_NAME)
-            raise ColonyMemoryError(f"{str(where)!r}: {reason}, so that its rules could not be kept") from error
+            raise ColonyMemoryError(f"{str(where)!r}: {reason}, so its rules could not be applied") from error
 
     def _sort(self, inside: tuple[str, ...], listing: _Listing) -> list[tuple[str, ...]]:
         """Put everything in a directory where it belongs, and return the directories to go into."""

@@ -121,7 +121,7 @@ def write_folder(
         raise ValueError("there are no documents to write")
     for name, text in documents.items():
         if not all(isinstance(value, str) for value in (name, text)):
-            raise ValueError(f"document {name!r} is not text under a name")
+            raise ValueError(f"document {name!r} is not a string under a name")
     target = _resolve(directory)
     contents, metadata = split_documents(documents)
     names = [*contents, *metadata.links]

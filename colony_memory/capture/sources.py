@@ -134,7 +134,7 @@ class SourceSet:
             raise ValueError("sources must be several, as a list, not one")  # noqa: TRY004 - one type for bad arguments
         self.sources: tuple[Source, ...] = tuple(several("sources", sources))
         if not self.sources:
-            raise ValueError("a set needs sources")
+            raise ValueError("a set needs at least one source")
         for source in self.sources:
             if not isinstance(source, Source):
                 raise ValueError(f"{source!r} is not a source: it lacks kind, path, capture or restore")  # noqa: TRY004
@@ -221,14 +221,14 @@ class SourceSet:
         for path, entry in recorded.items():
             if path not in own or own[path].kind != entry["kind"]:
                 raise ValueError(
-                    f"the snapshot has the source {path!r} of kind {entry['kind']!r}, which this set has not"
+                    f"the snapshot has the source {path!r} of kind {entry['kind']!r}, which this set does not have"
                 )
         contents, metadata = split_documents({name: text for name, text in documents.items() if name != RECORD_NAME})
         shares = {path: _share(path, contents, metadata) for path in recorded}
         known = {name for files, more in shares.values() for name in [*files, *more.links, *more.empty_dirs]}
         for name in [*contents, *metadata.links, *metadata.empty_dirs]:
             if name not in known:
-                raise SnapshotCorrupt(f"document {name!r} is of none of the set's sources", file=name)
+                raise SnapshotCorrupt(f"document {name!r} belongs to none of the set's sources", file=name)
         files, joined = dict[str, str | bytes](), Metadata()
         for path, (share, more) in shares.items():
             given, extra = split_documents(dict(own[path].restore(_texts(share, more))))

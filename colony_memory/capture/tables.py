@@ -125,7 +125,7 @@ class SqliteTables:
         for table in known:
             if not _TABLE.fullmatch(table):
                 raise ValueError(
-                    f"the schema of {self.path!r} makes a table {table!r}: its name cannot name a document"
+                    f"the schema of {self.path!r} makes a table {table!r}: its name cannot be part of a document's name"
                 )
         if not known:
             raise ValueError(f"the schema of {self.path!r} makes no table")
@@ -172,11 +172,11 @@ class SqliteTables:
         numbers = [head.get("application_id"), head.get("user_version")]
         sequences = head.get("sequences")
         if not isinstance(sequences, dict) or type(head.get("logs_ahead")) is not bool:
-            raise _corrupt(name, "says not what it is the head of")
+            raise _corrupt(name, "does not say what it is the head of")
         if not all(type(each) is int and -(2**31) <= each < 2**32 for each in numbers):
             raise _corrupt(name, "has no numbers of a database")
         if not all(type(each) is int and 0 <= each <= _LARGEST for each in sequences.values()):
-            raise _corrupt(name, "has counters that are none")
+            raise _corrupt(name, "has a counter that is not a number")
         return head
 
 
@@ -266,9 +266,9 @@ def _parse(name: str, line: str) -> list[Any]:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise _corrupt(name, f"has a line that is no JSON: {error}") from error
+        raise _corrupt(name, f"has a line that is not JSON: {error}") from error
     if not isinstance(row, list):
-        raise _corrupt(name, "has a line that is no row")
+        raise _corrupt(name, "has a line that is not a row")
     return row
 
 
@@ -292,7 +292,7 @@ def _decode(name: str, value: Any) -> tuple[Any, str]:
     """A value, and what stands for it in a statement."""
     if value is None or (isinstance(value, (str, int, float)) and not isinstance(value, bool)):
         if isinstance(value, float) and not math.isfinite(value):
-            raise _corrupt(name, "has a number that is none")
+            raise _corrupt(name, "has a value that is not a number")
         return value, "?"
     if isinstance(value, dict) and len(value) == 1:
         ((kind, content),) = value.items()
@@ -301,7 +301,7 @@ def _decode(name: str, value: Any) -> tuple[Any, str]:
         try:
             data = base64.b64decode(content, validate=True)
         except (ValueError, TypeError) as error:
-            raise _corrupt(name, "has bytes that are no base64") from error
+            raise _corrupt(name, "has bytes that are not base64") from error
         if kind in ("blob", "text"):
             return data, "?" if kind == "blob" else "CAST(? AS TEXT)"
     raise _corrupt(name, "has a value that no database holds")

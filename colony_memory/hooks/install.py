@@ -95,6 +95,6 @@ def change_settings(path: Path, edit: Callable[[str], str]) -> Change:
         before = "" if found is None else found.data.decode("utf-8")
         return Change(real, before, edit(before), None if found is None else found.facts)
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is left as it is: it is no text in UTF-8") from error
+        raise ValueError(f"{path} is left as it is: it is not UTF-8 text") from error
     except ValueError as error:
         raise ValueError(f"{path} is left as it is: {error}") from error

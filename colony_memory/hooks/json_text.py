@@ -49,7 +49,7 @@ def read_json_text(text: str) -> Node:
         json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse)
         node, _ = _read(text, _skip(text, 0))
     except json.JSONDecodeError as error:
-        why = "it has a comment, which JSON has not" if _COMMENT.match(text, error.pos) else "it is not JSON"
+        why = "it has a comment, which JSON does not allow" if _COMMENT.match(text, error.pos) else "it is not JSON"
         raise ValueError(f"{why}: line {error.lineno}, column {error.colno}") from error
     except RecursionError:
         raise ValueError("it is nested too deeply") from None

@@ -69,9 +69,9 @@ def read_event(data: bytes) -> Said:
     try:
         found: Any = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError):
-        return Said(problem="it is no JSON" if data.strip() else "it said nothing")
+        return Said(problem="it is not JSON" if data.strip() else "it said nothing")
     if not isinstance(found, dict):
-        return Said(problem="it is no JSON object")
+        return Said(problem="it is not a JSON object")
     event = found.get("hook_event_name")
     if not isinstance(event, str) or not 0 < len(event) <= _MOST_CHARS:
         return Said(problem="it names no event")

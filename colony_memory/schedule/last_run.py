@@ -100,7 +100,7 @@ def last_run_path(vault_url: str, label: str) -> Path:
 
     Args:
         vault_url: As :func:`colony_memory.open_vault` takes it.
-        label: Stream of snapshots.
+        label: Label of the snapshots.
 
     Raises:
         ValueError: The label or the URL is not a usable one.

@@ -170,7 +170,7 @@ class Loop(Generic[_R]):
     def start(self) -> None:
         """Start the thread; once."""
         if self._thread is not None:
-            raise RuntimeError("this is entered once: make another one")
+            raise RuntimeError("this can be entered only once: make a new one")
         self._pid = os.getpid()
         self._table = Timetable(self._table.every, self._clock.now() + self._first, self._table.longest_retry)
         # The thread also makes the final run: at the interpreter's exit none can be started any more.

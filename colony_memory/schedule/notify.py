@@ -106,7 +106,7 @@ class Notifier:
             with self._changed:
                 self._waiting.clear()
             self._kill()
-            self._warn(f"not all could be told within {timeout:g} s")
+            self._warn(f"not everyone could be notified within {timeout:g} s")
 
     def _post(self, news: _News) -> None:
         if self._ping is None and (self._command is None or news.event != "fail"):
@@ -123,7 +123,7 @@ class Notifier:
                 try:
                     thread.start()
                 except RuntimeError:  # no more threads
-                    self._warn("nobody can be told: no thread can be started")
+                    self._warn("nobody can be notified: no thread can be started")
                 else:
                     self._thread = thread
 

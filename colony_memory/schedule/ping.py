@@ -34,7 +34,7 @@ def read_ping_url(text: str) -> str:
         parts = urlsplit(text)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise ValueError("the address to ping cannot be read as one") from error
+        raise ValueError("the address to ping is not a URL") from error
     if parts.scheme not in ("http", "https") or not host:
         raise ValueError("the address to ping must begin with https:// or http:// and name a host")
     if parts.username is not None or parts.fragment or not (text.isascii() and text.isprintable()) or " " in text:

@@ -98,12 +98,12 @@ def test_what_came_after_the_snapshot_is_not_deleted_unasked(tmp_path: Path) -> 
 def test_rules_that_cannot_be_read_stop_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dst = make(tmp_path / "dst", {"a.md": b"a", "x": b"x"})
     (dst / ".cmemignore").mkdir()
-    with pytest.raises(ColonyMemoryError, match="so that its rules could not be kept"):
+    with pytest.raises(ColonyMemoryError, match="so its rules could not be applied"):
         write_folder({"a.md": "a"}, dst, delete=True)
     (dst / ".cmemignore").rmdir()
     (dst / ".cmemignore").write_bytes(b"#" * 20)
     monkeypatch.setattr(_walk, "LARGEST", 10)
-    with pytest.raises(ColonyMemoryError, match="too large, 20 bytes, so that its rules"):
+    with pytest.raises(ColonyMemoryError, match="too large, 20 bytes, so its rules"):
         write_folder({"a.md": "a"}, dst, delete=True)
     assert (dst / "x").exists()
 

@@ -159,7 +159,7 @@ def test_rules_that_cannot_be_kept_stop_the_reading(tmp_path: Path, monkeypatch:
     src = make(tmp_path / "src", {"a.md": b"a", "sub/.cmemignore": b"*.log\n"})
     with monkeypatch.context() as patch:
         fail_at(patch, "open", ".cmemignore", PermissionError(13, "Permission denied"))
-        with pytest.raises(ColonyMemoryError, match=r"cmemignore.*permission denied, so that its rules"):
+        with pytest.raises(ColonyMemoryError, match=r"cmemignore.*permission denied, so its rules"):
             read_folder(src)
     (src / "sub/.cmemignore").unlink()
     (src / "sub/.cmemignore").mkdir()
@@ -190,7 +190,7 @@ def test_a_line_that_can_match_nothing_is_named(tmp_path: Path, line: str, why: 
 
 def test_a_giant_file_of_rules_is_refused(tmp_path: Path) -> None:
     src = make(tmp_path / "src", {"a.md": b"a", ".cmemignore": b"#" * 70_000})
-    with pytest.raises(ColonyMemoryError, match="too large, 70000 bytes, so that its rules could not be kept"):
+    with pytest.raises(ColonyMemoryError, match="too large, 70000 bytes, so its rules could not be applied"):
         read_folder(src)
 
 

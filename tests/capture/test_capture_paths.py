@@ -73,11 +73,11 @@ def test_equal_names_are_told_apart_by_what_is_above(tmp_path: Path, paths: list
 
 @posix
 def test_paths_without_a_name_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="'/' has no name of its own beside the other paths: back it up apart"):
+    with pytest.raises(ValueError, match="'/' would share its name with another path: back it up separately"):
         read_paths(["/", tmp_path])
     looked_at = {("a",): _sources.Source(Path("/a"), True), ("a", "n"): _sources.Source(Path("/a/n"), True)}
     looked_at[("b", "n")] = _sources.Source(Path("/b/n"), True)
-    with pytest.raises(ValueError, match="'/a' has no name of its own"):
+    with pytest.raises(ValueError, match="'/a' would share its name"):
         _sources._tell_apart(looked_at)
 
 

@@ -153,7 +153,7 @@ def test_bad_arguments_are_named(tmp_path: Path) -> None:
             write_folder({"a": "a"}, target)
     with pytest.raises(ValueError, match="no documents"):
         write_folder({}, tmp_path / "dst")
-    with pytest.raises(ValueError, match=r"'a\.md' is not text"):
+    with pytest.raises(ValueError, match=r"'a\.md' is not a string"):
         write_folder({"a.md": b"bytes"}, tmp_path / "dst")  # type: ignore[dict-item]
     with pytest.raises(ValueError, match="time zone"):
         write_folder({"a.md": "a"}, tmp_path / "dst", newer_than=datetime(2026, 1, 1))  # noqa: DTZ001

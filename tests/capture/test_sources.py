@@ -267,7 +267,7 @@ def test_sets_that_cannot_be(root):
             SourceSet(root_given, [StoredFile("a")])
     for sources, why in (
         (StoredFile("a"), "as a list"),
-        ([], "needs sources"),
+        ([], "needs at least one source"),
         ([Half()], "is not a source"),
         ([StoredFile("../out")], "path component"),
         ([StoredFile(".git/config")], "looks for programs"),
@@ -282,9 +282,9 @@ def test_sets_that_cannot_be(root):
 def test_what_another_set_saved_is_refused(memory, root, tmp_path):
     documents = as_set(root).capture().documents
     new = tmp_path / "new"
-    with pytest.raises(ValueError, match=r"has the source 'notes' of kind 'git', which this set has not"):
+    with pytest.raises(ValueError, match=r"has the source 'notes' of kind 'git', which this set does not have"):
         SourceSet(new, as_set(root).sources[:2]).restore(documents)
-    with pytest.raises(ValueError, match="which this set has not"):
+    with pytest.raises(ValueError, match="which this set does not have"):
         SourceSet(new, [*as_set(root).sources[:2], StoredFile("notes")]).restore(documents)
     with pytest.raises(ValueError, match="no snapshot of a set"):
         as_set(new).restore({"a": "b"})

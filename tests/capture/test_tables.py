@@ -131,7 +131,7 @@ def test_a_schema_may_be_what_its_program_does(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("schema", "why"), [("", "makes no table"), ('CREATE TABLE "a/b" (c)', "cannot name a document")]
+    ("schema", "why"), [("", "makes no table"), ('CREATE TABLE "a/b" (c)', "cannot be part of a document")]
 )
 def test_schemas_that_cannot_be(tmp_path, schema, why):
     made(tmp_path / "a.db")

@@ -30,7 +30,7 @@ def test_a_page_is_written_for_its_owner_alone(cli, vault, tmp_path):
     if POSIX:
         assert page.stat().st_mode & 0o777 == 0o600
     code, _, err = cli("report", "--html", str(page))
-    assert (code, err) == (1, f"error: {page} is there already and is not overwritten\n")
+    assert (code, err) == (1, f"error: {page} already exists and is not overwritten\n")
     code, out, _ = cli("report", "--html", str(page), "--no-texts", "--force", "--json")
     assert (code, json.loads(out)) == (0, {"file": str(page), "snapshot_count": 1, "state": "protected"})
     assert "two years of notes" not in page.read_text()

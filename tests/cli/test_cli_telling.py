@@ -84,7 +84,7 @@ def test_a_monitor_that_hangs_holds_nothing_up(cli, vault, folder, monitor, monk
     monkeypatch.setattr(telling, "AT_LEISURE", 0.05)
     monitor.let_go.clear()
     code, _, err = cli("backup", "-q", "--ping", monitor.url, folder)
-    assert (code, err) == (0, "warning: not all could be told within 0.05 s\n")
+    assert (code, err) == (0, "warning: not everyone could be notified within 0.05 s\n")
     assert LocalVault(vault.path).vault_list_files()
 
 

@@ -98,7 +98,7 @@ def test_through_a_pipe(vault, tmp_path):
 def test_a_file_that_is_there_stays(cli, refused, vault, tmp_path):
     save(vault, NOTES)
     (tmp_path / "precious.json").write_text("precious")
-    assert "there already" in refused(1, "export", "latest", "precious.json")
+    assert "already exists" in refused(1, "export", "latest", "precious.json")
     assert (tmp_path / "precious.json").read_text() == "precious"
     assert cli("export", "latest", "precious.json", "--force")[0] == 0
     assert (tmp_path / "precious.json").stat().st_mode & 0o777 == 0o600
@@ -148,7 +148,7 @@ def test_another_content_under_the_same_id(cli, refused, vault):
     info = save(vault, NOTES)
     assert cli("export", "latest", "a.json")[0] == 0
     damage(vault, info)
-    assert "another content" in refused(1, "import", "a.json")
+    assert "something else" in refused(1, "import", "a.json")
 
 
 # --- verify

@@ -57,7 +57,7 @@ def test_a_passphrase_opens_it_and_is_worked_on_once(monkeypatch):
 
 @pytest.mark.parametrize("identities", [Identities(), Identities([keys.OTHER_SECRET]), Identities(passphrases=["x"])])
 def test_who_has_no_key_that_fits_is_told_that(identities):
-    with pytest.raises(NoFit, match="no key that was given opens it"):
+    with pytest.raises(NoFit, match="none of the given keys opens it"):
         identities.open(SEALED)
 
 
@@ -89,10 +89,10 @@ def test_what_is_no_age_file_or_is_damaged(sealed):
     [
         (locked_by("words", b"AGE-SECRET-KEY-1", claimed=22), r"2\^22 times"),
         (locked_by("words", b"AGE-SECRET-KEY-1", claimed=99), r"2\^99 times"),
-        (locked_by("words", b"no key"), "no identity"),
-        (locked_by("words", b"AGE-SECRET-KEY-1"), "no AGE-SECRET-KEY"),
-        (SEALED, "no age file that a passphrase opens"),
-        (b"x", "no age file"),
+        (locked_by("words", b"no key"), "not an identity"),
+        (locked_by("words", b"AGE-SECRET-KEY-1"), "neither an AGE-SECRET-KEY"),
+        (SEALED, "not an age file that a passphrase opens"),
+        (b"x", "not an age file"),
     ],
 )
 def test_a_hostile_key_is_refused_before_it_costs_anything(key, why):
@@ -121,7 +121,7 @@ def test_a_panic_of_the_library_is_damage(monkeypatch):
 
 @pytest.mark.parametrize("text", [keys.SECRET[:-1], keys.SECRET.lower() + "x", "", "AGE-SECRET-KEY-1", "hunter2"])
 def test_what_is_no_identity_is_not_repeated(text):
-    with pytest.raises(ValueError, match="no AGE-SECRET-KEY-1") as raised:
+    with pytest.raises(ValueError, match="neither an AGE-SECRET-KEY-1") as raised:
         age.read_identity(text)
     assert raised.value.__cause__ is None
     assert not text or text == "AGE-SECRET-KEY-1" or text not in str(raised.value)
@@ -130,8 +130,8 @@ def test_what_is_no_identity_is_not_repeated(text):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("age1qqq", "no recipient: age1"),
-        ("ssh-ed25519 AAAA", "no recipient: ssh-ed25519 and ssh-rsa"),
+        ("age1qqq", "not a recipient: age1"),
+        ("ssh-ed25519 AAAA", "not a recipient: ssh-ed25519 and ssh-rsa"),
         (keys.SECRET, "private key"),
         (keys.SSH_SECRET, "private key"),
     ],

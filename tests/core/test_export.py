@@ -227,7 +227,7 @@ def test_a_file_opens_as_a_vault(tmp_path):
 def test_a_file_is_not_overwritten_unless_asked(tmp_path):
     place = tmp_path / "work.json"
     place.write_text("precious")
-    with pytest.raises(ColonyMemoryError, match="there already"):
+    with pytest.raises(ColonyMemoryError, match="already exists"):
         save_export(EXPORTED, place)
     assert place.read_text() == "precious"
     save_export(EXPORTED, place, overwrite=True)
@@ -238,7 +238,7 @@ def test_a_file_is_not_overwritten_unless_asked(tmp_path):
 @pytest.mark.skipif(os.name == "nt", reason="POSIX")
 def test_a_link_to_nothing_is_not_followed(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "target")
-    with pytest.raises(ColonyMemoryError, match="there already"):
+    with pytest.raises(ColonyMemoryError, match="already exists"):
         save_export(EXPORTED, tmp_path / "link")
     assert names(tmp_path) == ["link"]
 
@@ -253,7 +253,7 @@ def test_what_comes_in_between_stays(tmp_path, monkeypatch):
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", synced)
-    with pytest.raises(ColonyMemoryError, match="there already"):
+    with pytest.raises(ColonyMemoryError, match="already exists"):
         save_export(EXPORTED, place)
     assert place.read_text() == "precious"
     assert names(tmp_path) == ["work.json"]

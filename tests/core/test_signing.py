@@ -389,7 +389,7 @@ def test_no_bit_of_a_signature_is_free(signed: dict[str, Any]) -> None:
 @pytest.mark.parametrize("key", [b"\xff" * 32, b"\x02" + bytes(31), b"\x09" + bytes(31)])
 def test_a_key_that_is_no_point_does_not_verify(signed: dict[str, Any], key: bytes) -> None:
     signature = {**signed["signature"], "key_id": signing.encode_did_key(key)}
-    with pytest.raises(UntrustedSnapshot, match=r"does not verify|one spelling"):
+    with pytest.raises(UntrustedSnapshot, match=r"does not verify|not in canonical form"):
         signing.verify_manifest({**signed, "signature": signature})
 
 

@@ -222,7 +222,7 @@ def test_a_key_is_never_overwritten(signer: Ed25519Signer, tmp_path: Path, kind:
         if kind == "link":
             other.write_text("precious")
         path.symlink_to(other)
-    with pytest.raises(ColonyMemoryError, match="is there already and is not overwritten") as caught:
+    with pytest.raises(ColonyMemoryError, match="already exists and is not overwritten") as caught:
         signer.save(path)
     assert str(path) in str(caught.value)
     assert_hidden(SEED, everything_of(caught.value))
@@ -458,7 +458,7 @@ def test_both_alphabets_of_base64_are_read(signer: Ed25519Signer, monkeypatch: p
 def test_a_variable_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch, value: str | None) -> None:
     if value is not None:
         monkeypatch.setenv("AGENT_KEY", value)
-    with pytest.raises(ColonyMemoryError, match="the environment variable AGENT_KEY is not set: it is to hold"):
+    with pytest.raises(ColonyMemoryError, match="the environment variable AGENT_KEY is not set: it should hold"):
         Ed25519Signer.from_env("AGENT_KEY")
 
 

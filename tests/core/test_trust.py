@@ -227,8 +227,8 @@ def test_a_mapping_that_is_changed_later_changes_nothing():
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        ([], "nobody is named as trusted"),
-        ({}, "nobody is named as trusted"),
+        ([], "no issuer is given"),
+        ({}, "no issuer is given"),
         ("", "did:key"),
         ("did:key:z6Mk", "did:key"),
         ("did:web:example.org", "did:key"),
@@ -329,7 +329,7 @@ def test_a_head_that_holds(head, stream, seen):
         (f"4:{HEAD}", None, f"5:{HEAD}", "is at generation 4, and 5 was seen before"),
         (f"4:{HEAD}", None, 5, "is at generation 4, and 5 was seen before"),
         ("", None, "5", "no pointer with a generation, and generation 5"),
-        (f"5:{OTHER}", None, f"5:{HEAD}", "another snapshot than the one that was seen"),
+        (f"5:{OTHER}", None, f"5:{HEAD}", "a different snapshot from the one seen"),
         (f"9:{OTHER}", "f" * 16, f"5:{HEAD}:{STREAM}", f"of another history, begun as {'f' * 16}, and {STREAM} was"),
     ],
 )

@@ -22,6 +22,7 @@ from colony_memory import (
     Passphrase,
     SnapshotCorrupt,
 )
+from colony_memory._engine.restore import restore
 from colony_memory._format.names import manifest_filename, pack_filename
 from colony_memory._format.payload import sha256
 from colony_memory._format.v2 import chain as chains
@@ -114,7 +115,7 @@ def numbers_in(value):
 
 def test_what_is_missing_and_noted_is_told_to_who_opens_it(vault):
     client(vault).backup(HISTORY[0], note="a note", incomplete=["a: is a socket", "b: is a socket"])
-    restored = client(vault)._restored(label="default", snapshot_id=None, fallback=False)
+    restored = client(vault)._run(restore, label="default")
     assert restored.info.note == "a note"
     assert restored.info.incomplete == ("a: is a socket", "b: is a socket")
     assert client(vault).latest().note == "a note"
@@ -424,19 +425,19 @@ def test_identities_that_do_not_open_what_is_written_are_told_of(vault):
     ("options", "why"),
     [
         ({"encrypt_to": keys.RECIPIENT, "format": 1}, "format 1 cannot be encrypted"),
-        ({"encrypt_to": []}, "nobody is named"),
-        ({"encrypt_to": [keys.RECIPIENT, 7]}, r"recipient 2 must be a text or a Passphrase, not int"),
+        ({"encrypt_to": []}, "nobody to encrypt to"),
+        ({"encrypt_to": [keys.RECIPIENT, 7]}, r"recipient 2 must be a string or a Passphrase, not int"),
         ({"encrypt_to": b"x"}, "what to encrypt to must be one or several, not bytes"),
         ({"encrypt_to": [Passphrase("a"), Passphrase("b")]}, "two passphrases"),
         ({"encrypt_to": [keys.RECIPIENT[:-1]]}, r"recipient 1 cannot be used"),
         ({"encrypt_to": keys.SECRET}, "private key"),
         ({"identities": ()}, "identities is empty"),
         ({"identities": [keys.SECRET, "hunter2"]}, r"identities\[1\] cannot be used: .*Passphrase"),
-        ({"identities": keys.SECRET[:-1]}, r"identities\[0\] cannot be used: it is no AGE-SECRET-KEY"),
-        ({"identities": keys.SECRET.lower() + "x"}, "no AGE-SECRET-KEY"),
+        ({"identities": keys.SECRET[:-1]}, r"identities\[0\] cannot be used: it is neither an AGE-SECRET-KEY"),
+        ({"identities": keys.SECRET.lower() + "x"}, "neither an AGE-SECRET-KEY"),
         ({"identities": keys.RECIPIENT}, "neither an AGE-SECRET-KEY"),
         ({"identities": 7}, "identities must be one or several"),
-        ({"identities": [7]}, "must be a text, a path or a Passphrase"),
+        ({"identities": [7]}, "must be a string, a path or a Passphrase"),
         ({"identities": "a\0b"}, "neither an AGE-SECRET-KEY"),
     ],
     ids=range(15),
@@ -451,7 +452,7 @@ def test_arguments_that_are_wrong_are_named_and_not_repeated(vault, options, why
 
 @pytest.mark.parametrize("text", ["", "  \n", 7, None])
 def test_a_passphrase_that_is_none(text):
-    with pytest.raises(ValueError, match="not empty"):
+    with pytest.raises(ValueError, match="non-empty"):
         Passphrase(text)
 
 

@@ -12,6 +12,7 @@ import pytest
 from colony_memory import ColonyMemory, Retention
 from colony_memory._format import catalog
 from colony_memory._format.pointer import read_pointer
+from colony_memory._format.rows import raw_rows
 from colony_memory._format.v2.zstd import is_installed
 from colony_memory.vaults.local import LocalVault
 from colony_memory.vaults.memory import MemoryVault
@@ -135,7 +136,7 @@ def test_one_written_before_there_were_pages_is_gone_on_from() -> None:
     from colony_memory._format.json import canonical
     from colony_memory._format.payload import pack
 
-    packed = pack([canonical(catalog._raw_page(rows))])
+    packed = pack([canonical(raw_rows(rows))])
     place.edit(catalog=f"{packed.size}:{packed.blob}")
     assert [info.snapshot_id for info in place.client().list_snapshots()] == place.there
     assert memory.verify()

@@ -143,7 +143,7 @@ def test_another_content_under_the_name_of_a_pack_is_never_relied_on():
     base = pack_filename("default", ids[0], 0)
     files(memory)[base] = files(memory)[base].replace('"data": "', '"data": "AAAA', 1)[: len(files(memory)[base])]
     hours_later(backend_of(memory))
-    with pytest.raises(ConflictDetected, match="another content"):
+    with pytest.raises(ConflictDetected, match="something else"):
         memory.import_snapshot(exported)
 
 

@@ -93,7 +93,7 @@ def test_backup_now_and_errors_are_as_in_the_other_one(amem, store, memory):
         with pytest.raises(RuntimeError, match="inside the with block"):
             await auto.backup_now()
         async with auto:
-            with pytest.raises(RuntimeError, match="entered once"):
+            with pytest.raises(RuntimeError, match="entered only once"):
                 await auto.__aenter__()
             assert (await auto.backup_now()).doc_names == ["MEMORY.md"]
             for error in (OSError("no disk"), SystemExit(3)):

@@ -186,7 +186,7 @@ def test_a_monitor_that_hangs_holds_nothing_up(monitor, told):
         notifier.succeeded()
     assert len(notifier._waiting) <= 8
     notifier.close(0.01)
-    assert told == ["not all could be told within 0.01 s"]
+    assert told == ["not everyone could be notified within 0.01 s"]
     monitor.let_go.set()
     notifier._thread.join(20)
     assert len(monitor.told) <= 1
@@ -219,7 +219,7 @@ def test_where_no_thread_can_be_started(monkeypatch, told):
     notifier = Notifier(ping="http://127.0.0.1/", warn=told.append)
     notifier.started()
     notifier.close(20)
-    assert told == ["nobody can be told: no thread can be started"]
+    assert told == ["nobody can be notified: no thread can be started"]
 
 
 # The command.
@@ -278,7 +278,7 @@ def test_a_command_that_hangs_is_ended_with_what_it_started(told, monkeypatch, t
     if ends == "by itself":
         assert told == ["the command that is told of failures, sh, was ended: it took longer than 0.05 s"]
     else:
-        assert "not all could be told within 0.05 s" in told
+        assert "not everyone could be notified within 0.05 s" in told
 
 
 @pytest.mark.parametrize(

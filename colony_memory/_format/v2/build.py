@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._format import age
 from colony_memory._format.constants import MAX_BYTES
 from colony_memory._format.json import encode_documents, printable
+from colony_memory._format.manifest import BuiltSnapshot, finish_manifest, summarize
 from colony_memory._format.names import manifest_filename, pack_filename, require_id, sanitize_label
 from colony_memory._format.payload import sha256
 from colony_memory._format.v2.chain import Chain, Link, extend, replay
@@ -19,7 +20,7 @@ from colony_memory._format.v2.sealed import LEFT_OUT, Facts, seal, unseal, unsea
 from colony_memory._format.v2.state import most_documents
 from colony_memory._format.v2.zstd import WANTED, require_reader, require_zstd
 from colony_memory.exceptions import Hint, SnapshotCorrupt, bad_argument
-from colony_memory.snapshot import BuiltSnapshot, check_documents, finish_manifest, summarize
+from colony_memory.snapshot import check_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -201,7 +202,7 @@ def read_chain(
     except ValueError as error:
         raise SnapshotCorrupt(f"the packs of {file} do not hold documents: {error}", file=file) from error
     if (*measure(documents), len(documents)) != (info.byte_size, info.plaintext_sha256, count):
-        msg = f"integrity check failed: the packs of {file} hold another text (plaintext sha256 mismatch)"
+        msg = f"integrity check failed: the packs of {file} hold different text (plaintext sha256 mismatch)"
         raise SnapshotCorrupt(msg, file=file)
     links = tuple(Link(*each) for each in zip(packs, manifest.levels, sizes, strict=True))
     return Chain(links, state, manifest.on_base), documents

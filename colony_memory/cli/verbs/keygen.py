@@ -30,7 +30,7 @@ def run(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> int:
-    """Make a key that snapshots are signed with, in a file that its owner alone may read.
+    """Make a key for signing snapshots, in a file that only its owner can read.
 
     FILE is by default signing.pem in the user's configuration directory, with --age identity.txt. What is there already
     is never overwritten.

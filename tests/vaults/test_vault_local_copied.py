@@ -1,0 +1,65 @@
+"""A directory as a vault after clocks that were wrong, copies that were put over it, and sync services."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from contextlib import contextmanager
+
+import pytest
+
+from colony_memory import ColonyMemory, ColonyMemoryWarning
+from colony_memory._format.v2.zstd import is_installed
+from colony_memory.testing import FaultyVault
+from colony_memory.vaults.local import LocalVault
+
+_DAYS = 2 * 86_400
+_POINTER = "cmem.default.latest.json"
+FORMATS = [1, pytest.param(2, marks=pytest.mark.skipif(not is_installed(), reason="needs zstd"))]
+
+
+def _save(vault, number, **options):
+    text = "".join(f"line {n} of it, {n * 7919 % 1000}\n" for n in range(200 + number))
+    return ColonyMemory(backend=vault).backup({"MEMORY.md": text, "number": str(number)}, **options).snapshot_id
+
+
+def _ids(vault):
+    return [info.snapshot_id for info in ColonyMemory(backend=vault).list_snapshots(label="default")]
+
+
+@contextmanager
+def _unheard():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)
+        yield
+
+
+@pytest.mark.parametrize("wire", FORMATS)
+def test_a_file_of_a_time_to_come_makes_no_upload_of_this_minute_old(tmp_path, wire):
+    vault = LocalVault(tmp_path, create=True, format=wire)
+    _save(vault, 0)
+    for path in tmp_path.iterdir():  # written while the clock was two days ahead
+        os.utime(path, (time.time() + _DAYS,) * 2)
+    slow = FaultyVault(vault)
+    slow.hook("upload", lambda: ColonyMemory(backend=vault).prune(keep=5), match=".manifest.json")
+    saved = _save(slow, 1)
+    assert ColonyMemory(backend=vault).restore()["number"] == "1"
+    assert ColonyMemory(backend=vault).verify(snapshot_id=saved)
+
+
+@pytest.mark.parametrize("wire", FORMATS)
+def test_an_older_pointer_put_over_the_vault_costs_no_snapshot(tmp_path, wire):
+    vault = LocalVault(tmp_path, create=True, format=wire)
+    ids = [_save(vault, 0)]
+    older = (tmp_path / _POINTER).read_text()
+    ids += [_save(vault, number) for number in range(1, 5)]
+    (tmp_path / _POINTER).write_text(older)
+    for number, path in enumerate(sorted(tmp_path.iterdir())):
+        os.utime(path, (time.time() - _DAYS + number,) * 2)
+    with _unheard():
+        ids.append(_save(vault, 5, prune_keep=20))
+        assert _ids(vault) == ids[::-1]
+        assert _save(vault, 6, prune_keep=20)
+        assert _ids(vault)[1:] == ids[::-1]
+        assert ColonyMemory(backend=vault).verify()
