@@ -276,7 +276,7 @@ class LocalVault:
             held = look(directory)
             held.warn(directory)
         items = [_describe(name, *facts) for name, facts in sorted(held.files.items())]
-        return {"items": items, "total": len(items), "has_more": False, "now": _show(time.time())}
+        return {"items": items, "total": len(items), "has_more": False, "now": time_at(time.time())}
 
     # --- on disk
 
