@@ -6,13 +6,13 @@ How a call is made, waiting or not, is for its two faces to say, see :mod:`colon
 from __future__ import annotations
 
 import itertools
-from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from colony_memory._engine.boundary import may_mean_absent, public_kind, translate, was_refused
 from colony_memory._engine.observe import tally
 from colony_memory._engine.replies import Listing, moment, proves, read_listing, unwrap
 from colony_memory._format.constants import FORMAT, FORMAT_2
+from colony_memory._format.names import common_start
 from colony_memory.exceptions import VaultError, VaultUnavailable
 from colony_memory.vaults import ConditionalUpload, FileLookup, FreeSpace, OperationBudget, PrefixListing
 
@@ -95,7 +95,7 @@ class Vault:
 
     async def look_up(self, names: Sequence[str]) -> Listing:
         """Those of certain files that are there, each at some moment after this was called."""
-        prefix = commonprefix(names)  # noqa: RUF071 - what they begin with, and no folder
+        prefix = common_start(names)
         if self._lookup:
             reply = await self._ask(f"looking up {prefix}*", "vault_look_up_files", names)
         else:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from types import ModuleType
 
-_INSTALL = "pip install 'colony-memory[encrypt]'"
+#: What it takes to encrypt and to open, as the end of a message.
+WANTED = "the extra 'encrypt': pip install 'colony-memory[encrypt]'"
 _FIRST_LINE = b"age-encryption.org/v1\n"
 #: Recipients of one client.
 MAX_RECIPIENTS = 20
@@ -59,12 +60,7 @@ def require_age(why: str) -> None:
     try:
         _age()
     except ImportError as error:
-        raise ColonyMemoryError(f"{why}, which needs the extra 'encrypt': {_INSTALL}") from error
-
-
-def how_to_install() -> str:
-    """The command that brings age."""
-    return _INSTALL
+        raise ColonyMemoryError(f"{why}, which needs {WANTED}") from error
 
 
 def new_identity() -> tuple[str, str]:

@@ -11,7 +11,7 @@ from colony_memory._format.json import shown
 from colony_memory.exceptions import Hint, bad_argument
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import TypeGuard
 
 #: Longest file name that a vault takes.
@@ -172,6 +172,13 @@ def leading_label(start: str) -> str | None:
     """The label of every file whose name starts so, None where that leaves more than one, or none."""
     found = _LEADING_LABEL.match(start)
     return None if found is None else found[1]
+
+
+def common_start(filenames: Sequence[str]) -> str:
+    """What all of these names begin with, perhaps nothing."""
+    first, last = min(filenames, default=""), max(filenames, default="")
+    same = next((at for at, char in enumerate(first) if not last.startswith(char, at)), len(first))
+    return first[:same]
 
 
 def is_cortex_file(filename: str) -> bool:

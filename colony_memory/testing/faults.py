@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from os.path import commonprefix
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._format.names import common_start
 from colony_memory.testing.fake import extend_class
 from colony_memory.vaults import ConditionalUpload, FileLookup, FreeSpace, OperationBudget, PrefixListing
 
@@ -270,7 +270,7 @@ class _FaultyPrefix(FaultyVault):
 class _FaultyLookup(FaultyVault):
     def vault_look_up_files(self, filenames: Sequence[str]) -> Any:
         """See :meth:`colony_memory.vaults.FileLookup.vault_look_up_files`."""
-        prefix = commonprefix(filenames)  # noqa: RUF071 - what they begin with, and no folder
+        prefix = common_start(filenames)
         return self._call("list", prefix, lambda: self.vault.vault_look_up_files(filenames))
 
 

@@ -370,7 +370,7 @@ def test_an_old_catalogue_is_read_and_written_as_pages() -> None:
     moved = at.follow("x", updated_at="", entries=at.catalog.adding(entry(500)), stream="0" * 16)
     assert reread(moved).entries == (entry(500), *rows)
     assert len(pages(moved)) == 3
-    raw["catalog"] += "AAAA"
+    raw["catalog"] += "!"
     assert read_pointer(json.dumps(raw), label=LABEL).entries is None
     with pytest.raises(SnapshotCorrupt, match=FILE):
         read_pointer(json.dumps(raw), label=LABEL, strict=True)

@@ -364,3 +364,21 @@ def test_a_name_that_is_read_is_the_one_that_would_be_written(filename: str) -> 
 )
 def test_a_file_of_this_package_is_told_by_both_ends(filename: str, ours: bool) -> None:
     assert names.is_cortex_file(filename) is ours
+
+
+@pytest.mark.parametrize(
+    ("filenames", "start"),
+    [([], ""), (["a.b"], "a.b"), (["ab", "abc", "abd"], "ab"), (["a", "b"], ""), (["", "a"], ""), (["aa", "aa"], "aa")],
+)
+def test_what_names_begin_with(filenames: list[str], start: str) -> None:
+    assert names.common_start(filenames) == start
+    assert names.common_start(filenames[::-1]) == start
+
+
+@given(st.text("ab", max_size=4), st.lists(st.text("ab", max_size=4), min_size=2))
+def test_no_longer_start_is_common(start: str, ends: list[str]) -> None:
+    filenames = [start + end for end in ends]
+    found = names.common_start(filenames)
+    assert found.startswith(start)
+    assert all(name.startswith(found) for name in filenames)
+    assert len({name[: len(found) + 1] for name in filenames}) > 1 or found in filenames

@@ -7,8 +7,9 @@ import sys
 import age_keys as keys
 import pytest
 from chains import growing
+from no_zstd import lose_zstd
 
-from colony_memory import ColonyMemory, ColonyMemoryError, DecryptionError, Passphrase
+from colony_memory import ColonyMemory, ColonyMemoryError, DecryptionError, Passphrase, UnsupportedFormat
 from colony_memory._format import age
 from colony_memory.testing import FakeVault
 
@@ -40,11 +41,16 @@ def test_a_client_that_needs_it_says_what_to_install(vault, options):
 
 def test_what_needs_no_key_works(vault):
     mem = ColonyMemory(backend=vault)
-    with pytest.raises(DecryptionError):
+    with pytest.raises(DecryptionError, match=r"'colony-memory\[encrypt\]'; try ColonyMemory\(identities=…\)$"):
         mem.restore()
     assert mem.verify().sealed
     assert [info.encrypted for info in mem.list_snapshots()] == [True, True]
     assert mem.prune(keep=1) == 1
+
+
+def test_without_zstd_too_the_extra_that_brings_both_is_named(vault):
+    with lose_zstd(), pytest.raises(UnsupportedFormat, match=r"'colony-memory\[encrypt\]'$"):
+        ColonyMemory(backend=vault).restore()
 
 
 def test_a_client_that_had_it_says_what_is_missing(vault, monkeypatch):

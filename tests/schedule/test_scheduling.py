@@ -65,7 +65,9 @@ def test_the_commands_of_the_services_are_right(name):
     program, verb, *rest = service["ExecStart"].split()
     assert program == "%h/.local/bin/colony-memory"
     command = typer.main.get_command(app).get_command(None, verb)
-    assert command.make_context(verb, list(rest)).params["paths"] == ["%h/agent/memory"]
+    # A command keeps the names of its help from the first that calls it.
+    named = {"help_option_names": ["-h", "--help"]}
+    assert command.make_context(verb, list(rest), **named).params["paths"] == ["%h/agent/memory"]
     assert service["EnvironmentFile"] == "%h/.config/colony-memory/env"
 
 

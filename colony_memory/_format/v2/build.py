@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._format import age
 from colony_memory._format.constants import MAX_BYTES
 from colony_memory._format.json import encode_documents, printable
 from colony_memory._format.manifest import BuiltSnapshot, finish_manifest, summarize
@@ -17,7 +18,7 @@ from colony_memory._format.v2.manifest import SEALED_CODEC, ChainManifest, raw_m
 from colony_memory._format.v2.pack import Pack, read_pack
 from colony_memory._format.v2.sealed import LEFT_OUT, Facts, seal, unseal, unseal_packs
 from colony_memory._format.v2.state import most_documents
-from colony_memory._format.v2.zstd import require_reader, require_zstd
+from colony_memory._format.v2.zstd import WANTED, require_reader, require_zstd
 from colony_memory.exceptions import Hint, SnapshotCorrupt, bad_argument
 from colony_memory.snapshot import check_documents
 
@@ -183,7 +184,8 @@ def read_chain(
     """
     info = manifest.info
     label, file = info.label, manifest_filename(info.label, info.snapshot_id)
-    require_reader(f"snapshot {info.snapshot_id} of label {label!r}", file=file)
+    wanted = age.WANTED if info.encrypted and not age.is_installed() else WANTED
+    require_reader(f"snapshot {info.snapshot_id} of label {label!r}", file=file, wanted=wanted)
     packs = read_packs(manifest, texts, known=() if known is None else [link.pack for link in known.links])
     count = manifest.doc_count
     if info.encrypted:

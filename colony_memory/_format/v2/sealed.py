@@ -126,13 +126,16 @@ def locked(manifest: ChainManifest, identities: Identities | None) -> Decryption
     info = manifest.info
     which = f"snapshot {info.snapshot_id} of label {info.label!r} is encrypted"
     wanted = "the passphrase, or an identity," if manifest.passphrase_key else "an identity"
+    if not age.is_installed():
+        return DecryptionError(
+            f"{which}: reading it needs {wanted} of those that it was encrypted to, and {age.WANTED}",
+            hint=Hint("open", "identities") if identities is None else None,
+        )
     if identities is None:
         return DecryptionError(
             f"{which}, and no identity is given: reading it needs {wanted} of those that it was encrypted to",
             hint=Hint("open", "identities"),
         )
-    if not age.is_installed():
-        return DecryptionError(f"{which}, and reading it needs the extra 'encrypt': {age.how_to_install()}")
     return DecryptionError(
         f"{which}, and none of what is given opens it ({identities.told()}): reading it needs {wanted} of those that "
         "it was encrypted to",

@@ -68,12 +68,18 @@ def is_installed() -> bool:
     return True
 
 
-def require_reader(what: str, *, file: str | None = None) -> None:
-    """Raise an UnsupportedFormat that says what to install unless snapshots of format 2 can be read here."""
+def require_reader(what: str, *, file: str | None = None, wanted: str = WANTED) -> None:
+    """Raise an UnsupportedFormat that says what to install unless snapshots of format 2 can be read here.
+
+    Args:
+        what: What is to be read.
+        file: Its file.
+        wanted: What it takes, where that is more than this module does.
+    """
     try:
         _zstd()
     except ImportError as error:
-        msg = f"{what} is of format 2, and reading that needs {WANTED}"
+        msg = f"{what} is of format 2, and reading that needs {wanted}"
         raise UnsupportedFormat(msg, file=file) from error
 
 
