@@ -58,7 +58,7 @@ def read_recipients(given: object) -> age.Recipients | None:
     names, passphrases = list[str](), list[str]()
     several = _several("what to encrypt to", given)
     if not several:
-        raise ValueError("encrypt_to names nobody: give at least one recipient, or leave it out")
+        raise ValueError("there is nobody to encrypt to: give at least one recipient, or leave it out")
     age.require_age("encryption is asked for")
     for at, each in enumerate(several):
         if isinstance(each, Passphrase):

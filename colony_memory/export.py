@@ -33,7 +33,7 @@ class Export:
     which verifies and restores as any other.
 
     Attributes:
-        label: Stream that the snapshot belongs to.
+        label: Label that the snapshot belongs to.
         snapshot_id: Its id.
         files: Text of each file by its name in a vault: the manifest and the parts.
 

@@ -162,7 +162,7 @@ def read_trust(
         issuers = dict.fromkeys(several("trusted_issuers", trusted_issuers))
     if trusted_issuers is not None and not issuers:
         raise bad_argument(
-            "trusted_issuers names nobody: give the did:key of each signer, or leave it out",
+            "no issuer is given: give the did:key of each signer, or leave it out",
             hint=Hint("open", "trusted_issuers"),
         )
     for did_key, last in issuers.items():

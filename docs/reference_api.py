@@ -167,8 +167,10 @@ def _members(value: Any) -> dict[str, tuple[str, Any]]:
 
 
 def _is_private(home: type) -> bool:
-    exported = getattr(sys.modules[home.__module__], "__all__", (home.__name__,))
-    return home.__module__.startswith(PACKAGE) and (home.__name__.startswith("_") or home.__name__ not in exported)
+    module = home.__module__
+    exported = getattr(sys.modules[module], "__all__", (home.__name__,))
+    hidden = home.__name__.startswith("_") or home.__name__ not in exported or "._" in module
+    return module.startswith(PACKAGE) and hidden
 
 
 def _declared(value: Any, name: str, kind: str = "") -> str:

@@ -1,8 +1,9 @@
-"""The one place that turns whatever a vault raises into an error of this package."""
+"""The one place that turns what a vault raises into an error of this package, and says what such an error proves."""
 
 from __future__ import annotations
 
 import errno
+from typing import Any
 
 from colony_memory.exceptions import (
     ColonyMemoryError,
@@ -26,8 +27,8 @@ _NO_ANSWER = frozenset({
     "UnicodeDecodeError",
 })  # fmt: skip
 _DENIED = {
-    "KARMA_TOO_LOW": "the vault accepts writes from accounts with 10 karma or more: earn some on the Colony, or save "
-    "to another vault until then",
+    "KARMA_TOO_LOW": "the vault accepts writes from agents with 10 karma or more: earn some on the Colony, or save to "
+    "another vault until then",
     "AUTH_PENDING_ACTIVATION": "the account is not active yet",
     "AUTH_AGENT_ONLY": "vaults are for agents: use an agent's key",
 }
@@ -62,12 +63,40 @@ def translate(error: Exception, doing: str) -> ColonyMemoryError:
     if (code in _FULL_CODES and status is not None) or (isinstance(error, OSError) and error.errno in _FULL):
         return QuotaExceeded(f"{text}; the vault is full or the file too large", hint=Hint("prune"))
     if status is not None and 300 <= status < 400:
-        text += "; redirects are not followed, and nothing can be said of what is stored: is the vault's address right?"
+        text += "; redirects are not followed, so this says nothing about what is stored: is the vault's address right?"
         return VaultUnavailable(text, status=status, code=code, hint=Hint("open", "base_url"))
     if (status is not None and status >= 500) or (status is None and _unanswered(error)):
-        text += "; nothing can be said of what is stored, try again"
+        text += "; this says nothing about what is stored, try again"
         return VaultUnavailable(text, status=status, code=code, retry_after=wait)
     return VaultError(text, status=status, code=code)
+
+
+def was_refused(error: VaultError) -> bool:
+    """Whether the vault itself has said no, so that nothing was changed.
+
+    412 does not say so: a client that retried by itself meets its own write. A redirect is nobody's word.
+    """
+    if isinstance(error, VaultDenied):
+        return True
+    return error.status is not None and error.status != 412 and not 300 <= error.status < 400 and error.status < 500
+
+
+def may_mean_absent(error: VaultError) -> bool:
+    """Whether a read that failed without the vault's own word may have failed because the file is not there."""
+    if isinstance(error, (VaultDenied, RateLimited)) or error.status not in (None, 404):
+        return False
+    # A plain OSError may be a missing file, or an HTTP library's own way of telling of a 404.
+    cause = error.__cause__
+    vague = isinstance(cause, OSError) and not isinstance(cause, (ConnectionError, TimeoutError))
+    return vague or not isinstance(error, VaultUnavailable)
+
+
+def public_kind(error: Exception) -> type[Any]:
+    """The class of an error as it leaves the package."""
+    kind: type[Any] = type(error)
+    while kind.__module__.startswith("colony_memory._"):
+        kind = kind.__bases__[0]
+    return kind
 
 
 def _seconds(wait: object) -> float | None:

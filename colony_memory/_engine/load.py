@@ -104,15 +104,11 @@ async def load(
     read = await _read(session, [file, *ahead], given)
     stored = read[file]
     if stored is None:
-        raise _not_found(label, snapshot_id)
+        raise not_found(label, snapshot_id)
     manifest = read_manifest(stored.content, label=label, snapshot_id=snapshot_id)
     session.trust.judge(manifest.raw, verify=verify)
-    if entry and proven and manifest.sha256 != entry.manifest_sha256:
-        msg = (
-            f"snapshot {snapshot_id} of label {label!r} is another one than the signed pointer lists: its manifest was "
-            "replaced; restore an older one by its id"
-        )
-        raise UntrustedSnapshot(msg)
+    if proven:
+        require_listed_one(manifest, entry)
     read |= await _read(session, [name for name in manifest.part_files if name not in read], given)
     texts = {name: part.content if (part := read[name]) else None for name in manifest.part_files}
     if None in texts.values() and await session.vault.get(file) is None:
@@ -138,6 +134,16 @@ async def load(
     if verify and (documents is not None or info.encrypted):
         session.proved(label, snapshot_id)
     return Loaded(manifest, info, documents or {}, files)
+
+
+def require_listed_one(manifest: Manifest, entry: Entry | None) -> None:
+    """Raise an UntrustedSnapshot where a pointer that a trusted issuer signed lists another manifest under this id."""
+    info = manifest.info
+    if entry is not None and entry.manifest_sha256 != manifest.sha256:
+        raise UntrustedSnapshot(
+            f"snapshot {info.snapshot_id} of label {info.label!r} is not the one that the signed pointer lists: its "
+            "manifest was replaced; restore an older one by its id"
+        )
 
 
 async def _read(
@@ -168,5 +174,6 @@ async def restores(session: Session, label: str, snapshot_id: str) -> str | None
     return None
 
 
-def _not_found(label: str, snapshot_id: str) -> SnapshotNotFound:
+def not_found(label: str, snapshot_id: str) -> SnapshotNotFound:
+    """The error of an id that nothing is saved under."""
     return SnapshotNotFound(f"no snapshot {snapshot_id!r} for label {label!r}")

@@ -15,12 +15,14 @@ from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from colony_memory._engine.boundary import public_kind
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
     from colony_memory._engine.session import Session
     from colony_memory._engine.store import Vault
-    from colony_memory.reports import LifecycleEvent, VerifyReport
+    from colony_memory.reports import LifecycleEvent
     from colony_memory.snapshot import SnapshotInfo
 
 _Verb = TypeVar("_Verb", bound="Callable[..., Coroutine[Any, Any, Any]]")
@@ -122,7 +124,7 @@ def observed(
 
 
 def _event(verb: str, options: dict[str, Any], own: Tally, begin: float) -> LifecycleEvent:
-    from colony_memory.reports import LifecycleEvent
+    from colony_memory._events import LifecycleEvent
 
     label, snapshot_id = options.get("label"), options.get("snapshot_id")
     return LifecycleEvent(
@@ -146,18 +148,10 @@ def _fault(event: LifecycleEvent, error: Exception) -> LifecycleEvent:
     return replace(
         event,
         ok=False,
-        error=_public_name(error),
+        error=public_kind(error).__name__,
         status=status if isinstance(status, int) else None,
         code=code if fit else None,
     )
-
-
-def _public_name(error: Exception) -> str:
-    """The class as it leaves the package."""
-    kind = type(error)
-    while kind.__module__.startswith("colony_memory._"):
-        kind = kind.__bases__[0]
-    return kind.__name__
 
 
 def _tell(session: Session, own: Tally, event: LifecycleEvent | None) -> None:
@@ -184,34 +178,6 @@ def saved(info: SnapshotInfo, event: LifecycleEvent, options: dict[str, Any]) ->
         plain_bytes=info.byte_size,
         stored_bytes=info.stored_bytes,
     )
-
-
-def restored(found: object, event: LifecycleEvent, _: object) -> LifecycleEvent | None:
-    """What a restore gave; nothing is told where nothing is saved yet."""
-    from colony_memory._engine.restore import Restored
-
-    if not isinstance(found, Restored):
-        return None
-    return replace(
-        event,
-        action="restored",
-        label=found.info.label,
-        snapshot_id=found.info.snapshot_id,
-        count=1,
-        documents=len(found.documents),
-        plain_bytes=found.info.byte_size,
-        stored_bytes=found.info.stored_bytes,
-    )
-
-
-def verified(report: VerifyReport, event: LifecycleEvent, _: object) -> LifecycleEvent:
-    """What a verification showed."""
-    return replace(event, action="verified", label=report.label, count=len(report.snapshots), ok=bool(report))
-
-
-def pruned(_: object, event: LifecycleEvent, __: object) -> LifecycleEvent:
-    """What a prune or a deletion removed; how many that is stands in the tally."""
-    return replace(event, action="pruned")
 
 
 def _size(text: object) -> int:

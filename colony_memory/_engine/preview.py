@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine import room
-from colony_memory._engine.backup import build, check_arguments, doubt, find_parent, needed_bytes, plan_retention
-from colony_memory._engine.conflict import Job
+from colony_memory._engine.backup import doubt
+from colony_memory._engine.backup.job import Job, check_arguments
+from colony_memory._engine.backup.rotate import freeable_bytes, needed_bytes, plan_retention
+from colony_memory._engine.backup.save import build, find_parent
 from colony_memory._engine.restore import restore
 from colony_memory._engine.state import look
 from colony_memory.exceptions import (
@@ -21,11 +23,8 @@ from colony_memory.exceptions import (
 from colony_memory.snapshot import check_documents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from colony_memory._engine.session import Session
     from colony_memory._engine.state import State
-    from colony_memory.retention import Retention
     from colony_memory.snapshot import BuiltSnapshot, SnapshotInfo
 
 
@@ -80,25 +79,14 @@ async def read_latest(session: Session, *, label: str) -> Latest:
 
 
 async def plan_backup(
-    session: Session,
-    documents: dict[str, str],
-    *,
-    label: str,
-    prune_keep: int | None,
-    retention: Retention | None,
-    note: str | None,
-    incomplete: Iterable[str] | None,
-    tags: str | Iterable[str],
-    damaged: bool = False,
+    session: Session, /, documents: dict[str, str], *, damaged: bool = False, **asked_for: Any
 ) -> Plan:
     """Do all of a backup but the writing. Arguments and errors are those of a backup, but for a want of room.
 
     ``damaged`` says that the latest cannot be read: what holds the same is saved anew then.
     """
     session = session.unnoticed()
-    asked = check_arguments(
-        label=label, prune_keep=prune_keep, retention=retention, note=note, incomplete=incomplete, tags=tags
-    )
+    asked = check_arguments(**asked_for)
     check_documents(documents)
     job = Job(session, asked.label, dict(documents), session.signer, asked.policy, "raise", asked.facts)
     session.trust.check_signer(job.issuer)
@@ -130,10 +118,5 @@ async def _problem(job: Job, state: State, built: BuiltSnapshot, needed: int, fr
         return message_of(error)
     if free is None or needed <= free:
         return None
-    freed = 0
-    if job.planned is not None:  # what a retention lets go where it has to
-        may_go = await job.planned.may_go(job.session, state)
-        freed = sum(state.listed.size(state.listed.owned(each)) or 0 for each in may_go)
-        leftovers = state.listed.old_orphans(now=job.session.now())
-        freed += state.listed.size(name for names in leftovers.values() for name in names) or 0
-    return None if needed <= free + freed else message_of(room.full(needed, free + freed, what, job.label))
+    free += await freeable_bytes(job, state)
+    return None if needed <= free else message_of(room.full(needed, free, what, job.label))

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from colony_memory._engine import files as order
 from colony_memory._engine.keep import Planned, newest_good, plan_for
-from colony_memory._engine.observe import observed, pruned
+from colony_memory._engine.load import not_found
+from colony_memory._engine.observe import observed
 from colony_memory._engine.publish import Move, may_write, publish, show_time
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import State, look, require_believed, require_listed, tell
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from colony_memory._engine.judge import Decision
     from colony_memory._engine.session import Session
     from colony_memory._format.catalog import Entry
+    from colony_memory.reports import LifecycleEvent
     from colony_memory.retention import PrunePlan, Retention
 
 _PIN_FORMAT = "colony-memory/pin/1"
@@ -58,7 +60,12 @@ def _unreadable(state: State) -> list[str]:
     return [entry.snapshot_id for entry in state.decision.building if not is_readable(entry.info.format)]
 
 
-@observed("prune", pruned)
+def _outcome(_: object, event: LifecycleEvent, __: object) -> LifecycleEvent:
+    """What was removed; how many that is stands in the tally."""
+    return replace(event, action="pruned")
+
+
+@observed("prune", _outcome)
 async def prune(session: Session, *, label: str, policy: Retention) -> int:
     """See :meth:`colony_memory.ColonyMemory.prune`."""
     label = require_label(label)
@@ -113,7 +120,7 @@ async def _published(
         raise ConflictDetected(f"{what}: nothing was deleted", theirs=error.theirs) from error
 
 
-@observed("delete_snapshot", pruned)
+@observed("delete_snapshot", _outcome)
 async def delete_snapshot(session: Session, *, label: str, snapshot_id: str, sweeps: bool = True) -> None:
     """See :meth:`colony_memory.ColonyMemory.delete_snapshot`.
 
@@ -129,7 +136,7 @@ async def delete_snapshot(session: Session, *, label: str, snapshot_id: str, swe
         listed = decision.pointer.entry(snapshot_id) is not None
         if not now.listed.owned(snapshot_id) and not points and not listed:  # its pack is of use to others
             require_listed(now, "deleting")
-            raise SnapshotNotFound(f"no snapshot {snapshot_id!r} for label {label!r}")
+            raise not_found(label, snapshot_id)
         if not points:
             unsure = decision.follow is not None and decision.follow not in decision.committed
             if not may_write(session, now) or (not listed and (decision.doubt is not None or unsure)):
@@ -198,7 +205,7 @@ async def _move_away(session: Session, now: State, snapshot_id: str) -> Move | N
     if not may_write(session, now):
         msg = (
             f"snapshot {snapshot_id} is the latest of label {label!r}, and the pointer to it is signed: deleting it "
-            "moves the pointer, which only a signer may"
+            "moves the pointer, which only a client that signs may do"
         )
         raise ColonyMemoryError(msg, hint=Hint("open", "signer"))
     rows, left = await _left(session, now, decision, snapshot_id)
@@ -244,7 +251,7 @@ async def pin(session: Session, *, label: str, snapshot_id: str) -> None:
     """See :meth:`colony_memory.ColonyMemory.pin`."""
     label, snapshot_id = require_label(label), require_id(snapshot_id)
     if await session.vault.get(manifest_filename(label, snapshot_id)) is None:
-        raise SnapshotNotFound(f"no snapshot {snapshot_id!r} for label {label!r}")
+        raise not_found(label, snapshot_id)
     await session.vault.put(pin_filename(label, snapshot_id), pin_text(label, snapshot_id))
 
 

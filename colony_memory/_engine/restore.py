@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory._arguments import texts
-from colony_memory._engine.load import load
-from colony_memory._engine.observe import observed, restored
+from colony_memory._engine.label import has_pointer, read_labels
+from colony_memory._engine.load import load, require_listed_one
+from colony_memory._engine.observe import observed
 from colony_memory._engine.sealed import told
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import UNREADABLE, State, look, manifest_of, read_manifests, require_sound, tell
@@ -33,8 +34,10 @@ if TYPE_CHECKING:
 
     from colony_memory._engine.judge import Decision
     from colony_memory._engine.session import Session
+    from colony_memory.reports import LifecycleEvent
     from colony_memory.snapshot import Manifest
 
+_D = TypeVar("_D")
 # Another writer may move the pointer between reading it and reading what it names.
 _TRIES = 4
 
@@ -46,15 +49,29 @@ class Restored:
     Attributes:
         info: The snapshot that it was.
         documents: Its documents, those that were asked for.
-        why: Why it is not the latest that was saved, None where it is, or is the one asked for.
     """
 
     info: SnapshotInfo
     documents: dict[str, str]
-    why: str | None = None
 
 
-@observed("restore", restored)
+def _outcome(found: object, event: LifecycleEvent, _: object) -> LifecycleEvent | None:
+    """What a restore gave; nothing is told where nothing is saved yet."""
+    if not isinstance(found, Restored):
+        return None
+    return replace(
+        event,
+        action="restored",
+        label=found.info.label,
+        snapshot_id=found.info.snapshot_id,
+        count=1,
+        documents=len(found.documents),
+        plain_bytes=found.info.byte_size,
+        stored_bytes=found.info.stored_bytes,
+    )
+
+
+@observed("restore", _outcome)
 async def restore(
     session: Session,
     *,
@@ -82,13 +99,13 @@ async def restore(
     return replace(restored, documents=wanted)
 
 
-async def restore_documents(session: Session, *, default: Any, **options: Any) -> Any:
+async def restore_documents(session: Session, /, *, default: _D, **options: Any) -> dict[str, str] | _D:
     """The documents alone, or ``default`` where nothing is there and one is given."""
     found = await _restore_or(session, default=default, **options)
     return found.documents if isinstance(found, Restored) else default
 
 
-@observed("restore", restored)
+@observed("restore", _outcome)
 async def _restore_or(session: Session, *, default: Any, **options: Any) -> Restored | None:
     try:
         return await restore(session, **options)
@@ -138,10 +155,10 @@ async def _restore_latest(
         tell(decision)
         session.rests_on(label, tried)
         info = replace(loaded.info, head=decision.head, pinned=_is_pinned(state, tried))
-        return Restored(info, loaded.documents, "; ".join(map(message_of, decision.warnings)) or None)
+        return Restored(info, loaded.documents)
     if not same:
         raise VaultError(f"label {label!r} changes too fast to be read, try again")
-    raise SnapshotCorrupt(f"the latest snapshot {tried} of label {label!r} is not there: there was one, and it is gone")
+    raise SnapshotCorrupt(f"the latest snapshot {tried} of label {label!r} is not there any more")
 
 
 def _require_followed(state: State, *, fallback: bool) -> Decision:
@@ -199,7 +216,7 @@ async def _walk_back(
         warn(f"restored the newest intact snapshot {snapshot_id} of label {label!r}: {told}")
         # Those that were passed over count as known: the next backup goes on from here.
         session.rests_on(label, snapshot_id, *passed, decision.follow)
-        return Restored(loaded.info, loaded.documents, told)
+        return Restored(loaded.info, loaded.documents)
     raise first
 
 
@@ -217,12 +234,8 @@ async def latest(session: Session, *, label: str) -> SnapshotInfo | None:
         if manifest is None:
             continue
         entry = decision.entry(decision.follow)
-        if decision.proven and entry is not None and entry.manifest_sha256 != manifest.sha256:
-            msg = (
-                f"the manifest of snapshot {decision.follow} of label {label!r} is not the one that the signed pointer "
-                "lists: it was replaced; restore an older one by its id"
-            )
-            raise UntrustedSnapshot(msg)
+        if decision.proven:
+            require_listed_one(manifest, entry)
         tell(decision)
         stored = entry.info.stored_bytes if entry and entry.manifest_sha256 == manifest.sha256 else 0
         pinned = _is_pinned(state, decision.follow)
@@ -247,8 +260,6 @@ async def _manifest(session: Session, state: State, snapshot_id: str) -> Manifes
 @observed("list_snapshots")
 async def list_snapshots(session: Session, *, label: str | None) -> list[SnapshotInfo]:
     """See :meth:`colony_memory.ColonyMemory.list_snapshots`."""
-    from colony_memory._engine.label import has_pointer, read_labels
-
     wanted = None if label is None else require_label(label)
     listing = await session.vault.list("cmem." if wanted is None else f"cmem.{wanted}.")
     if not listing.complete:

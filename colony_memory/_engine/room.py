@@ -1,20 +1,16 @@
-"""The one rule of what fits into a vault and into its hour, and how a full one makes room."""
+"""The one rule of what fits into a vault and into its hour."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from colony_memory._engine.files import gain, remove, sweep
-from colony_memory._engine.session import warn
-from colony_memory._engine.state import look
 from colony_memory.exceptions import Hint, QuotaExceeded, RateLimited
 from colony_memory.snapshot import MAX_FILE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Mapping
 
     from colony_memory._engine.session import Session
-    from colony_memory._engine.state import State
 
 #: Bytes that a hosted vault is given with its first write, until which it reports zeros.
 FIRST_QUOTA = 10_000_000
@@ -27,9 +23,11 @@ async def available(session: Session) -> int | None:
     if session.vault.unlimited:
         return None
     known = await session.vault.free_bytes()
-    if known is not None:
-        return known
-    status = await session.vault.status()
+    return free_in(await session.vault.status()) if known is None else known
+
+
+def free_in(status: Mapping[str, Any]) -> int | None:
+    """Free bytes as a vault's status tells them, None where it does not."""
     quota, free = status.get("quota_bytes"), status.get("available_bytes")
     if quota == 0 and not status.get("used_bytes") and not status.get("file_count"):
         return FIRST_QUOTA
@@ -43,7 +41,7 @@ def check_files(files: Mapping[str, str], what: str) -> None:
         if size > MAX_FILE_BYTES:
             why = "its list of document names is too long" if name.endswith(".manifest.json") else "a part is too long"
             msg = (
-                f"{what} not written: {name} would be {size} bytes and a vault file holds {MAX_FILE_BYTES}; {why}: "
+                f"{what} was not written: {name} would be {size} bytes and a vault file holds {MAX_FILE_BYTES}; {why}: "
                 "save fewer documents, or spread them over several labels"
             )
             raise QuotaExceeded(msg, needed=size, available=MAX_FILE_BYTES)
@@ -70,66 +68,3 @@ async def require_operations(session: Session, need: int, what: str) -> None:
             f"the vault takes {left} more uploads and deletes this hour, and {what} needs {need}; try again in an hour"
         )
         raise RateLimited(msg, retry_after=_HOUR)
-
-
-async def make(
-    session: Session,
-    state: State,
-    need: int,
-    what: str,
-    *,
-    candidates: Callable[[State], Awaitable[Sequence[str]]],
-    withdraw: Callable[[State, Sequence[str]], Awaitable[State]],
-    touch: Callable[[State], Awaitable[bool]],
-) -> State:
-    """Let go what goes anyway until ``need`` bytes are free, and give the label as it is then.
-
-    Leftovers go first, where they are old. Age is told by the vault's clock, which a full vault may not show, as
-    nothing newer fits into it: the pointer is written anew then, and takes no room. After that the oldest of
-    ``candidates`` go, no more than needed.
-
-    Args:
-        session: The client.
-        state: The label, all of it.
-        need: Bytes.
-        what: What is to be written, for messages.
-        candidates: Ids that may go, in the order in which they do.
-        withdraw: Takes some out of the catalogue and gives the label as it is then.
-        touch: Writes the pointer as it is, so that the vault shows its time.
-
-    Raises:
-        QuotaExceeded: It does not fit, whatever goes.
-        PruneIncomplete: Something could not be deleted.
-    """
-    label = state.label
-    free = await available(session)
-    if free is None or need <= free:
-        return state
-    if state.listed.orphans and not state.listed.old_orphans(now=session.now()) and await touch(state):
-        state = await look(session, label, everything=True, lenient=True)
-    freed = await sweep(session, state.listed, told=state.needs)
-    missing, victims, gained = need - free - freed, list[str](), 0
-    if missing > 0:
-        for each in await candidates(state):
-            if gained >= missing:
-                break
-            victims.append(each)
-            gained = await gain(session, state.listed, victims, told=state.needs)
-        if gained < missing:
-            raise full(need, free + freed, what, label)
-        state = await withdraw(state, victims)
-        await remove(session, state.listed, victims, told=state.needs)
-    free = await available(session)
-    if free is not None and need > free:
-        raise full(need, free, what, label)
-    if freed or victims:
-        state = await look(session, label, everything=True, lenient=True)
-    return state
-
-
-def tell_fewer(label: str, kept: int, asked: int) -> None:
-    """Warn that the vault holds fewer snapshots than a retention keeps."""
-    warn(
-        f"the vault is full: only {kept} snapshots of label {label!r} fit, of {asked} that the retention keeps",
-        hint=Hint("status"),
-    )

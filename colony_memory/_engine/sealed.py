@@ -98,7 +98,7 @@ def require_closed(session: Session, info: SnapshotInfo) -> None:
         return
     msg = (
         f"snapshot {info.snapshot_id} of label {info.label!r} is not encrypted, and this client writes nothing in the "
-        "clear: restore it and back it up, or bring it by a client that does not encrypt"
+        "clear: restore it and back it up, or copy it with a client that does not encrypt"
     )
     raise ConflictDetected(msg, theirs=None)
 
@@ -126,6 +126,6 @@ def remember(session: Session, built: BuiltSnapshot) -> None:
         session.identities.open(lock.seal(b""), "" if lock.key is None else lock.key.blob)
     except age.NoFit:
         warn(
-            "none of the identities of this client opens what it writes: it is encrypted to others, and each backup "
-            "is stored whole"
+            "none of the identities of this client opens what it writes: it is encrypted to others only, so each "
+            "backup is stored whole"
         )

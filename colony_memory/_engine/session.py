@@ -217,7 +217,7 @@ class Session:
         own = tally()
         if self.on_event is None or (own is not None and own.muted):
             return
-        from colony_memory.reports import Event
+        from colony_memory._events import Event
 
         if not self.hand(Event(action, name, done, total)) and own is not None:
             own.muted = True
@@ -252,8 +252,7 @@ class Session:
             except Exception as error:
                 what = message_of(error)
                 msg = (
-                    f"the witness could not say what was seen of label {label!r}, so a rollback could go unnoticed: "
-                    f"{what}"
+                    f"the witness cannot say what was seen of label {label!r}, so a rollback could go unnoticed: {what}"
                 )
                 raise ColonyMemoryError(msg) from error
             if head is not None:

@@ -1,23 +1,19 @@
 """A backend seen through one typed, checked, asynchronous surface: what the verbs are written over.
 
-:class:`SyncVault` never suspends, so :func:`~colony_memory._engine.drive.drive` runs a verb over it without an event
-loop, inside or outside of one. :class:`AsyncVault` awaits.
+How a call is made, waiting or not, is for its two faces to say, see :mod:`colony_memory._engine.faces`.
 """
 
 from __future__ import annotations
 
 import itertools
-import time
-from contextvars import copy_context
 from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
-from colony_memory._engine.boundary import translate
-from colony_memory._engine.drive import drive
+from colony_memory._engine.boundary import may_mean_absent, public_kind, translate, was_refused
 from colony_memory._engine.observe import tally
 from colony_memory._engine.replies import Listing, moment, proves, read_listing, unwrap
 from colony_memory._format.constants import FORMAT, FORMAT_2
-from colony_memory.exceptions import RateLimited, VaultDenied, VaultError, VaultUnavailable
+from colony_memory.exceptions import VaultError, VaultUnavailable
 from colony_memory.vaults import ConditionalUpload, FileLookup, FreeSpace, OperationBudget, PrefixListing
 
 if TYPE_CHECKING:
@@ -27,15 +23,12 @@ if TYPE_CHECKING:
     Tell = Callable[[Literal["upload", "download", "delete"], str, int, int], None]
 
 _T = TypeVar("_T")
-_READERS = 12
-# Seconds; a call that takes less is not worth a thread.
-_FAST = 0.002
 
 #: For :meth:`Vault.put`: write whatever is there; write only where nothing is there.
 ANY, ABSENT = "", "*"
 
 
-def _nobody(_name: str) -> None:
+def nobody(_name: str) -> None:
     """Hears of what was read where nobody asked."""
 
 
@@ -79,7 +72,7 @@ class Vault:
         """Run something that takes long and waits for nothing."""
         raise NotImplementedError
 
-    async def gather(self, names: list[str], told: Callable[[str], None] = _nobody) -> list[StoredFile | None]:
+    async def gather(self, names: list[str], told: Callable[[str], None] = nobody) -> list[StoredFile | None]:
         """Read several files at once, in the order of the names; ``told`` of each that was read."""
         raise NotImplementedError
 
@@ -120,7 +113,7 @@ class Vault:
         except VaultError as error:
             if error.status == 404 and error.code is not None:
                 return None
-            if error.status not in (None, 404) or _is_an_answer_or_outage(error):
+            if not may_mean_absent(error):
                 raise
             # No word of the vault's own: a wrong address answers 404 too, and some backends know no status.
             listing = await self.list(name)
@@ -130,7 +123,7 @@ class Vault:
         reply = unwrap(reply)
         content = reply.get("content") if isinstance(reply, dict) else None
         if not isinstance(content, str):
-            msg = f"{doing} failed: the reply has no content; nothing can be said of what is stored, try again"
+            msg = f"{doing} failed: the reply has no content, which says nothing about what is stored; try again"
             raise VaultUnavailable(msg)
         own = tally()
         if own is not None:
@@ -189,7 +182,7 @@ class Vault:
                 condition = {"if_none_match": "*"} if match == ABSENT else {"if_match": match}
                 reply = await self._ask(doing, "vault_upload_file_if", name, content, **condition)
         except VaultError as error:
-            if _was_refused(error):
+            if was_refused(error):
                 raise
             if alone and error.status == 412:
                 raise Changed(error.message, status=412, code=error.code) from error
@@ -224,7 +217,7 @@ class Vault:
         except VaultError as error:
             if error.status == 404 and error.code is not None:
                 return
-            if error.status != 404 and _was_refused(error):
+            if error.status != 404 and was_refused(error):
                 raise
             if await self.get(name) is not None:
                 raise
@@ -262,133 +255,8 @@ class Changed(VaultError):
     """A conditional write met another text than expected. Never leaves the package."""
 
 
-def to_public(error: Unanswered | Changed) -> VaultError:
-    """The same as an error that may leave the package: what the facades raise where a verb let one through."""
-    kind = VaultUnavailable if isinstance(error, Unanswered) else VaultError
-    return kind(error.message, status=error.status, code=error.code, hint=error.hint)
-
-
-class SyncVault(Vault):
-    """Over a backend of plain methods. No await here ever suspends."""
-
-    def __init__(self, backend: Any) -> None:
-        super().__init__(backend)
-        self._pace = 0.0
-
-    async def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        begin = time.perf_counter()
-        try:
-            reply = getattr(self.backend, method)(*args, **kwargs)
-        finally:
-            self._pace = time.perf_counter() - begin
-        if hasattr(reply, "__await__"):
-            if hasattr(reply, "close"):
-                reply.close()
-            raise VaultUnavailable("this backend is asynchronous: use AsyncColonyMemory")
-        return reply
-
-    async def compute(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
-        return function(*args, **kwargs)
-
-    async def gather(self, names: list[str], told: Callable[[str], None] = _nobody) -> list[StoredFile | None]:
-        left, out = list(names), list[StoredFile | None]()
-        # Threads pay off where a read waits for a network; a vault in memory or on disk is read as fast in turn.
-        while left and (self._pace < _FAST or len(left) == 1):
-            name = left.pop(0)
-            out.append(await self.get(name))
-            told(name)
-        return out + self._read_at_once(left, told) if left else out
-
-    def _read_at_once(self, names: list[str], told: Callable[[str], None] = _nobody) -> list[StoredFile | None]:
-        try:
-            from concurrent.futures import ThreadPoolExecutor
-
-            pool = ThreadPoolExecutor(min(_READERS, len(names)), "colony-memory-read")
-            # Each in a copy of this context, so that it counts for this verb.
-            futures = [pool.submit(copy_context().run, lambda name: drive(self.get(name)), name) for name in names]
-        except RuntimeError:
-            # At the interpreter's exit no thread starts any more, and a last backup still has to read.
-            return [drive(self.get(name)) for name in names]
-        with pool:
-            try:
-                out = []
-                for name, future in zip(names, futures, strict=True):
-                    out.append(future.result())
-                    told(name)
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-        return out
-
-
-class AsyncVault(Vault):
-    """Over a backend of coroutines, or of plain methods, which then run in threads."""
-
-    def __init__(self, backend: Any) -> None:
-        super().__init__(backend)
-        import inspect
-
-        methods = (inspect.unwrap(getattr(backend, name)) for name in dir(backend) if name.startswith("vault_"))
-        self._threads = not any(inspect.iscoroutinefunction(method) for method in methods)
-
-    async def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        bound = getattr(self.backend, method)
-        if self._threads:
-            import asyncio
-
-            reply = await asyncio.to_thread(_outside_loop, bound, args, kwargs)
-        else:
-            reply = bound(*args, **kwargs)
-        return await reply if hasattr(reply, "__await__") else reply
-
-    async def compute(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
-        import asyncio
-
-        return await asyncio.to_thread(function, *args, **kwargs)
-
-    async def gather(self, names: list[str], told: Callable[[str], None] = _nobody) -> list[StoredFile | None]:
-        import asyncio
-
-        gate = asyncio.Semaphore(_READERS)
-
-        async def read(name: str) -> StoredFile | None:
-            async with gate:
-                file = await self.get(name)
-            told(name)
-            return file
-
-        tasks = [asyncio.ensure_future(read(name)) for name in names]
-        try:
-            return list(await asyncio.gather(*tasks))
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _outside_loop(bound: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    try:
-        return bound(*args, **kwargs)
-    except StopIteration as error:
-        # It cannot pass through a future: whoever waits for that would wait for ever.
-        msg = f"StopIteration: {error}"
-        raise RuntimeError(msg) from error
-
-
-def _was_refused(error: VaultError) -> bool:
-    """Whether the vault itself has said no, so that nothing was changed.
-
-    412 does not say so: a client that retried by itself meets its own write. A redirect is nobody's word.
-    """
-    if isinstance(error, VaultDenied):
-        return True
-    return error.status is not None and error.status != 412 and not 300 <= error.status < 400 and error.status < 500
-
-
-def _is_an_answer_or_outage(error: VaultError) -> bool:
-    """Whether a failed read leaves nothing to ask a listing for."""
-    if isinstance(error, (VaultDenied, RateLimited)):
-        return True
-    # A plain OSError may be a missing file, or an HTTP library's own way of telling of a 404.
-    vague = isinstance(error.__cause__, OSError) and not isinstance(error.__cause__, (ConnectionError, TimeoutError))
-    return isinstance(error, VaultUnavailable) and not vague
+def to_public(error: VaultError, more: str = "") -> VaultError:
+    """The same error as it may leave the package, with more said at its end."""
+    kind: type[VaultError] = public_kind(error)
+    msg = f"{error.message}; {more}" if more else error.message
+    return kind(msg, status=error.status, code=error.code, retry_after=error.retry_after, hint=error.hint)

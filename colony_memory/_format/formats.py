@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from colony_memory import snapshot
+from colony_memory._format import v1
 from colony_memory._format.constants import FORMAT, FORMAT_2
-from colony_memory._format.names import pack_filename
+from colony_memory._format.names import pack_filename, part_filename
 from colony_memory._format.v2.build import read_documents
 from colony_memory._format.v2.manifest import ChainManifest
 from colony_memory._format.v2.zstd import is_installed
@@ -56,7 +56,7 @@ class _Parts:
 
     def needed(self, info: SnapshotInfo, manifest: Manifest | None) -> dict[str, int | None]:  # noqa: ARG002
         parts = range(info.part_count)
-        return {snapshot.part_filename(info.label, info.snapshot_id, seq): None for seq in parts}
+        return {part_filename(info.label, info.snapshot_id, seq): None for seq in parts}
 
     def read(
         self,
@@ -66,7 +66,7 @@ class _Parts:
         max_bytes: int,
         identities: Identities | None = None,  # noqa: ARG002
     ) -> dict[str, str]:
-        return snapshot.read_documents(manifest, texts, max_bytes=max_bytes)
+        return v1.read_documents(manifest, texts, max_bytes=max_bytes)
 
 
 class _Packs:

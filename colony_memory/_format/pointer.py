@@ -18,12 +18,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.catalog import Catalog, read_single
+from colony_memory._format.constants import LATEST_FORMAT
 from colony_memory._format.head import write_head
 from colony_memory._format.json import load_object
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, require_id
 from colony_memory.exceptions import SnapshotCorrupt
 from colony_memory.signing import sign_manifest
-from colony_memory.snapshot import LATEST_FORMAT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

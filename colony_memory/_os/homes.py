@@ -1,7 +1,4 @@
-"""Where this user's own files of this package are: what it remembers between two runs, and its configuration.
-
-They are not asked of platformdirs, which an extra installs: the places must be the same with and without.
-"""
+"""Where this user's own files of this package are: its vault, what it remembers between two runs, its configuration."""
 
 from __future__ import annotations
 
@@ -10,6 +7,15 @@ import sys
 from pathlib import Path
 
 _NAME = "colony-memory"
+
+
+def data_directory() -> Path:
+    """Where this user's data is kept, there or not.
+
+    Raises:
+        OSError: The user has no home.
+    """
+    return _directory("XDG_DATA_HOME", ".local/share")
 
 
 def state_directory() -> Path:

@@ -49,7 +49,7 @@ def begin(
     Args:
         memory: Where from.
         directory: The folder; it is made if it is missing. It must not hold the vault.
-        label: Stream to restore from.
+        label: Label to restore from.
         shape: As for :func:`restore_folder`.
         on_progress: As for :func:`restore_folder`.
 

@@ -1,4 +1,4 @@
-"""Pure: what a summary of a snapshot tells beyond its fields."""
+"""Pure: what a summary of a snapshot, or of a label, tells beyond its fields."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from colony_memory._format.names import id_time
+from colony_memory._format.names import id_order, id_time, manifest_filename
 from colony_memory._format.v2.sealed import LEFT_OUT
 from colony_memory.retention import created
 
 if TYPE_CHECKING:
+    from colony_memory.reports import LabelMap
     from colony_memory.snapshot import SnapshotInfo
 
 #: Units of an age in seconds, the largest first.
@@ -75,3 +76,14 @@ def left_out(info: SnapshotInfo) -> str:
     total = count_left_out(info)
     more = [f"and {total - len(named)} more"] if total > len(named) else []
     return f"{total} left out: {'; '.join([*named, *more])}"
+
+
+def refused_latest(label: LabelMap) -> str | None:
+    """The entry of ``broken`` that damages no snapshot: a restore refuses the latest though it is whole.
+
+    So it is after a rollback.
+    """
+    file = manifest_filename(label.label, label.latest or "")
+    if label.newest is None or file not in label.broken or file in label.untrusted:
+        return None
+    return file if id_order(label.latest or "") <= id_order(label.newest.snapshot_id) else None

@@ -75,7 +75,7 @@ def guard(
     Args:
         memory: Where to.
         directory: The folder. It must not hold the vault.
-        label: Stream to save to.
+        label: Label to save under.
         note: What to say of the snapshot.
         options: As for :func:`save_folder`: ``exclude``, ``secrets`` and so on.
 

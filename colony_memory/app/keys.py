@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from colony_memory.encryption import Passphrase
 
-__all__ = ["PASSPHRASE", "key_arguments"]
+__all__ = ["PASSPHRASE", "key_arguments", "settled_recipients"]
 
 #: The word that stands for a passphrase, which no option takes itself.
 PASSPHRASE = "passphrase"  # noqa: S105 - the word itself
@@ -60,6 +60,18 @@ def key_arguments(
     return out
 
 
+def settled_recipients(given: Iterable[str]) -> list[str]:
+    """Whom to encrypt to, as :func:`key_arguments` takes it, in words that mean the same in any directory."""
+    return [
+        name if name == PASSPHRASE or _is_recipient(name) else os.path.abspath(_home(name))  # noqa: PTH100 - likewise
+        for name in _split(given)
+    ]
+
+
+def _is_recipient(name: str) -> bool:
+    return name.lower().startswith(("age1", "ssh-"))
+
+
 def _split(given: Iterable[str]) -> Iterator[str]:
     """Each recipient. An SSH key is of two words, and a third one that says whose it is only where it is quoted."""
     words = list[str]()
@@ -84,7 +96,7 @@ def _is_one(text: str) -> bool:
 
 def _recipients(name: str) -> list[str]:
     """A recipient, or those in a file, one a line."""
-    if name.lower().startswith(("age1", "ssh-")):
+    if _is_recipient(name):
         return [name]
     if looks_secret(name):
         raise ValueError("a private key was given to encrypt to: give the public one, age1…, that belongs to it")

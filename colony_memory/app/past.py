@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from colony_memory import _engine
 from colony_memory._patch import File
 from colony_memory.app.content import near
 from colony_memory.app.place import require_synchronous
@@ -48,7 +49,7 @@ def file_history(memory: ColonyMemory, name: str, *, label: str = "default", pat
     Args:
         memory: Where it is saved.
         name: The file, under the name that it has in a snapshot.
-        label: Stream to look at.
+        label: Label to look at.
         patch: Give each difference too, as git and patch take it.
 
     Raises:
@@ -67,7 +68,7 @@ def file_history(memory: ColonyMemory, name: str, *, label: str = "default", pat
         return files
 
     with _nothing_saved(label):
-        found = memory._history(name, label=label, patch=patch, view=view)  # noqa: SLF001
+        found = memory._run(_engine.history.history, name, label=label, patch=patch, view=view)  # noqa: SLF001
     if name in found.changes:
         return FileHistory(name, found.changes[name], found.read, found.passed_over)
     more = near(name, names)
@@ -95,7 +96,7 @@ def every_history(memory: ColonyMemory, *, label: str = "default", patch: bool =
     """
     require_synchronous(memory)
     with _nothing_saved(label):
-        return memory._histories(label=label, patch=patch, view=_files)  # noqa: SLF001
+        return memory._run(_engine.history.histories, label=label, patch=patch, view=_files)  # noqa: SLF001
 
 
 def _files(documents: Mapping[str, str]) -> dict[str, File]:
@@ -116,7 +117,9 @@ def search_files(
     """
     require_synchronous(memory)
     with _nothing_saved(label):
-        return memory._search(pattern, label=label, fixed=fixed, ignore_case=ignore_case, view=_contents)  # noqa: SLF001
+        return memory._run(  # noqa: SLF001
+            _engine.history.search, pattern, label=label, fixed=fixed, ignore_case=ignore_case, view=_contents
+        )
 
 
 def _contents(documents: Mapping[str, str]) -> dict[str, File]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from colony_memory._arguments import require_text, require_type
+from colony_memory._os.homes import data_directory
 from colony_memory.client import AsyncColonyMemory, ColonyMemory
 from colony_memory.vaults import open_vault
 from colony_memory.vaults._open import is_path
@@ -99,8 +100,8 @@ def choose_place(url: str | None = None) -> Place:
     Nothing is made, and nothing is asked of the vault: see :meth:`Place.require`.
 
     Raises:
-        ValueError: The URL is of no known kind, or cannot be opened as things are; or a variable is empty.
-        ModuleNotFoundError: It is the local one, and the extra ``cli`` is missing, which knows where that is.
+        ValueError: The URL is of no known kind, or cannot be opened as things are; or a variable is empty, or this user
+            has no home for the local one.
     """
     chosen, key = True, read_setting("COLONY_API_KEY")
     if url is None:
@@ -108,9 +109,10 @@ def choose_place(url: str | None = None) -> Place:
     if url is not None:
         require_text("url", url)
     if url is None:
-        from platformdirs import user_data_path
-
-        path = user_data_path("colony-memory") / "vault"
+        try:
+            path = data_directory() / "vault"
+        except OSError as error:
+            raise ValueError(str(error)) from error
         url, chosen = str(path) if is_path(str(path)) else path.as_uri(), False
     elif _kind(url) == "memory:":
         raise ValueError("a vault memory: would be gone when this process ends: give a directory")

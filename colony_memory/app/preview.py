@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory import _engine
 from colony_memory._format.names import require_label
+from colony_memory.app.options import BackupOptions
 from colony_memory.app.place import require_synchronous
 from colony_memory.app.save import listed_paths, read_for
 from colony_memory.capture._metadata import split_documents
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from colony_memory.capture.folder import Capture
     from colony_memory.client import ColonyMemory
     from colony_memory.reports import SnapshotDiff
-    from colony_memory.retention import Retention
     from colony_memory.snapshot import SnapshotInfo
 
 __all__ = ["Preview", "Unsaved", "find_unsaved", "preview_capture"]
@@ -70,33 +70,18 @@ class Preview:
         return bool(self.plan) and not self.capture.left_out
 
 
-def preview_capture(
-    memory: ColonyMemory,
-    capture: Capture,
-    *,
-    label: str = "default",
-    prune_keep: int | None = None,
-    retention: Retention | None = None,
-    note: str | None = None,
-    tags: str | Iterable[str] = (),
-) -> Preview:
+def preview_capture(memory: ColonyMemory, capture: Capture, options: BackupOptions) -> Preview:
     """Find out what saving this would do.
 
-    Arguments and errors are those of :meth:`ColonyMemory.backup`, but for a want of room.
+    Errors are those of :meth:`ColonyMemory.backup`, but for a want of room.
     """
-    latest = _read_latest(memory, label)
+    latest = _read_latest(memory, options.label)
     plan = memory._run(  # noqa: SLF001
-        _engine.preview.plan_backup(
-            memory._session,  # noqa: SLF001
-            capture.documents,
-            label=label,
-            prune_keep=prune_keep,
-            retention=retention,
-            note=note,
-            incomplete=[str(each) for each in capture.left_out],
-            tags=tags,
-            damaged=latest.problem is not None,
-        )
+        _engine.preview.plan_backup,
+        capture.documents,
+        incomplete=[str(each) for each in capture.left_out],
+        damaged=latest.problem is not None,
+        **options.of_snapshot,
     )
     return Preview(plan, _compare(latest, capture))
 
@@ -116,7 +101,7 @@ def find_unsaved(
     Args:
         memory: Where the snapshot is.
         paths: As for :func:`colony_memory.save_paths`, the same as were saved.
-        label: Stream of the snapshot.
+        label: Label of the snapshot.
         exclude: What to leave out, as it was left out of the backup.
 
     Raises:
@@ -126,13 +111,15 @@ def find_unsaved(
     latest = _read_latest(memory, label)
     saved = split_documents(latest.documents or {})[0]
     git = any(name.rpartition("/")[2] == BUNDLE_NAME for name in saved)
-    capture = read_for(memory, listed_paths(paths), git=git, exclude=exclude, secrets="allow", dry_run=True)
+    capture = read_for(
+        memory, listed_paths(paths), BackupOptions(label=label, git=git, exclude=exclude, secrets="allow"), dry_run=True
+    )
     return _compare(latest, capture, masking=True)
 
 
 def _read_latest(memory: ColonyMemory, label: str) -> Latest:
     require_synchronous(memory)
-    latest = memory._run(_engine.preview.read_latest(memory._session, label=require_label(label)))  # noqa: SLF001
+    latest = memory._run(_engine.preview.read_latest, label=require_label(label))  # noqa: SLF001
     try:
         split_documents(latest.documents or {})
     except SnapshotCorrupt as error:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Literal
 
 from colony_memory._format.names import id_order, read_filename, require_label
-from colony_memory.app.facts import left_out
+from colony_memory.app.facts import left_out, refused_latest
 from colony_memory.app.place import require_synchronous
 from colony_memory.app.save import BEFORE_RESTORE
 from colony_memory.exceptions import ColonyMemoryWarning, SnapshotCorrupt, SnapshotNotFound, UntrustedSnapshot
@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 #: protected``: none is there, or the newest is older than it may be.
 State = Literal["protected", "saved", "at risk", "not protected"]
 #: What would mend it: ``delete`` the snapshot, ``backup`` again, ``prune`` to make room, ``wait``, ``judge`` whether
-#: a snapshot that is not trusted is one's own, ``replace`` what is damaged by a new backup, until which an older
-#: snapshot restores, or ``forget`` what is gone, which a prune of leftovers takes off the list.
-Mending = Literal["delete", "backup", "prune", "wait", "judge", "replace", "forget"]
+#: an untrusted snapshot is one's own, ``replace`` what is damaged by a new backup (an older snapshot restores until
+#: then), ``forget`` what is gone, which a prune of leftovers takes off the list, or ``accept`` a snapshot in place of a
+#: latest that is refused: restore it by its id and back it up again.
+Mending = Literal["delete", "backup", "prune", "wait", "judge", "replace", "forget", "accept"]
 
 
 @dataclass(frozen=True)
@@ -250,7 +251,7 @@ def assess(
     newest = max(infos, key=lambda info: (good_at(info), id_order(info.snapshot_id)), default=None)
     age = None if newest is None else max(now - good_at(newest), timedelta(0))
     stale = age is None if max_age is None else age is None or age > max_age
-    problems = (*_damaged(read), *_incomplete(infos), *_problems(found))
+    problems = (*_damaged(read), *_incomplete(infos), *_problems(found, newest_of))
     risky = [each for each in problems if newest is None or not _is_behind(each, newest)]
     whole = all(label in read and not read[label].closed for label, info in newest_of.items() if info is not None)
     closed = any(each.closed for each in read.values())
@@ -286,11 +287,16 @@ def _is_behind(problem: Problem, newest: SnapshotInfo) -> bool:
     return id_order(snapshot_id) < id_order(newest.snapshot_id)
 
 
-def _problems(found: VaultMap) -> Iterator[Problem]:
+def _problems(found: VaultMap, newest_of: Mapping[str, SnapshotInfo | None]) -> Iterator[Problem]:
     if not found.complete:
         yield Problem("the vault did not list all of its files: there may be more", "wait")
     for label in found.labels:
+        refused = refused_latest(label)
         for file, why in label.broken.items():
+            newest = newest_of[label.label]
+            if file == refused and newest is not None:
+                yield Problem(why, "accept", label.label, newest.snapshot_id)
+                continue
             name = read_filename(file)
             mending: Mending = "judge" if file in label.untrusted else "delete"
             yield Problem(why, mending, label.label, name.snapshot_id if name else None)

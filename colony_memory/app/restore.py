@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from colony_memory import _engine
 from colony_memory._arguments import require_text, several, texts
 from colony_memory.app.content import narrow
 from colony_memory.app.facts import made_at
@@ -71,7 +72,7 @@ def restore_folder(
     Args:
         memory: Where from.
         directory: The folder; it is made if it is missing.
-        label: Stream to restore from.
+        label: Label to restore from.
         snapshot: Which one: an id, the beginning of one, ``latest``, or ``latest~2``; by default the latest.
         at: In place of that, a time: the newest that is not after it. As text ``2026-11-01T12:00``, a day, ``3h ago``.
         only: Globs: only files whose path matches one; ``*`` matches ``/`` too.
@@ -141,7 +142,7 @@ def fetch(
     if snapshot is not None:
         snapshot = find_id(memory, snapshot, label=label)
     try:
-        return memory._restored(label=label, snapshot_id=snapshot, fallback=fallback)  # noqa: SLF001
+        return memory._run(_engine.restore.restore, label=label, snapshot_id=snapshot, fallback=fallback)  # noqa: SLF001
     except SnapshotNotFound as error:
         if snapshot is not None:
             raise

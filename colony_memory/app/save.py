@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._arguments import require_type, several
-from colony_memory._engine.backup import check_arguments
 from colony_memory.app.content import Contents, contents_of
+from colony_memory.app.options import BackupOptions
 from colony_memory.app.place import refuse_vault_inside, require_synchronous
 from colony_memory.capture.folder import Capture, read_folder, read_paths
 from colony_memory.exceptions import ColonyMemoryError
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = [
     "BEFORE_RESTORE",
     "Saved",
-    "check_arguments",
     "read_for",
     "save_capture",
     "save_folder",
@@ -100,7 +99,7 @@ def save_folder(
     Args:
         memory: Where to.
         path: The directory. It must not hold the vault.
-        label: Stream to save to.
+        label: Label to save under.
         prune_keep: As for :meth:`ColonyMemory.backup`.
         retention: As for :meth:`ColonyMemory.backup`.
         on_conflict: As for :meth:`ColonyMemory.backup`.
@@ -116,28 +115,19 @@ def save_folder(
         ValueError: The directory is missing, not readable, empty or holds the vault; or an argument is bad.
         ColonyMemoryError: Likely secrets stop it, or as for :meth:`ColonyMemory.backup`.
     """
-    check_arguments(
-        label=label, prune_keep=prune_keep, retention=retention, on_conflict=on_conflict, note=note, tags=tags
-    )
-    capture = read_for(
-        memory,
-        path,
-        git=git,
-        exclude=exclude,
-        secrets=secrets,
-        allow_secrets=allow_secrets,
-        on_progress=on_progress,
-    )
-    return save_capture(
-        memory,
-        capture,
+    options = BackupOptions(
         label=label,
         prune_keep=prune_keep,
         retention=retention,
         on_conflict=on_conflict,
         note=note,
         tags=tags,
+        git=git,
+        exclude=exclude,
+        secrets=secrets,
+        allow_secrets=allow_secrets,
     )
+    return save_capture(memory, read_for(memory, path, options, on_progress=on_progress), options)
 
 
 def save_paths(
@@ -160,38 +150,26 @@ def save_paths(
 
     Arguments and errors are those of :func:`save_folder`.
     """
-    check_arguments(
-        label=label, prune_keep=prune_keep, retention=retention, on_conflict=on_conflict, note=note, tags=tags
-    )
-    capture = read_for(
-        memory,
-        listed_paths(paths),
-        git=git,
-        exclude=exclude,
-        secrets=secrets,
-        allow_secrets=allow_secrets,
-        on_progress=on_progress,
-    )
-    return save_capture(
-        memory,
-        capture,
+    options = BackupOptions(
         label=label,
         prune_keep=prune_keep,
         retention=retention,
         on_conflict=on_conflict,
         note=note,
         tags=tags,
+        git=git,
+        exclude=exclude,
+        secrets=secrets,
+        allow_secrets=allow_secrets,
     )
+    return save_capture(memory, read_for(memory, listed_paths(paths), options, on_progress=on_progress), options)
 
 
 def read_for(
     memory: ColonyMemory,
     what: str | os.PathLike[str] | list[str | os.PathLike[str]],
+    options: BackupOptions,
     *,
-    git: bool = False,
-    exclude: str | Iterable[str] = (),
-    secrets: SecretsChoice = "warn",
-    allow_secrets: str | Iterable[str] = (),
     dry_run: bool = False,
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> Capture:
@@ -205,10 +183,7 @@ def read_for(
     refuse_vault_inside(memory, what if isinstance(what, list) else [what])
     read = partial(
         read_paths if isinstance(what, list) else read_folder,
-        git=git,
-        exclude=exclude,
-        secrets=secrets,
-        allow_secrets=allow_secrets,
+        **options.of_folder,
         max_bytes=memory._session.max_bytes,  # noqa: SLF001
         dry_run=dry_run,
         on_progress=on_progress,
@@ -216,31 +191,12 @@ def read_for(
     return read(what)
 
 
-def save_capture(
-    memory: ColonyMemory,
-    capture: Capture,
-    *,
-    label: str = "default",
-    prune_keep: int | None = None,
-    retention: Retention | None = None,
-    on_conflict: str = "raise",
-    note: str | None = None,
-    tags: str | Iterable[str] = (),
-) -> Saved:
-    """Save what was read, with a record of what it lacks. Arguments and errors as :meth:`ColonyMemory.backup`."""
+def save_capture(memory: ColonyMemory, capture: Capture, options: BackupOptions) -> Saved:
+    """Save what was read, with a record of what it lacks. Errors as :meth:`ColonyMemory.backup`."""
     require_synchronous(memory)
     require_type("capture", capture, Capture)
-    info = memory.backup(
-        capture.documents,
-        label=label,
-        prune_keep=prune_keep,
-        retention=retention,
-        on_conflict=on_conflict,
-        note=note,
-        incomplete=[str(each) for each in capture.left_out],
-        tags=tags,
-    )
-    return Saved(info, capture)
+    incomplete = [str(each) for each in capture.left_out]
+    return Saved(memory.backup(capture.documents, incomplete=incomplete, **options.of_snapshot), capture)
 
 
 def save_present(
@@ -273,7 +229,8 @@ def save_present(
     folder = Path(directory)
     if not folder.is_dir() or next(folder.iterdir(), None) is None:
         return None
-    capture = read_for(memory, folder, secrets="stop", exclude=exclude)
+    options = BackupOptions(label=label + BEFORE_RESTORE, exclude=exclude, secrets="stop")
+    capture = read_for(memory, folder, options)
     reasons = {entry.name: entry.reason for entry in capture.left_out} | dict.fromkeys(capture.ignored, "is ignored")
     lacking = [name for name in needed if name in reasons]
     if lacking:
@@ -281,7 +238,7 @@ def save_present(
             f"the folder as it is was not saved: {lacking[0]!r} would be replaced, and is not in it "
             f"({reasons[lacking[0]]}); nothing was written"
         )
-    return save_capture(memory, capture, label=label + BEFORE_RESTORE)
+    return save_capture(memory, capture, options)
 
 
 def listed_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str | os.PathLike[str]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from colony_memory.app.facts import made_at
+from colony_memory.app.options import BackupOptions
 from colony_memory.app.place import refuse_vault_inside, require_synchronous
 from colony_memory.app.restore import RestoredFolder, fetch
-from colony_memory.app.save import check_arguments, save_capture
+from colony_memory.app.save import save_capture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -38,7 +39,7 @@ def save_sources(
     Args:
         memory: Where to.
         sources: The set.
-        label: Stream to save to.
+        label: Label to save under.
         prune_keep: As for :meth:`ColonyMemory.backup`, and so are the four that follow.
         retention: As there.
         on_conflict: ``"raise"`` or ``"continue"``: what two writers did to databases is not joined.
@@ -52,27 +53,25 @@ def save_sources(
         ColonyMemoryError: Likely secrets stop it, a store cannot be captured, or as for :meth:`ColonyMemory.backup`.
     """
     require_synchronous(memory)
-    check_arguments(
-        label=label, prune_keep=prune_keep, retention=retention, on_conflict=on_conflict, note=note, tags=tags
-    )
-    if on_conflict == "merge":
-        raise ValueError("a merge joins texts, and a set holds stores: say 'raise' or 'continue'")
-    refuse_vault_inside(memory, [sources.root / source.path for source in sources.sources])
-    capture = sources.capture(
-        secrets=secrets,
-        allow_secrets=allow_secrets,
-        max_bytes=memory._session.max_bytes,  # noqa: SLF001
-    )
-    return save_capture(
-        memory,
-        capture,
+    options = BackupOptions(
         label=label,
         prune_keep=prune_keep,
         retention=retention,
         on_conflict=on_conflict,
         note=note,
         tags=tags,
+        secrets=secrets,
+        allow_secrets=allow_secrets,
     )
+    if on_conflict == "merge":
+        raise ValueError("a merge joins texts, and a set holds stores: say 'raise' or 'continue'")
+    refuse_vault_inside(memory, [sources.root / source.path for source in sources.sources])
+    capture = sources.capture(
+        secrets=secrets,
+        allow_secrets=options.allow_secrets,
+        max_bytes=memory._session.max_bytes,  # noqa: SLF001
+    )
+    return save_capture(memory, capture, options)
 
 
 def restore_sources(
@@ -91,7 +90,7 @@ def restore_sources(
     Args:
         memory: Where from.
         sources: The set that was saved; its root may be another directory, or one that is not there yet.
-        label: Stream to restore from.
+        label: Label to restore from.
         snapshot: Which one, as :func:`colony_memory.restore_folder` takes it; by default the latest.
         force: Replace files that changed after the snapshot, and databases that a program has open.
         dry_run: Change nothing, and tell what would be done and what would stop it.

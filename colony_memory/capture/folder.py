@@ -243,7 +243,7 @@ def _capture(found: Found, *, secrets: SecretsChoice, allowed: frozenset[str], a
 
 
 def read_choices(
-    *, secrets: SecretsChoice, allow_secrets: str | Iterable[str], exclude: str | Iterable[str]
+    *, secrets: str, allow_secrets: str | Iterable[str], exclude: str | Iterable[str]
 ) -> tuple[frozenset[str], Excluded]:
     """What of likely secrets may be saved, and what is left out, as the arguments of :func:`read_folder` have it.
 

@@ -139,6 +139,7 @@ SETTINGS = {
 #: For arguments of these the run is repeated with an option more: the verbs that have it.
 _REPEATED = {"open": None, "read_folder": ("backup", "watch", "run", "guard"), "write_folder": ("restore",)}
 _SAME = {"watch": "backup"}
+_LOOKS = frozenset({"list", "verify", "status"})
 
 
 def command(
@@ -200,7 +201,8 @@ def worded(hint: Hint, asked: Asked) -> str | None:
     if hint.action not in VERBS or VERBS[hint.action].name not in asked.verbs:
         return None
     if VERBS[hint.action].name == again and hint.option != "snapshot_id":
-        return _repeated(asked, words)
+        # What has just been shown would be shown again.
+        return None if again in _LOOKS and not words else _repeated(asked, words)
     return _fresh(VERBS[hint.action], words, hint, asked)
 
 

@@ -136,8 +136,8 @@ def _labels(params: Mapping[str, Any]) -> list[str]:
 def _listed(params: Mapping[str, Any]) -> dict[str, LabelFiles]:
     """What the vault lists, in one request; nothing is read."""
     from colony_memory._engine.drive import drive
+    from colony_memory._engine.faces import SyncVault
     from colony_memory._engine.label import read_labels
-    from colony_memory._engine.store import SyncVault
     from colony_memory.app.place import choose_place
 
     return read_labels(drive(SyncVault(choose_place(_vault(params)).backend).list("cmem.")))

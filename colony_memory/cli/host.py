@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from colony_memory.app.place import Place
     from colony_memory.app.save import Saved
     from colony_memory.cli.options import CommonOptions
+    from colony_memory.cli.saving import SavingOptions
     from colony_memory.hooks.talk import Told
     from colony_memory.hooks.turn import Turn
     from colony_memory.schedule.notify import Notifier
@@ -46,7 +47,7 @@ class Call:
     host: str
     block: bool
     seconds: float
-    saving: dict[str, Any]
+    saving: SavingOptions
     ping: str | None
     on_error: str | None
     common: CommonOptions
@@ -54,7 +55,7 @@ class Call:
     @property
     def label(self) -> str:
         """The label that is saved under."""
-        return str(self.saving["label"])
+        return self.saving.label
 
 
 def check(call: Call) -> None:
@@ -63,34 +64,43 @@ def check(call: Call) -> None:
     Raises:
         ValueError: An option cannot be used.
     """
-    from colony_memory.app.save import check_arguments
-    from colony_memory.capture.folder import read_choices
     from colony_memory.schedule.notify import Notifier
 
-    given = call.saving
-    check_arguments(label=call.label, prune_keep=given["keep"], on_conflict=given["on_conflict"])
-    read_choices(secrets=given["secrets"], allow_secrets=given["allow_secret"] or (), exclude=given["exclude"] or ())
+    call.saving.parsed()
     Notifier(label=call.label, ping=call.ping, on_error=call.on_error)
 
 
 def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
     """The command that the host is to run: with the place and the label that are meant now, whatever is set then."""
+    from colony_memory.app.keys import PASSPHRASE, settled_recipients
+
     given, common = call.saving, call.common
     url = place.url if "://" in place.url or place.comes_with_the_account else os.path.abspath(place.url)  # noqa: PTH100
     words = [*_program(), "hook", "--format", call.host, "--vault", url, "--label", call.label]
     words += ["--timeout", f"{math.ceil(call.seconds)}s"]
     valued: dict[str, Any] = {
-        "--key-file": common.key_file and os.path.abspath(common.key_file),  # noqa: PTH100
-        "--witness": common.witness and os.path.abspath(common.witness),  # noqa: PTH100
-        "--keep": given["keep"],
-        "--secrets": given["secrets"] if given["secrets"] != "stop" else None,
-        "--on-conflict": given["on_conflict"] if given["on_conflict"] != "raise" else None,
+        "--config": _settled(common.config, home=True),
+        "--key-file": _settled(common.key_file),
+        "--witness": _settled(common.witness),
+        "--passphrase-file": _settled(common.passphrase_file, home=True),
+        # The rules of the configuration file are read from there each time.
+        "--keep": given.keep if isinstance(given.keep, int) else None,
+        "--secrets": given.secrets if given.secrets != "stop" else None,
+        "--on-conflict": given.on_conflict if given.on_conflict != "raise" else None,
         "--ping": call.ping,
         "--on-error": call.on_error,
     }
     for flag, value in valued.items():
         words += [] if value is None else [f"{flag}={value}"]
-    several = {"--trust": common.trust, "--exclude": given["exclude"], "--allow-secret": given["allow_secret"]}
+    several = {
+        "--trust": common.trust,
+        "--encrypt-to": settled_recipients(common.encrypt_to or ()),
+        "--identity": [
+            each if each == PASSPHRASE else _settled(each, home=True) for each in map(str, common.identity or ())
+        ],
+        "--exclude": given.exclude,
+        "--allow-secret": given.allow_secret,
+    }
     words += [f"{flag}={each}" for flag, values in several.items() for each in values or ()]
     flags = {
         "--block": call.block,
@@ -98,6 +108,13 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
         "--accept-legacy-pointer": common.accept_legacy_pointer,
     }
     return (*words, *(flag for flag, on in flags.items() if on), folder)
+
+
+def _settled(path: str | None, *, home: bool = False) -> str | None:
+    """A path that means the same in any directory; ``home`` where it is read with ``~`` for one."""
+    if path is None:
+        return None
+    return os.path.abspath(os.path.expanduser(path) if home else path)  # noqa: PTH100, PTH111 - a link stays
 
 
 def _program() -> list[str]:
@@ -168,13 +185,13 @@ class _Task:
         from colony_memory.hooks.turn import heard
         from colony_memory.schedule.watch import read_runs
 
-        call, given = self._call, self._call.saving
+        call = self._call
         with heard() as said, open_memory(replace(call.common, quiet=True)) as opened:
             stand = stand_of(
                 opened.memory,
                 call.folder,
                 label=call.label,
-                exclude=list(given["exclude"] or ()),
+                exclude=list(call.saving.exclude or ()),
                 way_back=command("restore", call.folder, label=call.label, given=asdict(call.common)),
                 log=read_runs(opened.place.url, call.label),
             )
@@ -202,7 +219,7 @@ class _Task:
             self._save,
             state=self._state,
             directory=Path(call.folder),
-            saved_by={**call.saving, **asdict(call.common)},
+            saved_by=repr((call.saving, call.common)),
             vault=lambda: _pointer_facts(place, call.label),
             patience=self.left(),
         )
@@ -268,7 +285,7 @@ class _Task:
             # Only where there never was any. Memory that is gone is an error, and what was saved of it stays.
             if is_empty(call.folder) and (not opened.place.exists() or opened.memory.latest(label=call.label) is None):
                 return None
-            return backup.save(opened, [call.folder], note=None, tag=None, git=False, **call.saving)
+            return backup.save(opened, [call.folder], call.saving.parsed())
 
 
 def _pointer_facts(place: Place, label: str) -> object:

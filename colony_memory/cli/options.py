@@ -1,13 +1,12 @@
-"""Options that several verbs share, and the group of those that every verb has."""
+"""Options that several verbs share, the group of those that every verb has, and how groups become options."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-import sys
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from colony_memory.cli.output import Output
-    from colony_memory.retention import Retention
 
 #: The environment variables that the command line obeys.
 SETTINGS = (
@@ -32,12 +30,12 @@ SETTINGS = (
     "COLONY_MEMORY_PASSPHRASE_FILE",
 )
 
-#: The verbs that are about folders, with the argument that names them. Where a set names them it may be missing.
+#: The verbs that are about folders, with the argument that names them, which may be missing if a set names them.
 FOLDERS = {
     "backup": "paths", "watch": "paths", "status": "paths", "restore": "target", "run": "command", "guard": "command",
 }  # fmt: skip
 
-# Arguments are told of in each verb's text: typer's own list of them speaks of Python types.
+# Each verb's text tells of its arguments: typer's own list of them speaks of Python types.
 VaultOption = Annotated[
     str | None,
     typer.Option(
@@ -50,13 +48,11 @@ VaultOption = Annotated[
 ]
 LabelOption = Annotated[
     str,
-    typer.Option("--label", metavar="NAME", envvar="COLONY_MEMORY_LABEL", help="Stream of snapshots."),
+    typer.Option("--label", metavar="NAME", envvar="COLONY_MEMORY_LABEL", help="Name of a series of snapshots."),
 ]
 LabelFilter = Annotated[
     str | None,
-    typer.Option(
-        "--label", metavar="NAME", envvar="COLONY_MEMORY_LABEL", help="Only this stream of snapshots. Default: all."
-    ),
+    typer.Option("--label", metavar="NAME", envvar="COLONY_MEMORY_LABEL", help="Only this label. Default: all."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
 KeyFileOption = Annotated[
@@ -65,7 +61,7 @@ KeyFileOption = Annotated[
         "--key-file",
         metavar="FILE",
         envvar="COLONY_MEMORY_KEY_FILE",
-        help="Sign with this key what is written, and trust it alone. See 'keygen'.",
+        help="Sign what is written with this key, and trust no other. See 'keygen'.",
     ),
 ]
 TrustOption = Annotated[
@@ -83,7 +79,7 @@ WitnessOption = Annotated[
         "--witness",
         metavar="FILE",
         envvar="COLONY_MEMORY_WITNESS",
-        help="Keep in this file how far each label has come, and refuse a vault that was rolled back.",
+        help="Note in this file how far each label has come, and refuse a vault that was rolled back.",
     ),
 ]
 AcceptUnsignedOption = Annotated[
@@ -99,8 +95,8 @@ EncryptOption = Annotated[
         "--encrypt-to",
         metavar="RECIPIENT",
         envvar="COLONY_MEMORY_ENCRYPT_TO",
-        help="Encrypt what is written to this age1... or SSH public key, to those in this file, or to the word "
-        "'passphrase'. Repeatable.",
+        help="Encrypt what is written to this age1... or SSH public key, to those in this file, or, by the word "
+        "'passphrase', to a passphrase. Repeatable.",
     ),
 ]
 IdentityOption = Annotated[
@@ -109,7 +105,7 @@ IdentityOption = Annotated[
         "--identity",
         metavar="FILE",
         envvar="COLONY_MEMORY_IDENTITY",
-        help="Open what is encrypted with the key in this file, or with the word 'passphrase'. See 'keygen --age'. "
+        help="Decrypt with the key in this file or, by the word 'passphrase', with a passphrase. See 'keygen --age'. "
         "Repeatable.",
     ),
 ]
@@ -119,7 +115,7 @@ PassphraseOption = Annotated[
         "--passphrase-file",
         metavar="FILE",
         envvar="COLONY_MEMORY_PASSPHRASE_FILE",
-        help="Take the passphrase from this file, and do not ask for it.",
+        help="Read the passphrase from this file instead of asking for it.",
     ),
 ]
 PatchOption = Annotated[
@@ -128,13 +124,13 @@ PatchOption = Annotated[
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Needed where there is no terminal.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", "-n", help="Show what would be done.")]
-VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Tell every name, however many there are.")]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Print every name, however many there are.")]
 ExcludeOption = Annotated[
     list[str] | None,
     typer.Option(
         "--exclude",
         metavar="GLOB",
-        help="Leave out what this matches, as a line of a .cmemignore would, and before all of those. Repeatable.",
+        help="Leave out what this matches, like a line of a .cmemignore that comes before all others. Repeatable.",
     ),
 ]
 SecretsOption = Annotated[
@@ -142,7 +138,7 @@ SecretsOption = Annotated[
     typer.Option(
         "--secrets",
         metavar="stop|warn|mask|allow",
-        help="What to do about likely secrets: save nothing, warn, replace them, or not look for any.",
+        help="What to do about likely secrets: save nothing, warn, replace them, or don't look for any.",
     ),
 ]
 AllowSecretOption = Annotated[
@@ -150,16 +146,14 @@ AllowSecretOption = Annotated[
     typer.Option(
         "--allow-secret",
         metavar="NAME",
-        help="Save this one, named as it was told: FILE:KIND:DIGEST, or FILE:KIND for all of a kind in a file. "
+        help="Save this one, named as it was reported: FILE:KIND:DIGEST, or FILE:KIND for all of a kind in a file. "
         "Repeatable.",
     ),
 ]
-GitOption = Annotated[
-    bool, typer.Option("--git", help="Take git repositories along, each as a bundle beside its files.")
-]
+GitOption = Annotated[bool, typer.Option("--git", help="Save git repositories too, each as a bundle beside its files.")]
 ConvertOption = Annotated[
     str | None,
-    typer.Option("--format", metavar="1|2", help="Convert what is of the other format. Default: all as it is."),
+    typer.Option("--format", metavar="1|2", help="Convert what is in the other format. Default: copy it as it is."),
 ]
 KeepOption = Annotated[
     int | None,
@@ -170,8 +164,8 @@ OnConflictOption = Annotated[
     typer.Option(
         "--on-conflict",
         metavar="raise|continue|merge",
-        help="Where another client saves in between: store both and fail; the same, and let the newer one be the "
-        "latest; or join both line by line.",
+        help="If another client has saved meanwhile: store both and fail; store both and make this one the latest; or "
+        "join both line by line.",
     ),
 ]
 FormatOption = Annotated[
@@ -179,20 +173,20 @@ FormatOption = Annotated[
     typer.Option(
         "--format",
         metavar="1|2",
-        help="Write what 0.1.1 reads too, or store only what changed (extra zstd). Default: what the vault is for.",
+        help="1: readable by 0.1.1 too. 2: store only what changed (extra zstd). Default: what the vault is made for.",
     ),
 ]
 EveryOption = Annotated[str, typer.Option("--every", metavar="TIME", help="Time between backups: 90s, 15m, 1h30m, 2d.")]
 FinalTimeoutOption = Annotated[
-    str, typer.Option("--final-timeout", metavar="TIME", help="Time that the last backup may take.")
+    str, typer.Option("--final-timeout", metavar="TIME", help="How long the last backup may take.")
 ]
 PingOption = Annotated[
     str | None,
     typer.Option(
         "--ping",
         metavar="URL",
-        help="Tell a monitor: URL/start before, URL after a success, URL/fail with the reason after a failure, as "
-        "healthchecks.io takes it.",
+        help="Notify a monitor as healthchecks.io has it: URL/start before, URL after a success, URL/fail with the "
+        "reason after a failure.",
     ),
 ]
 OnErrorOption = Annotated[
@@ -200,8 +194,8 @@ OnErrorOption = Annotated[
     typer.Option(
         "--on-error",
         metavar="COMMAND",
-        help="Run this after a failure, for 30 s at most and without a shell. COLONY_MEMORY_ERROR, _KIND, _CODE and "
-        "_LABEL in its environment tell of it.",
+        help="Run this after a failure, for at most 30 s and without a shell. COLONY_MEMORY_ERROR, _KIND, _CODE and "
+        "_LABEL in its environment describe the failure.",
     ),
 ]
 ConfigOption = Annotated[
@@ -210,18 +204,18 @@ ConfigOption = Annotated[
         "--config",
         metavar="FILE",
         envvar="COLONY_MEMORY_CONFIG",
-        help="Configuration file. Default: config.toml in the user's directory for configuration; see 'config'.",
+        help="Configuration file. Default: config.toml in the user's configuration directory; see 'config'.",
     ),
 ]
 SetOption = Annotated[
-    str | None, typer.Option("--set", metavar="NAME", help="The paths, label and vault of this set of the file.")
+    str | None, typer.Option("--set", metavar="NAME", help="Use the paths, label and vault of this set in that file.")
 ]
 AgentOption = Annotated[
     str | None,
     typer.Option(
         "--agent",
         metavar="claude-code|openclaw|hermes|codex",
-        help="The memory of this host of agents, wherever it keeps it, under a label of that name.",
+        help="Save or restore the memory of this host of agents, wherever it keeps it, under a label of that name.",
     ),
 ]
 ProjectOption = Annotated[
@@ -229,7 +223,7 @@ ProjectOption = Annotated[
     typer.Option(
         "--project",
         metavar="PATH",
-        help="With --agent claude-code: where the snapshot's one project lies on this machine.",
+        help="With --agent claude-code: the path that the snapshot's only project has on this machine.",
     ),
 ]
 MapOption = Annotated[
@@ -237,7 +231,7 @@ MapOption = Annotated[
     typer.Option(
         "--map",
         metavar="OLD=NEW",
-        help="The same for one of several: its path before, or its folder's name, and its path here. Repeatable.",
+        help="The same for one of several: its old path or its folder's name, and its path here. Repeatable.",
     ),
 ]
 QuietOption = Annotated[
@@ -249,7 +243,7 @@ QuietOption = Annotated[
 class CommonOptions:
     """The options of every verb that works with a vault.
 
-    A verb takes them as one argument, ``common: CommonOptions``; :func:`spread` makes options of the fields.
+    A verb takes them as one argument, ``common: CommonOptions``; :func:`spread` turns the fields into options.
     """
 
     vault: VaultOption = None
@@ -275,63 +269,11 @@ class CommonOptions:
         return Output(self.as_json, self.quiet)
 
 
-def _keep(period: str) -> Any:
-    return typer.Option(
-        f"--keep-{period}ly", metavar="N", min=0, help=f"Keep the newest of each of the last N {period}s."
-    )
-
-
-@dataclass(frozen=True)
-class RetentionOptions:
-    """The options that say which snapshots to keep."""
-
-    keep: Annotated[int | None, typer.Option("--keep", metavar="N", min=0, help="Keep the newest N snapshots.")] = None
-    keep_hourly: Annotated[int | None, _keep("hour")] = None
-    keep_daily: Annotated[
-        int | None, typer.Option("--keep-daily", metavar="N", min=0, help="Keep the newest of each of the last N days.")
-    ] = None
-    keep_weekly: Annotated[int | None, _keep("week")] = None
-    keep_monthly: Annotated[int | None, _keep("month")] = None
-    keep_yearly: Annotated[int | None, _keep("year")] = None
-    keep_within: Annotated[
-        str | None, typer.Option("--keep-within", metavar="TIME", help="Keep all that are younger, such as 12h or 7d.")
-    ] = None
-
-    def retention(self, *, leftovers: bool = False) -> Retention:
-        """The policy that they give; with ``leftovers`` the one that keeps every snapshot.
-
-        Raises:
-            ValueError: There is no rule, or one beside ``leftovers``.
-        """
-        from colony_memory.app.config import make_retention
-        from colony_memory.retention import Retention
-
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
-        rules = {name: value for name, value in given.items() if value is not None}
-        if leftovers and rules:
-            raise ValueError("--leftovers deletes no snapshot: give it without a rule")
-        if leftovers:
-            return Retention(keep_last=sys.maxsize)
-        if not rules:
-            raise ValueError("say what to keep, such as --keep 10 or --keep-daily 7; --leftovers keeps every snapshot")
-        return make_retention(rules)
-
-    def in_words(self) -> str:
-        """The rules that are given, for people: ``the newest 20, 7 daily``."""
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
-        words = {"keep": "the newest {}", "keep_within": "all of the last {}"}
-        return ", ".join(
-            words.get(name, f"{{}} {name.removeprefix('keep_')}").format(value)
-            for name, value in given.items()
-            if value is not None
-        )
-
-
 def split_positional(given: Sequence[str], last: str) -> tuple[str | None, str]:
-    """An ID, if one is given, and what comes after it.
+    """The ID, or None, and the argument that comes last.
 
     Raises:
-        ValueError: There are more than two, or the one there is names a snapshot.
+        ValueError: More than two are given, or only one, and it names a snapshot.
     """
     from colony_memory.app.pick import names_a_snapshot
 
@@ -346,7 +288,7 @@ def split_positional(given: Sequence[str], last: str) -> tuple[str | None, str]:
 
 
 def refuse_empty_settings() -> None:
-    """Take no empty variable for one that is not set.
+    """Refuse an empty variable, rather than take it for one that is not set.
 
     Raises:
         ValueError: There is one.
@@ -357,29 +299,34 @@ def refuse_empty_settings() -> None:
         read_setting(name)
 
 
+class Without(frozenset[str]):
+    """The options of a group that a verb does not take: ``saving: Annotated[SavingOptions, Without({"note"})]``."""
+
+
 def spread(run: Callable[..., int]) -> Callable[..., int]:
     """The same function with each argument that is a dataclass in the form of that dataclass's fields."""
-    # Not get_type_hints() of the function: before Python 3.11 it wraps what has the default None.
-    given_parameters = inspect.signature(run, eval_str=True).parameters.values()
-    groups: dict[str, Any] = {each.name: each.annotation for each in given_parameters if is_dataclass(each.annotation)}
     parameters: list[inspect.Parameter] = []
-    for parameter in given_parameters:
-        if parameter.name not in groups:
+    groups: dict[str, tuple[Any, list[str]]] = {}
+    # Not get_type_hints() of the function: before Python 3.11 it wraps what has the default None.
+    for parameter in inspect.signature(run, eval_str=True).parameters.values():
+        kind, *told = get_args(parameter.annotation) or [parameter.annotation]
+        if not is_dataclass(kind):
             parameters.append(parameter)
             continue
-        group = groups[parameter.name]
-        of_fields = get_type_hints(group, include_extras=True)
+        of_fields = get_type_hints(kind, include_extras=True)
+        taken = [each for each in fields(kind) if not any(each.name in left for left in told)]
+        groups[parameter.name] = kind, [each.name for each in taken]
         parameters += [
             inspect.Parameter(
-                field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=of_fields[field.name]
+                each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=of_fields[each.name]
             )
-            for field in fields(group)
+            for each in taken
         ]
 
     @functools.wraps(run)
     def gathered(**given: Any) -> int:
-        for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        for name, (kind, names) in groups.items():
+            given[name] = kind(**{each: given.pop(each) for each in names})
         return run(**given)
 
     # typer looks at both, and would go on to the function that is wrapped.

@@ -10,7 +10,8 @@ from colony_memory.app.agents import AGENTS
 from colony_memory.app.config import BackupSet, Given, effective, load_config
 from colony_memory.app.config.places import paths_of, target_of
 from colony_memory.app.pick import names_a_snapshot
-from colony_memory.cli.options import FOLDERS, RetentionOptions, refuse_empty_settings
+from colony_memory.cli.keeping import RetentionOptions
+from colony_memory.cli.options import FOLDERS, refuse_empty_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -150,7 +150,9 @@ def mending(problem: Problem, given: Mapping[str, Any]) -> str:
         named = None
     if problem.mending == "delete" and named:
         return command("delete", named, label=problem.label, given=given)
-    if problem.mending in ("delete", "judge"):
+    if problem.mending == "accept" and named:
+        return command("restore", named, "DIR", label=problem.label, given=given)
+    if problem.mending in ("delete", "judge", "accept"):
         return command("verify", *([named] if named else []), label=problem.label, given=given)
     if problem.mending == "forget":
         return command("prune", options=("--leftovers",), label=problem.label, given=given)

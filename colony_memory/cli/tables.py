@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from colony_memory.app.facts import made_at, number_left_out, stamp
+from colony_memory.app.facts import made_at, number_left_out, refused_latest, stamp
 from colony_memory.cli.grid import Column, draw, is_terminal
 from colony_memory.cli.text import age, count, shown, signer, size, stored
 
@@ -48,7 +48,10 @@ _CHECKS = (
 
 
 def snapshot_table(infos: Sequence[SnapshotInfo], *, latest: Collection[str], now: datetime) -> str:
-    """One row for each snapshot, in the order given; ``latest`` are the ids to mark."""
+    """One row for each snapshot, in the order given; ``latest`` are the ids to mark.
+
+    The last line says what the mark means, if it is there.
+    """
     if not infos:
         return "no snapshots"
     rows = [
@@ -65,8 +68,10 @@ def snapshot_table(infos: Sequence[SnapshotInfo], *, latest: Collection[str], no
     ]
     shows = len(_SNAPSHOTS) + any(row[-1] for row in rows)
     total = count(len(infos), "snapshot")
+    if any(info.snapshot_id in latest for info in infos):
+        total += "; * is the latest, which restore gives"
     table = draw((*_SNAPSHOTS, _REMARKS)[:shows], [row[:shows] for row in rows])
-    return f"{table}\n{total}; * is the latest, which restore gives"
+    return f"{table}\n{total}"
 
 
 def size_of(info: SnapshotInfo) -> str:
@@ -110,8 +115,12 @@ def check_table(report: VerifyReport) -> str:
 def problems(label: LabelMap) -> list[str]:
     """What is wrong with a label, in a few words each."""
     found = []
-    if label.broken:
-        found.append(f"{len(label.broken)} broken")
+    refused = refused_latest(label)
+    broken = [file for file in label.broken if file != refused]
+    if broken:
+        found.append(f"{len(broken)} broken")
+    if refused is not None:
+        found.append("latest refused")
     if label.dangling:
         found.append("no usable pointer")
     if label.newest is not None and label.newest.incomplete:

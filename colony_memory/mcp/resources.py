@@ -12,7 +12,7 @@ from colony_memory.app.pick import find
 from colony_memory.app.restore import fetch
 from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.mcp.replies import CAUTION, Line, Reply, Snapshot, snapshot_of, some
-from colony_memory.mcp.tools import read_part
+from colony_memory.mcp.showing import read_part
 from colony_memory.mcp.uris import Address, address_of
 
 if TYPE_CHECKING:

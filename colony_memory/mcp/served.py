@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from colony_memory._format.names import require_label
+from colony_memory.app.options import BackupOptions
 from colony_memory.app.place import refuse_vault_inside
-from colony_memory.app.save import check_arguments
-from colony_memory.capture.folder import read_choices
 from colony_memory.client import ColonyMemory
 from colony_memory.exceptions import ColonyMemoryError
 
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from colony_memory.app.place import Place
-    from colony_memory.capture.folder import SecretsChoice
     from colony_memory.reports import Event, LifecycleEvent
 
 #: ``no``: there is no such tool. ``asked``: where the person agrees, and only by a client that can ask. ``unasked``:
@@ -34,43 +31,33 @@ class Served:
     Attributes:
         place: The vault.
         root: The folder, as a real path.
-        label: The one stream that is read and written.
+        options: How it is saved; the label is the only one that is read and written.
         trust: The arguments of :class:`ColonyMemory` that say what is trusted.
         wire: Format to write, None for what the vault is for.
-        exclude: As for :func:`colony_memory.save_folder`, and so are what follows:
-        secrets: What to do about likely secrets.
-        allow_secrets: Findings that may be saved.
-        git: Take git repositories along.
-        keep: Snapshots to keep, None for all.
-        on_conflict: What to do where another client saves in between.
         restore: Whether files may be restored into the folder.
     """
 
     place: Place
     root: Path
-    label: str = "default"
+    options: BackupOptions = field(default_factory=BackupOptions)
     trust: Mapping[str, Any] = field(default_factory=dict, repr=False)
     wire: Literal[1, 2] | None = None
-    exclude: tuple[str, ...] = ()
-    secrets: SecretsChoice = "stop"
-    allow_secrets: tuple[str, ...] = ()
-    git: bool = False
-    keep: int | None = None
-    on_conflict: str = "raise"
     restore: RestoreRight = "no"
 
     def __post_init__(self) -> None:
         """Refuse before a host is answered what every call would be refused for.
 
         Raises:
-            ValueError: An argument is bad, the folder is missing or none, or it holds the vault.
+            ValueError: The folder is missing or none, or it holds the vault.
         """
-        object.__setattr__(self, "label", require_label(self.label))  # as file names have it
-        check_arguments(label=self.label, prune_keep=self.keep, on_conflict=self.on_conflict)
-        read_choices(secrets=self.secrets, allow_secrets=self.allow_secrets, exclude=self.exclude)
         if not os.path.isdir(self.root) and (self.restore == "no" or os.path.lexists(self.root)):  # noqa: PTH112
             raise ValueError(f"{str(self.root)!r} is not a directory")
         refuse_vault_inside(self.open(), [self.root])
+
+    @property
+    def label(self) -> str:
+        """The one label, as file names have it."""
+        return self.options.label
 
     @property
     def hidden(self) -> set[str]:

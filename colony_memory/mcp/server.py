@@ -1,4 +1,4 @@
-"""The server: tools and resources as the protocol has them, over what :mod:`colony_memory.mcp.tools` does."""
+"""The server: tools and resources as the protocol has them, over what :mod:`.tools` and :mod:`.showing` do."""
 # ruff: noqa: TC001 - the library reads the annotations
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pydantic import AnyUrl, Field, ValidationError, create_model
 from colony_memory._version import __version__
 from colony_memory.cli.errors import say
 from colony_memory.exceptions import SnapshotNotFound
-from colony_memory.mcp import replies, resources, tools
+from colony_memory.mcp import replies, resources, showing, tools
 from colony_memory.mcp.asking import restore_tool
 from colony_memory.mcp.served import Served
 from colony_memory.mcp.uris import read_address
@@ -80,7 +80,7 @@ class MemoryServer(MCPServer):
 
     def _make_tools(self) -> list[Tool]:
         made = [
-            self._tool(self.backup, "Save the folder", writes=True, destroys=self._served.keep is not None),
+            self._tool(self.backup, "Save the folder", writes=True, destroys=self._served.options.removes),
             self._tool(self.list_, "List snapshots"),
             self._tool(self.show, "Show a snapshot"),
             self._tool(self.verify, "Verify what is saved"),
@@ -132,7 +132,9 @@ class MemoryServer(MCPServer):
         tag: Annotated[Tag | None, Field(description="Only what is filed under this.")] = None,
     ) -> replies.ListReply:
         """List the snapshots, newest first."""
-        return await self.answer(partial(tools.list_snapshots, self._served, limit=limit, before=before, tag=tag), ctx)
+        return await self.answer(
+            partial(showing.list_snapshots, self._served, limit=limit, before=before, tag=tag), ctx
+        )
 
     async def show(
         self,
@@ -144,7 +146,7 @@ class MemoryServer(MCPServer):
         """Show one snapshot: when it was made, how large it is, and the names in it; with file the text of that file
         as it was then. Long lists and texts come in parts: go on with offset.
         """
-        call = partial(tools.show, self._served, words=self.words, snapshot=snapshot, file=file, offset=offset)
+        call = partial(showing.show, self._served, words=self.words, snapshot=snapshot, file=file, offset=offset)
         return await self.answer(call, ctx)
 
     async def verify(self, ctx: Context[Any, Any], snapshot: SnapshotName | None = None) -> replies.VerifyReply:

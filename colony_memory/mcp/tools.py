@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from colony_memory.app.content import content_of, contents_of, near
+from colony_memory.app.content import contents_of, near
 from colony_memory.app.facts import made_at
 from colony_memory.app.past import change_word, file_history
-from colony_memory.app.pick import find, find_id, may_name_a_snapshot, with_pin
+from colony_memory.app.pick import find_id, may_name_a_snapshot
 from colony_memory.app.preview import find_unsaved
 from colony_memory.app.protection import check_protection
-from colony_memory.app.restore import fetch
 from colony_memory.app.save import read_for, save_capture
 from colony_memory.app.sides import compare_sides, patch_of, read_snapshot, side_of_folder
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ColonyMemoryWarning,
     Hint,
-    SnapshotCorrupt,
     SnapshotNotFound,
-    UntrustedSnapshot,
-    message_of,
 )
 from colony_memory.mcp import replies
 from colony_memory.mcp.replies import REPLY_CHARS, cut_text, snapshot_of, some, within
@@ -31,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from colony_memory.app.content import Contents
     from colony_memory.app.preview import Unsaved
     from colony_memory.app.sides import Side
     from colony_memory.client import ColonyMemory
@@ -46,28 +42,13 @@ FOLDER = "folder"
 
 def backup(served: Served, job: Job, words: Words, *, note: str | None, tags: Sequence[str]) -> replies.BackupReply:
     """Save the folder."""
+    options = replace(served.options, note=note, tags=tags)
     memory = served.open(job.on_event)
     with served.fixed():
-        capture = read_for(
-            memory,
-            served.root,
-            git=served.git,
-            exclude=served.exclude,
-            secrets=served.secrets,
-            allow_secrets=served.allow_secrets,
-            on_progress=job.on_reading,
-        )
+        capture = read_for(memory, served.root, options, on_progress=job.on_reading)
     if served.place.make_unchosen():
         _warn("no vault was chosen, so one was made in the data directory of the user")
-    saved = save_capture(
-        memory,
-        capture,
-        label=served.label,
-        prune_keep=served.keep,
-        on_conflict=served.on_conflict,
-        note=note,
-        tags=tags,
-    )
+    saved = save_capture(memory, capture, options)
     info = saved.info
     if info.shrunk_from is not None:
         _warn(
@@ -82,96 +63,14 @@ def backup(served: Served, job: Job, words: Words, *, note: str | None, tags: Se
         complete=bool(saved),
         left_out=some(words.clean(str(each)) for each in saved.left_out),
         ignored=len(capture.ignored),
-        masked=some(map(str, capture.secrets)) if served.secrets == "mask" else [],
+        masked=some(map(str, capture.secrets)) if options.secrets == "mask" else [],
         met=info.diverged_from,
         kept_twice=some(info.merged),
     )
 
 
-def list_snapshots(served: Served, job: Job, *, limit: int, before: str | None, tag: str | None) -> replies.ListReply:
-    """The snapshots, from the newest or from one on."""
-    memory = served.open(job.on_event)
-    infos = memory.list_snapshots(label=served.label)
-    latest = next((info.snapshot_id for info in infos if info.head), None)
-    if latest is None and infos:
-        found = memory.latest(label=served.label)
-        latest = None if found is None else found.snapshot_id
-    infos = [info for info in infos if tag is None or tag in info.tags]
-    total = len(infos)
-    if before is not None:
-        ids = [info.snapshot_id for info in infos]
-        if before not in ids:
-            raise SnapshotNotFound(f"no snapshot has the id {before!r}: give the last id of the answer before")
-        infos = infos[ids.index(before) + 1 :]
-    page = within(infos, lambda info: (info.note, *info.tags), most=limit)
-    return replies.ListReply(
-        snapshots=[snapshot_of(info, latest=info.snapshot_id == latest) for info in page],
-        total=total,
-        more=len(page) < len(infos),
-    )
-
-
-def show(served: Served, job: Job, words: Words, *, snapshot: str, file: str | None, offset: int) -> replies.ShowReply:
-    """One snapshot, the names in it, and the text of one file if it is asked for."""
-    memory = served.open(job.on_event)
-    info = with_pin(memory, find(memory, snapshot, label=served.label, elsewhere=False))
-    try:
-        documents = fetch(memory, label=info.label, snapshot=info.snapshot_id).documents
-    except UntrustedSnapshot:
-        raise
-    except SnapshotCorrupt as error:
-        if file is not None:
-            raise
-        return replies.ShowReply(
-            snapshot=snapshot_of(info),
-            file_count=None,
-            files=[],
-            next_offset=None,
-            left_out=some(map(words.clean, info.incomplete)),
-            content=None,
-            damage=words.clean(message_of(error)),
-        )
-    contents = contents_of(documents)
-    files, after = ([], None) if file is not None else _page(contents, offset)
-    return replies.ShowReply(
-        snapshot=snapshot_of(info),
-        file_count=len(contents.files),
-        files=files,
-        next_offset=after,
-        left_out=some(map(words.clean, info.incomplete), chars=REPLY_CHARS // 4),
-        content=None if file is None else read_part(file, content_of(info, documents, file), offset, REPLY_CHARS),
-        damage=None,
-    )
-
-
-def _page(contents: Contents, offset: int) -> tuple[list[replies.File], int | None]:
-    """Files from one on, as many as an answer carries, and where the next answer goes on."""
-    kinds = {
-        **dict.fromkeys(contents.texts, "text"),
-        **dict.fromkeys(contents.others, "bytes"),
-        **dict.fromkeys(contents.links, "link"),
-        **dict.fromkeys((f"{name}/" for name in contents.empty_dirs), "folder"),
-    }
-    names = sorted(kinds)
-    shown = some(islice(names, offset, None))
-    page = names[offset : offset + len(shown)]
-    end = offset + len(page)
-    return [replies.File(name=name, kind=kinds[name]) for name in page], end if end < len(names) else None
-
-
-def read_part(name: str, content: str | bytes, offset: int, chars: int) -> replies.Content:
-    """What one answer carries of a file's content, from a character on."""
-    size = len(content)
-    if isinstance(content, bytes):
-        return replies.Content(name=name, text=None, offset=0, size=size, next_offset=None)
-    if offset > size:
-        raise ValueError(f"offset {offset} is behind the end: the text has {size} characters")
-    text, more = cut_text(content[offset:], chars)
-    return replies.Content(name=name, text=text, offset=offset, size=size, next_offset=offset + chars if more else None)
-
-
 def verify(served: Served, job: Job, words: Words, *, snapshot: str | None) -> replies.VerifyReply:
-    """Read every byte of one snapshot, or of all, and say what holds."""
+    """Read every byte of one snapshot, or of all, and report what is intact."""
     memory = served.open(job.on_event)
     named = None if snapshot is None else find_id(memory, snapshot, label=served.label, elsewhere=False)
     report = memory.verify(label=served.label, snapshot_id=named)
@@ -211,14 +110,14 @@ def _check(check: SnapshotCheck, words: Words) -> replies.Check:
 
 
 def status(served: Served, job: Job, words: Words, *, quick: bool) -> replies.StatusReply:
-    """Whether the memory is protected, and what of the folder is not saved."""
+    """Whether the memory is protected, and what in the folder is not saved."""
     memory = served.open(job.on_event)
     checked = check_protection(memory, url=served.place.url, label=served.label, quick=quick)
     found, verdict = checked.found, checked.verdict
     unsaved = None
     if not _is_empty(served.root):
         with served.fixed():
-            unsaved = find_unsaved(memory, [served.root], label=served.label, exclude=served.exclude)
+            unsaved = find_unsaved(memory, [served.root], label=served.label, exclude=served.options.exclude)
     run = checked.runs.get(served.label)
     return replies.StatusReply(
         state=verdict.state,
@@ -238,7 +137,7 @@ def status(served: Served, job: Job, words: Words, *, quick: bool) -> replies.St
 
 
 def _is_empty(folder: Path) -> bool:
-    """Whether there is nothing in it, or no such folder; of one that cannot be read others tell why."""
+    """Whether the folder is empty or missing. That it cannot be read is for others to report."""
     try:
         return next(folder.iterdir(), None) is None
     except FileNotFoundError:
@@ -293,17 +192,10 @@ def diff(served: Served, job: Job, words: Words, *, a: str, b: str, file: str | 
 def _side(served: Served, memory: ColonyMemory, job: Job, text: str) -> Side:
     if text == FOLDER:
         # As a backup would read it, but for secrets that would stop one: they are not to be read here either.
+        masking = served.options.secrets in ("stop", "mask")
+        options = replace(served.options, secrets="mask" if masking else "allow")
         with served.fixed():
-            capture = read_for(
-                memory,
-                served.root,
-                git=served.git,
-                exclude=served.exclude,
-                secrets="mask" if served.secrets in ("stop", "mask") else "allow",
-                allow_secrets=served.allow_secrets,
-                dry_run=True,
-                on_progress=job.on_reading,
-            )
+            capture = read_for(memory, served.root, options, dry_run=True, on_progress=job.on_reading)
         return side_of_folder(FOLDER, capture)
     if not may_name_a_snapshot(text):
         raise ValueError(f"{text!r} names no snapshot: give an id, the beginning of one, latest, latest~2, or {FOLDER}")
@@ -328,7 +220,7 @@ def _first(items: Mapping[str, DocumentChange], chars: int) -> list[tuple[str, D
 
 
 def history(served: Served, job: Job, words: Words, *, file: str, patch: bool, limit: int) -> replies.HistoryReply:
-    """What became of one file, from snapshot to snapshot."""
+    """How one file changed, from snapshot to snapshot."""
     memory = served.open(job.on_event)
     found = file_history(memory, file, label=served.label, patch=patch)
     steps: list[replies.Step] = []

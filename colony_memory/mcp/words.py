@@ -112,6 +112,8 @@ class Words:
             return f"call verify{self._with(named)}"
         if problem.mending == "delete":
             return f"call verify{self._with(named)}, and let the person decide whether to delete it"
+        if problem.mending == "accept":
+            return f"ask the person whether to call restore{self._with(named)} and then backup"
         if problem.mending == "forget":
             return "tell the person, who may prune the leftovers to forget it"
         if problem.mending == "prune":

@@ -56,13 +56,13 @@ class AutobackupBase:
         clock: Clock | None = None,
         **backup_options: Any,
     ) -> None:
-        _check_arguments(memory, collect, backup_options, asynchronous=self._asynchronous)
+        options = _checked(memory, collect, backup_options, asynchronous=self._asynchronous)
         self._memory = memory
         self._collect = collect
         self._every = require_seconds("every", every, most=math.inf)
         self._final_timeout = require_seconds("final_timeout", final_timeout, most=LONGEST_ASKED)
         self._label = require_label(label)
-        self._options = backup_options
+        self._options = options
         self._loop: Loop[SnapshotInfo] = Loop(
             self._save,
             name=f"colony-memory-autobackup-{self._label}",
@@ -230,7 +230,7 @@ class Autobackup(AutobackupBase):
             caller's), so it must be safe to run beside the agent. The dict is copied at once. Anything but a
             non-empty dict is an error, and nothing is saved then.
         every: Seconds between backups; ``math.inf`` for the final one alone.
-        label: Stream to save to.
+        label: Label to save under.
         final_timeout: Seconds that the final backup may take. A container is often killed 10 s after SIGTERM.
         clock: For tests.
         backup_options: Handed to :meth:`ColonyMemory.backup`: ``prune_keep``, ``retention``, ``on_conflict`` and so on.
@@ -288,10 +288,11 @@ def _in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-def _check_arguments(memory: Any, collect: Any, options: dict[str, Any], *, asynchronous: bool) -> None:
+def _checked(memory: Any, collect: Any, options: dict[str, Any], *, asynchronous: bool) -> dict[str, Any]:
+    """The options of each backup. What every one would refuse is refused here, where somebody sees it."""
     import inspect  # slow to import
 
-    from colony_memory._engine.keep import policy_of
+    from colony_memory._engine.backup.job import check_arguments
 
     if not callable(collect):
         msg = f"collect must be a function that returns the documents, not a {type(collect).__name__}"
@@ -301,8 +302,7 @@ def _check_arguments(memory: Any, collect: Any, options: dict[str, Any], *, asyn
     if inspect.iscoroutinefunction(collect) and not asynchronous:
         raise ValueError("collect is a coroutine function: use the autobackup() of an AsyncColonyMemory")
     inspect.signature(memory.backup).bind({}, label="default", **options)
-    # What every backup would refuse is refused here, where somebody sees it.
-    policy_of(options.get("prune_keep"), options.get("retention"))
-    if (given := options.get("on_conflict", "raise")) not in ("raise", "continue", "merge"):
-        msg = f"on_conflict must be 'raise', 'continue' or 'merge', not {given!r}"
-        raise ValueError(msg)
+    known = inspect.signature(check_arguments).parameters
+    asked = check_arguments(**{name: each for name, each in options.items() if name in known})
+    # What could be read but once is read.
+    return {name: asked.facts[name] if name in ("tags", "incomplete") else each for name, each in options.items()}

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._format.names import require_label
 from colony_memory._os import locks
 from colony_memory._os.files import make_directory, read_file, replace_file
+from colony_memory._os.homes import state_directory
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 if TYPE_CHECKING:
@@ -99,23 +100,21 @@ def last_run_path(vault_url: str, label: str) -> Path:
 
     Args:
         vault_url: As :func:`colony_memory.open_vault` takes it.
-        label: Stream of snapshots.
+        label: Label of the snapshots.
 
     Raises:
         ValueError: The label or the URL is not a usable one.
-        ColonyMemoryError: The extra ``cli`` is missing.
+        ColonyMemoryError: This user has no home.
     """
-    try:
-        from platformdirs import user_state_path
-    except ModuleNotFoundError as error:
-        raise ColonyMemoryError(
-            "the place of the state file needs the extra 'cli': pip install 'colony-memory[cli]'"
-        ) from error
     usable = require_label(label)
     named = json.dumps([*_identify(vault_url), usable])
     digest = hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     # The label is for people who look into the directory; it may be as long as a file name itself.
-    return user_state_path("colony-memory") / "watch" / f"{usable[:60]}-{digest}.json"
+    try:
+        directory = state_directory()
+    except OSError as error:
+        raise ColonyMemoryError(str(error)) from error
+    return directory / "watch" / f"{usable[:60]}-{digest}.json"
 
 
 def read_last_run(vault_url: str, label: str) -> LastRun | None:

@@ -1,4 +1,4 @@
-"""A vault's directory: whether it is one, what it holds, and what its files' errors mean."""
+"""The directory of a local vault: whether it is a vault, what it holds, and what errors of its files mean."""
 
 from __future__ import annotations
 
@@ -16,19 +16,13 @@ from colony_memory.exceptions import (
     Hint,
     QuotaExceeded,
     VaultDenied,
+    VaultError,
     VaultMissing,
     VaultUnavailable,
 )
-from colony_memory.vaults._marker import (
-    MARKER,
-    MARKER_BYTES,
-    Marked,
-    NewerVault,
-    held_place,
-    is_ours,
-    placeholders_of,
-    read_marker,
-)
+from colony_memory.vaults._files import ELSEWHERE, MOST_BYTES, UNFIT_FILE, etag_of
+from colony_memory.vaults._marker import MARKER, MARKER_BYTES, Marked, NewerVault, read_marker, require_marked
+from colony_memory.vaults._names import held_place, is_ours, is_plain_name, placeholders_of
 
 if TYPE_CHECKING:
     import os
@@ -38,19 +32,14 @@ if TYPE_CHECKING:
 
     from colony_memory._os.files import Files
 
-#: Codes of :class:`~colony_memory.VaultUnavailable` that say it of one file, not of the vault: what bears its name is
-#: no plain file or too large; a sync service keeps its place.
-UNFIT_FILE, ELSEWHERE = "UNFIT_FILE", "ELSEWHERE"
-_NAME_BYTES = 255
-
 
 class Holdings(NamedTuple):
     """What a vault's directory holds.
 
     Attributes:
-        files: Size in bytes and time of change of every file of the vault, by name; neither is known of what is
-            elsewhere and has its place kept by a sync service.
-        strays: What bears the name of a file of a snapshot and is none, with the reason.
+        files: Size in bytes and time of change of every file of the vault, by name. Neither is known of a file that
+            is elsewhere, with a sync service keeping its place.
+        strays: Entries that bear the name of a snapshot's file and are not one, with the reason.
     """
 
     files: dict[str, tuple[int | None, float | None]]
@@ -62,7 +51,7 @@ class Holdings(NamedTuple):
         return sum(size or 0 for size, _ in self.files.values())
 
     def warn(self, directory: Files) -> None:
-        """Name what is not there as a file."""
+        """Warn of whatever is not there as a file."""
         away = [name for name, (size, _) in self.files.items() if size is None]
         if away:
             _warn(
@@ -74,7 +63,7 @@ class Holdings(NamedTuple):
 
 
 def scan(directory: Files, prefix: str = "") -> Holdings:
-    """Look at every entry of a vault's directory that is a file whose name starts so, or is in the place of one."""
+    """Look at every entry that is a file whose name starts with ``prefix``, or that keeps the place of one."""
 
     def wanted(name: str) -> bool:
         return name.startswith(prefix) or (not is_ours(name) and (held_place(name) or "").startswith(prefix))
@@ -114,34 +103,28 @@ def _read(entries: Iterable[tuple[str, os.stat_result]]) -> Holdings:
 
 
 def require_vault(directory: Files) -> Literal[1, 2]:
-    """Go on only in a vault: by its marker, or by the files of snapshots in it. Gives the format to write them in.
-
-    Raises:
-        VaultMissing: Neither is there.
-        VaultUnavailable: A later version made the vault; or there is no snapshot, and what is in the marker's place
-            is none.
-
-    Warns:
-        ColonyMemoryWarning: There are snapshots, and what is in the marker's place is none.
-    """
+    """Go on only in a vault, see :func:`~colony_memory.vaults._marker.require_marked`."""
     try:
         marked = look_at_marker(directory)
     except UnfitFile as error:
         marked = Marked(error.strerror)
-    doubt = marked.doubt
-    if doubt is None:
-        return marked.snapshots
-    snapshots = holds_snapshots(directory)
-    if snapshots and doubt:
-        _warn(f"{directory.path / MARKER}: {doubt}; the snapshots beside it are read without it")
-    elif doubt:
-        raise VaultUnavailable(
-            f"nobody can tell whether {directory.path} is a vault: no snapshot is there, and {MARKER} is no marker: "
-            f"{doubt}"
-        )
-    elif not snapshots:
-        raise no_vault(directory.path)
-    return marked.snapshots
+    return require_marked(
+        marked,
+        directory.path,
+        used=lambda: holds_snapshots(directory),
+        missing=lambda: no_vault(directory.path),
+    )
+
+
+def is_something_else(path: Path) -> bool:
+    """Whether the path is, or lies below, something that is known to be no directory."""
+    try:
+        return not stat.S_ISDIR(path.stat().st_mode)
+    except NotADirectoryError:
+        return True
+    except OSError:
+        # Not there yet is well; that it cannot be looked at is told by the call that needs it.
+        return False
 
 
 def holds_snapshots(directory: Files) -> bool:
@@ -172,7 +155,7 @@ def look_at_marker(directory: Files) -> Marked:
 
 
 def no_vault(path: Path) -> VaultMissing:
-    """The error where no vault was ever made, as far as anybody can see."""
+    """The error that says that no vault was ever made there, as far as anybody can see."""
     return VaultMissing(
         f"there is no vault in {path}: none was ever made there, or the disk that it is on is not mounted",
         hint=Hint("init", "create", value=True),
@@ -180,7 +163,7 @@ def no_vault(path: Path) -> VaultMissing:
 
 
 def refuse_placeholder(directory: Files, filename: str) -> None:
-    """Raise where a file that is not there is elsewhere, not absent."""
+    """Raise if a file that is not there is elsewhere rather than absent."""
     for name in placeholders_of(filename) if is_ours(filename) else ():
         if directory.look(name) is not None:
             raise VaultUnavailable(
@@ -190,28 +173,36 @@ def refuse_placeholder(directory: Files, filename: str) -> None:
             )
 
 
+def require_condition(directory: Files, filename: str, *, if_match: str | None, absent: bool) -> None:
+    """Go on only if the file has the etag ``if_match``, or is not there.
+
+    Raises:
+        VaultError: ``status`` 412: it is otherwise.
+    """
+    found = directory.read(filename, limit=MOST_BYTES)
+    state = None
+    if found is None:
+        state = "is not there" if if_match is not None else None
+    elif absent:
+        state = "is there"
+    elif etag_of(found.data) != if_match:
+        state = "has changed"
+    if state is not None:
+        raise VaultError(f"{directory.path / filename} {state}: not written", status=412, code="PRECONDITION_FAILED")
+
+
 def clear_leftovers(directory: Files, *, older_than: float) -> None:
-    """Remove the temporary files of writers that died, by their age in seconds."""
+    """Remove temporary files that writers left when they died: those older than so many seconds."""
     eldest = time.time() - older_than
     for name, facts in directory.entries(lambda name: name.startswith(TEMP_PREFIX)):
         if stat.S_ISREG(facts.st_mode) and facts.st_mtime < eldest:
-            with contextlib.suppress(OSError):  # it takes room, which is no reason for an upload to fail
+            with contextlib.suppress(OSError):  # what it takes up is no reason for an upload to fail
                 directory.clear(name)
-
-
-def is_plain_name(name: str) -> bool:
-    """Whether the name is one plain component, visible and storable, on every platform."""
-    if not name or name.startswith(".") or "/" in name or "\\" in name or "\0" in name:
-        return False
-    try:
-        return len(name.encode("utf-8")) <= _NAME_BYTES
-    except UnicodeEncodeError:
-        return False
 
 
 @contextlib.contextmanager
 def told(place: Path, *, needed: int | None = None) -> Iterator[None]:
-    """Turn what the operating system says into this package's errors, naming the place."""
+    """Turn errors of the operating system into this package's, naming the place."""
     try:
         yield
     except UnfitFile as exc:

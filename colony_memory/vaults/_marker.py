@@ -1,36 +1,32 @@
-"""Pure: what is in a vault's directory besides its files. The marker that makes it a vault, and placeholders."""
+"""The marker, which makes a directory or a store a vault, and says in which format to write snapshots there."""
 
 from __future__ import annotations
 
 import json
+import warnings
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.json import load_object
+from colony_memory.exceptions import ColonyMemoryWarning, VaultUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Literal
 
+    from colony_memory.exceptions import VaultMissing
+
 #: The marker's name. Hidden names are no files of a vault.
 MARKER = ".cmem-vault.json"
-#: Most bytes that are read of one.
+#: Bytes that are read of one at most.
 MARKER_BYTES = 4096
 
 _FAMILY = "colony-memory/vault/"
-#: What a marker names: a directory that holds the files side by side, or keys as :mod:`.objects.keys` makes them. A
-#: vault of one kind that was copied file by file into the other is none there, and not an empty one either.
+#: The layout that a marker names: files side by side in a directory, or keys as :mod:`.objects.keys` makes them. A
+#: vault of one kind that was copied file by file into the other is no vault there, and not an empty one either.
 IN_DIRECTORY, IN_OBJECTS = f"{_FAMILY}1", f"{_FAMILY}objects/1"
 _NAMES = {1: FORMAT, 2: FORMAT_2}
-# What a sync service leaves, or has begun, in the place of a file: iCloud Drive, Nextcloud, ownCloud, Syncthing.
-_PLACEHOLDERS = (
-    (".", ".icloud"),
-    ("", ".nextcloud"),
-    ("", ".owncloud"),
-    (".syncthing.", ".tmp"),
-    ("~syncthing~", ".tmp"),
-)
 
 
 class NewerVault(Exception):
@@ -46,8 +42,8 @@ class Marked(NamedTuple):
     """What a vault's marker says.
 
     Attributes:
-        doubt: What is wrong with it: empty where there is none, None where all is well.
-        snapshots: The format to write snapshots in where nobody says one.
+        doubt: What is wrong with it: None if nothing is, empty if there is no marker.
+        snapshots: The format to write snapshots in unless told otherwise.
         data: Its bytes.
     """
 
@@ -56,7 +52,7 @@ class Marked(NamedTuple):
     data: bytes = b""
 
     def is_fine(self, asked: Literal[1, 2] | None) -> bool:
-        """Whether nothing has to be written for a vault of the format that is asked for."""
+        """Whether this marker will do for the format that is asked for."""
         return self.doubt is None and asked in (None, self.snapshots)
 
     def renewed(
@@ -70,11 +66,11 @@ class Marked(NamedTuple):
     ) -> Marked:
         """The marker to write.
 
-        Format 2 takes little room, and needs conditional writes and zstd. Where ``used`` tells that snapshots are
-        there already, they were written in format 1 until now, and may have readers that know no other.
+        Format 2 takes little room, but needs conditional writes and zstd. If ``used`` tells that there are snapshots
+        already, they were written in format 1 until now, and may have readers that know no other.
 
         Raises:
-            ValueError: What the marker says besides leaves no room for it.
+            ValueError: What else the marker says leaves no room for the format.
         """
         if self.doubt is None:
             chosen, raw = asked or self.snapshots, load_object(self.data.decode("utf-8"))
@@ -86,6 +82,42 @@ class Marked(NamedTuple):
 
         chosen = asked or (2 if conditional and not used() and is_installed() else 1)
         return Marked(None, chosen, write_marker(vault_id, layout, snapshots=chosen))
+
+
+def require_marked(
+    marked: Marked, place: object, *, used: Callable[[], bool], missing: Callable[[], VaultMissing]
+) -> Literal[1, 2]:
+    """Go on only in a vault: one with a marker, or with files of snapshots.
+
+    Args:
+        marked: What its marker says.
+        place: Where it is, for messages.
+        used: Whether there are files of snapshots.
+        missing: The error to raise if there is no vault.
+
+    Returns:
+        The format to write snapshots in unless told otherwise.
+
+    Raises:
+        VaultMissing: There is neither.
+        VaultUnavailable: There is no snapshot, and what is in the marker's place is no marker.
+
+    Warns:
+        ColonyMemoryWarning: There are snapshots, and what is in the marker's place is no marker.
+    """
+    doubt = marked.doubt
+    if doubt is not None:
+        snapshots = used()
+        if snapshots and doubt:
+            text = f"{place}/{MARKER}: {doubt}; the snapshots beside it are read without it"
+            warnings.warn(text, ColonyMemoryWarning, stacklevel=2)
+        elif doubt:
+            raise VaultUnavailable(
+                f"nobody can tell whether {place} is a vault: no snapshot is there, and {MARKER} is no marker: {doubt}"
+            )
+        elif not snapshots:
+            raise missing()
+    return marked.snapshots
 
 
 def _encode(marker: dict[str, object]) -> bytes:
@@ -111,9 +143,9 @@ def check_format(asked: int | None, *, conditional: bool = True) -> None:
 
 @lru_cache(maxsize=16)
 def read_marker(data: bytes, layout: str = IN_DIRECTORY) -> Literal[1, 2]:
-    """What format snapshots are to be written in, of a marker of this layout; 1 where it names none that is known.
+    """The format that a marker of this layout says to write snapshots in; 1 if it names none that is known.
 
-    Every call of a vault asks that, mostly of the same bytes.
+    Every call of a vault asks for it, mostly of the same bytes.
 
     Raises:
         NewerVault: A later version made the vault, or it is of another layout.
@@ -128,25 +160,3 @@ def read_marker(data: bytes, layout: str = IN_DIRECTORY) -> Literal[1, 2]:
     if not isinstance(raw.get("id"), str):
         raise ValueError("it has no id")  # noqa: TRY004 - what was read is wrong, not what was passed
     return 2 if raw.get("snapshots") == FORMAT_2 else 1
-
-
-def placeholders_of(name: str) -> tuple[str, ...]:
-    """The names under which a sync service may keep the place of a file."""
-    return tuple(f"{before}{name}{after}" for before, after in _PLACEHOLDERS)
-
-
-def held_place(name: str) -> str | None:
-    """The file of a snapshot, or the marker, whose place this name keeps; None for a name that keeps none."""
-    if is_ours(name) and name.endswith(".json"):
-        return None  # as nearly all do
-    for before, after in _PLACEHOLDERS:
-        if name.startswith(before) and name.endswith(after):
-            held = name[len(before) : len(name) - len(after)]
-            if is_ours(held) or held == MARKER:
-                return held
-    return None
-
-
-def is_ours(name: str) -> bool:
-    """Whether a name is one that only files of snapshots have."""
-    return name.startswith("cmem.")

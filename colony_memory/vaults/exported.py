@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from colony_memory._format.constants import LATEST_FORMAT
 from colony_memory._format.names import latest_filename, manifest_filename
 from colony_memory.exceptions import VaultDenied
-from colony_memory.snapshot import LATEST_FORMAT
 from colony_memory.vaults.memory import MemoryVault
 
 if TYPE_CHECKING:

@@ -1,22 +1,19 @@
 """A vault in a local directory: one file on disk for each file of the vault.
 
-An upload writes a temporary file beside its target, syncs it, renames it over the target and syncs the directory,
-so that a crash or a power cut leaves the old text or the new text, and what was acknowledged stays. Uploads and
-deletes of one directory exclude each other with a lock of the operating system, between threads and between
-processes; the lock goes with the process that held it. Reads take no lock. Everything goes by a descriptor of the
-directory, and no link in it is followed.
+An upload writes a temporary file beside its target, syncs it, renames it over the target and syncs the directory. So a
+crash or a power cut leaves either the old text or the new one, and what was acknowledged stays. A lock of the operating
+system keeps uploads and deletions in one directory apart, between threads and between processes; it goes with the
+process that held it. Reads take no lock. All access goes through a descriptor of the directory, and follows no link in
+it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import shutil
-import stat
 import time
-from datetime import datetime, timezone
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,17 +23,28 @@ from colony_memory.exceptions import VaultError, VaultMissing, VaultUnavailable
 from colony_memory.vaults._directory import (
     clear_leftovers,
     holds_snapshots,
-    is_plain_name,
+    is_something_else,
     look_at_marker,
     look_up,
     no_vault,
     refuse_placeholder,
+    require_condition,
     require_vault,
     scan,
     told,
 )
+from colony_memory.vaults._files import (
+    MOST_BYTES,
+    check_none_match,
+    encode_text,
+    etag_of,
+    no_such_file,
+    not_a_name,
+    time_at,
+    too_large,
+)
 from colony_memory.vaults._marker import MARKER, check_format
-from colony_memory.vaults._text import encode_text
+from colony_memory.vaults._names import is_plain_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -52,44 +60,42 @@ _TEMP_LIFETIME = 3600.0
 """Seconds after which a temporary file can only be what a crash left."""
 _LOCK_PATIENCE = 30.0
 """Seconds to wait for a lock that is held for milliseconds, unless its holder was stopped."""
-_MOST_BYTES = 512 * 2**20
-"""Bytes of a file that are written and read at most: twice what a snapshot takes unless told otherwise."""
 
 
 class LocalVault:
     """A directory as a vault.
 
     A vault is made once, on purpose, with ``create=True``: the directory, for its owner alone (0700, files 0600), and
-    a marker in it. Where there is neither the marker nor any file of a snapshot, as on the mount point of a disk that
-    is not mounted, there is no vault, and every call raises :class:`~colony_memory.VaultMissing`. A directory that
-    holds snapshots and no marker is an older vault, and works.
+    a marker in it. A directory with neither the marker nor any file of a snapshot, such as the mount point of a disk
+    that is not mounted, is no vault, and every call raises :class:`~colony_memory.VaultMissing`. A directory that has
+    snapshots but no marker is an older vault, and works.
 
-    Hidden files, subdirectories and whatever else is no plain file are not part of the vault; of those that bear the
-    name of one, reads raise and listings warn. A file that a sync service has taken away and left a placeholder for
-    is listed, without a size, and reads of it raise :class:`~colony_memory.VaultUnavailable`. What root writes belongs
-    to the directory's owner.
+    Hidden files, subdirectories and anything else that is not a plain file are not part of the vault. If they bear the
+    name of a snapshot's file, reads raise and listings warn. A file that a sync service has taken away, leaving a
+    placeholder, is listed without a size, and reading it raises :class:`~colony_memory.VaultUnavailable`. What root
+    writes belongs to the directory's owner.
 
-    Text is stored as its UTF-8 bytes and nothing else. A file that is no longer UTF-8 is damaged, not away: its text
-    comes back with U+FFFD for every broken byte, so that the reader sees wrong content, as it would of any other
-    damage. The ``etag`` is the SHA-256 of the bytes as they are on disk.
+    Text is stored as its UTF-8 bytes and nothing else. A file that is no longer UTF-8 counts as damaged, not as
+    missing: its text comes back with U+FFFD for every broken byte, so that the reader sees wrong content, as it would
+    after any other damage. The ``etag`` is the SHA-256 of the bytes on disk.
 
     Args:
         path: The directory.
-        create: Make it a vault where it is none yet. Not for a program that runs again and again: where the disk is
-            not mounted, it would begin anew beside it.
-        quota_bytes: Most bytes that all files may take together; None for what the disk holds.
+        create: Make it a vault if it is none yet. Not for a program that runs again and again: while the disk is not
+            mounted, it would start another vault beside it.
+        quota_bytes: Most bytes that all files may take together; None for as many as the disk holds.
         max_file_bytes: Most bytes that one file may take; None for no limit.
-        format: With ``create``, the format that snapshots are to be written in by whoever says none: 1 or 2. By
-            default what a vault that is there already has, and for a new one 2, or 1 where zstd is not installed.
+        format: With ``create``: 1 or 2, the format in which clients write snapshots there unless told otherwise. By
+            default that of the vault that is there; for a new one 2, or 1 if zstd is not installed.
 
     Attributes:
         path: The directory.
-        snapshot_format: That format, as the marker had it when it was looked at last, which every call does.
+        snapshot_format: That format, as the marker last had it. Every call looks.
 
     Raises:
-        ValueError: The path is empty or is no directory, a limit is below 1, or there is no such format.
-        VaultError: With ``create``, it cannot be made.
-        ColonyMemoryError: Format 2 is asked for, and zstd is not installed.
+        ValueError: The path is empty or not a directory, a limit is below 1, or there is no such format.
+        VaultError: With ``create``: the vault cannot be made.
+        ColonyMemoryError: Format 2 was asked for, and zstd is not installed.
     """
 
     def __init__(
@@ -114,7 +120,7 @@ class LocalVault:
         self._max_file_bytes = max_file_bytes
         self.snapshot_format: Literal[1, 2] = 1
         self._cleared = 0.0
-        if _is_something_else(self.path):
+        if is_something_else(self.path):
             raise ValueError(f"{self.path} is not a directory")
         if create:
             self._make(format)
@@ -125,7 +131,7 @@ class LocalVault:
         return f"LocalVault({str(self.path)!r})"
 
     def exists(self) -> bool:
-        """Whether a vault was made there, as far as can be seen: its disk may be away.
+        """Whether there is a vault, as far as can be seen: its disk may not be mounted.
 
         Raises:
             VaultError: Nobody can tell.
@@ -151,7 +157,7 @@ class LocalVault:
     def vault_status(self) -> dict[str, int]:
         """Bytes and number of files.
 
-        Without a quota, ``available_bytes`` is what the disk has free and ``quota_bytes`` is that plus what is used.
+        Without a quota, ``available_bytes`` is what the disk has free, and ``quota_bytes`` is that plus what is used.
         """
         with self._opened() as directory:
             held = scan(directory)
@@ -181,20 +187,20 @@ class LocalVault:
 
         Raises:
             VaultError: ``status`` 404: it is not there.
-            VaultUnavailable: It cannot be read; with the ``code`` ``"UNFIT_FILE"`` what is there is no plain file or
-                too large, with ``"ELSEWHERE"`` a sync service keeps its place.
+            VaultUnavailable: It cannot be read. With the ``code`` ``"UNFIT_FILE"``, what is there is too large or not
+                a plain file; with ``"ELSEWHERE"``, a sync service keeps its place.
         """
         target = self._locate(filename)
         with self._opened(target) as directory:
-            found = directory.read(filename, limit=_MOST_BYTES)
+            found = directory.read(filename, limit=MOST_BYTES)
             if found is None:
                 refuse_placeholder(directory, filename)
         if found is None:
-            raise _missing(target)
+            raise no_such_file(self.path, filename)
         return {
             **_describe(filename, len(found.data), found.facts.st_mtime),
             "content": found.data.decode("utf-8", "replace"),
-            "etag": _etag(found.data),
+            "etag": etag_of(found.data),
         }
 
     def vault_upload_file(self, filename: str, content: str) -> dict[str, Any]:
@@ -218,7 +224,7 @@ class LocalVault:
                 directory.remove(filename)
             except FileNotFoundError:
                 refuse_placeholder(directory, filename)
-                raise _missing(target) from None
+                raise no_such_file(self.path, filename) from None
         return {}
 
     # --- what the hosted vault has besides
@@ -226,33 +232,32 @@ class LocalVault:
     def vault_upload_file_if(
         self, filename: str, content: str, *, if_match: str | None = None, if_none_match: str | None = None
     ) -> dict[str, Any]:
-        """Like :meth:`vault_upload_file`, if the file still has the etag ``if_match``, or is not there (``"*"``).
+        """Like :meth:`vault_upload_file`, if the file still has the etag ``if_match``, or does not exist (``"*"``).
 
-        No other upload or delete through a :class:`LocalVault`, of any process, comes between look and write.
+        No other upload or deletion through a :class:`LocalVault`, in any process, comes between the look and the write.
 
         Raises:
             ValueError: ``if_none_match`` is neither None nor ``"*"``.
             VaultError: ``status`` 412: the condition failed and nothing was written.
         """
-        if if_none_match not in {None, "*"}:
-            raise ValueError(f"if_none_match must be None or '*', not {if_none_match!r}")
+        check_none_match(if_none_match)
         target = self._locate(filename)
         data = encode_text(filename, content)
         with self._opened(target, needed=len(data)) as directory, self._locked(directory):
             if directory.look(filename) is None:
                 refuse_placeholder(directory, filename)
             if if_match is not None or if_none_match is not None:
-                _require(directory, filename, if_match=if_match, absent=if_none_match is not None)
+                require_condition(directory, filename, if_match=if_match, absent=if_none_match is not None)
             self._require_room(directory, filename, len(data))
             if abs(time.time() - self._cleared) > _TEMP_LIFETIME:  # it looks at every name
                 clear_leftovers(directory, older_than=_TEMP_LIFETIME)
                 self._cleared = time.time()
             directory.replace(filename, data)
             facts = directory.look(filename)
-        return {**_describe(filename, len(data), facts and facts.st_mtime), "etag": _etag(data)}
+        return {**_describe(filename, len(data), facts and facts.st_mtime), "etag": etag_of(data)}
 
     def vault_free_bytes(self) -> int | None:
-        """What the disk has free; None with a quota, of which all files together take their share."""
+        """What the disk has free; None with a quota, which only a look at all files can compare."""
         if self._quota_bytes is not None:
             return None
         with self._opened():
@@ -271,18 +276,18 @@ class LocalVault:
             held = look(directory)
             held.warn(directory)
         items = [_describe(name, *facts) for name, facts in sorted(held.files.items())]
-        return {"items": items, "total": len(items), "has_more": False, "now": _show(time.time())}
+        return {"items": items, "total": len(items), "has_more": False, "now": time_at(time.time())}
 
     # --- on disk
 
     def _locate(self, filename: str) -> Path:
         if not is_plain_name(filename):
-            raise VaultError(f"not a name of a file in {self.path}: {filename!r}", status=400, code="INVALID_INPUT")
+            raise not_a_name(self.path, filename)
         return self.path / filename
 
     @contextlib.contextmanager
     def _opened(self, place: Path | None = None, *, needed: int | None = None) -> Iterator[Files]:
-        """The vault's directory, which is one; what fails of ``place`` is told."""
+        """The directory, once it is known to be a vault; errors name ``place``."""
         with told(place or self.path, needed=needed), contextlib.ExitStack() as opened:
             try:
                 directory = opened.enter_context(open_files(self.path, keep_owner=True))
@@ -296,14 +301,14 @@ class LocalVault:
         check_format(asked)
         with told(self.path):
             if self.path.is_symlink() and not self.path.exists():
-                # What it leads to is made by whoever made the link, or comes with its disk.
+                # Whoever made the link makes what it leads to, or its disk brings it.
                 raise VaultUnavailable(f"{self.path} is a link to nothing: no vault is made there")
             make_directory(self.path, keep_owner=True)
             with open_files(self.path, keep_owner=True) as directory, told(self._marker):
                 marked = look_at_marker(directory)
                 if marked.is_fine(asked):
                     self.snapshot_format = marked.snapshots
-                    return  # without the lock, which a vault that can only be read does not give
+                    return  # without the lock, which a read-only vault cannot give
                 with self._locked(directory):
                     marked = look_at_marker(directory)
                     if not marked.is_fine(asked):
@@ -317,13 +322,9 @@ class LocalVault:
         return locked_in(directory, _LOCK_FILE, patience=_LOCK_PATIENCE)
 
     def _require_room(self, directory: Files, filename: str, size: int) -> None:
-        most = min(_MOST_BYTES, self._max_file_bytes or _MOST_BYTES)
+        most = min(MOST_BYTES, self._max_file_bytes or MOST_BYTES)
         if size > most:
-            raise VaultError(
-                f"{filename} takes {size} bytes; a file in {self.path} may take {most}",
-                status=400,
-                code="QUOTA_EXCEEDED",
-            )
+            raise too_large(self.path, filename, size, most)
         if self._quota_bytes is not None:
             held = scan(directory)
             others = held.used - (held.files.get(filename, (0, None))[0] or 0)
@@ -336,52 +337,11 @@ class LocalVault:
                 )
 
 
-def _is_something_else(path: Path) -> bool:
-    """Whether the path is, or lies below, something that is known to be no directory."""
-    try:
-        return not stat.S_ISDIR(path.stat().st_mode)
-    except NotADirectoryError:
-        return True
-    except OSError:
-        # Not there yet is well; that it cannot be looked at is told by the call that needs it.
-        return False
-
-
-def _etag(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
 def _describe(filename: str, size: int | None, modified: float | None) -> dict[str, Any]:
     if size is None:
         return {"filename": filename}
     return {
         "filename": filename,
         "content_size": size,
-        "updated_at": None if modified is None else _show(modified),
+        "updated_at": None if modified is None else time_at(modified),
     }
-
-
-@lru_cache(maxsize=4096)
-def _show(modified: float) -> str | None:
-    try:
-        when = datetime.fromtimestamp(modified, timezone.utc)
-    except (OverflowError, ValueError, OSError):  # a time on disk that no calendar has must not hide the file
-        return None
-    return when.isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-def _require(directory: Files, filename: str, *, if_match: str | None, absent: bool) -> None:
-    found = directory.read(filename, limit=_MOST_BYTES)
-    state = None
-    if found is None:
-        state = "is not there" if if_match is not None else None
-    elif absent:
-        state = "is there"
-    elif _etag(found.data) != if_match:
-        state = "has changed"
-    if state is not None:
-        raise VaultError(f"{directory.path / filename} {state}: not written", status=412, code="PRECONDITION_FAILED")
-
-
-def _missing(target: Path) -> VaultError:
-    return VaultError(f"no such file in the vault: {target}", status=404, code="NOT_FOUND")

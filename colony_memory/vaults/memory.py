@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from dataclasses import dataclass
-from datetime import datetime, timezone
-from functools import lru_cache
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from colony_memory.exceptions import VaultError
+from colony_memory.vaults._files import check_none_match, etag_of, time_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,8 +120,7 @@ class MemoryVault:
             VaultError: Status 412, code PRECONDITION_FAILED, and nothing written: the condition does not hold.
             ValueError: ``if_none_match`` is something else than ``"*"``.
         """
-        if if_none_match not in (None, "*"):
-            raise ValueError(f"if_none_match must be '*', not {if_none_match!r}")
+        check_none_match(if_none_match)
         with self._lock:
             self._enter("upload", filename)
             return self._upload(filename, content, if_match=if_match, absent=if_none_match == "*")
@@ -187,7 +184,7 @@ class MemoryVault:
             raise self._refusal(412, "PRECONDITION_FAILED", f"{filename} is not the file that was read")
         now = self.clock()
         created = now if old is None else old.created_at
-        entry = _Entry(content, len(data), hashlib.sha256(data).hexdigest(), created, now)
+        entry = _Entry(content, len(data), etag_of(data), created, now)
         self._count(filename, content, len(data) - (0 if old is None else old.size))
         self.files[filename] = content
         self._known[filename] = entry
@@ -249,7 +246,7 @@ class MemoryVault:
         data = content.encode("utf-8", "surrogatepass")
         now = self.clock()
         created = now if known is None else known.created_at
-        entry = _Entry(content, len(data), hashlib.sha256(data).hexdigest(), created, now)
+        entry = _Entry(content, len(data), etag_of(data), created, now)
         self._known[filename] = entry
         return entry
 
@@ -258,12 +255,6 @@ def _describe(filename: str, entry: _Entry) -> dict[str, Any]:
     return {
         "filename": filename,
         "content_size": entry.size,
-        "created_at": _timestamp(entry.created_at),
-        "updated_at": _timestamp(entry.updated_at),
+        "created_at": time_at(entry.created_at),
+        "updated_at": time_at(entry.updated_at),
     }
-
-
-@lru_cache(maxsize=4096)
-def _timestamp(seconds: float) -> str:
-    moment = datetime.fromtimestamp(seconds, timezone.utc)
-    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -75,7 +75,6 @@ def test_a_vault_that_is_not_there_is_not_opened(tmp_path, monkeypatch):
     for making in (False, True):  # nobody makes what was chosen
         with pytest.raises(VaultMissing):
             open_memory(str(tmp_path / "none"), making=making)
-    pytest.importorskip("platformdirs")
     for name in [each for each in os.environ if each.startswith("COLONY_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -32,7 +32,6 @@ def test_the_url_goes_before_the_variable_and_that_before_the_key(monkeypatch, t
 
 
 def test_where_nobody_chose_it_is_a_local_one_that_makes_itself(tmp_path):
-    pytest.importorskip("platformdirs")
     place = choose_place()
     assert (place.chosen, place.exists()) == (False, False)
     assert place.title == f"the local vault {place.url}"
@@ -41,6 +40,19 @@ def test_where_nobody_chose_it_is_a_local_one_that_makes_itself(tmp_path):
     assert [place.make_unchosen(), place.make_unchosen()] == [True, False]
     place.require()
     assert place.is_same_as(choose_place(place.url))
+
+
+def test_the_local_one_is_where_the_system_wants_the_data_of_programs():
+    platformdirs = pytest.importorskip("platformdirs")
+    assert choose_place().url == str(platformdirs.user_data_path("colony-memory") / "vault")
+
+
+def test_a_user_without_a_home_is_told(monkeypatch):
+    monkeypatch.delenv("XDG_DATA_HOME")
+    monkeypatch.setenv("HOME", "")
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    with pytest.raises(ValueError, match="no home directory: set XDG_DATA_HOME"):
+        choose_place()
 
 
 def test_what_somebody_chose_is_made_on_purpose_only(tmp_path):

@@ -16,9 +16,12 @@ from colony_memory import (
     VaultMissing,
     open_vault,
 )
+from colony_memory.app.options import BackupOptions
 from colony_memory.app.preview import find_unsaved, preview_capture
 from colony_memory.app.save import read_for, save_folder, save_paths
 from colony_memory.testing import FakeVault
+
+OPTIONS = BackupOptions()
 
 
 @pytest.fixture
@@ -48,8 +51,8 @@ def test_options_reach_the_reading_and_the_snapshot(folder):
 
 def test_a_preview_is_what_the_backup_is(folder):
     memory = ColonyMemory(backend=FakeVault())
-    capture = read_for(memory, folder)
-    found = preview_capture(memory, capture, tags=["a"], retention=Retention(keep_last=1))
+    capture = read_for(memory, folder, OPTIONS)
+    found = preview_capture(memory, capture, BackupOptions(tags=["a"], retention=Retention(keep_last=1)))
     assert found
     assert (found.unsaved.latest, found.unsaved.changes.added) == (None, ("MEMORY.md", "notes/a.md"))
     saved = save_folder(memory, folder, tags=["a"])
@@ -60,10 +63,10 @@ def test_a_preview_is_what_the_backup_is(folder):
         saved.info.tags,
     )
     assert not plan.unchanged
-    again = preview_capture(memory, capture)
+    again = preview_capture(memory, capture, OPTIONS)
     assert (again.plan.unchanged, bool(again.unsaved), again.plan.needed_bytes) == (True, False, 0)
     (folder / "MEMORY.md").write_text("three years\n")
-    changed = preview_capture(memory, read_for(memory, folder), prune_keep=1)
+    changed = preview_capture(memory, read_for(memory, folder, OPTIONS), BackupOptions(prune_keep=1))
     assert (set(changed.unsaved.changes.changed), changed.plan.removed) == ({"MEMORY.md"}, (saved.info.snapshot_id,))
 
 
@@ -74,7 +77,7 @@ def test_neither_vault_nor_witness_nor_client_is_told(folder, tmp_path):
     save_folder(writer, folder)
     files = dict(vault.files)
     memory = ColonyMemory(backend=vault, signer=signer, witness=FileWitness(witness))
-    assert preview_capture(memory, read_for(memory, folder)).plan.unchanged
+    assert preview_capture(memory, read_for(memory, folder, OPTIONS), OPTIONS).plan.unchanged
     assert not find_unsaved(memory, [folder])
     assert not witness.exists()
     assert (memory._session.bases, memory._session.heads, memory._session.newest) == ({}, {}, {})
@@ -89,7 +92,7 @@ def test_neither_vault_nor_witness_nor_client_is_told(folder, tmp_path):
     fresh = ColonyMemory(backend=vault, signer=signer, witness=FileWitness(witness))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ColonyMemoryWarning)
-        found = preview_capture(fresh, read_for(fresh, folder), prune_keep=1)
+        found = preview_capture(fresh, read_for(fresh, folder, OPTIONS), BackupOptions(prune_keep=1))
     assert found.unsaved.problem is not None
     assert found.plan.removed == ()
 
@@ -104,13 +107,13 @@ def test_what_a_hostile_vault_holds_is_a_problem_and_no_crash(folder):
 
 def test_where_there_is_no_vault_that_is_said(folder, tmp_path):
     memory = ColonyMemory(backend=open_vault(str(tmp_path / "nowhere")))
-    capture = read_for(memory, folder)
+    capture = read_for(memory, folder, OPTIONS)
     with pytest.raises(VaultMissing):
-        preview_capture(memory, capture)
+        preview_capture(memory, capture, OPTIONS)
     with pytest.raises(VaultMissing):
         find_unsaved(memory, folder)
     with pytest.raises(ValueError, match="asynchronous"):
-        preview_capture(AsyncColonyMemory(backend=open_vault("memory:")), capture)
+        preview_capture(AsyncColonyMemory(backend=open_vault("memory:")), capture, OPTIONS)
 
 
 def test_a_file_too_long_for_the_vault_does_not_fit():
@@ -118,6 +121,6 @@ def test_a_file_too_long_for_the_vault_does_not_fit():
     names = {f"{number:05}{'x' * 60}": "" for number in range(15_000)}
     from colony_memory.capture import Capture
 
-    found = preview_capture(memory, Capture(names, ()))
+    found = preview_capture(memory, Capture(names, ()), OPTIONS)
     assert "its list of document names is too long" in (found.plan.problem or "")
     assert not found

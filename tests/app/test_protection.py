@@ -20,6 +20,7 @@ EMPTY = {"snapshots": 0, "oldest": None, "newest": None, "next_bytes": 0, "lates
 ID = "20261101T130000300000Z-abcdef"
 OLD = "cmem.default.20261101T110000300000Z-abcdef.manifest.json"
 MANIFEST = f"cmem.default.{ID}.manifest.json"
+NEWEST = snapshot().snapshot_id
 
 
 @pytest.fixture
@@ -70,6 +71,20 @@ def vault(tmp_path):
             "at risk",
             False,
             [("judge", "default", ID)],
+        ),
+        (
+            vault_map(label_map(broken={f"cmem.default.{NEWEST}.manifest.json": "rolled back"})),
+            None,
+            "at risk",
+            False,
+            [("accept", "default", NEWEST)],
+        ),
+        (
+            vault_map(label_map(latest=None, broken={"cmem.default..manifest.json": "rolled back"})),
+            None,
+            "at risk",
+            False,
+            [("accept", "default", NEWEST)],
         ),
         (
             vault_map(label_map(**EMPTY, broken={"odd": "bad"})),

@@ -19,6 +19,7 @@ from colony_memory import (
     save_paths,
 )
 from colony_memory.app import save
+from colony_memory.app.options import BackupOptions
 from colony_memory.app.save import BEFORE_RESTORE, read_for, save_capture, save_present
 from colony_memory.capture import read_folder, write_folder
 from colony_memory.vaults.local import LocalVault
@@ -40,6 +41,10 @@ def folder(tmp_path):
 @pytest.fixture
 def memory():
     return ColonyMemory(backend=MemoryVault())
+
+
+def read_warning(memory, path):
+    return read_for(memory, path, BackupOptions(secrets="warn"))
 
 
 def test_a_folder_is_saved_byte_for_byte(memory, folder, tmp_path):
@@ -79,7 +84,7 @@ def test_paths_are_saved_each_under_its_name(memory, folder, tmp_path):
         save_paths(memory, [])
 
 
-@pytest.mark.parametrize("call", [save_folder, lambda memory, path: save_paths(memory, [path]), read_for])
+@pytest.mark.parametrize("call", [save_folder, lambda memory, path: save_paths(memory, [path]), read_warning])
 def test_the_vault_does_not_save_itself(folder, call):
     memory = ColonyMemory(backend=LocalVault(folder / "vault", create=True))
     with pytest.raises(ValueError, match=r"is inside .*: each backup would hold all the ones before"):
@@ -119,7 +124,7 @@ def test_the_limit_of_the_memory_is_that_of_the_reading(folder):
 
 
 def test_two_steps_are_the_same_as_one(memory, folder):
-    info = save_capture(memory, read_for(memory, folder)).info
+    info = save_capture(memory, read_warning(memory, folder), BackupOptions()).info
     assert save_folder(memory, folder).info.snapshot_id == info.snapshot_id
 
 
@@ -128,7 +133,7 @@ def test_what_nobody_would_await_is_refused(folder, tmp_path):
     calls = [
         lambda: save_folder(client, folder),
         lambda: save_paths(client, [folder]),
-        lambda: save_capture(client, read_folder(folder)),
+        lambda: save_capture(client, read_folder(folder), BackupOptions()),
         lambda: restore_folder(client, tmp_path / "out"),
     ]
     for call in calls:

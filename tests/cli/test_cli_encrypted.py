@@ -127,7 +127,7 @@ def test_a_passphrase_is_asked_for_once(cli, folder, vault, tmp_path, monkeypatc
     ("options", "why"),
     [
         (["--encrypt-to", "nowhere.pub"], "neither a recipient"),
-        (["--encrypt-to", "age1qqq"], "is no recipient"),
+        (["--encrypt-to", "age1qqq"], "is not a recipient"),
         (["--encrypt-to", "open.txt"], "holds a private key"),
         (["--encrypt-to", keys.SECRET], "a private key was given to encrypt to"),
         (["--encrypt-to", "passphrase"], "no terminal to ask"),

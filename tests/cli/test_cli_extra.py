@@ -6,8 +6,6 @@ import os
 import subprocess
 import sys
 
-import pytest
-
 LINE = "the command line needs the extra 'cli': pip install 'colony-memory[cli]'"
 
 
@@ -39,15 +37,6 @@ def test_without_typer_one_line_says_what_to_install(tmp_path):
 def test_a_part_of_the_extra_that_is_missing_deep_inside_says_the_same(tmp_path):
     done = run_with(tmp_path, "typer", missing("rich.console"), "status")
     assert (done.returncode, done.stderr) == (1, LINE + "\n")
-
-
-def test_without_platformdirs_it_says_the_same_when_it_is_needed(tmp_path):
-    pytest.importorskip("typer")
-    done = run_with(tmp_path, "platformdirs", missing("platformdirs"), "list")
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", LINE + "\n")
-    assert run_with(tmp_path, "platformdirs", missing("platformdirs"), "init", "./vault").returncode == 0
-    done = run_with(tmp_path, "platformdirs", missing("platformdirs"), "list", "--vault", "./vault")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "no snapshots\n", "")
 
 
 def test_any_other_missing_module_is_named(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shlex
@@ -15,7 +16,6 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("typer")
-pytest.importorskip("platformdirs")
 
 import cli_runs
 from cli_runs import POSIX, save
@@ -23,7 +23,11 @@ from cut_off import cut_off
 from monitors import Monitor
 
 from colony_memory import ColonyMemory, open_vault
-from colony_memory.cli import telling
+from colony_memory.app.place import Place
+from colony_memory.cli import commands, telling
+from colony_memory.cli import host as host_calls
+from colony_memory.cli.options import CommonOptions
+from colony_memory.cli.saving import SavingOptions
 from colony_memory.hooks import turn
 from colony_memory.hooks.hosts import HOSTS
 from colony_memory.schedule.last_run import only_one
@@ -468,6 +472,64 @@ def test_what_is_installed_saves_what_was_meant(cli, vault, folder, tmp_path, mo
     assert {"--keep=7", "--exclude=*.log", "--block", "3s"} <= set(words)
     entry = json.loads(path.read_text())["hooks"][HOSTS[host].saves[0]][0]["hooks"][0]
     assert entry["timeout"] == 8 * HOSTS[host].second
+
+
+def test_the_rules_of_the_file_are_kept_to_and_read_there_each_time(cli, hook, vault, folder, tmp_path, monkeypatch):
+    config = tmp_path / "config.toml"
+    config.write_text("[retention.default]\nkeep = 2\n")
+    config.chmod(0o600)
+    monkeypatch.chdir(tmp_path)
+    assert cli("hook", "install", "codex", "--config", "config.toml", folder)[0] == 0
+    words = installed(tmp_path / "home" / ".codex" / "hooks.json")["Stop"]
+    assert f"--config={config}" in words
+    assert not [each for each in words if each.startswith("--keep")]
+    monkeypatch.chdir("/")
+    for text in ("one", "two", "three"):
+        (folder / "MEMORY.md").write_text(text)
+        assert hook("Stop", f"--config={config}") == {}
+    assert len(ids(vault)) == 2
+
+
+def test_what_is_installed_leaves_out_no_option(vault, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    common = CommonOptions(
+        vault="v", key_file="k", trust=["did:key:z"], witness="w", accept_unsigned=True, accept_legacy_pointer=True,
+        encrypt_to=["age1x"], identity=[Path("i")], passphrase_file="p", config="c",
+    )  # fmt: skip
+    saving = SavingOptions("notes", ["*.log"], 3, "mask", ["a.md:github-token"], on_conflict="continue")
+    call = host_calls.Call("m", "codex", True, 9.5, saving, ping="http://p", on_error="o", common=common)
+    words = host_calls.command_words(call, "/m", Place(str(vault.path), vault))
+    flags = {each.partition("=")[0] for each in words if each.startswith("--")}
+    # What says where an answer goes, or what has come to others of these by now.
+    not_said = {"as_json", "quiet", "set_name", "agent", "vault", "config"}
+    assert {each.name for each in dataclasses.fields(CommonOptions)} == {*commands._CARRIED, *not_said}
+    assert flags == {
+        *commands.WHERE, "--config", "--format", "--label", "--timeout", "--block", "--exclude", "--keep", "--secrets",
+        "--allow-secret", "--on-conflict", "--ping", "--on-error",
+    }  # fmt: skip
+    relative = {each for each in words if each.partition("=")[2] in ("k", "w", "i", "p", "c")}
+    assert not relative
+
+
+def test_what_is_installed_encrypts_as_was_meant(cli, vault, folder, tmp_path, monkeypatch):
+    import age_keys as keys  # skips where there is no age
+
+    for name, text in (("to.txt", keys.RECIPIENT), ("key.txt", keys.SECRET)):
+        (tmp_path / name).write_text(text + "\n")
+        (tmp_path / name).chmod(0o600)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / keys.OTHER_RECIPIENT).write_text("what bears the name of a recipient is none")
+    given = ["--encrypt-to", f"to.txt, {keys.OTHER_RECIPIENT}", "--identity", "key.txt"]
+    assert cli("hook", "install", "codex", *given, folder)[0] == 0
+    words = installed(tmp_path / "home" / ".codex" / "hooks.json")["Stop"]
+    assert {f"--encrypt-to={tmp_path / 'to.txt'}", f"--encrypt-to={keys.OTHER_RECIPIENT}"} <= set(words)
+    monkeypatch.chdir("/")
+    monkeypatch.setattr(turn, "read_input", lambda *_, **__: b'{"hook_event_name": "Stop"}')
+    assert cli(*words[words.index("hook") :])[:2] == (0, "{}\n")
+    for secret in (keys.SECRET, keys.OTHER_SECRET):
+        memory = ColonyMemory(backend=vault, identities=secret)
+        assert memory.latest().encrypted
+        assert "MEMORY.md" in memory.restore()
 
 
 def test_install_again_and_remove(cli, vault, folder, tmp_path):

@@ -101,7 +101,7 @@ def test_the_fields_of_a_key(cli, tmp_path):
 
 
 FAULTS = {
-    "down": ({"status": 500}, "nothing can be said of what is stored"),
+    "down": ({"status": 500}, "this says nothing about what is stored"),
     "limited": ({"status": 429, "code": "RATE_LIMITED", "retry_after": 0}, "try again"),
     "refused": ({"status": 403, "code": "KARMA_TOO_LOW"}, "karma"),
 }

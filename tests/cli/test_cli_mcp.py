@@ -11,6 +11,8 @@ pytest.importorskip("typer")
 
 import cli_runs
 
+from colony_memory.app.options import BackupOptions
+
 environment, folder, vault = cli_runs.environment, cli_runs.folder, cli_runs.vault
 cli, refused = cli_runs.cli, cli_runs.refused
 
@@ -42,15 +44,10 @@ def test_what_the_person_gives_is_fixed(cli, vault, folder, served):
     ]
     assert cli("mcp", *options, folder) == (0, "", "")
     (it,) = served
-    assert (it.root, it.label, it.keep, it.exclude, it.secrets, it.on_conflict, it.restore) == (
-        folder.resolve(),
-        "notes",
-        3,
-        ("*.log",),
-        "mask",
-        "continue",
-        "no",
+    assert it.options == BackupOptions(
+        label="notes", prune_keep=3, exclude=("*.log",), secrets="mask", on_conflict="continue"
     )
+    assert (it.root, it.label, it.restore) == (folder.resolve(), "notes", "no")
     assert it.place.backend.path == vault.path
 
 

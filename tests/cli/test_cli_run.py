@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("typer")
-pytest.importorskip("platformdirs")
 
 import cli_runs
 from cli_runs import save

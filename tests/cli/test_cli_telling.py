@@ -9,7 +9,6 @@ import sys
 import pytest
 
 pytest.importorskip("typer")
-pytest.importorskip("platformdirs")
 
 import cli_runs
 from monitors import Monitor

@@ -148,7 +148,7 @@ def test_another_content_under_the_same_id(cli, refused, vault):
     info = save(vault, NOTES)
     assert cli("export", "latest", "a.json")[0] == 0
     damage(vault, info)
-    assert "different content" in refused(1, "import", "a.json")
+    assert "something else" in refused(1, "import", "a.json")
 
 
 # --- verify

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 
 import pytest
@@ -73,6 +74,49 @@ def test_a_vault_that_was_put_back_is_noticed_by_the_witness(cli, refused, folde
     refused(4, "restore", tmp_path / "out")
     code, out, _ = cli("verify", "--json")
     assert (code, json.loads(out)["labels"][0]["rollback"]) == (4, "bad")
+
+
+def test_after_a_rollback_list_and_status_tell_how_to_get_what_is_left(cli, refused, folder, vault, tmp_path):
+    pinned = ("--witness", tmp_path / "seen.json")
+    assert cli("backup", folder, *pinned)[0] == 0
+    assert cli("backup", folder, "--label", "other", *pinned)[0] == 0
+    shutil.copytree(vault.path, tmp_path / "before")
+    (folder / "MEMORY.md").write_text("more")
+    assert cli("backup", folder, *pinned)[0] == 0
+    assert cli("list", *pinned)[1].endswith("3 snapshots; * is the latest, which restore gives\n")
+    shutil.rmtree(vault.path)
+    shutil.copytree(tmp_path / "before", vault.path)
+    left, other = ColonyMemory(backend=vault).list_snapshots(label="default") + ColonyMemory(
+        backend=vault
+    ).list_snapshots(label="other")
+
+    code, out, err = cli("list", *pinned)
+    assert code == 0
+    assert "was rolled back" in err
+    assert "colony-memory list" not in err
+    assert f"* {other.snapshot_id}" in out
+    assert f"* {left.snapshot_id}" not in out
+    code, out, err = cli("list", "--label", "default", *pinned)
+    *_, footer, told = out.splitlines()
+    assert footer == "1 snapshot"
+    restore = shlex.split(told.partition(" by its id: ")[2])
+    assert restore[:4] == ["colony-memory", "restore", left.snapshot_id, "DIR"]
+    assert cli(*restore[1:3], tmp_path / "out", *restore[4:])[0] == 0
+    assert (tmp_path / "out" / "MEMORY.md").read_text() != "more"
+
+    code, out, _ = cli("status", *pinned)
+    assert out.startswith("at risk: last good backup")
+    assert "latest refused" in out
+    assert "broken" not in out
+    assert shlex.split(out.partition("mend it  ")[2].splitlines()[0]) == restore
+
+
+def test_a_list_without_the_latest_does_not_explain_its_mark(cli, folder, vault):
+    assert cli("backup", folder, "--tag", "old")[0] == 0
+    (folder / "MEMORY.md").write_text("more")
+    assert cli("backup", folder)[0] == 0
+    assert cli("list")[1].endswith("2 snapshots; * is the latest, which restore gives\n")
+    assert cli("list", "--tag", "old")[1].endswith("\n1 snapshot\n")
 
 
 @pytest.mark.parametrize(

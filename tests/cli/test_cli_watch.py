@@ -17,7 +17,6 @@ import time
 import pytest
 
 pytest.importorskip("typer")
-pytest.importorskip("platformdirs")
 
 import cli_runs
 from turning_clock import TurningClock
@@ -25,6 +24,7 @@ from turning_clock import TurningClock
 from colony_memory import ColonyMemory
 from colony_memory.cli import errors, output, telling
 from colony_memory.cli.errors import Failure
+from colony_memory.cli.options import spread
 from colony_memory.cli.verbs import backup
 from colony_memory.cli.verbs import watch as verb
 from colony_memory.schedule import watch
@@ -116,8 +116,8 @@ def test_for_programs_a_document_a_run(cli, waits, vault, folder):
 
 
 def test_the_options_are_those_of_backup(cli, waits, vault, folder):
-    own = inspect.signature(verb.run).parameters
-    theirs = dict(inspect.signature(backup.run).parameters)
+    own = inspect.signature(spread(verb.run)).parameters
+    theirs = dict(inspect.signature(spread(backup.run)).parameters)
     for single in ("dry_run", "verbose"):
         del theirs[single]
     assert set(own) == {*theirs, "every", "final_timeout", "once"}

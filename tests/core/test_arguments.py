@@ -22,6 +22,7 @@ from colony_memory import (
 )
 from colony_memory._arguments import require_call, require_path, require_text, require_type, several, texts
 from colony_memory.app.open import open_memory
+from colony_memory.app.options import BackupOptions
 from colony_memory.app.past import file_history, search_files
 from colony_memory.app.pick import find, find_at, find_id, parse_moment
 from colony_memory.app.place import choose_place
@@ -70,7 +71,7 @@ CASES: list[tuple[str, Any, Callable[[ColonyMemory, str, Any], object]]] = [
     ("on_progress", 5, lambda m, d, x: save_folder(m, d, on_progress=x)),
     ("paths", None, lambda m, d, x: save_paths(m, x)),
     ("paths", 5, lambda m, d, x: find_unsaved(m, x)),
-    ("capture", None, lambda m, d, x: save_capture(m, x)),
+    ("capture", None, lambda m, d, x: save_capture(m, x, BackupOptions())),
     ("text", 5, lambda m, d, x: find(m, x, label="default")),
     ("text", None, lambda m, d, x: find_id(m, x, label="default")),
     ("text", 5, lambda m, d, x: parse_moment(x)),

@@ -17,6 +17,7 @@ from colony_memory._format import catalog
 from colony_memory._format.catalog import PAGE_ROWS, Entry, few_lines
 from colony_memory._format.names import id_order, require_id
 from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
+from colony_memory._format.rows import _ROW
 from colony_memory.exceptions import SnapshotCorrupt
 from colony_memory.snapshot import SnapshotInfo
 
@@ -398,7 +399,7 @@ ROW = GOOD["snapshots"][0]
 
 
 def with_row(**changed: object) -> dict[str, Any]:
-    keys = ["names", *(key.rpartition(".")[2] for key, _ in catalog._ROW)]
+    keys = ["names", *(key.rpartition(".")[2] for key, _ in _ROW)]
     assert set(changed) <= set(keys)
     return {**GOOD, "snapshots": [[changed.get(key, value) for key, value in zip(keys, ROW, strict=True)]]}
 

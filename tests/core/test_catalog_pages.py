@@ -18,6 +18,7 @@ from colony_memory._format import catalog, payload
 from colony_memory._format.catalog import PAGE_ROWS, Catalog, Entry
 from colony_memory._format.names import id_order
 from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
+from colony_memory._format.rows import raw_rows
 from colony_memory.exceptions import SnapshotCorrupt
 from colony_memory.snapshot import SnapshotInfo
 
@@ -275,8 +276,8 @@ def page(plain: bytes | object, *, size: int = 0, values: int = 0) -> str:
     return f"{len(data) + size}:{sum(data.count(sign) for sign in b',:[{') + values}:{blob}"
 
 
-RAW = catalog._raw_page(ROWS[PAGE_ROWS : 2 * PAGE_ROWS])
-ODD = catalog._raw_page([entry(0, snapshot_id="a-name")])
+RAW = raw_rows(ROWS[PAGE_ROWS : 2 * PAGE_ROWS])
+ODD = raw_rows([entry(0, snapshot_id="a-name")])
 BAD: list[object] = [
     7,
     None,
@@ -340,7 +341,7 @@ def test_an_older_page_in_the_place_of_a_newer_one_ends_it() -> None:
 
 def test_pages_are_bounded_together() -> None:
     def of(start: int, **more: int) -> str:
-        return page(catalog._raw_page(entries(start)), **more)
+        return page(raw_rows(entries(start)), **more)
 
     # Bytes are believed until a page is opened, and what cannot be opened ends the catalogue anyway.
     assert with_pages(of(9), of(8, size=2**24)).entries == entries(9)
@@ -360,7 +361,7 @@ def test_no_catalogue_and_one_without_pages_are_different_things() -> None:
 
 def test_an_old_catalogue_is_read_and_written_as_pages() -> None:
     rows = entries(*range(2 * PAGE_ROWS))
-    plain = json.dumps(catalog._raw_page(rows[::-1])).encode()
+    plain = json.dumps(raw_rows(rows[::-1])).encode()
     raw = json.loads(write_pointer(pointer(rows)))
     raw["catalog"] = f"{len(plain)}:{base64.b64encode(gzip.compress(plain)).decode()}"
     at = read_pointer(json.dumps(raw), label=LABEL, strict=True)
@@ -380,7 +381,7 @@ def test_what_another_value_tells_is_not_written_twice() -> None:
     rows = [entry(5, parent_id=ids[4]), entry(4, parent_id=ids[2]), entry(3), entry(1, parent_id=ids[0])]
     rows.append(entry(0, snapshot_id="a-name", created_at="now", parent_id=ids[5]))
     rows[2] = entry(3, created_at="2026-01-01T00:00:00Z")
-    raw = catalog._raw_page(rows)
+    raw = raw_rows(rows)
     assert [(row[3], row[11]) for row in raw["snapshots"]] == [
         (None, True),
         (None, ids[2]),

@@ -11,6 +11,7 @@ import pytest
 from snapshot_files import ID, LABEL, MANIFEST, MEMORY, built, fields, restored
 
 from colony_memory import snapshot
+from colony_memory._format import v1
 from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat, UntrustedSnapshot
 
 if TYPE_CHECKING:
@@ -237,7 +238,7 @@ def test_fields_that_nobody_knows_are_passed_over() -> None:
     manifest = snapshot.read_manifest(text, label=LABEL, snapshot_id=ID)
     assert manifest.info.parent_id is None
     assert manifest.raw["shape"] == {"new": [1, None]}
-    assert snapshot.read_documents(manifest, made.files) == MEMORY
+    assert v1.read_documents(manifest, made.files) == MEMORY
 
 
 @pytest.mark.parametrize(

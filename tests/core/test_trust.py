@@ -227,8 +227,8 @@ def test_a_mapping_that_is_changed_later_changes_nothing():
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        ([], "trusted_issuers names nobody"),
-        ({}, "trusted_issuers names nobody"),
+        ([], "no issuer is given"),
+        ({}, "no issuer is given"),
         ("", "did:key"),
         ("did:key:z6Mk", "did:key"),
         ("did:web:example.org", "did:key"),

@@ -5,7 +5,6 @@ import hashlib
 import importlib.util
 import inspect
 import json
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -24,12 +23,12 @@ from colony_memory import (
     UnsupportedFormat,
     UntrustedSnapshot,
 )
+from colony_memory._format.v2.zstd import is_installed
 
-HAS_ZSTD = sys.version_info >= (3, 14) or importlib.util.find_spec("backports") is not None
 HERE = Path(__file__).parents[1]
 REPOSITORY = HERE.parent
 VECTORS = sorted((HERE / "vectors" / "v1").glob("*.json"))
-CHAINS = sorted((HERE / "vectors" / "v2").glob("*.json")) if HAS_ZSTD else []
+CHAINS = sorted((HERE / "vectors" / "v2").glob("*.json")) if is_installed() else []
 PAGES = sorted((HERE / "vectors" / "pages").glob("*.json"))
 SHARED = REPOSITORY.parent / "shared" / "vectors" / "v1"
 REFUSALS = {

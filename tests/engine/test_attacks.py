@@ -642,7 +642,7 @@ def test_the_latest_of_a_signed_label_is_deleted_by_a_signer_only(saved, kind):
     ids = [owner.backup({"m": f"v{n}"}).snapshot_id for n in range(saved)]
     before = dict(fake.files)
     for keyless in (ColonyMemory(backend=vault), ColonyMemory(backend=vault, trusted_issuers=OWN.did_key)):
-        with pytest.raises(ColonyMemoryError, match=r"only a signer may; try .*signer="):
+        with pytest.raises(ColonyMemoryError, match=r"only a client that signs may do; try .*signer="):
             keyless.delete_snapshot(label="default", snapshot_id=ids[-1])
     assert fake.files == before
     owner.delete_snapshot(label="default", snapshot_id=ids[-1])
@@ -1100,7 +1100,7 @@ def test_a_copy_does_not_put_another_stream_over_one_that_was_seen():
     there = ColonyMemory(backend=vault, signer=OWN, witness=notes)
     info = there.backup({"m": "of its own"})
     there.delete_snapshot(label="default", snapshot_id=info.snapshot_id)
-    with pytest.warns(ColonyMemoryWarning, match="it is to be signed"):
+    with pytest.warns(ColonyMemoryWarning, match="this client does not sign"):
         held.client().copy_to(ColonyMemory(backend=vault))
     assert ColonyMemory(backend=vault, signer=OWN, witness=notes).restore(default=None) is None
 

@@ -149,7 +149,7 @@ def test_a_fault_of_the_server_says_nothing_of_what_is_stored(status: int) -> No
     out = shown(ColonyServerError("oops", status, {}, "INTERNAL"))
     assert type(out) is VaultUnavailable
     assert told(out) == (status, "INTERNAL", None)
-    assert "nothing can be said of what is stored" in str(out)
+    assert "this says nothing about what is stored" in str(out)
 
 
 @pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308, 399])
@@ -216,7 +216,7 @@ def test_no_usable_answer_says_nothing_of_what_is_stored(error: Exception) -> No
     out = shown(error)
     assert type(out) is VaultUnavailable
     assert told(out) == (None, None, None)
-    assert "nothing can be said of what is stored, try again" in str(out)
+    assert "this says nothing about what is stored, try again" in str(out)
 
 
 def test_no_usable_answer_by_httpx() -> None:

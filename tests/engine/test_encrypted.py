@@ -22,6 +22,7 @@ from colony_memory import (
     Passphrase,
     SnapshotCorrupt,
 )
+from colony_memory._engine.restore import restore
 from colony_memory._format.names import manifest_filename, pack_filename
 from colony_memory._format.payload import sha256
 from colony_memory._format.v2 import chain as chains
@@ -114,7 +115,7 @@ def numbers_in(value):
 
 def test_what_is_missing_and_noted_is_told_to_who_opens_it(vault):
     client(vault).backup(HISTORY[0], note="a note", incomplete=["a: is a socket", "b: is a socket"])
-    restored = client(vault)._restored(label="default", snapshot_id=None, fallback=False)
+    restored = client(vault)._run(restore, label="default")
     assert restored.info.note == "a note"
     assert restored.info.incomplete == ("a: is a socket", "b: is a socket")
     assert client(vault).latest().note == "a note"
@@ -424,7 +425,7 @@ def test_identities_that_do_not_open_what_is_written_are_told_of(vault):
     ("options", "why"),
     [
         ({"encrypt_to": keys.RECIPIENT, "format": 1}, "format 1 cannot be encrypted"),
-        ({"encrypt_to": []}, "names nobody"),
+        ({"encrypt_to": []}, "nobody to encrypt to"),
         ({"encrypt_to": [keys.RECIPIENT, 7]}, r"recipient 2 must be a string or a Passphrase, not int"),
         ({"encrypt_to": b"x"}, "what to encrypt to must be one or several, not bytes"),
         ({"encrypt_to": [Passphrase("a"), Passphrase("b")]}, "two passphrases"),

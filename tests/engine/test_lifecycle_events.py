@@ -19,7 +19,9 @@ from colony_memory import (
     VaultError,
     VaultUnavailable,
 )
+from colony_memory._engine.boundary import public_kind
 from colony_memory._engine.observe import tally
+from colony_memory._engine.store import Changed, Unanswered
 from colony_memory.testing import FakeVault, FaultyVault
 from colony_memory.testing.faults import ProcessDied
 
@@ -194,12 +196,9 @@ def test_a_conflict_is_a_fault_of_its_name(open_memory, vault):
     assert told[-1].error == "ConflictDetected"
 
 
-def test_a_copy_of_an_error_that_stays_inside_has_the_name_that_leaves(monkeypatch, vault):
-    from colony_memory._engine import observe
-    from colony_memory._engine.store import Changed, Unanswered
-
-    assert observe._public_name(Unanswered("x")) == VaultUnavailable.__name__
-    assert observe._public_name(Changed("x")) == VaultError.__name__
+def test_an_error_that_stays_inside_has_the_name_that_leaves():
+    assert public_kind(Unanswered("x")) is VaultUnavailable
+    assert public_kind(Changed("x")) is VaultError
 
 
 def test_one_that_fails_is_asked_again_and_breaks_nothing(open_memory, vault, caplog):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import random
 from datetime import datetime, timezone
@@ -13,6 +12,8 @@ import pytest
 from colony_memory import ColonyMemory, Retention
 from colony_memory._format import catalog
 from colony_memory._format.pointer import read_pointer
+from colony_memory._format.rows import raw_rows
+from colony_memory._format.v2.zstd import is_installed
 from colony_memory.vaults.local import LocalVault
 from colony_memory.vaults.memory import MemoryVault
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 POINTER = "cmem.default.latest.json"
 ROWS = 4
-FORMATS = [1, pytest.param(2, marks=pytest.mark.skipif(not importlib.util.find_spec("backports"), reason="no zstd"))]
+FORMATS = [1, pytest.param(2, marks=pytest.mark.skipif(not is_installed(), reason="no zstd"))]
 
 
 class Place:
@@ -135,7 +136,7 @@ def test_one_written_before_there_were_pages_is_gone_on_from() -> None:
     from colony_memory._format.json import canonical
     from colony_memory._format.payload import pack
 
-    packed = pack([canonical(catalog._raw_page(rows))])
+    packed = pack([canonical(raw_rows(rows))])
     place.edit(catalog=f"{packed.size}:{packed.blob}")
     assert [info.snapshot_id for info in place.client().list_snapshots()] == place.there
     assert memory.verify()

@@ -236,7 +236,7 @@ def test_another_content_under_the_same_id_is_refused(vault, place):
     memory = ColonyMemory(backend=vault)
     vault.files[f"cmem.default.{ids[1]}.{place}.json"] = "another"
     before = dict(vault.files)
-    with pytest.raises(ConflictDetected, match="different content") as caught:
+    with pytest.raises(ConflictDetected, match="something else") as caught:
         import_snapshot(memory, exported)
     assert (caught.value.theirs, caught.value.snapshot_id) == (ids[1], None)
     assert vault.files == before
@@ -247,7 +247,7 @@ def test_another_client_that_writes_the_same_id_first_is_noticed():
     exported = export_snapshot(source, snapshot_id=ids[1])
     manifest = f"cmem.default.{ids[1]}.manifest.json"
     # The same text may be taken back by who wrote it, so it is not relied upon either.
-    for text, told in (("another", "different content"), (exported.files[manifest], "another transfer is writing")):
+    for text, told in (("another", "something else"), (exported.files[manifest], "another transfer is writing")):
         vault = FaultyVault(fake())
         vault.hook("upload", lambda vault=vault, text=text: vault.vault.files.update({manifest: text}), match=manifest)
         with pytest.raises(ConflictDetected, match=told):
@@ -339,7 +339,7 @@ def test_what_another_client_removes_in_between_is_not_listed_again(kind):
         other.delete_snapshot(label="default", snapshot_id=ids[0])
 
     vault.hook("upload", remove, match=POINTER)
-    with pytest.raises(ConflictDetected, match="removed by another client while it was brought there"):
+    with pytest.raises(ConflictDetected, match="removed by another client while it was being brought there"):
         import_snapshot(ColonyMemory(backend=vault), exported)
     pointer = read_pointer(files(memory)[POINTER], label="default")
     assert pointer.entry(ids[0]) is None
@@ -421,7 +421,7 @@ def test_after_a_long_upload_the_parts_are_looked_for():
     part = f"cmem.default.{ids[1]}.p0.json"
     memory._session.now = lambda: start + timedelta(hours=len(vault.vault.files))
     read = vault.hook("get", lambda: vault.hook("list", lambda: vault.vault.files.pop(part)), match=part)
-    with pytest.raises(VaultError, match="took so long that other clients took it for a leftover"):
+    with pytest.raises(VaultError, match="took so long that other clients may have removed"):
         import_snapshot(memory, exported)
     assert read.fired
     assert vault.vault.files == {}

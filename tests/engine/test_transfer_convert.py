@@ -181,7 +181,7 @@ def test_what_is_there_in_the_other_format_is_not_rewritten():
     source.copy_to(memory)
     before = dict(files(memory))
     report = source.copy_to(memory, format=1)
-    assert all("is there already: it is of colony-memory/2" in why for why in report.left_out.values())
+    assert all("is there already, in colony-memory/2" in why for why in report.left_out.values())
     assert len(report.left_out) == 2
     assert files(memory) == before
 

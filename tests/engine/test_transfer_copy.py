@@ -204,7 +204,7 @@ def test_another_content_at_the_destination_is_left_out_and_stays(vault):
     part = f"cmem.default.{ids[0]}.p0.json"
     vault.files[part] = "another"
     report = copy(source, ColonyMemory(backend=vault))
-    assert "different content" in report.left_out[f"cmem.default.{ids[0]}.manifest.json"]
+    assert "something else" in report.left_out[f"cmem.default.{ids[0]}.manifest.json"]
     assert vault.files[part] == "another"
     assert report.latest == {"default": ids[2]}
 

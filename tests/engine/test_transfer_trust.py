@@ -169,7 +169,7 @@ def test_a_client_that_pins_copies_without_the_key_too(vault):
 def test_where_a_snapshot_is_left_out_the_pointer_is_not_signed(vault):
     source, ids = signed()
     files(source)[f"cmem.default.{ids[1]}.p0.json"] = "{}"
-    with pytest.warns(ColonyMemoryWarning, match="not signed as where it came from"):
+    with pytest.warns(ColonyMemoryWarning, match="not signed, unlike"):
         report = copy(ColonyMemory(backend=backend_of(source)), ColonyMemory(backend=vault))
     assert not report
     pointer = read_pointer(vault.files[POINTER], label="default")
@@ -181,7 +181,7 @@ def test_where_there_is_more_the_pointer_is_not_copied_as_it_is(vault):
     _, own = filled([{"own": "memory"}], vault=vault)
     source, _ = signed()
     del vault.files[POINTER]
-    with pytest.warns(ColonyMemoryWarning, match="not signed as where it came from"):
+    with pytest.warns(ColonyMemoryWarning, match="not signed, unlike"):
         copy(ColonyMemory(backend=backend_of(source)), ColonyMemory(backend=vault))
     assert own[0] in {info.snapshot_id for info in ColonyMemory(backend=vault).list_snapshots()}
 
@@ -210,7 +210,7 @@ def test_what_is_not_trusted_is_left_out_on_either_side():
         (pinned(backend_of(source)), memory),
         (ColonyMemory(backend=backend_of(source)), pinned(fake())),
     ):
-        with pytest.warns(ColonyMemoryWarning, match="not signed as where it came from|left as it is"):
+        with pytest.warns(ColonyMemoryWarning, match="not signed, unlike|left as it is"):
             report = copy(one, other)
         assert list(report.left_out) == [name]
         refused = other is not memory  # no pointer that it would refuse was written, so it has to be told of that
@@ -307,7 +307,7 @@ def test_what_a_killed_transfer_left_is_no_rollback_to_the_next_one(brings, vaul
 def test_a_pointer_of_a_lower_generation_is_not_copied_as_it_is(vault):
     filled([{"own": str(n)} for n in range(3)], vault=vault)
     source, ids = signed(VERSIONS[:2])
-    with pytest.warns(ColonyMemoryWarning, match="not signed as where it came from"):
+    with pytest.warns(ColonyMemoryWarning, match="not signed, unlike"):
         copy(ColonyMemory(backend=backend_of(source)), ColonyMemory(backend=vault))
     pointer = read_pointer(vault.files[POINTER], label="default")
     assert (pointer.snapshot_id, pointer.generation) == (ids[1], 4)
@@ -339,7 +339,7 @@ def test_where_the_pointer_cannot_follow_a_copy_without_the_key_leaves_out_what_
         there.delete_snapshot(label="default", snapshot_id=extra)
     for n in range(2):
         source.backup({"MEMORY.md": f"new {n}"})
-    with pytest.warns(ColonyMemoryWarning, match="to be signed|left as it is"):
+    with pytest.warns(ColonyMemoryWarning, match="left as it is"):
         report = copy(ColonyMemory(backend=backend_of(source)), ColonyMemory(backend=vault), labels="default")
     assert "until a signer lists it" in " ".join(report.left_out.values())
     with pytest.warns(ColonyMemoryWarning, match="did not finish"):

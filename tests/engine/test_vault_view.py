@@ -10,9 +10,10 @@ import pytest
 from colony_sdk import ColonyAPIError, ColonyNetworkError
 from small_vaults import BARE_404, BUSY, GONE, NAME, Dictionary, view
 
-from colony_memory._engine import store as _vault
-from colony_memory._engine.replies import ListedFile
-from colony_memory._engine.store import StoredFile, SyncVault, drive
+from colony_memory._engine.drive import drive
+from colony_memory._engine.faces import SyncVault
+from colony_memory._engine.replies import ListedFile, Listing
+from colony_memory._engine.store import StoredFile
 from colony_memory.exceptions import (
     RateLimited,
     VaultDenied,
@@ -73,13 +74,13 @@ LISTED = ListedFile(7, datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc))
 )
 def test_a_listing_has_many_shapes(reply: Any) -> None:
     listing = drive(view(list=reply)[0].list("cmem."))
-    assert listing == _vault.Listing("cmem.", {"cmem.a.json": LISTED}, complete=True)
+    assert listing == Listing("cmem.", {"cmem.a.json": LISTED}, complete=True)
     listing.need_complete("pruning")
 
 
 @pytest.mark.parametrize("reply", [[], {"items": []}, {"files": []}, {"result": []}, {"items": [], "total": 0}])
 def test_an_empty_listing_is_one(reply: Any) -> None:
-    assert drive(view(list=reply)[0].list("cmem.")) == _vault.Listing("cmem.", {}, complete=True)
+    assert drive(view(list=reply)[0].list("cmem.")) == Listing("cmem.", {}, complete=True)
 
 
 @pytest.mark.parametrize(

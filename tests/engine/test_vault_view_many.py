@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from small_vaults import BUSY, FILES, NAME, Coroutines, Decorated, Dictionary, view
 
-from colony_memory._engine import store as _vault
-from colony_memory._engine.store import AsyncVault, StoredFile, drive
+from colony_memory._engine import faces
+from colony_memory._engine.drive import drive
+from colony_memory._engine.faces import AsyncVault
+from colony_memory._engine.store import StoredFile, Vault
 from colony_memory.exceptions import (
     VaultError,
     VaultUnavailable,
@@ -48,14 +50,14 @@ def test_slow_reads_go_side_by_side() -> None:
     found = drive(vault.get_many(FILES))
     assert list(found) == list(FILES)
     assert len(backend.threads) > 2
-    assert len(backend.threads - {threading.current_thread().name}) <= _vault._READERS
+    assert len(backend.threads - {threading.current_thread().name}) <= faces._READERS
     assert all(name.startswith(("MainThread", "colony-memory-read")) for name in backend.threads)
     assert not readers() - before
 
 
 @pytest.mark.parametrize(("step", "threaded"), [(0.0019, False), (0.0021, True)])
 def test_only_slow_reads_are_worth_a_thread(monkeypatch: pytest.MonkeyPatch, step: float, threaded: bool) -> None:
-    monkeypatch.setattr(_vault, "time", Clock(step))
+    monkeypatch.setattr(faces, "time", Clock(step))
     vault, backend = view(FILES)
     found = drive(vault.gather(FILES))
     assert [file.content for file in found if file] == list(FILES.values())
@@ -63,7 +65,7 @@ def test_only_slow_reads_are_worth_a_thread(monkeypatch: pytest.MonkeyPatch, ste
 
 
 def test_a_slow_listing_before_tells_that_reads_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_vault, "time", Clock(1.0))
+    monkeypatch.setattr(faces, "time", Clock(1.0))
     vault, backend = view(FILES)
     drive(vault.list(""))
     backend.threads.clear()
@@ -72,7 +74,7 @@ def test_a_slow_listing_before_tells_that_reads_are_slow(monkeypatch: pytest.Mon
 
 
 def test_one_read_is_not_worth_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_vault, "time", Clock(1.0))
+    monkeypatch.setattr(faces, "time", Clock(1.0))
     vault, backend = view(FILES)
     drive(vault.list(""))
     assert drive(vault.gather(["file 07"])) == [StoredFile("7", None)]
@@ -81,7 +83,7 @@ def test_one_read_is_not_worth_a_thread(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("step", [0.0, 1.0])
 def test_what_is_read_keeps_its_order_and_its_absences(monkeypatch: pytest.MonkeyPatch, step: float) -> None:
-    monkeypatch.setattr(_vault, "time", Clock(step))
+    monkeypatch.setattr(faces, "time", Clock(step))
     vault, _ = view({"a": "1", "c": "3"})
     found = drive(vault.get_many(["c", "b", "a", "c"]))
     assert list(found.items()) == [("c", StoredFile("3", None)), ("b", None), ("a", StoredFile("1", None))]
@@ -91,13 +93,13 @@ def test_what_is_read_keeps_its_order_and_its_absences(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("kind", [VaultUnavailable, KeyboardInterrupt])
 def test_the_first_error_ends_a_reading_of_many(monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]) -> None:
     before = readers()
-    monkeypatch.setattr(_vault, "time", Clock(1.0))
+    monkeypatch.setattr(faces, "time", Clock(1.0))
     vault, backend = view(FILES)
     drive(vault.list(""))
-    started = threading.Barrier(_vault._READERS)
+    started = threading.Barrier(faces._READERS)
 
     def get() -> BaseException:
-        if backend.calls.count("get") <= _vault._READERS:
+        if backend.calls.count("get") <= faces._READERS:
             started.wait(5)
         time.sleep(0.02)
         return KeyboardInterrupt() if kind is KeyboardInterrupt else BUSY
@@ -105,7 +107,7 @@ def test_the_first_error_ends_a_reading_of_many(monkeypatch: pytest.MonkeyPatch,
     backend.odd["get"] = get
     with pytest.raises(kind):
         drive(vault.gather(FILES))
-    assert _vault._READERS <= backend.calls.count("get") < len(FILES)
+    assert faces._READERS <= backend.calls.count("get") < len(FILES)
     assert not readers() - before
 
 
@@ -176,7 +178,7 @@ def test_threads_that_can_not_be_started_are_done_without(monkeypatch: pytest.Mo
     def refuse(*_: object, **__: object) -> None:
         raise RuntimeError("cannot schedule new futures after interpreter shutdown")
 
-    monkeypatch.setattr(_vault, "time", Clock(1.0))
+    monkeypatch.setattr(faces, "time", Clock(1.0))
     monkeypatch.setattr("concurrent.futures.ThreadPoolExecutor.submit", refuse)
     vault, backend = view(FILES)
     drive(vault.list(""))
@@ -210,19 +212,21 @@ def test_reads_wait_together_and_no_more_than_so_many_at_once() -> None:
         await AsyncVault(backend).get_many(FILES)
         return backend.most
 
-    assert asyncio.run(main()) == _vault._READERS
+    assert asyncio.run(main()) == faces._READERS
 
 
 @pytest.mark.parametrize("kind", [Dictionary, Coroutines])
 def test_an_error_ends_the_other_reads(kind: type[Dictionary]) -> None:
+    many = {f"file {n}": str(n) for n in range(10 * len(FILES))}
+
     async def main() -> None:
-        backend = kind(FILES)
+        backend = kind(many)
         backend.pause = 0.001  # type: ignore[attr-defined]
         backend.odd["get"] = BUSY
         with pytest.raises(VaultUnavailable):
-            await AsyncVault(backend).gather(FILES)
+            await AsyncVault(backend).gather(list(many))
         assert asyncio.all_tasks() == {asyncio.current_task()}
-        assert backend.calls.count("get") < len(FILES)
+        assert backend.calls.count("get") < len(many)
 
     asyncio.run(main(), debug=True)
 
@@ -241,7 +245,7 @@ def test_a_cancelled_reading_leaves_nothing_behind(kind: type[Dictionary], caplo
         assert asyncio.all_tasks() == {asyncio.current_task()}
         calls = len(backend.calls)
         await asyncio.sleep(0.05)
-        assert len(backend.calls) <= calls + _vault._READERS  # what a thread has begun it ends
+        assert len(backend.calls) <= calls + faces._READERS  # what a thread has begun it ends
         assert len(backend.calls) < len(FILES)
 
     asyncio.run(main())
@@ -263,7 +267,7 @@ def test_a_cancelled_write_is_not_read_back() -> None:
 
 
 def test_the_view_itself_is_of_neither_kind() -> None:
-    bare = _vault.Vault(Dictionary())
+    bare = Vault(Dictionary())
     with pytest.raises(VaultError, match="NotImplementedError"):
         drive(bare.status())
     for verb in (bare.compute(int), bare.gather([])):

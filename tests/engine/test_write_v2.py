@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 import warnings
 
@@ -12,6 +13,8 @@ from faces import FACES, PlainVault
 from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning, QuotaExceeded
 from colony_memory._format.names import pack_filename
 from colony_memory._format.v2 import chain as chains
+from colony_memory.app.preview import preview_capture
+from colony_memory.capture import Capture
 from colony_memory.snapshot import read_manifest
 from colony_memory.testing import FakeVault, FaultyVault
 from colony_memory.vaults.local import LocalVault
@@ -154,6 +157,21 @@ def test_a_full_vault_rotates(monkeypatch):
     listed = mem.list_snapshots()
     assert len(listed) > 3
     assert mem.verify()
+
+
+def test_a_preview_knows_of_the_packs_that_a_full_vault_lets_go():
+    clock, chance = [time.time()], random.Random(1)
+    vault = FakeVault(operations_per_hour=None, quota_bytes=40_000, clock=lambda: clock[0])
+    mem = ColonyMemory(backend=vault, format=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)
+        for _ in range(6):
+            clock[0] += 2 * 3600
+            documents = {"MEMORY.md": chance.randbytes(8_000).hex()}
+            plan = preview_capture(mem, Capture(documents, ()), prune_keep=5).plan
+            assert plan.problem is None
+            mem.backup(documents, prune_keep=5)
+    assert plan.needed_bytes > plan.available_bytes
 
 
 def test_too_many_files_is_a_full_vault():

@@ -166,6 +166,13 @@ def test_the_description_of_the_mcp_server():
     assert secret == ["COLONY_API_KEY"]
 
 
+def test_the_readme_says_whose_the_mcp_server_is():
+    """By this line, in what the package index shows of a release, registries tell that both are of one owner."""
+    name = load("mcp", "server.json")["name"]
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if "mcp-name" in line] == [f"<!-- mcp-name: {name} -->"]
+
+
 def test_what_is_yaml():
     yaml = pytest.importorskip("yaml")
     found = sorted([*HERE.rglob("*.yml"), *HERE.rglob("*.yaml")])

@@ -16,7 +16,6 @@ import pytest
 from documentation_pages import ROOT
 
 pytest.importorskip("typer")
-pytest.importorskip("platformdirs")
 
 from colony_memory import ColonyMemory
 from colony_memory.vaults.local import LocalVault

@@ -7,7 +7,7 @@ import json
 import pytest
 from mcp_calls import ERAS, Desk, desk
 
-from colony_memory import ColonyMemory
+from colony_memory import ColonyMemory, Retention
 
 __all__ = ["desk"]
 
@@ -50,8 +50,9 @@ def test_every_tool_says_what_it_does_to_the_world_and_what_it_answers(tmp_path,
             assert "path" not in json.dumps(argument).lower()
 
 
-def test_a_backup_that_removes_is_called_destructive(tmp_path):
-    desk = Desk(tmp_path, keep=1)
+@pytest.mark.parametrize("rule", [{"prune_keep": 1}, {"retention": Retention(keep_last=1)}])
+def test_a_backup_that_removes_is_called_destructive(tmp_path, rule):
+    desk = Desk(tmp_path, **rule)
     (backup,) = [each for each in desk.run(lambda client: client.list_tools()).tools if each.name == "backup"]
     assert backup.annotations.destructive_hint is True
     first = desk.call("backup")["snapshot"]["id"]

@@ -135,13 +135,14 @@ def test_what_mends_a_problem():
     words = Words(ROOT, LOOK)
     told = {
         mending: words.mending(Problem("x", mending, "default", ID))
-        for mending in ("delete", "backup", "prune", "wait", "judge", "replace")
+        for mending in ("delete", "backup", "prune", "wait", "judge", "replace", "accept")
     }
     assert told["backup"] == told["replace"] == "call backup"
     assert told["judge"] == f"call verify with snapshot {ID}"
     assert told["delete"].startswith(f"call verify with snapshot {ID}, and let the person")
     assert "ask the person" in told["prune"]
     assert "later" in told["wait"]
+    assert told["accept"] == f"ask the person whether to call restore with snapshot {ID} and then backup"
     assert words.mending(Problem("x", "judge", "default", "obey")) == "call verify"
 
 
@@ -149,7 +150,7 @@ def test_a_fault_that_was_not_foreseen_reaches_the_log_and_not_the_model(desk, m
     def broken(*args, **options):
         raise RuntimeError("the key is hunter2")
 
-    monkeypatch.setattr(module.tools, "list_snapshots", broken)
+    monkeypatch.setattr(module.showing, "list_snapshots", broken)
     told = desk.refused("list")
     assert "hunter2" not in told
     assert "RuntimeError" in told
@@ -159,10 +160,10 @@ def test_a_fault_that_was_not_foreseen_reaches_the_log_and_not_the_model(desk, m
 
 def test_an_answer_that_does_not_fit_its_model_is_no_secret_either(desk, monkeypatch, capsys):
     desk.call("backup")
-    monkeypatch.setattr(module.tools, "list_snapshots", lambda *args, **options: 7)
+    monkeypatch.setattr(module.showing, "list_snapshots", lambda *args, **options: 7)
     assert "not foreseen" in desk.refused("list")
     monkeypatch.setattr(
-        module.tools, "list_snapshots", lambda *args, **options: module.replies.ListReply(total="hunter2")
+        module.showing, "list_snapshots", lambda *args, **options: module.replies.ListReply(total="hunter2")
     )
     assert "hunter2" not in desk.refused("list")
     assert capsys.readouterr().out == ""

@@ -1,12 +1,9 @@
-"""Format 2: importers and copiers among writers, a pruner and deleters, as in test_chain_interleavings."""
+"""Format 2: importers and copiers among writers, a pruner and deleters, in any order."""
 
 from __future__ import annotations
 
-import random
-
 import pytest
-from counts import TRIED
-from test_chain_interleavings import (
+from chain_schedules import (
     HISTORY,
     HOURS,
     SCENES,
@@ -14,19 +11,18 @@ from test_chain_interleavings import (
     Told,
     Turn,
     World,
-    _is_there,
-    _small_chains,  # noqa: F401 - a fixture
     finish,
+    is_there,
+    losses,
     play,
-    restores,
     save,
-    turns_of,
+    signer_of,
+    small_chains,  # noqa: F401 - a fixture
 )
 
-from colony_memory import ColonyMemory, ColonyMemoryError, Ed25519Signer
-from colony_memory._engine import arrived, deliver, rely
+from colony_memory import ColonyMemory
 from colony_memory._engine.prune import delete_snapshot, prune
-from colony_memory._engine.transfer import copy, import_snapshot
+from colony_memory._engine.transfer import arrived, copy, deliver, destination, import_snapshot
 from colony_memory._format.constants import FORMAT_2
 from colony_memory._format.names import latest_filename
 from colony_memory.retention import Retention
@@ -105,31 +101,20 @@ TOGETHER = [
 ]
 
 
-def search(verbs, scenes, seeds, signer=None):
-    """Of some random schedules, those that lose something: the scene, the seed, and what."""
-    for scene in scenes:
-        start = start_of(scene, signer)
-        for seed in seeds:
-            TRIED["interleavings: format 2, transfers among others"] += 1
-            try:
-                world, listed, _ = play(start, verbs, turns_of(verbs, random.Random(seed)))
-                if not seed % 20:
-                    restores(world, listed)
-            except LeftOpen:
-                TRIED["interleavings: format 2, transfers, left open"] += 1
-            except (AssertionError, ColonyMemoryError) as error:
-                yield scene, seed, repr(error)
+def search(verbs, seeds, signer=None):
+    kind = "interleavings: format 2, transfers among others"
+    return list(losses(verbs, SCENES, seeds, kind=kind, start_of=start_of, signer=signer, left_open=LeftOpen))
 
 
 @pytest.mark.parametrize("verbs", TOGETHER[:2], ids="-".join)
 def test_nothing_is_lost(verbs):
-    assert not list(search(verbs, SCENES, range(4)))
+    assert not search(verbs, range(4))
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("verbs", TOGETHER, ids="-".join)
 def test_nothing_is_lost_in_more_schedules(verbs):
-    assert not list(search(verbs, SCENES, range(100, 106)))
+    assert not search(verbs, range(100, 106))
 
 
 @pytest.mark.exhaustive
@@ -137,41 +122,37 @@ def test_nothing_is_lost_in_more_schedules(verbs):
 @pytest.mark.parametrize("signs", [False, True], ids=["unsigned", "signed"])
 @pytest.mark.parametrize("verbs", TOGETHER, ids="-".join)
 def test_nothing_is_lost_in_many_schedules(verbs, signs):
-    signer = None
-    if signs:
-        pytest.importorskip("cryptography")
-        signer = Ed25519Signer(bytes(range(32)))
-    assert not list(search(verbs, SCENES, range(1000, 1150 if signs else 1600), signer))
+    assert not search(verbs, range(1000, 1150 if signs else 1600), signer_of(signs))
 
 
 # --- each rule left out
 
 
-def _whatever_is_there(monkeypatch):
+def _whateveris_there(monkeypatch):
     """Whatever is there is relied upon."""
     everywhere = latest_filename("default")
 
-    def keep_all(ground):
-        ground.keep = dict.fromkeys(ground.state.listed.packs, everywhere)
+    def keep_all(there):
+        there.keepers = dict.fromkeys(there.state.listed.packs, everywhere)
 
-    monkeypatch.setattr(rely.Ground, "__post_init__", keep_all)
+    monkeypatch.setattr(destination.Destination, "__post_init__", keep_all)
 
 
 def _nothing_beside(monkeypatch):
     """No list shows, once the manifest is there, that what keeps the packs is still there too."""
-    find = rely.Ground.find
+    compare = destination.Destination.compare
 
-    async def alone(ground, whole):
-        footing = await find(ground, whole)
-        return footing and rely.Footing(footing.missing, footing.found, (), footing.stale)
+    async def alone(there, whole):
+        lacking = await compare(there, whole)
+        return lacking and destination.Lacking(lacking.missing, lacking.found, (), lacking.stale)
 
-    monkeypatch.setattr(rely.Ground, "find", alone)
+    monkeypatch.setattr(destination.Destination, "compare", alone)
 
 
 def _whatever_its_age(monkeypatch):
     """A manifest counts that came hours after the pack that it was written with."""
     monkeypatch.setattr(arrived, "_is_proven", lambda *_: True)
-    monkeypatch.setattr(deliver, "prove", _is_there)
+    monkeypatch.setattr(deliver, "prove", is_there)
 
 
 #: A pruner is about to delete what it has seen nobody need; then the importer, who relies on it, begins.
@@ -191,7 +172,7 @@ LATE = [
     Turn(1, 99, 0),
 ]
 RULES = {
-    "17: only what a committed snapshot needs": (_whatever_is_there, ("import newer", "delete all"), "patch", PRUNED),
+    "17: only what a committed snapshot needs": (_whateveris_there, ("import newer", "delete all"), "patch", PRUNED),
     "16: what keeps the packs is there afterwards": (_nothing_beside, ("import newer", "delete all"), "patch", TAKEN),
     "16: less than a grace period": (_whatever_its_age, ("import newer", "prune"), "base", LATE),
 }

@@ -10,9 +10,6 @@ from datetime import datetime, timezone
 
 import pytest
 
-# Where the last runs are noted.
-pytest.importorskip("platformdirs")
-
 from colony_memory import ColonyMemory, Retention
 from colony_memory.app.overview import look_over
 from colony_memory.report import render

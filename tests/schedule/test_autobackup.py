@@ -345,11 +345,21 @@ def test_a_thread_that_cannot_start_leaves_nothing(mem, memory, monkeypatch):
         ({"prune_keep": -1}, "count"),
         ({"prune_keep": 3, "retention": Retention(keep_last=3)}, "not both"),
         ({"on_conflict": "ignore"}, "on_conflict must be"),
+        ({"tags": "two words"}, "not a tag"),
+        ({"note": "x" * 1001}, "note must"),
+        ({"incomplete": "a line"}, "incomplete must"),
     ],
 )
 def test_what_every_backup_would_refuse_is_refused_at_once(mem, memory, arguments, says):
     with pytest.raises(ValueError, match=says):
         Autobackup(mem, arguments.pop("collect", memory), **arguments)
+
+
+def test_tags_that_can_be_read_but_once_are_those_of_every_backup(mem, clock):
+    states = iter("12")
+    with Autobackup(mem, lambda: {"a.md": next(states)}, clock=clock, tags=iter(("b", "a"))) as auto:
+        auto.backup_now()
+    assert [info.tags for info in mem.list_snapshots()] == [("a", "b")] * 2
 
 
 def test_an_unknown_option_is_refused_at_once(mem, memory):

@@ -173,7 +173,6 @@ def test_one_on_a_host_alone(tmp_path):
 
 
 def test_what_it_did_is_in_the_log(monkeypatch, tmp_path):
-    pytest.importorskip("platformdirs")
     from colony_memory.schedule.watch import last_run_path
 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))

@@ -105,7 +105,7 @@ def test_the_crontab_is_read_by_cron_as_it_is_meant():
 
 
 def test_a_crontab_line_is_silent_only_where_nothing_is_wrong(tmp_path):
-    pytest.importorskip("platformdirs")
+    pytest.importorskip("typer")
     (block,) = (block for block in read_blocks(PAGE) if block.heading == "cron" and block.language == "crontab")
     command = block.text.strip().split(None, 5)[5]
     env = {"HOME": str(tmp_path), "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
@@ -131,7 +131,7 @@ def test_a_crontab_line_is_silent_only_where_nothing_is_wrong(tmp_path):
 
 
 def test_the_lines_of_watch_are_of_the_form_that_is_shown(tmp_path):
-    pytest.importorskip("platformdirs")
+    pytest.importorskip("typer")
     (block,) = (block for block in read_blocks(PAGE) if block.text.startswith("$ colony-memory watch"))
     _, greeting, saved, unchanged, failed, *_, last = block.text.splitlines()
     (tmp_path / "memory").mkdir()

@@ -45,7 +45,6 @@ _VARYING = (
     (r"\(\d+ %\)", "(SHARE)"),
 )
 _NEEDED = {
-    "read_last_run": "platformdirs",
     "Ed25519Signer": "cryptography",
     "obstore": "obstore",
     "from mcp import": "mcp.server",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from typing import Any
 
 from colony_memory import AsyncColonyMemory, ColonyMemory
@@ -17,7 +18,7 @@ class Awaited:
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self.memory, name)
-        if not asyncio.iscoroutinefunction(attribute):
+        if not inspect.iscoroutinefunction(attribute):
             return attribute
 
         def call(*args: Any, **kwargs: Any) -> Any:

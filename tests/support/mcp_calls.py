@@ -15,6 +15,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult
 
 from colony_memory import open_vault
+from colony_memory.app.options import BackupOptions
 from colony_memory.app.place import Place
 from colony_memory.mcp.served import Served, real_folder
 from colony_memory.mcp.server import MemoryServer
@@ -47,7 +48,9 @@ class Desk:
 
     def server(self):
         if self._server is None:
-            self._server = MemoryServer(Served(self.place, real_folder(str(self.root)), **self.options))
+            restore = self.options.get("restore", "no")
+            saving = BackupOptions(**{name: each for name, each in self.options.items() if name != "restore"})
+            self._server = MemoryServer(Served(self.place, real_folder(str(self.root)), saving, restore=restore))
         return self._server
 
     async def _answer(self, ctx, params):

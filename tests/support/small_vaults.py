@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_sdk import ColonyAPIError, ColonyNotFoundError, ColonyServerError, ColonyValidationError
 
-from colony_memory._engine.store import SyncVault
+from colony_memory._engine.faces import SyncVault
 
 if TYPE_CHECKING:
     from collections.abc import Callable

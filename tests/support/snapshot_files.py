@@ -12,6 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from colony_memory import snapshot
+from colony_memory._format import v1
 from colony_memory.trust import OPEN
 
 if TYPE_CHECKING:
@@ -58,4 +59,4 @@ def restored(files: dict[str, str], *, verify: bool = True) -> dict[str, str]:
     """What a client does with the files of a snapshot."""
     manifest = snapshot.read_manifest(files[MANIFEST], label=LABEL, snapshot_id=ID)
     OPEN.judge(manifest.raw, verify=verify)
-    return snapshot.read_documents(manifest, files, max_bytes=1_000_000)
+    return v1.read_documents(manifest, files, max_bytes=1_000_000)

@@ -39,14 +39,15 @@ def restoring() -> None:
     assert_type(mem.restore(names=["*.md", "notes/*"]), dict[str, str])
     assert_type(mem.restore(default=None), dict[str, str] | None)
     assert_type(mem.restore(default=DOCUMENTS), dict[str, str])
+    assert_type(mem.restore(default={}), dict[str, str])
     assert_type(mem.restore(default=0), dict[str, str] | int)
     memory: dict[str, str] = mem.restore(default={})
     plain: dict[str, str] = mem.restore()
     text: str = mem.restore()["MEMORY.md"]
     number: int = mem.restore()  # type: ignore[assignment]
     unsure: dict[str, str] = mem.restore(default=None)  # type: ignore[arg-type]
-    mem.restore(names=7)  # type: ignore[arg-type]
-    mem.restore(lable="work")  # type: ignore[call-arg]
+    mem.restore(names=7)  # type: ignore[call-overload]
+    mem.restore(lable="work")  # type: ignore[call-overload]
     print(memory, plain, text, number, unsure)
 
 
@@ -110,6 +111,7 @@ async def awaiting() -> None:
         assert_type(async_mem, AsyncColonyMemory)
         assert_type(await async_mem.restore(), dict[str, str])
         assert_type(await async_mem.restore(default=None), dict[str, str] | None)
+        assert_type(await async_mem.restore(default={}), dict[str, str])
         assert_type(await async_mem.backup(DOCUMENTS), SnapshotInfo)
         assert_type(await async_mem.list_snapshots(), list[SnapshotInfo])
         assert_type(await async_mem.latest(), SnapshotInfo | None)

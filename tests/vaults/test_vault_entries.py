@@ -13,7 +13,7 @@ import pytest
 
 from colony_memory import ColonyMemory
 from colony_memory.exceptions import ColonyMemoryWarning, VaultError, VaultMissing, VaultUnavailable
-from colony_memory.vaults._marker import held_place, placeholders_of
+from colony_memory.vaults._names import held_place, placeholders_of
 from colony_memory.vaults.local import LocalVault
 
 on_posix = pytest.mark.skipif(os.name == "nt", reason="POSIX links and pipes")
@@ -149,7 +149,7 @@ def test_a_file_that_no_memory_holds_is_named(vault, memory):
 def test_what_could_not_be_read_back_is_not_written(vault, monkeypatch):
     from colony_memory.vaults import local as module
 
-    monkeypatch.setattr(module, "_MOST_BYTES", 10)
+    monkeypatch.setattr(module, "MOST_BYTES", 10)
     vault.vault_upload_file("x.json", "x" * 10)
     with pytest.raises(VaultError, match="may take 10") as caught:
         vault.vault_upload_file("x.json", "x" * 11)

@@ -371,14 +371,14 @@ def test_plain_uploads_and_deletes_do_not_slip_in_between(vault, monkeypatch):
     vault.vault_upload_file("x.json", "old")
     etag = vault.vault_get_file("x.json")["etag"]
     looked, go_on = threading.Event(), threading.Event()
-    require = local_module._require
+    require = local_module.require_condition
 
     def require_and_wait(*args, **kwargs):
         require(*args, **kwargs)
         looked.set()
         assert go_on.wait(5)
 
-    monkeypatch.setattr(local_module, "_require", require_and_wait)
+    monkeypatch.setattr(local_module, "require_condition", require_and_wait)
     order = []
 
     def run(what, call, *args, **kwargs):

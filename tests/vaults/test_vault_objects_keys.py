@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from colony_memory._format.names import latest_filename
-from colony_memory.vaults._directory import is_plain_name
+from colony_memory.vaults._names import is_plain_name
 from colony_memory.vaults.objects.keys import folder_of, key_of, name_of
 from colony_memory.vaults.objects.replies import read_tag, tag_of
 

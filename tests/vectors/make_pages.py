@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from colony_memory._format import catalog
-from colony_memory._format.catalog import Entry
 from colony_memory._format.names import latest_filename, manifest_filename
 from colony_memory._format.payload import pack
 from colony_memory._format.pointer import Pointer, write_pointer
+from colony_memory._format.rows import Entry, raw_rows
 from colony_memory.signing import Ed25519Signer, sign_manifest
 from colony_memory.snapshot import BuiltSnapshot, build
 
@@ -85,7 +85,7 @@ def vectors() -> dict[str, tuple[str, dict[str, str], str | None]]:
     rows = [entry(each) for each in built]
     newest, middle, oldest = page(rows[4]), page(rows[3], rows[2]), page(rows[1], rows[0])
     lie = page(entry(built[1], manifest_sha256=built[0].manifest_sha256), rows[0])
-    single = catalog._raw_page(reversed(rows))
+    single = raw_rows(reversed(rows))
     packed = pack([json.dumps(single).encode()])
     whole = [newest, middle, oldest]
     return {

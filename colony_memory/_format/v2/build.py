@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.constants import MAX_BYTES
 from colony_memory._format.json import encode_documents, printable
+from colony_memory._format.manifest import BuiltSnapshot, finish_manifest, summarize
 from colony_memory._format.names import manifest_filename, pack_filename, require_id, sanitize_label
 from colony_memory._format.payload import sha256
 from colony_memory._format.v2.chain import Chain, Link, extend, replay
@@ -18,7 +19,7 @@ from colony_memory._format.v2.sealed import LEFT_OUT, Facts, seal, unseal, unsea
 from colony_memory._format.v2.state import most_documents
 from colony_memory._format.v2.zstd import require_reader, require_zstd
 from colony_memory.exceptions import Hint, SnapshotCorrupt, bad_argument
-from colony_memory.snapshot import BuiltSnapshot, check_documents, finish_manifest, summarize
+from colony_memory.snapshot import check_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

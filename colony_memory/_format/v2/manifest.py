@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.constants import FORMAT_2
+from colony_memory._format.manifest import Manifest, summarize
 from colony_memory._format.names import is_digest, manifest_filename, pack_filename, read_filename
 from colony_memory._format.v2.chain import MAX_READ_PACKS
 from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat
-from colony_memory.snapshot import Manifest, summarize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

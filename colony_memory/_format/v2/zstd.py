@@ -25,8 +25,12 @@ _MIN_WINDOW_LOG = 10
 # Bytes that are taken and given at a time.
 _PIECE = 2**17
 _MAGIC = b"\x28\xb5\x2f\xfd"
-#: What brings it.
-INSTALL = "pip install 'colony-memory[zstd]'"
+#: What format 2 needs, as the end of a message. From 3.14 on it comes with Python, though not with every build.
+WANTED = (
+    "a Python with the module compression.zstd, which this one was built without"
+    if sys.version_info >= (3, 14)
+    else "the extra 'zstd': pip install 'colony-memory[zstd]'"
+)
 
 
 class TooLarge(ValueError):
@@ -52,7 +56,7 @@ def require_zstd() -> None:
     try:
         _zstd()
     except ImportError as error:
-        raise ColonyMemoryError(f"writing snapshots of format 2 needs the extra 'zstd': {INSTALL}") from error
+        raise ColonyMemoryError(f"writing snapshots of format 2 needs {WANTED}") from error
 
 
 def is_installed() -> bool:
@@ -69,7 +73,7 @@ def require_reader(what: str, *, file: str | None = None) -> None:
     try:
         _zstd()
     except ImportError as error:
-        msg = f"{what} is of format 2, and reading that needs the extra 'zstd': {INSTALL}"
+        msg = f"{what} is of format 2, and reading that needs {WANTED}"
         raise UnsupportedFormat(msg, file=file) from error
 
 

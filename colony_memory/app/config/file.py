@@ -13,6 +13,7 @@ from colony_memory._os.files import create_file, make_directory, read_file
 from colony_memory._os.homes import config_directory, expanded
 from colony_memory.app.config.meaning import Config, read_config
 from colony_memory.app.place import read_setting
+from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
     from colony_memory._os.files import Contents
@@ -60,7 +61,7 @@ def load_config(given: str | None = None) -> Config:
     Raises:
         ValueError: It is missing though it was named, others can write to it, or something in it is wrong. The message
             names the file, and the line or the key.
-        ModuleNotFoundError: The extra ``cli`` is missing, which Python 3.10 needs to read TOML.
+        ColonyMemoryError: The extra ``cli`` is missing, which Python 3.10 needs to read TOML.
     """
     path = config_path(given)
     if str(path) == os.devnull:  # as for git: whoever names it wants none
@@ -120,7 +121,12 @@ def _parse(data: bytes) -> dict[str, Any]:
     if sys.version_info >= (3, 11):
         import tomllib
     else:
-        import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
+        try:
+            import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
+        except ImportError as error:
+            raise ColonyMemoryError(
+                "reading a configuration file needs the extra 'cli': pip install 'colony-memory[cli]'"
+            ) from error
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -72,7 +72,7 @@ class BackupSet:
 
     Attributes:
         name: What ``--set`` calls it.
-        label: The stream of its snapshots.
+        label: The label of its snapshots.
         paths: Files and directories, absolute; empty where an agent's host says where they are.
         agent: The host whose memory it is, None for paths.
         settings: What the file says for this set alone, by the name of the option.

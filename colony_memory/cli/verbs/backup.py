@@ -5,34 +5,27 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from colony_memory.cli.options import (
-    AllowSecretOption,
     CommonOptions,
     DryRunOption,
-    ExcludeOption,
     FormatOption,
-    GitOption,
-    KeepOption,
-    LabelOption,
-    OnConflictOption,
     OnErrorOption,
     PingOption,
-    SecretsOption,
     VerboseOption,
 )
+from colony_memory.cli.saving import SavingOptions
 
 if TYPE_CHECKING:
     from colony_memory.app.content import Contents
+    from colony_memory.app.options import BackupOptions
     from colony_memory.app.preview import Preview
     from colony_memory.app.save import Saved
     from colony_memory.capture import Capture
-    from colony_memory.capture.folder import SecretsChoice
     from colony_memory.cli.memory import Opened
-    from colony_memory.retention import Retention
     from colony_memory.snapshot import SnapshotInfo
 
 EXAMPLES = (
@@ -49,20 +42,8 @@ EXAMPLES = (
 def run(
     paths: Annotated[list[str], typer.Argument(metavar="PATH", hidden=True)],
     *,
-    label: LabelOption = "default",
+    saving: SavingOptions,
     dry_run: DryRunOption = False,
-    exclude: ExcludeOption = None,
-    keep: KeepOption = None,
-    secrets: SecretsOption = "stop",
-    allow_secret: AllowSecretOption = None,
-    git: GitOption = False,
-    on_conflict: OnConflictOption = "raise",
-    note: Annotated[
-        str | None, typer.Option("--note", metavar="TEXT", help="A remark, which 'list' and 'show' print.")
-    ] = None,
-    tag: Annotated[
-        list[str] | None, typer.Option("--tag", metavar="NAME", help="File it under this, for 'list'. Repeatable.")
-    ] = None,
     ping: PingOption = None,
     on_error: OnErrorOption = None,
     format: FormatOption = None,  # noqa: A002 - the word for it
@@ -81,24 +62,13 @@ def run(
     from colony_memory.cli.hosts import tell_elsewhere
     from colony_memory.cli.telling import AT_LEISURE, notifier_of, telling
 
-    asked: dict[str, Any] = {
-        "label": label,
-        "exclude": exclude,
-        "keep": keep,
-        "secrets": secrets,
-        "allow_secret": allow_secret,
-        "git": git,
-        "on_conflict": on_conflict,
-        "note": note,
-        "tag": tag,
-    }
-    notifier = notifier_of(ping=ping, on_error=on_error, label=label, output=common.output)
+    notifier = notifier_of(ping=ping, on_error=on_error, label=saving.label, output=common.output)
     tell_elsewhere(common.agent, paths, common.output)
     if dry_run:
-        return 0 if _preview(paths, common, asked, wire=format, verbose=verbose) else FAILED
+        return 0 if _preview(paths, common, saving, wire=format, verbose=verbose) else FAILED
     with telling(notifier, patience=AT_LEISURE):
         notifier.started()
-        saved = _save(paths, common, asked, wire=format, verbose=verbose)
+        saved = _save(paths, common, saving, wire=format, verbose=verbose)
         if saved:
             notifier.succeeded()
         else:
@@ -106,7 +76,7 @@ def run(
     return 0 if saved else FAILED
 
 
-def _save(paths: list[str], common: CommonOptions, asked: dict[str, Any], *, wire: str | None, verbose: bool) -> Saved:
+def _save(paths: list[str], common: CommonOptions, saving: SavingOptions, *, wire: str | None, verbose: bool) -> Saved:
     """Make the backup and tell of it."""
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.summary import backup_lines, diverged_line
@@ -114,21 +84,21 @@ def _save(paths: list[str], common: CommonOptions, asked: dict[str, Any], *, wir
     from colony_memory.exceptions import ColonyMemoryWarning
 
     with open_memory(common, making=True, wire=wire) as opened:
-        saved = save(opened, paths, **asked)
+        saved = save(opened, paths, saving.parsed())
         info, contents = saved.info, saved.contents
         if common.as_json:
             opened.output.answer_json(_document(info, saved.capture, contents))
         opened.output.report(*backup_lines(info, contents, left_out=len(saved.left_out), now=now_utc()))
         if info.diverged_from:
             # Not as a line of the answer: it is told under --quiet too.
-            joined = asked["on_conflict"] == "merge"
+            joined = saving.on_conflict == "merge"
             warnings.warn(ColonyMemoryWarning(diverged_line(info, joined=joined)), stacklevel=1)
-        _tell(saved.capture, opened, masked=asked["secrets"] == "mask", verbose=verbose)
+        _tell(saved.capture, opened, masked=saving.secrets == "mask", verbose=verbose)
     return saved
 
 
 def _preview(
-    paths: list[str], common: CommonOptions, asked: dict[str, Any], *, wire: str | None, verbose: bool
+    paths: list[str], common: CommonOptions, saving: SavingOptions, *, wire: str | None, verbose: bool
 ) -> Preview:
     """Tell what a backup would do."""
     from colony_memory.app.content import contents_of
@@ -137,20 +107,20 @@ def _preview(
     from colony_memory.cli.text import now_utc
 
     with open_memory(common, making=True, wire=wire) as opened:
-        found = preview(opened, paths, **asked)
+        found = preview(opened, paths, saving.parsed())
         if common.as_json:
             opened.output.answer_json(_document(None, found.capture, contents_of(found.capture.documents), found))
         else:
-            opened.output.answer("\n".join(preview_lines(found, keep=asked["keep"], verbose=verbose, now=now_utc())))
-        _tell(found.capture, opened, masked=asked["secrets"] == "mask", verbose=verbose)
+            opened.output.answer("\n".join(preview_lines(found, keep=saving.keep, verbose=verbose, now=now_utc())))
+        _tell(found.capture, opened, masked=saving.secrets == "mask", verbose=verbose)
     return found
 
 
-def save(opened: Opened, paths: list[str], *, keep: int | Retention | None, on_conflict: str, **options: Any) -> Saved:
+def save(opened: Opened, paths: list[str], options: BackupOptions) -> Saved:
     """Make one backup by the options of this verb; a terminal shows what is under way, and only what is wrong is said.
 
     Raises:
-        ValueError: An option or a path cannot be used.
+        ValueError: A path cannot be used.
         ColonyMemoryError: As :func:`colony_memory.save_folder`.
     """
     from colony_memory.app.content import contents_of
@@ -159,11 +129,10 @@ def save(opened: Opened, paths: list[str], *, keep: int | Retention | None, on_c
     from colony_memory.cli.summary import shrunk_line
     from colony_memory.exceptions import ColonyMemoryWarning, Hint
 
-    given = check(on_conflict=on_conflict, keep=keep, **options)
-    capture = _read(opened, paths, **options)
+    capture = _read(opened, paths, options)
     make_unchosen(opened.place)
     with opened.working("Saving to"):
-        saved = save_capture(opened.memory, capture, on_conflict=on_conflict, **given)
+        saved = save_capture(opened.memory, capture, options)
     before = saved.info.shrunk_from
     if before is not None:
         hint = Hint("restore", "snapshot_id", before, label=saved.info.label)
@@ -173,77 +142,33 @@ def save(opened: Opened, paths: list[str], *, keep: int | Retention | None, on_c
     return saved
 
 
-def preview(
-    opened: Opened, paths: list[str], *, keep: int | Retention | None, on_conflict: str, **options: Any
-) -> Preview:
+def preview(opened: Opened, paths: list[str], options: BackupOptions) -> Preview:
     """Find out what :func:`save` would do.
 
     Raises:
-        ValueError: An option or a path cannot be used.
+        ValueError: A path cannot be used.
         ColonyMemoryError: As :func:`colony_memory.app.preview.preview_capture`.
     """
     from colony_memory.app.preview import preview_capture
     from colony_memory.client import ColonyMemory
     from colony_memory.vaults import open_vault
 
-    given = check(on_conflict=on_conflict, keep=keep, **options)
-    capture = _read(opened, paths, dry_run=True, **options)
+    capture = _read(opened, paths, options, dry_run=True)
     if opened.place.exists():
         with opened.working():
-            return preview_capture(opened.memory, capture, **given)
+            return preview_capture(opened.memory, capture, options)
     # The vault that nobody chose is made by the first backup: until then an empty one stands for it.
-    found = preview_capture(ColonyMemory(backend=open_vault("memory:")), capture, **given)
+    found = preview_capture(ColonyMemory(backend=open_vault("memory:")), capture, options)
     opened.output.note(f"the first backup makes {opened.place.title}")
     return replace(found, plan=replace(found.plan, available_bytes=None))
 
 
-def check(
-    *,
-    label: str,
-    keep: int | Retention | None,
-    on_conflict: str,
-    note: str | None = None,
-    tag: list[str] | None = None,
-    **_: Any,
-) -> dict[str, Any]:
-    """What the backup itself is given, looked at before anything is read or made for it.
-
-    Raises:
-        ValueError: One of it cannot be used.
-    """
-    from colony_memory.app.save import check_arguments
-
-    rules: dict[str, Any] = {"prune_keep": keep} if keep is None or isinstance(keep, int) else {"retention": keep}
-    given: dict[str, Any] = {"label": label, **rules, "note": note, "tags": tag or ()}
-    check_arguments(on_conflict=on_conflict, **given)
-    return given
-
-
-def _read(
-    opened: Opened,
-    paths: list[str],
-    *,
-    git: bool,
-    exclude: list[str] | None,
-    secrets: str,
-    allow_secret: list[str] | None,
-    dry_run: bool = False,
-    **_: Any,
-) -> Capture:
+def _read(opened: Opened, paths: list[str], options: BackupOptions, *, dry_run: bool = False) -> Capture:
     from colony_memory.app.save import read_for
     from colony_memory.cli.progress import show_reading
 
     with show_reading(opened.output) as on_progress:
-        return read_for(
-            opened.memory,
-            list(paths),
-            git=git,
-            exclude=exclude or (),
-            secrets=cast("SecretsChoice", secrets),  # what it may be is for the library to say
-            allow_secrets=allow_secret or (),
-            dry_run=dry_run,
-            on_progress=on_progress,
-        )
+        return read_for(opened.memory, list(paths), options, dry_run=dry_run, on_progress=on_progress)
 
 
 def _document(

@@ -1,5 +1,4 @@
 """The verb ``config``."""
-# ruff: noqa: TC001 - typer reads the annotations
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colony_memory.cli.options import CommonOptions
+from colony_memory.cli.options import CommonOptions, spread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,7 +103,9 @@ def _defaults() -> dict[str, Any]:
     """What the verbs do where nobody says anything."""
     from colony_memory.cli.verbs import status, watch
 
-    parameters = {**inspect.signature(status.run).parameters, **inspect.signature(watch.run).parameters}
+    parameters = {
+        name: each for verb in (status, watch) for name, each in inspect.signature(spread(verb.run)).parameters.items()
+    }
     return {name: each.default for name, each in parameters.items()}
 
 

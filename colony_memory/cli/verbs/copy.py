@@ -26,7 +26,7 @@ def run(
         str | None, typer.Option("--to", metavar="URL", help="Vault to copy to. Default: that of --vault.")
     ] = None,
     label: Annotated[
-        list[str] | None, typer.Option("--label", metavar="NAME", help="Only this stream. Repeatable. Default: all.")
+        list[str] | None, typer.Option("--label", metavar="NAME", help="Only this label. Repeatable. Default: all.")
     ] = None,
     format: ConvertOption = None,  # noqa: A002 - the word for it
     common: CommonOptions,

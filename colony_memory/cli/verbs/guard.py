@@ -3,19 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colony_memory.cli.options import (
-    AllowSecretOption,
-    CommonOptions,
-    ExcludeOption,
-    LabelOption,
-    OnConflictOption,
-    SecretsOption,
-)
+from colony_memory.cli.options import CommonOptions, Without
+from colony_memory.cli.saving import SavingOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,11 +25,7 @@ _NOTE_CHARS = 200
 def run(
     command: Annotated[list[str], typer.Argument(metavar="DIR COMMAND...", hidden=True)],
     *,
-    label: LabelOption = "default",
-    exclude: ExcludeOption = None,
-    secrets: SecretsOption = "stop",
-    allow_secret: AllowSecretOption = None,
-    on_conflict: OnConflictOption = "raise",
+    saving: Annotated[SavingOptions, Without({"keep", "git", "note", "tag"})],
     common: CommonOptions,
 ) -> int:
     """Save a folder, run a command that may spoil it, and say how to get back.
@@ -55,20 +45,18 @@ def run(
 
     become_process_1()
     directory, program = split_command(command)
-    options = {"label": label, "exclude": exclude, "secrets": secrets, "allow_secret": allow_secret}
     with starting(program):
         with open_memory(common, making=True) as opened:
-            note = _note(program)
-            saved = backup.save(
-                opened, [directory], keep=None, on_conflict=on_conflict, note=note, tag=None, git=False, **options
-            )
+            saved = backup.save(opened, [directory], replace(saving, note=_note(program)).parsed())
             with opened.working("Writing to"):
                 info = keep_for_way_back(opened.memory, saved)
         common.output.note(f"saved snapshot {info.snapshot_id} of label {info.label}, and pinned it")
         with Child(program) as child:
             child.start()
             code = child.wait()
-    back = worded("restore", info.snapshot_id, directory, options=("--force",), label=label, given=asdict(common))
+    back = worded(
+        "restore", info.snapshot_id, directory, options=("--force",), label=saving.label, given=asdict(common)
+    )
     if common.as_json:
         say_json({"snapshot": asdict(info), "exit_code": code, "way_back": back})
     else:

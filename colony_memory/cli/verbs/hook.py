@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colony_memory.cli.options import (
-    AllowSecretOption,
-    CommonOptions,
-    DryRunOption,
-    ExcludeOption,
-    KeepOption,
-    LabelOption,
-    OnConflictOption,
-    OnErrorOption,
-    PingOption,
-    SecretsOption,
-)
+from colony_memory.cli.options import CommonOptions, DryRunOption, OnErrorOption, PingOption, Without
+from colony_memory.cli.saving import SavingOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,17 +59,12 @@ def run(
         str | None, typer.Option("--settings", metavar="FILE", help="Install into this file in place of the user's.")
     ] = None,
     dry_run: DryRunOption = False,
-    label: LabelOption = "default",
-    exclude: ExcludeOption = None,
-    keep: KeepOption = None,
-    secrets: SecretsOption = "stop",
-    allow_secret: AllowSecretOption = None,
-    on_conflict: OnConflictOption = "raise",
+    saving: Annotated[SavingOptions, Without({"git", "note", "tag"})],
     ping: PingOption = None,
     on_error: OnErrorOption = None,
     common: CommonOptions,
 ) -> int:
-    """Save or tell of an agent's memory, called by the program that runs the agent.
+    """Save or describe an agent's memory, for the program that runs the agent.
 
     'hook install HOST DIR' puts the calls into the settings of Claude Code (claude-code), Codex (codex) or Gemini CLI
     (gemini), with the options that are given; 'hook uninstall HOST' takes them out, of one DIR or of all. --dry-run
@@ -99,14 +84,7 @@ def run(
         host=asked.host or format,
         block=block,
         seconds=read_seconds("--timeout", timeout),
-        saving={
-            "label": label,
-            "exclude": exclude,
-            "keep": keep,
-            "secrets": secrets,
-            "allow_secret": allow_secret,
-            "on_conflict": on_conflict,
-        },
+        saving=saving,
         ping=ping,
         on_error=on_error,
         common=common,

@@ -54,7 +54,7 @@ def run(
 
 
 def _tell_lack(output: Output) -> None:
-    from colony_memory._format.v2.zstd import INSTALL, is_installed
+    from colony_memory._format.v2.zstd import WANTED, is_installed
 
     if not is_installed():
-        output.note(f"it is for format 1; for 2, which takes less room: {INSTALL}, and then init with --format 2")
+        output.note(f"it is for format 1; 2 takes less room, and needs {WANTED}, and then init with --format 2")

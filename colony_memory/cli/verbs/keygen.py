@@ -30,7 +30,7 @@ def run(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> int:
-    """Make a key that snapshots are signed with, in a file that its owner alone may read.
+    """Make a key for signing snapshots, in a file that only its owner can read.
 
     FILE is by default signing.pem in the user's configuration directory, with --age identity.txt. What is there already
     is never overwritten.
@@ -38,15 +38,15 @@ def run(
     import shlex
     from pathlib import Path
 
+    from colony_memory._os.homes import config_directory, expanded
     from colony_memory.cli.output import Output
     from colony_memory.signing import Ed25519Signer
 
-    if file is None:
-        from platformdirs import user_config_path
-
-        place = user_config_path("colony-memory") / ("identity.txt" if age else "signing.pem")
-    else:
-        place = Path(file).expanduser()
+    usual = "identity.txt" if age else "signing.pem"
+    try:
+        place = config_directory() / usual if file is None else Path(expanded(file))
+    except OSError as error:
+        raise ValueError(f"{error}, or name a file") from error
     output = Output(as_json, quiet)
     if age:
         return _make_identity(place, output)

@@ -5,21 +5,12 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colony_memory.cli.options import (
-    AllowSecretOption,
-    CommonOptions,
-    ExcludeOption,
-    FormatOption,
-    GitOption,
-    KeepOption,
-    LabelOption,
-    OnConflictOption,
-    SecretsOption,
-)
+from colony_memory.cli.options import CommonOptions, FormatOption, Without
+from colony_memory.cli.saving import SavingOptions
 
 if TYPE_CHECKING:
     from colony_memory.cli.output import Output
@@ -35,7 +26,7 @@ EXAMPLES = (
 def run(
     directory: Annotated[str, typer.Argument(metavar="DIR", hidden=True)],
     *,
-    label: LabelOption = "default",
+    saving: Annotated[SavingOptions, Without({"note", "tag"})],
     allow_restore: Annotated[
         bool, typer.Option("--allow-restore", help="Offer to restore too. The person is asked each time.")
     ] = False,
@@ -61,12 +52,6 @@ def run(
             help="The token for --http; made if it is missing. Default: a new one each time, printed once.",
         ),
     ] = None,
-    exclude: ExcludeOption = None,
-    keep: KeepOption = None,
-    secrets: SecretsOption = "stop",
-    allow_secret: AllowSecretOption = None,
-    git: GitOption = False,
-    on_conflict: OnConflictOption = "raise",
     format: FormatOption = None,  # noqa: A002 - the word for it
     common: CommonOptions,
 ) -> int:
@@ -94,15 +79,9 @@ def run(
         served = Served(
             place,
             real_folder(directory),
-            label=label,
+            saving.parsed(),
             trust=trust_of(common),
             wire=format_of(format),
-            exclude=tuple(exclude or ()),
-            secrets=cast("Any", secrets),
-            allow_secrets=tuple(allow_secret or ()),
-            git=git,
-            keep=keep,
-            on_conflict=on_conflict,
             restore="unasked" if restore_unasked else "asked" if allow_restore else "no",
         )
         server = MemoryServer(served)

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from colony_memory.cli.options import CommonOptions, DryRunOption, LabelOption, RetentionOptions, YesOption
+from colony_memory.cli.keeping import RetentionOptions
+from colony_memory.cli.options import CommonOptions, DryRunOption, LabelOption, YesOption
 
 EXAMPLES = (
     "colony-memory prune --keep 10 --dry-run",

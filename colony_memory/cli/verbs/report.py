@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from colony_memory.cli.options import CommonOptions, LabelFilter, RetentionOptions
+from colony_memory.cli.keeping import RetentionOptions
+from colony_memory.cli.options import CommonOptions, LabelFilter
 
 EXAMPLES = (
     "colony-memory report --html report.html",
@@ -32,7 +33,7 @@ def run(
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it is there.")] = False,
     common: CommonOptions,
 ) -> int:
-    """Write all that there is to see of a vault into one page of HTML.
+    """Write everything about a vault into one HTML page.
 
     Whether the memory is protected, how long the room lasts, every restore point, what became of each document, what
     holds, and what a prune with these rules would take: by default one that keeps 20. Every snapshot is read. The page

@@ -5,30 +5,27 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from colony_memory.cli.options import (
-    AllowSecretOption,
     CommonOptions,
     EveryOption,
-    ExcludeOption,
     FinalTimeoutOption,
-    KeepOption,
-    LabelOption,
     MapOption,
-    OnConflictOption,
     OnErrorOption,
     PingOption,
     ProjectOption,
-    SecretsOption,
+    Without,
 )
+from colony_memory.cli.saving import SavingOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from colony_memory.app.hosts import Host
+    from colony_memory.app.options import BackupOptions
     from colony_memory.app.save import Saved
     from colony_memory.cli.memory import Opened
     from colony_memory.cli.output import Output
@@ -46,14 +43,9 @@ EXAMPLES = (
 def run(
     command: Annotated[list[str], typer.Argument(metavar="DIR COMMAND...", hidden=True)],
     *,
-    label: LabelOption = "default",
+    saving: Annotated[SavingOptions, Without({"git", "note", "tag"})],
     every: EveryOption = "15m",
     final_timeout: FinalTimeoutOption = "10s",
-    exclude: ExcludeOption = None,
-    keep: KeepOption = None,
-    secrets: SecretsOption = "stop",
-    allow_secret: AllowSecretOption = None,
-    on_conflict: OnConflictOption = "raise",
     ping: PingOption = None,
     on_error: OnErrorOption = None,
     project: ProjectOption = None,
@@ -83,15 +75,8 @@ def run(
     become_process_1()
     directory, program = split_command(command)
     interval, patience = read_seconds("--every", every), read_seconds("--final-timeout", final_timeout)
-    options: dict[str, Any] = {
-        "label": label,
-        "exclude": exclude,
-        "keep": keep,
-        "secrets": secrets,
-        "allow_secret": allow_secret,
-        "on_conflict": on_conflict,
-    }
-    _check(options)
+    # What every backup would be refused for is refused before the first.
+    options, label = saving.parsed(), saving.label
     output, host = common.output, host_of(common.agent, directory, project=project, maps=move)
     tell_elsewhere(common.agent, [directory], output)
     notifier = notifier_of(ping=ping, on_error=on_error, label=label, output=output)
@@ -119,17 +104,6 @@ def run(
     if beside.busy:
         leave(code)
     return code
-
-
-def _check(options: dict[str, Any]) -> None:
-    """What every backup would be refused for is refused before the first."""
-    from colony_memory.capture.folder import read_choices
-    from colony_memory.cli.verbs import backup
-
-    backup.check(**options)
-    read_choices(
-        secrets=options["secrets"], allow_secrets=options["allow_secret"] or (), exclude=options["exclude"] or ()
-    )
 
 
 def _begin(opened: Opened, directory: str, *, label: str, common: CommonOptions, host: Host | None) -> bool:
@@ -168,7 +142,7 @@ def _begin(opened: Opened, directory: str, *, label: str, common: CommonOptions,
     return False
 
 
-def _saver(opened: Opened, directory: str, options: dict[str, Any], *, first: bool) -> Callable[[], Saved | None]:
+def _saver(opened: Opened, directory: str, options: BackupOptions, *, first: bool) -> Callable[[], Saved | None]:
     """Makes one backup each time that it is called, always by the client that has restored: so it knows of others."""
     import os
 
@@ -182,7 +156,7 @@ def _saver(opened: Opened, directory: str, options: dict[str, Any], *, first: bo
         if nothing_yet and os.path.isdir(directory) and not os.listdir(directory):  # noqa: PTH112, PTH208
             return None
         opened.place.require()
-        saved = backup.save(opened, [directory], note=None, tag=None, git=False, **options)
+        saved = backup.save(opened, [directory], options)
         nothing_yet = False
         return saved
 

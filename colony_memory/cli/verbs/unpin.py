@@ -18,7 +18,7 @@ def run(
     label: LabelOption = "default",
     common: CommonOptions,
 ) -> int:
-    """Leave one snapshot to the retention again.
+    """Let the retention decide about one snapshot again.
 
     ID is a snapshot as 'show' takes it. Nothing is deleted; that it was not pinned is no error.
     """

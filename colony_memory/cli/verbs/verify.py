@@ -26,7 +26,7 @@ def run(
     label: LabelFilter = None,
     common: CommonOptions,
 ) -> int:
-    """Read every byte that is saved and say what holds.
+    """Read every byte that is saved, and report what is intact.
 
     ID is a snapshot as 'show' takes it, FILE one that 'export' wrote, which needs no vault; - is the standard input.
     Without one, every snapshot of the label is read, or of all labels. What could not be checked is never called ok.

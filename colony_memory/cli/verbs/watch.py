@@ -3,19 +3,24 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colony_memory.cli.options import CommonOptions, EveryOption, FinalTimeoutOption, OnErrorOption, PingOption
+from colony_memory.cli.options import (
+    CommonOptions,
+    EveryOption,
+    FinalTimeoutOption,
+    FormatOption,
+    OnErrorOption,
+    PingOption,
+)
+from colony_memory.cli.saving import SavingOptions
 from colony_memory.cli.verbs import backup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from colony_memory.app.save import Saved
     from colony_memory.cli.output import Output
     from colony_memory.schedule.watch import LastRun
@@ -26,29 +31,17 @@ EXAMPLES = (
 )
 
 
-def _with_options_of_backup(run: Callable[..., int]) -> Callable[..., int]:
-    """Give a verb the arguments of ``backup`` in the place of its ``**options``, but those of a single run."""
-    own, theirs = (inspect.signature(each, eval_str=True).parameters for each in (run, backup.run))
-    merged = {**{name: each for name, each in own.items() if each.kind is not each.VAR_KEYWORD}, **theirs}
-    merged = {name: each for name, each in merged.items() if name not in ("dry_run", "verbose")}
-    # Positional ones first, as a signature must have them; and what all verbs have comes last.
-    ordered = sorted(merged.values(), key=lambda each: (each.kind, each.name == "common"))
-    run.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in ordered}
-    return run
-
-
-@_with_options_of_backup
 def run(
     paths: Annotated[list[str], typer.Argument(metavar="PATH", hidden=True)],
     *,
     every: EveryOption = "15m",
     final_timeout: FinalTimeoutOption = "10s",
     once: Annotated[bool, typer.Option("--once", help="Make one backup and end, as 'backup' does.")] = False,
+    saving: SavingOptions,
     ping: PingOption = None,
     on_error: OnErrorOption = None,
+    format: FormatOption = None,  # noqa: A002 - the word for it
     common: CommonOptions,
-    **options: Any,
 ) -> int:
     """Save folders and files now, and then every so often until told to stop.
 
@@ -64,7 +57,7 @@ def run(
     from colony_memory.schedule.watch import Watch, last_run_path
 
     if once:
-        return backup.run(paths, ping=ping, on_error=on_error, common=common, **options)
+        return backup.run(paths, saving=saving, ping=ping, on_error=on_error, format=format, common=common)
     interval, patience = read_seconds("--every", every), read_seconds("--final-timeout", final_timeout)
     place, output = choose_place(common.vault), common.output
     tell_elsewhere(common.agent, paths, output)
@@ -76,12 +69,12 @@ def run(
             output.note(greeting.pop())
         _tell(done, output)
 
-    notifier = notifier_of(ping=ping, on_error=on_error, label=options["label"], output=output)
+    notifier = notifier_of(ping=ping, on_error=on_error, label=saving.label, output=output)
     watch = Watch(
-        lambda: _save(paths, common, options),
+        lambda: _save(paths, common, saving, wire=format),
         every=interval,
         final_timeout=patience,
-        state=last_run_path(place.url, options["label"]),
+        state=last_run_path(place.url, saving.label),
         on_run=tell,
         notifier=notifier,
     )
@@ -103,12 +96,12 @@ def run(
     return code
 
 
-def _save(paths: list[str], common: CommonOptions, options: dict[str, Any]) -> Saved:
+def _save(paths: list[str], common: CommonOptions, saving: SavingOptions, *, wire: str | None) -> Saved:
     """Make one backup, in a vault that is opened anew: it may have come or gone since the last one."""
     from colony_memory.cli.memory import open_memory
 
-    with open_memory(replace(common, quiet=True), making=True, wire=options["format"]) as opened:
-        return backup.save(opened, paths, **options)
+    with open_memory(replace(common, quiet=True), making=True, wire=wire) as opened:
+        return backup.save(opened, paths, saving.parsed())
 
 
 def _tell(done: LastRun, output: Output) -> None:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from colony_memory._engine.boundary import translate
 from colony_memory.exceptions import ColonyMemoryError, Hint, RateLimited, VaultError, VaultUnavailable, bad_argument
+from colony_memory.vaults._files import check_none_match
 from colony_memory.vaults.colony.budget import Budget
 from colony_memory.vaults.colony.requests import (
     Refused,
@@ -119,8 +120,7 @@ class Calls:
 
     async def upload_if(self, filename: str, content: str, if_match: str | None, if_none_match: str | None) -> Any:
         """Upload under a condition, or without one."""
-        if if_none_match not in {None, "*"}:
-            raise ValueError(f"if_none_match must be None or '*', not {if_none_match!r}")
+        check_none_match(if_none_match)
         if if_match is None and if_none_match is None:
             return await self.upload(filename, content)
         check_name(filename)

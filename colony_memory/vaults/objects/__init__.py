@@ -2,93 +2,80 @@
 
 One object for each file of the vault, under the keys of :mod:`.keys`. Needs the extra ``objects`` (obstore).
 
-**What counts as absence.** A store says the same of an object that is not there and of one in a bucket that is not
-there. So whenever something is absent, the marker is read again: where it is there, the bucket is, and that is the
-proof. A bucket without the marker and without any file of a snapshot is no vault: :class:`VaultMissing`.
+**What counts as absence.** A store answers alike for an object that is missing and for one whose bucket is missing. So
+whenever something is absent, the marker is read again: if it is there, so is the bucket, and that is the proof. A
+bucket with neither the marker nor any file of a snapshot is no vault: :class:`VaultMissing`.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from colony_memory.exceptions import (
-    ColonyMemoryWarning,
-    Hint,
-    VaultError,
-    VaultMissing,
-    VaultUnavailable,
+from colony_memory.exceptions import ColonyMemoryWarning, VaultError, VaultMissing, VaultUnavailable
+from colony_memory.vaults._files import (
+    MOST_BYTES,
+    check_none_match,
+    encode_text,
+    no_such_file,
+    not_a_name,
+    too_large,
 )
-from colony_memory.vaults._directory import UNFIT_FILE, is_plain_name
-from colony_memory.vaults._marker import (
-    IN_OBJECTS,
-    MARKER,
-    MARKER_BYTES,
-    Marked,
-    NewerVault,
-    check_format,
-    is_ours,
-    read_marker,
-)
-from colony_memory.vaults._text import encode_text
+from colony_memory.vaults._marker import IN_OBJECTS, MARKER, check_format
+from colony_memory.vaults._names import is_ours, is_plain_name
 from colony_memory.vaults.memory import UNLIMITED_BYTES
-from colony_memory.vaults.objects.errors import told
+from colony_memory.vaults.objects.bucket import Bucket, holds_snapshots, look_at_marker, require_vault
 from colony_memory.vaults.objects.keys import folder_of, key_of, name_of
 from colony_memory.vaults.objects.probe import probe_conditions
 from colony_memory.vaults.objects.replies import describe_object, read_tag, tag_of
-from colony_memory.vaults.objects.stores import describe, refuse_fork, writes_on_condition
+from colony_memory.vaults.objects.stores import describe, writes_on_condition
 
 if TYPE_CHECKING:
-    import contextlib
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import Literal
 
-    from obstore import ObjectMeta
     from obstore.store import ObjectStore
 
 __all__ = ["ObjectVault"]
 
-_MOST_BYTES = 512 * 2**20
-"""Bytes of a file that are written and read at most, as in a local vault."""
-_MOST_OBJECTS = 100_000
-_PAGE = 1000
-
 
 class ObjectVault:
-    """A vault in a store of obstore; may be used from several threads, not across a fork.
+    """A vault in an obstore store. Several threads may use it, but not a fork of the process.
 
-    It is made once, on purpose, with ``create=True``, which puts a marker there and tries whether the store writes on
-    condition. Where there is neither the marker nor any file of a snapshot there is no vault, and every call raises
-    :class:`~colony_memory.VaultMissing`. A store that cannot be reached or says no is an error, never absence.
+    It is made once, on purpose, with ``create=True``, which puts a marker there and tries out whether the store writes
+    on condition. A store with neither the marker nor any file of a snapshot is no vault, and every call raises
+    :class:`~colony_memory.VaultMissing`. If the store cannot be reached, or refuses, that is an error and never counts
+    as absence.
 
     Text is stored as its UTF-8 bytes. What is no longer UTF-8 comes back with U+FFFD for every broken byte, so that
-    the reader sees wrong content. The ``etag`` is the store's. ``updated_at`` is by the store's clock. What has no key
-    of a file of a vault is foreign: neither listed, nor read, nor removed.
+    the reader sees wrong content. ``etag`` and ``updated_at`` are the store's. An object whose key is not that of a
+    vault's file is foreign: it is neither listed, nor read, nor removed.
 
     A store that does not write on condition has no ``vault_upload_file_if``.
 
     Args:
         store: The store, with whatever prefix, options, timeouts and retries it was made with.
-        create: Make it a vault where it is none yet. Not for a program that runs again and again.
-        conditional: False: do not write on condition, for a store that cannot. ``LocalStore``, ``HTTPStore``, and
-            S3 with ``conditional_put="disabled"`` are known not to.
+        create: Make it a vault if it is none yet. Not for a program that runs again and again.
+        conditional: False for a store that cannot write on condition. ``LocalStore``, ``HTTPStore``, and S3 with
+            ``conditional_put="disabled"`` are known to be such.
         max_file_bytes: Most bytes of a file that are written or read.
-        format: With ``create``, the format that snapshots are to be written in by whoever says none: 1 or 2. By
-            default what a vault that is there already has, and for a new one 2, or 1 where it does not write on
-            condition or zstd is not installed.
+        format: With ``create``: 1 or 2, the format in which clients write snapshots there unless told otherwise. By
+            default that of the vault that is there; for a new one 2, or 1 if the store does not write on condition or
+            zstd is not installed.
 
     Attributes:
-        url: What the vault is called: ``s3://bucket/prefix`` and its like, or the store's class.
-        snapshot_format: That format, as the marker had it when it was read last.
+        url: What the vault is called: ``s3://bucket/prefix`` and the like, or the store's class.
+        snapshot_format: That format, as the marker had it when it was last read.
 
     Raises:
-        ValueError: There is no such format, or not for this store.
-        VaultError: With ``create``, it cannot be made, or the store does not write on condition (code
+        ValueError: There is no such format, or this store cannot have it.
+        VaultError: With ``create``: the vault cannot be made, or the store does not write on condition (code
             ``"NOT_SUPPORTED"``).
 
     Warns:
-        ColonyMemoryWarning: With ``create``, the vault does not write on condition.
+        ColonyMemoryWarning: With ``create``: the vault does not write on condition.
     """
 
     vault_upload_file_if: Callable[..., Any]
@@ -101,13 +88,13 @@ class ObjectVault:
         *,
         create: bool = False,
         conditional: bool = True,
-        max_file_bytes: int = _MOST_BYTES,
+        max_file_bytes: int = MOST_BYTES,
         format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
     ) -> None:
         if max_file_bytes < 1:
             raise ValueError(f"max_file_bytes must be at least 1, not {max_file_bytes!r}")
         self.url = describe(store)
-        self._store: Any = store
+        self._bucket = Bucket(store, self.url)
         self._most = max_file_bytes
         self._known = False
         self.snapshot_format: Literal[1, 2] = 1
@@ -123,7 +110,7 @@ class ObjectVault:
         return f"ObjectVault({self.url!r})"
 
     def exists(self) -> bool:
-        """Whether a vault was made there.
+        """Whether there is a vault.
 
         Raises:
             VaultError: Nobody can tell.
@@ -147,7 +134,7 @@ class ObjectVault:
     # --- the five methods
 
     def vault_status(self) -> dict[str, int]:
-        """Bytes and number of files; a store has no quota, and :data:`UNLIMITED_BYTES` is given as one."""
+        """Bytes and number of files. A store has no quota; :data:`UNLIMITED_BYTES` stands in for one."""
         items = self.vault_list_files()["items"]
         used = sum(item["content_size"] for item in items)
         return {
@@ -166,12 +153,12 @@ class ObjectVault:
 
         Raises:
             VaultError: ``status`` 404: it is not there.
-            VaultUnavailable: It cannot be read; with the ``code`` ``"UNFIT_FILE"`` it is too large.
+            VaultUnavailable: It cannot be read. With the ``code`` ``"UNFIT_FILE"``, it is too large.
         """
         key, doing = self._locate(filename), f"reading {filename}"
         self.require()
         try:
-            data, meta = self._read(key, doing, self._most)
+            data, meta = self._bucket.read(key, doing, self._most)
         except FileNotFoundError:
             raise self._absent(filename) from None
         return {
@@ -185,7 +172,7 @@ class ObjectVault:
 
         Raises:
             VaultError: ``status`` 400: a name or text that cannot be stored, or more than ``max_file_bytes``.
-            VaultUnavailable: No answer; it may have been written.
+            VaultUnavailable: There was no answer: it may have been written.
         """
         return self._upload(filename, content, "overwrite")
 
@@ -198,10 +185,10 @@ class ObjectVault:
         key, doing = self._locate(filename), f"deleting {filename}"
         self.require()
         try:
-            with self._told(doing):
-                # Some stores say of what is not there that it was deleted.
-                self._store.head(key)
-                self._store.delete(key)
+            with self._bucket.told(doing):
+                # Some stores claim to have deleted what was never there.
+                self._bucket.store.head(key)
+                self._bucket.store.delete(key)
         except FileNotFoundError:
             raise self._absent(filename) from None
         return {}
@@ -215,7 +202,7 @@ class ObjectVault:
         """
         self.require()
         items, strays = [], []
-        for meta in self._objects(folder_of(prefix), f"listing {prefix}*"):
+        for meta in self._bucket.objects(folder_of(prefix), f"listing {prefix}*"):
             name = name_of(meta["path"])
             if name is None:
                 last = meta["path"].rpartition("/")[2]
@@ -236,16 +223,15 @@ class ObjectVault:
     def _upload_if(
         self, filename: str, content: str, *, if_match: str | None = None, if_none_match: str | None = None
     ) -> dict[str, Any]:
-        """Like :meth:`vault_upload_file`, if the file still has the etag ``if_match``, or is not there (``"*"``).
+        """Like :meth:`vault_upload_file`, if the file still has the etag ``if_match``, or does not exist (``"*"``).
 
         Raises:
             ValueError: ``if_none_match`` is neither None nor ``"*"``.
             VaultError: ``status`` 412: the condition failed and nothing was written.
         """
-        if if_none_match not in {None, "*"}:
-            raise ValueError(f"if_none_match must be None or '*', not {if_none_match!r}")
+        check_none_match(if_none_match)
         if if_match is not None and if_none_match is not None:
-            # What is to be there with a tag, and not to be there, is neither.
+            # No file both has a tag and does not exist.
             raise VaultError(f"{filename}: not written", status=412, code="PRECONDITION_FAILED")
         if if_match is not None:
             return self._upload(filename, content, read_tag(filename, if_match))
@@ -255,124 +241,52 @@ class ObjectVault:
 
     def _locate(self, filename: str) -> str:
         if not is_plain_name(filename):
-            raise VaultError(f"not a name of a file in {self.url}: {filename!r}", status=400, code="INVALID_INPUT")
+            raise not_a_name(self.url, filename)
         return key_of(filename)
 
     def _upload(self, filename: str, content: str, mode: Any) -> dict[str, Any]:
         key, doing = self._locate(filename), f"writing {filename}"
         data = encode_text(filename, content)
         if len(data) > self._most:
-            raise VaultError(
-                f"{filename} takes {len(data)} bytes; a file in {self.url} may take {self._most}",
-                status=400,
-                code="QUOTA_EXCEEDED",
-            )
+            raise too_large(self.url, filename, len(data), self._most)
         self.require()
         try:
-            with self._told(doing):
-                # In one piece: only so it is whole or not there at all, and leaves nothing behind.
-                reply = self._store.put(key, data, mode=mode, use_multipart=False)
+            with self._bucket.told(doing):
+                # In one piece: only then is it whole or not there at all, and leaves nothing behind.
+                reply = self._bucket.store.put(key, data, mode=mode, use_multipart=False)
         except FileNotFoundError:
             self._look_again()
             raise VaultUnavailable(f"{doing} failed: the store does not find the place for it, try again") from None
         if not reply.get("e_tag"):
-            return {"filename": filename}  # no proof, so that whoever asked reads it back
+            return {"filename": filename}  # no proof of it, so that whoever asked reads it back
         return {"filename": filename, "content_size": len(data), "etag": tag_of(reply)}
 
-    def _read(self, key: str, doing: str, most: int) -> tuple[bytes, ObjectMeta]:
-        """An object of at most so many bytes; FileNotFoundError where it is absent, or its bucket."""
-        with self._told(doing):
-            found = self._store.get(key)
-            meta: ObjectMeta = found.meta
-            if meta["size"] > most:
-                raise VaultUnavailable(
-                    f"{doing} failed: it takes {meta['size']} bytes, and {most} are read at most", code=UNFIT_FILE
-                )
-            data = bytes(found.bytes())
-        if len(data) != meta["size"]:
-            raise VaultUnavailable(f"{doing} failed: {len(data)} bytes came of {meta['size']}, try again")
-        return data, meta
-
-    def _objects(self, folder: str | None, doing: str) -> Iterator[ObjectMeta]:
-        """Every object in a folder, or of the whole vault; all of them or an error."""
-        number = 0
-        try:
-            with self._told(doing):
-                for page in self._store.list(folder, chunk_size=_PAGE):
-                    number += len(page)
-                    if number > _MOST_OBJECTS:
-                        raise VaultUnavailable(
-                            f"{doing} failed: there are more than {_MOST_OBJECTS} objects; give the vault a prefix of "
-                            "its own"
-                        )
-                    yield from page
-        except FileNotFoundError:
-            raise self._no_vault() from None
-        except VaultError as error:
-            # Of a listing, only the bucket can be absent.
-            raise (self._no_vault() if error.status == 404 else error) from None
-
     def _absent(self, filename: str) -> VaultError:
-        """The error of a file that is not there, once that is proven."""
+        """The error for a file that is not there, once that is proven."""
         self._look_again()
-        return VaultError(f"no such file in {self.url}: {filename}", status=404, code="NOT_FOUND")
+        return no_such_file(self.url, filename)
 
     def _look_again(self) -> None:
         """See that this is a vault: by its marker, or by the files of snapshots in it."""
         self._known = False
-        marked = self._look_at_marker()
-        doubt = marked.doubt
-        if doubt is not None:
-            snapshots = self._holds_snapshots()
-            if snapshots and doubt:
-                _warn(f"{self.url}: {MARKER} is no marker: {doubt}; the snapshots beside it are read without it")
-            elif doubt:
-                raise VaultUnavailable(
-                    f"nobody can tell whether {self.url} is a vault: no snapshot is there, and {MARKER} is no marker: "
-                    f"{doubt}"
-                )
-            elif not snapshots:
-                raise self._no_vault()
-        self.snapshot_format, self._known = marked.snapshots, True
-
-    def _holds_snapshots(self) -> bool:
-        doing = f"looking into {self.url}"
-        return any(is_ours(name_of(meta["path"]) or "") for meta in self._objects(None, doing))
-
-    def _look_at_marker(self) -> Marked:
-        try:
-            data, _ = self._read(MARKER, f"reading the marker of {self.url}", MARKER_BYTES)
-            return Marked(None, read_marker(data, IN_OBJECTS), data)
-        except FileNotFoundError:
-            return Marked("")
-        except NewerVault as newer:
-            raise VaultUnavailable(
-                f"what {self.url} holds is of the format {newer}: a later version made it, which takes an upgrade, or "
-                "a local vault was put there file by file, which 'copy' does right"
-            ) from None
-        except ValueError as error:
-            return Marked(str(error))
-        except VaultUnavailable as error:
-            if error.code != UNFIT_FILE:
-                raise
-            return Marked("it is too large")
+        self.snapshot_format, self._known = require_vault(self._bucket), True
 
     def _make(self, asked: Literal[1, 2] | None) -> None:
         doing = f"making a vault in {self.url}"
         conditional = hasattr(self, "vault_upload_file_if")
         check_format(asked, conditional=conditional)
-        marked = self._look_at_marker()
+        marked = look_at_marker(self._bucket)
         if marked.is_fine(asked):
             self.snapshot_format, self._known = marked.snapshots, True
             return
         name = os.urandom(16).hex()
         try:
-            with self._told(doing):
+            with self._bucket.told(doing):
                 if conditional:
-                    probe_conditions(self._store, f".cmem-probe.{name}", self.url)
-                used = self._holds_snapshots
+                    probe_conditions(self._bucket.store, f".cmem-probe.{name}", self.url)
+                used = partial(holds_snapshots, self._bucket)
                 marked = marked.renewed(asked, name, IN_OBJECTS, conditional=conditional, used=used)
-                self._store.put(MARKER, marked.data, mode="overwrite", use_multipart=False)
+                self._bucket.store.put(MARKER, marked.data, mode="overwrite", use_multipart=False)
         except FileNotFoundError:
             raise VaultMissing(f"there is no bucket or container for {self.url}: make that first") from None
         self.snapshot_format, self._known = marked.snapshots, True
@@ -381,16 +295,6 @@ class ObjectVault:
                 f"{self.url} does not write on condition: let one program at a time save there, since two might "
                 "overwrite each other's latest snapshot unseen"
             )
-
-    def _no_vault(self) -> VaultMissing:
-        return VaultMissing(
-            f"there is no vault in {self.url}: none was ever made there, or its bucket is not there",
-            hint=Hint("init", "create", value=True),
-        )
-
-    def _told(self, doing: str) -> contextlib.AbstractContextManager[None]:
-        refuse_fork(doing)
-        return told(doing)
 
 
 def _warn(text: str) -> None:

@@ -94,7 +94,7 @@ def translate_store(error: Exception, doing: str) -> VaultError:
         return VaultError(said, status=status, code=code)
     if "redirect" in text[:300]:
         said += ": is the region right?"
-    return VaultUnavailable(f"{said}; nothing can be said of what is stored, try again", status=status, code=code)
+    return VaultUnavailable(f"{said}; this says nothing about what is stored, try again", status=status, code=code)
 
 
 def status_of(error: Exception) -> int | None:

@@ -17,7 +17,7 @@ import re
 from typing import TYPE_CHECKING
 
 from colony_memory._format.names import leading_label
-from colony_memory.vaults._directory import is_plain_name
+from colony_memory.vaults._names import is_plain_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,7 +31,7 @@ def key_of(name: str) -> str:
     """The key of a file, below the vault's own place; bytes that a store might change are written ``=XX``.
 
     Args:
-        name: A plain name: :func:`~colony_memory.vaults._directory.is_plain_name`.
+        name: A plain name: :func:`~colony_memory.vaults._names.is_plain_name`.
     """
     label = leading_label(name)
     written = _escape(name.encode("utf-8"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from colony_memory.exceptions import VaultError
+from colony_memory.vaults._files import written_time
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -12,8 +13,7 @@ if TYPE_CHECKING:
 
 def describe_object(filename: str, meta: ObjectMeta) -> dict[str, Any]:
     """A file without its content; its time is the store's."""
-    when = meta["last_modified"].isoformat(timespec="microseconds").replace("+00:00", "Z")
-    return {"filename": filename, "content_size": meta["size"], "updated_at": when}
+    return {"filename": filename, "content_size": meta["size"], "updated_at": written_time(meta["last_modified"])}
 
 
 def tag_of(found: Any) -> str | None:

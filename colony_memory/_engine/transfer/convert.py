@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from colony_memory._engine import room
-from colony_memory._engine.rely import is_committed, require_conditions
-from colony_memory._engine.whole import Reader, Whole
+from colony_memory._engine.transfer.destination import is_committed, require_conditions
+from colony_memory._engine.transfer.whole import Reader, Whole
 from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.v2.build import BuiltChain
 from colony_memory._format.v2.build import build as build_chain
@@ -59,8 +59,8 @@ class Converter:
         self._parent: Chain | None = None
         if session.recipients is not None:
             raise ColonyMemoryError(
-                "what is converted is written in the clear, and this client encrypts what it writes: restore it, and "
-                "save that"
+                "a converted snapshot is written in the clear, and this client encrypts what it writes: restore it, "
+                "and back that up"
             )
         if wire == FORMAT_2:
             require_conditions(session, "what is to be written")
@@ -85,7 +85,7 @@ class Converter:
             return whole
         if info.encrypted or whole.documents is None:
             why = "encrypted" if info.encrypted else "not readable here"
-            msg = f"snapshot {info.snapshot_id} of label {info.label!r} is {why}, so that it is not converted"
+            msg = f"snapshot {info.snapshot_id} of label {info.label!r} is {why}, so it cannot be converted"
             raise UnsupportedFormat(msg, file=whole.manifest_file)
         there = await self._find(state, whole)
         if there is not None:
@@ -105,8 +105,9 @@ class Converter:
         there = await self._there.read(label, info.snapshot_id)
         found = there.manifest.info
         if found.format != self._wire or found.plaintext_sha256 != info.plaintext_sha256:
-            what = "another memory" if found.plaintext_sha256 != info.plaintext_sha256 else f"it is of {found.format}"
-            msg = f"snapshot {info.snapshot_id} of label {label!r} is there already: {what}; nothing is rewritten"
+            other = found.plaintext_sha256 != info.plaintext_sha256
+            what = "with another memory" if other else f"in {found.format}"
+            msg = f"snapshot {info.snapshot_id} of label {label!r} is there already, {what}; nothing is rewritten"
             raise ConflictDetected(msg, theirs=info.snapshot_id, hint=Hint("verify", label=label))
         return there
 
@@ -116,7 +117,7 @@ class Converter:
             return None  # to sign what nobody signed would make it more than it was
         named = f"snapshot {info.snapshot_id} of label {info.label!r}"
         if session.signer is None:
-            msg = f"{named} is signed, and converting it takes a signer: in another format it has another manifest"
+            msg = f"{named} is signed, and converting it takes a signer, since its manifest becomes another one"
             raise UntrustedSnapshot(msg, hint=Hint("open", "signer"))
         session.trust.admit(did_key_of(session.signer), info.snapshot_id, what=f"{named}, once it is converted,")
         return session.signer
@@ -142,7 +143,8 @@ class Converter:
             )
             room.check_files(built.files, f"snapshot {info.snapshot_id} of label {info.label!r}")
         except (ValueError, QuotaExceeded) as error:
-            msg = f"snapshot {info.snapshot_id} of label {info.label!r} cannot be of {self._wire}: {message_of(error)}"
+            named = f"snapshot {info.snapshot_id} of label {info.label!r}"
+            msg = f"{named} cannot be converted to {self._wire}: {message_of(error)}"
             raise SnapshotCorrupt(msg, file=whole.manifest_file) from error
         made = read_manifest(built.files[built.manifest_file], label=info.label, snapshot_id=info.snapshot_id)
         chain = built.chain if isinstance(built, BuiltChain) else None

@@ -1,17 +1,12 @@
-"""Two writers: what a client's memory is based on, and what to do where another has saved meanwhile."""
+"""Two writers: what to do where another client has saved since the memory was read or saved here."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from colony_memory._engine.load import load
-from colony_memory._engine.sealed import suits, told
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import list_files
-from colony_memory._format.catalog import few_lines
-from colony_memory._format.constants import FORMAT
-from colony_memory._format.json import printable
 from colony_memory._format.names import id_order
 from colony_memory.exceptions import (
     ConflictDetected,
@@ -22,100 +17,12 @@ from colony_memory.exceptions import (
     UntrustedSnapshot,
     message_of,
 )
-from colony_memory.signing import did_key_of
-from colony_memory.snapshot import digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from colony_memory._engine.keep import Planned
-    from colony_memory._engine.session import Base, Session
+    from colony_memory._engine.backup.job import Job
     from colony_memory._engine.state import State
-    from colony_memory._format.catalog import Entry
-    from colony_memory.retention import Retention
-    from colony_memory.signing import Signer
-    from colony_memory.snapshot import SnapshotInfo
-
-
-@dataclass
-class Job:
-    """One backup under way: what was asked for, and what it met.
-
-    Attributes:
-        session: The client.
-        label: The label.
-        documents: What to save; after a merge, what was joined.
-        signer: Signs it.
-        policy: What to keep, None to remove nothing.
-        on_conflict: ``raise``, ``continue`` or ``merge``.
-        facts: What else the manifest says.
-        latest: The latest snapshot that it goes on from.
-        theirs: The one of another writer that it met, None where it met none.
-        merged: Names under which the other's text is kept beside the own one's.
-        given: What the caller gave, where it was merged.
-        planned: What the retention keeps and removes.
-        as_base: What it would have gone on from is gone.
-    """
-
-    session: Session
-    label: str
-    documents: dict[str, str]
-    signer: Signer | None
-    policy: Retention | None
-    on_conflict: str
-    facts: Mapping[str, Any]
-    latest: str | None = None
-    theirs: str | None = None
-    merged: tuple[str, ...] = ()
-    given: dict[str, str] | None = None
-    planned: Planned | None = None
-    as_base: bool = False
-
-    @property
-    def issuer(self) -> str | None:
-        """did:key of the signer."""
-        return None if self.signer is None else did_key_of(self.signer)
-
-    @property
-    def base(self) -> Base | None:
-        """What the memory is based on, None where this client neither restored nor saved before."""
-        return self.session.bases.get(self.label)
-
-    @property
-    def stays(self) -> bool:
-        """Whether another writer's snapshot stays the latest."""
-        return self.theirs is not None and self.on_conflict == "raise"
-
-    async def holds(self, entry: Entry) -> bool:
-        """Whether a snapshot holds just these documents, from the same issuer and as complete."""
-        info = await told(self.session, self.label, entry)
-        if info is None or info.issuer != self.issuer or not suits(self.session, entry):
-            return False
-        # As a catalogue has it; of a folder the documents tell the rest.
-        if few_lines(info.incomplete) != few_lines(tuple(map(printable, self.facts["incomplete"]))):
-            return False
-        if self.facts["note"] not in (None, info.note) or not set(self.facts["tags"]).issubset(info.tags):
-            return False
-        if not info.plaintext_sha256:
-            return False  # without a digest in the clear it cannot be told
-        if info.format == FORMAT and info.doc_names != [printable(name) for name in sorted(self.documents)]:
-            return False
-        return await self.is_equal(entry)
-
-    async def is_equal(self, entry: Entry | None) -> bool:
-        """Whether a snapshot holds equal memory, whoever wrote it, as far as this client can tell."""
-        info = await told(self.session, self.label, entry)
-        if info is None or not info.plaintext_sha256:
-            return False
-        return await self.session.vault.compute(digest, self.documents) == info.plaintext_sha256
-
-    def done(self, info: SnapshotInfo) -> None:
-        """Remember what the memory is based on from now on. After a merge the agent still has what it gave."""
-        if self.given is not None and self.given != self.documents:
-            ids = self.base.snapshot_ids if self.base else ()
-            self.session.rests_on(self.label, *ids, documents=self.given)
-        else:
-            self.session.rests_on(self.label, info.snapshot_id)
 
 
 async def meet(job: Job, state: State) -> State:

@@ -1,0 +1,184 @@
+"""backup.
+
+The order is what keeps memory safe: parts, then the manifest, then the pointer. Files are immutable and only the
+pointer is overwritten, so wherever this stops, what is listed restores and the pointer names a whole snapshot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from colony_memory._engine.backup.conflict import differ, meet
+from colony_memory._engine.backup.job import Job, check_arguments
+from colony_memory._engine.backup.save import save_snapshot
+from colony_memory._engine.load import restores
+from colony_memory._engine.observe import observed, saved
+from colony_memory._engine.sealed import known_of
+from colony_memory._engine.session import warn
+from colony_memory._engine.state import State, list_files, look, tell
+from colony_memory._format.constants import FORMAT_2
+from colony_memory._format.formats import is_readable
+from colony_memory._format.v2.zstd import WANTED
+from colony_memory.exceptions import ColonyMemoryError, Hint, VaultError, message_of
+from colony_memory.snapshot import SnapshotInfo, check_documents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from colony_memory._engine.judge import Decision
+    from colony_memory._engine.session import Session
+    from colony_memory.retention import Retention
+    from colony_memory.signing import Signer
+
+_TRIES = 3
+
+
+@observed("backup", saved)
+async def backup(
+    session: Session,
+    documents: dict[str, str],
+    *,
+    label: str,
+    signer: Signer | None,
+    prune_keep: int | None,
+    retention: Retention | None,
+    skip_unchanged: bool,
+    on_conflict: str,
+    note: str | None = None,
+    incomplete: Iterable[str] | None = None,
+    tags: str | Iterable[str] = (),
+) -> SnapshotInfo:
+    """See :meth:`colony_memory.ColonyMemory.backup`."""
+    asked = check_arguments(
+        label=label,
+        prune_keep=prune_keep,
+        retention=retention,
+        on_conflict=on_conflict,
+        note=note,
+        incomplete=incomplete,
+        tags=tags,
+    )
+    check_documents(documents)
+    _require_conditions(session)
+    label, policy = asked.label, asked.policy
+    job = Job(session, label, dict(documents), signer or session.signer, policy, on_conflict, asked.facts)
+    session.trust.check_signer(job.issuer)
+    if on_conflict == "merge":
+        from colony_memory._engine.merge import require_merge3
+
+        require_merge3()
+    state = await look(session, label, everything=policy is not None, lenient=True, newer=False)
+    if policy is None and state.decision.pointer.entries is None and not state.first:
+        state = await look(session, label, everything=True, lenient=True)  # the pointer does not tell what is there
+    _tell_doubt(job, state)
+    _tell_unsigned(job, state.decision)
+    _tell_clear(job, state.decision)
+    state = await meet(job, state)
+    if skip_unchanged and state.decision.doubt is None:
+        state, same = await _unchanged(job, state)
+        if same is not None:
+            return same
+    if session.lacks_zstd:
+        warn(f"saving in format 1: this vault is for format 2, which needs {WANTED}")
+    for _ in range(_TRIES):
+        info = await save_snapshot(job, state)
+        if info is not None:
+            return info
+        state = await look(session, label, everything=True, lenient=True)
+        raced, job.theirs = job.theirs, None
+        if raced is not None and state.decision.follow is not None:
+            job.latest = state.decision.follow
+            await differ(job, state, job.latest)
+        else:
+            state = await meet(job, state)
+    msg = f"label {label!r} kept changing, or writing took too long, so nothing was saved"
+    raise VaultError(msg, hint=Hint("backup", label=label))
+
+
+def _require_conditions(session: Session) -> None:
+    """Raise a ColonyMemoryError where the vault cannot take what this client is to write."""
+    if session.vault.conditional:
+        return
+    if session.recipients is not None:
+        raise ColonyMemoryError(
+            "encrypted snapshots are of format 2, which needs a vault that writes on condition, and this one does not: "
+            "nothing was saved"
+        )
+    if session.format == FORMAT_2:
+        raise ColonyMemoryError(
+            "format 2 needs a vault that writes on condition, and this one does not: save in format 1"
+        )
+
+
+def _tell_doubt(job: Job, state: State) -> None:
+    """Say what speaks against the label. The backup is made all the same, and then nothing is removed.
+
+    Memory that is not saved is lost; a rollback that goes unnoticed for one backup more is not.
+    """
+    why = doubt(job, state)
+    if why is not None:
+        warn(f"{why}. The backup is made{', and nothing is removed' if job.policy else ''}")
+        job.policy = None
+    elif state.decision.proven:
+        tell(state.decision)  # the new pointer hides it
+
+
+def doubt(job: Job, state: State) -> str | None:
+    """What speaks against removing anything from a label, None where nothing does."""
+    if state.blind is not None:
+        return state.blind
+    if state.decision.doubt is not None:
+        return message_of(state.decision.doubt)
+    cut = job.policy is not None and not state.listed.complete
+    return f"the vault's list of label {job.label!r} is cut" if cut else None
+
+
+def _tell_unsigned(job: Job, decision: Decision) -> None:
+    if job.signer is None and decision.signed:
+        warn(
+            f"label {job.label!r} was signed until now, and this snapshot and the pointer to it are not: clients that "
+            "trust the signer refuse both",
+            hint=Hint("backup", "signer", label=job.label),
+        )
+
+
+def _tell_clear(job: Job, decision: Decision) -> None:
+    latest = decision.entry(decision.follow)
+    if job.session.recipients is None and latest is not None and latest.info.encrypted:
+        warn(
+            f"label {job.label!r} was encrypted until now, and this snapshot is not: whoever holds the vault reads it",
+            hint=Hint("open", "encrypt_to"),
+        )
+
+
+async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None]:
+    """The latest snapshot if it holds just these documents under the same trust, and is whole; and the label, as it was
+    looked at for that where something speaks against it.
+    """
+    session, decision = job.session, state.decision
+    latest = decision.follow
+    named = decision.written if session.trust.accept_legacy_pointer else decision.pointer.snapshot_id
+    if latest is None or named != latest:
+        return state, None  # the pointer has to be written anew
+    entry = decision.entry(latest)
+    if entry is None or not await job.holds(entry):
+        return state, None
+    listed = await list_files(session, state)
+    if listed.decision.doubt is not None:
+        # What a restore refuses is not saved.
+        _tell_doubt(job, listed)
+        return listed, None
+    whole = next((info for info in listed.decision.listed if info.snapshot_id == latest), None)
+    if whole is None:
+        return state, None
+    if not is_readable(whole.format):
+        return state, None  # nobody here could say that it restores
+    if not session.knows_good(job.label, latest):
+        problem = await restores(session, job.label, latest)
+        if problem is not None:
+            warn(f"the memory is unchanged, but its stored copy is damaged, so it is saved anew: {problem}")
+            return state, None
+    job.done(whole)
+    whole = known_of(session, entry, whole)
+    return state, replace(whole, reused=True, diverged_from=job.theirs if job.merged else None, merged=job.merged)

@@ -1,0 +1,159 @@
+"""One backup: what it was asked for, and what it met."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._arguments import several
+from colony_memory._engine.keep import policy_of
+from colony_memory._engine.sealed import suits, told
+from colony_memory._format.catalog import few_lines
+from colony_memory._format.constants import FORMAT
+from colony_memory._format.json import printable
+from colony_memory._format.names import require_label
+from colony_memory._format.tags import check_tags
+from colony_memory.signing import did_key_of
+from colony_memory.snapshot import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from colony_memory._engine.keep import Planned
+    from colony_memory._engine.session import Base, Session
+    from colony_memory._format.catalog import Entry
+    from colony_memory.retention import Retention
+    from colony_memory.signing import Signer
+    from colony_memory.snapshot import SnapshotInfo
+
+_CONFLICT = ("raise", "continue", "merge")
+# Each catalogue has it again.
+_NOTE_CHARS = 1000
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What a backup was asked for beside its documents, checked.
+
+    Attributes:
+        label: The label, as files spell it.
+        policy: What to keep, None to remove nothing.
+        facts: What the manifest says beside the documents.
+    """
+
+    label: str
+    policy: Retention | None
+    facts: Mapping[str, Any]
+
+
+def check_arguments(
+    *,
+    label: str = "default",
+    prune_keep: int | None = None,
+    retention: Retention | None = None,
+    on_conflict: str = "raise",
+    note: str | None = None,
+    incomplete: Iterable[str] | None = None,
+    tags: str | Iterable[str] = (),
+) -> Arguments:
+    """Check the arguments of a backup before anything is read or written for it.
+
+    Raises:
+        ValueError: One is wrong.
+    """
+    label = require_label(label)
+    if on_conflict not in _CONFLICT:
+        msg = f"on_conflict must be one of {', '.join(map(repr, _CONFLICT))}, not {on_conflict!r}"
+        raise ValueError(msg)
+    if note is not None and not isinstance(note, str):
+        raise ValueError(f"note must be a string, not {type(note).__name__}")
+    if note is not None and len(note) > _NOTE_CHARS:
+        raise ValueError(f"note must have at most {_NOTE_CHARS} characters, not {len(note)}")
+    if isinstance(incomplete, str):
+        raise ValueError("incomplete must be lines, not one string")  # noqa: TRY004 - one type for bad arguments
+    lines = tuple(several("incomplete", incomplete or ()))
+    if not all(isinstance(line, str) for line in lines):
+        raise ValueError("incomplete must be lines of text")
+    facts = {"note": note, "incomplete": lines, "tags": check_tags(tags)}
+    return Arguments(label, policy_of(prune_keep, retention), facts)
+
+
+@dataclass
+class Job:
+    """One backup under way: what was asked for, and what it met.
+
+    Attributes:
+        session: The client.
+        label: The label.
+        documents: What to save; after a merge, what was joined.
+        signer: Signs it.
+        policy: What to keep, None to remove nothing.
+        on_conflict: ``raise``, ``continue`` or ``merge``.
+        facts: What else the manifest says.
+        latest: The latest snapshot that it goes on from.
+        theirs: The one of another writer that it met, None where it met none.
+        merged: Names under which the other's text is kept beside the own one's.
+        given: What the caller gave, where it was merged.
+        planned: What the retention keeps and removes.
+        as_base: What it would have gone on from is gone.
+    """
+
+    session: Session
+    label: str
+    documents: dict[str, str]
+    signer: Signer | None
+    policy: Retention | None
+    on_conflict: str
+    facts: Mapping[str, Any]
+    latest: str | None = None
+    theirs: str | None = None
+    merged: tuple[str, ...] = ()
+    given: dict[str, str] | None = None
+    planned: Planned | None = None
+    as_base: bool = False
+
+    @property
+    def issuer(self) -> str | None:
+        """did:key of the signer."""
+        return None if self.signer is None else did_key_of(self.signer)
+
+    @property
+    def base(self) -> Base | None:
+        """What the memory is based on, None where this client neither restored nor saved before."""
+        return self.session.bases.get(self.label)
+
+    @property
+    def stays(self) -> bool:
+        """Whether another writer's snapshot stays the latest."""
+        return self.theirs is not None and self.on_conflict == "raise"
+
+    async def holds(self, entry: Entry) -> bool:
+        """Whether a snapshot holds just these documents, from the same issuer and as complete."""
+        info = await told(self.session, self.label, entry)
+        if info is None or info.issuer != self.issuer or not suits(self.session, entry):
+            return False
+        # As a catalogue has it; of a folder the documents tell the rest.
+        if few_lines(info.incomplete) != few_lines(tuple(map(printable, self.facts["incomplete"]))):
+            return False
+        if self.facts["note"] not in (None, info.note) or not set(self.facts["tags"]).issubset(info.tags):
+            return False
+        if not info.plaintext_sha256:
+            return False  # without a digest in the clear it cannot be told
+        if info.format == FORMAT and info.doc_names != [printable(name) for name in sorted(self.documents)]:
+            return False
+        return await self.is_equal(entry)
+
+    async def is_equal(self, entry: Entry | None) -> bool:
+        """Whether a snapshot holds equal memory, whoever wrote it, as far as this client can tell."""
+        info = await told(self.session, self.label, entry)
+        if info is None or not info.plaintext_sha256:
+            return False
+        return await self.session.vault.compute(digest, self.documents) == info.plaintext_sha256
+
+    def done(self, info: SnapshotInfo) -> None:
+        """Remember what the memory is based on from now on. After a merge the agent still has what it gave."""
+        if self.given is not None and self.given != self.documents:
+            ids = self.base.snapshot_ids if self.base else ()
+            self.session.rests_on(self.label, *ids, documents=self.given)
+        else:
+            self.session.rests_on(self.label, info.snapshot_id)

@@ -1,0 +1,233 @@
+"""A backup's writing: the snapshot is built, its files are uploaded and proven to stay, and the pointer follows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._engine import files as order
+from colony_memory._engine import room
+from colony_memory._engine.backup.conflict import conflict, race
+from colony_memory._engine.backup.rotate import make_room, plan_retention, retire, rows_with
+from colony_memory._engine.label import GRACE
+from colony_memory._engine.parent import keep, parent_of
+from colony_memory._engine.publish import Move, Published, may_move, publish
+from colony_memory._engine.sealed import known_of, lock_for, remember
+from colony_memory._engine.session import log
+from colony_memory._engine.store import Unanswered, to_public
+from colony_memory._format.constants import FORMAT, FORMAT_2
+from colony_memory._format.names import new_id
+from colony_memory._format.v2.build import build as build_chain
+from colony_memory.exceptions import (
+    BackupUncertain,
+    ColonyMemoryError,
+    ConflictDetected,
+    Hint,
+    QuotaExceeded,
+    VaultError,
+    message_of,
+)
+from colony_memory.retention import is_much_smaller
+from colony_memory.snapshot import BuiltSnapshot, SnapshotInfo
+from colony_memory.snapshot import build as build_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from colony_memory._engine.backup.job import Job
+    from colony_memory._engine.parent import Parent
+    from colony_memory._engine.state import State
+
+
+async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
+    """Write the snapshot and publish it; None where it has to be made anew."""
+    session, label = job.session, job.label
+    stream = state.decision.stream or session.stream(label)
+    parent = await find_parent(job, state)
+    built = await session.vault.compute(build, job, state, stream, parent)
+    beside = [] if parent is None or not built.inherited else [*built.inherited, parent.manifest_file]
+    what = f"snapshot of label {label!r}"
+    room.check_files(built.files, what)
+    state = await make_room(job, state, built, what)
+    done = await _publish(job, state, built, stream, beside) if await _write(job, built, beside) else None
+    if done is None:
+        await _give_up(job, built)
+        job.as_base = True
+        return None
+    keep(session, built)
+    head = done.pointer.head if done.pointer.snapshot_id == built.info.snapshot_id else ""
+    info = replace(built.info, head=head, diverged_from=job.theirs, merged=job.merged)
+    if job.stays:
+        raise conflict(job, info.snapshot_id)
+    if not head:
+        return replace(info, diverged_from=done.pointer.snapshot_id)
+    job.done(info)
+    if job.planned is not None:
+        await retire(job, done)
+    before = done.state.decision.entry(done.state.decision.follow)
+    if before is not None and is_much_smaller(info, known_of(session, before)):
+        info = replace(info, shrunk_from=before.snapshot_id)
+    return info
+
+
+async def _write(job: Job, built: BuiltSnapshot, beside: Sequence[str]) -> bool:
+    """Upload a snapshot; whether it is proven that all it needs is there and stays.
+
+    Args:
+        job: The backup.
+        built: The snapshot.
+        beside: Names of files that it needs and did not write.
+    """
+    session, began = job.session, job.session.now()
+    await order.upload(session, built)
+    if built.info.format == FORMAT_2 and not beside:
+        try:
+            await order.read_back(session, built)  # so much will stand on it
+        except ColonyMemoryError:
+            await _give_up(job, built)
+            raise
+    session.proved(job.label, built.info.snapshot_id)
+    remember(session, built)
+    late = abs(session.now() - began) > GRACE / 2
+    if not beside and not late:
+        return True
+    return await order.prove(session, job.label, [*built.files, *beside], own=built.files)
+
+
+async def find_parent(job: Job, state: State) -> Parent | None:
+    """What to go on from, where the format knows that."""
+    if job.session.format != FORMAT_2 or job.as_base:
+        return None
+    return await parent_of(job.session, state)
+
+
+def build(job: Job, state: State, stream: str, parent: Parent | None) -> BuiltSnapshot:
+    """The snapshot as files."""
+    session, decision = job.session, state.decision
+    seen = {each for each in (session.newest.get(job.label), decision.follow) if each}
+    # Anyone can put an id of any time into a vault, and ours must not follow it.
+    believed = not session.trust.pins or decision.proven
+    if believed:
+        seen |= {each for each in (decision.written, decision.pointer.went_back_from) if each}
+        seen |= {entry.snapshot_id for entry in decision.pointer.catalog.front}
+    if state.files is not None:
+        seen |= {entry.snapshot_id for entry in decision.entries} if session.trust.pins else state.files.ids
+    # What a believed pointer names, or nothing: else a pointer that was garbled once would look like one put back.
+    latest = decision.pointer.snapshot_id if believed and decision.pointer.snapshot_id == decision.follow else None
+    digest_of_latest = state.manifest_sha256(latest)
+    previous = None
+    if latest is not None and digest_of_latest is not None:
+        previous = {"snapshot_id": latest, "manifest_sha256": digest_of_latest}
+    write: Any = build_parts
+    if session.format != FORMAT or session.recipients is not None:  # what is to be encrypted is never in the clear
+        chain, lock = (None, None) if parent is None else (parent.chain, parent.lock)
+        write = partial(build_chain, parent=chain, lock=lock_for(session, lock))
+    built: BuiltSnapshot = write(
+        job.documents,
+        label=job.label,
+        snapshot_id=new_id(session.now(), session.token(), seen),
+        created_at=session.stamp(),
+        signer=job.signer,
+        previous=previous,
+        stream=stream,
+        max_bytes=session.max_bytes,
+        **job.facts,
+    )
+    session.newest[job.label] = built.info.snapshot_id
+    return built
+
+
+async def _publish(
+    job: Job, state: State, built: BuiltSnapshot, stream: str, beside: Sequence[str]
+) -> Published | None:
+    """Commit the snapshot: a row in the catalogue, and the latest, unless another client's is that.
+
+    None where other clients may have taken it for a leftover, or began the label at the same moment under another
+    stream, so that it has to be made anew.
+    """
+    session, mine = job.session, built.info.snapshot_id
+    before, given_up = state, False
+
+    async def change(now: State) -> Move | None:
+        nonlocal given_up
+        decision = now.decision
+        if now is not before:
+            given_up = not _still_there(now, built, beside)
+            if given_up:
+                return None
+            follow = decision.follow
+            # An older one that was there before is what a deletion of the latest leaves.
+            if follow is not None and follow not in (job.latest, mine) and state.decision.entry(follow) is None:
+                await race(job, now, follow)
+                if job.theirs is not None and job.on_conflict == "merge":
+                    given_up = True
+                    return None
+            if decision.doubt is None and decision.pointer.stream not in (None, stream):
+                given_up = True
+                return None
+            await plan_retention(job, now, built)
+        follow = None if decision.doubt else decision.follow
+        if follow is not None and (job.stays or not may_move(now, mine)):
+            # The pointer never moves to an older snapshot.
+            job.planned = None
+            return Move(follow, rows_with(job, now, built))
+        removed = job.planned.removed if job.planned is not None else ()
+        return Move(mine, rows_with(job, now, built), removed)
+
+    try:
+        done = await publish(session, state, change, signer=job.signer, lenient=True)
+    except QuotaExceeded as error:
+        await _give_up(job, built, error)
+        raise
+    except (ConflictDetected, VaultError) as error:
+        raise _with_snapshot(error, job.label, mine) from error
+    return None if given_up else done
+
+
+def _with_snapshot(error: ConflictDetected | VaultError, label: str, mine: str) -> ColonyMemoryError:
+    """Why the pointer was not moved, with the snapshot that is stored all the same."""
+    if isinstance(error, Unanswered):
+        msg = (
+            f"snapshot {mine} of label {label!r} is stored, but may or may not be the latest now: "
+            f"{message_of(error)}; saving again is safe"
+        )
+        return BackupUncertain(msg, snapshot_id=mine, hint=Hint("list_snapshots", label=label))
+    if isinstance(error, ConflictDetected):
+        msg = f"{error.message}: snapshot {mine} is stored, but it is not the latest"
+        return ConflictDetected(msg, theirs=error.theirs, snapshot_id=mine)
+    return to_public(error, f"snapshot {mine} is stored, only the pointer of label {label!r} was not moved to it")
+
+
+def _still_there(now: State, built: BuiltSnapshot, beside: Sequence[str]) -> bool:
+    """Whether a snapshot whose pointer was not moved yet is safe from those who delete leftovers.
+
+    They leave alone what is younger than the grace period. Where the pointer to follow is that much younger than the
+    manifest, whoever wrote it may be deleting it already.
+    """
+    files, pointer = now.listed, now.decision.pointer
+    if any(name not in files.files for name in (*built.files, *beside)):
+        return False
+    if built.info.snapshot_id in pointer.removed:
+        return False  # another client listed it, and a third one is deleting it as one of the old ones
+    if pointer.entry(built.info.snapshot_id) is not None:
+        return True
+    written = files.written([built.manifest_file])
+    return written is None or files.now is None or files.now - written[0] < GRACE
+
+
+async def _give_up(job: Job, built: BuiltSnapshot, why: ColonyMemoryError | None = None) -> None:
+    """Take back a snapshot whose manifest was there for others to see.
+
+    A chain that stood there for long may have been listed, or built on: it is deleted as any other, out of the
+    catalogue first, and its pack once nobody needs it.
+    """
+    if built.info.format == FORMAT:
+        await order.discard(job.session, built, why)
+        return
+    from colony_memory._engine.prune import delete_snapshot
+
+    try:
+        await delete_snapshot(job.session, label=job.label, snapshot_id=built.info.snapshot_id, sweeps=False)
+    except ColonyMemoryError as error:
+        log(f"snapshot {built.info.snapshot_id} was given up, and could not be removed: {message_of(error)}")

@@ -1,0 +1,123 @@
+"""Every byte of one snapshot is read, and what holds of it is told fact by fact, whatever does not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from colony_memory._format.formats import format_of
+from colony_memory._format.names import manifest_filename
+from colony_memory.exceptions import (
+    ColonyMemoryError,
+    DecryptionError,
+    SnapshotCorrupt,
+    UntrustedSnapshot,
+    message_of,
+)
+from colony_memory.reports import Fact, SnapshotCheck
+from colony_memory.snapshot import read_manifest
+from colony_memory.trust import OPEN
+
+if TYPE_CHECKING:
+    from colony_memory._engine.session import Session
+    from colony_memory._engine.state import State
+    from colony_memory.snapshot import Manifest
+
+
+async def check_snapshot(
+    session: Session, label: str, snapshot_id: str, *, state: State | None = None
+) -> SnapshotCheck | None:
+    """Read every byte of one snapshot; None where it is not there. ``state`` is the label's, if that is verified."""
+    file = manifest_filename(label, snapshot_id)
+    stored = await session.vault.get(file)
+    if stored is None:
+        return None
+    try:
+        manifest = read_manifest(stored.content, label=label, snapshot_id=snapshot_id)
+    except SnapshotCorrupt as error:
+        return SnapshotCheck(snapshot_id, manifest="bad", problem=message_of(error))
+    session.manifests[file] = manifest
+    signature, unproven = _check_signature(manifest)
+    trust, distrusted = _check_trust(session, manifest, state)
+    catalog, replaced = _check_row(manifest, state)
+    content = await _check_content(session, manifest, trusted=trust != "bad")
+    return SnapshotCheck(
+        snapshot_id,
+        "ok",
+        content.parts,
+        content.digest,
+        signature,
+        manifest.info.issuer,
+        distrusted or unproven or replaced or content.problem,
+        trust=trust,
+        catalog=catalog,
+        previous=manifest.info.parent_id,
+        closed=content.closed,
+    )
+
+
+def _check_signature(manifest: Manifest) -> tuple[Fact, str | None]:
+    """Whether the signature holds, whoever made it."""
+    if not manifest.info.signed:
+        return "missing", None
+    try:
+        OPEN.judge(manifest.raw)
+    except UntrustedSnapshot as error:
+        return "bad", message_of(error)
+    except ColonyMemoryError as error:
+        return "unchecked", message_of(error)
+    return "ok", None
+
+
+def _check_trust(session: Session, manifest: Manifest, state: State | None) -> tuple[Fact, str | None]:
+    """Whether this client, where it pins issuers, takes it."""
+    if not session.trust.pins:
+        return "unchecked", None
+    try:
+        session.trust.judge(manifest.raw)
+    except UntrustedSnapshot as error:
+        return "bad", message_of(error)
+    strange = state.decision.untrusted.get(manifest.info.snapshot_id) if state else None
+    return ("ok", None) if strange is None else ("bad", message_of(strange))
+
+
+def _check_row(manifest: Manifest, state: State | None) -> tuple[Fact, str | None]:
+    """Whether the pointer lists just this manifest."""
+    pointer, snapshot_id = state.decision.pointer if state else None, manifest.info.snapshot_id
+    if pointer is None or pointer.entries is None:
+        return "unchecked", None
+    entry = pointer.entry(snapshot_id)
+    if entry is None:
+        return "missing", None
+    if entry.manifest_sha256 == manifest.sha256:
+        return "ok", None
+    return "bad", f"the manifest of snapshot {snapshot_id} is not the one that the pointer lists"
+
+
+class _Content(NamedTuple):
+    """What holds of a snapshot's files: that they are whole, and that they are the memory which was saved."""
+
+    parts: Fact
+    digest: Fact
+    problem: str | None = None
+    closed: str | None = None
+
+
+async def _check_content(session: Session, manifest: Manifest, *, trusted: bool) -> _Content:
+    found = (await session.vault.get_many(manifest.part_files)).items()
+    texts = {name: file.content if file else None for name, file in found}
+    del found  # so that a part's text is freed once it is read
+    parts: Fact = "missing" if None in texts.values() else "ok"
+    if not trusted:
+        # Anyone may have made it: what it costs to unpack is not spent on it, nor a passphrase tried.
+        return _Content("unchecked" if parts == "ok" else parts, "unchecked")
+    try:
+        unpack = format_of(manifest.info.format).read
+        await session.vault.compute(unpack, manifest, texts, max_bytes=session.max_bytes, identities=session.identities)
+    except DecryptionError as error:
+        return _Content(parts, "unchecked", closed=message_of(error))
+    except SnapshotCorrupt as error:
+        if parts == "ok" and error.file in manifest.part_files:
+            return _Content("bad", "unchecked", message_of(error))
+        too_large = manifest.info.byte_size > session.max_bytes
+        return _Content(parts, "unchecked" if parts != "ok" or too_large else "bad", message_of(error))
+    return _Content(parts, "ok")

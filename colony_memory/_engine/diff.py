@@ -1,0 +1,35 @@
+"""diff: what two memories do not have alike."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from colony_memory._engine.observe import observed
+from colony_memory._engine.restore import restore
+from colony_memory.reports import SnapshotDiff, compare
+from colony_memory.snapshot import check_documents
+
+if TYPE_CHECKING:
+    from colony_memory._engine.session import Session
+
+
+@observed("diff")
+async def diff(
+    session: Session, a: str | Mapping[str, str], b: str | Mapping[str, str] | None, *, label: str
+) -> SnapshotDiff:
+    """See :meth:`colony_memory.ColonyMemory.diff`."""
+    before, after = await _documents(session, a, label), await _documents(session, b, label)
+    return await session.vault.compute(compare, before, after)
+
+
+async def _documents(session: Session, side: str | Mapping[str, str] | None, label: str) -> Mapping[str, str]:
+    if side is None or isinstance(side, str):
+        looking = copy.copy(session)
+        looking.bases = {}  # a look is no restore: the memory is based on what it was before
+        return (await restore(looking, label=label, snapshot_id=side)).documents
+    if not isinstance(side, Mapping):
+        raise ValueError(f"a and b must each be an id or documents, not {type(side).__name__}")  # noqa: TRY004
+    check_documents(dict(side))
+    return side

@@ -1,0 +1,130 @@
+"""The two faces of a vault: over plain methods, and over coroutines.
+
+:class:`SyncVault` never suspends, so :func:`~colony_memory._engine.drive.drive` runs a verb over it without an event
+loop, inside or outside of one. :class:`AsyncVault` awaits.
+"""
+
+from __future__ import annotations
+
+import time
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from colony_memory._engine.drive import drive
+from colony_memory._engine.store import StoredFile, Vault, nobody
+from colony_memory.exceptions import VaultUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_T = TypeVar("_T")
+_READERS = 12
+# Seconds; a call that takes less is not worth a thread.
+_FAST = 0.002
+
+
+class SyncVault(Vault):
+    """Over a backend of plain methods. No await here ever suspends."""
+
+    def __init__(self, backend: Any) -> None:
+        super().__init__(backend)
+        self._pace = 0.0
+
+    async def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        begin = time.perf_counter()
+        try:
+            reply = getattr(self.backend, method)(*args, **kwargs)
+        finally:
+            self._pace = time.perf_counter() - begin
+        if hasattr(reply, "__await__"):
+            if hasattr(reply, "close"):
+                reply.close()
+            raise VaultUnavailable("this backend is asynchronous: use AsyncColonyMemory")
+        return reply
+
+    async def compute(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
+        return function(*args, **kwargs)
+
+    async def gather(self, names: list[str], told: Callable[[str], None] = nobody) -> list[StoredFile | None]:
+        left, out = list(names), list[StoredFile | None]()
+        # Threads pay off where a read waits for a network; a vault in memory or on disk is read as fast in turn.
+        while left and (self._pace < _FAST or len(left) == 1):
+            name = left.pop(0)
+            out.append(await self.get(name))
+            told(name)
+        return out + self._read_at_once(left, told) if left else out
+
+    def _read_at_once(self, names: list[str], told: Callable[[str], None] = nobody) -> list[StoredFile | None]:
+        try:
+            from concurrent.futures import ThreadPoolExecutor
+
+            pool = ThreadPoolExecutor(min(_READERS, len(names)), "colony-memory-read")
+            # Each in a copy of this context, so that it counts for this verb.
+            futures = [pool.submit(copy_context().run, lambda name: drive(self.get(name)), name) for name in names]
+        except RuntimeError:
+            # At the interpreter's exit no thread starts any more, and a last backup still has to read.
+            return [drive(self.get(name)) for name in names]
+        with pool:
+            try:
+                out = []
+                for name, future in zip(names, futures, strict=True):
+                    out.append(future.result())
+                    told(name)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        return out
+
+
+class AsyncVault(Vault):
+    """Over a backend of coroutines, or of plain methods, which then run in threads."""
+
+    def __init__(self, backend: Any) -> None:
+        super().__init__(backend)
+        import inspect
+
+        methods = (inspect.unwrap(getattr(backend, name)) for name in dir(backend) if name.startswith("vault_"))
+        self._threads = not any(inspect.iscoroutinefunction(method) for method in methods)
+
+    async def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        bound = getattr(self.backend, method)
+        if self._threads:
+            import asyncio
+
+            reply = await asyncio.to_thread(_outside_loop, bound, args, kwargs)
+        else:
+            reply = bound(*args, **kwargs)
+        return await reply if hasattr(reply, "__await__") else reply
+
+    async def compute(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
+        import asyncio
+
+        return await asyncio.to_thread(function, *args, **kwargs)
+
+    async def gather(self, names: list[str], told: Callable[[str], None] = nobody) -> list[StoredFile | None]:
+        import asyncio
+
+        gate = asyncio.Semaphore(_READERS)
+
+        async def read(name: str) -> StoredFile | None:
+            async with gate:
+                file = await self.get(name)
+            told(name)
+            return file
+
+        tasks = [asyncio.ensure_future(read(name)) for name in names]
+        try:
+            return list(await asyncio.gather(*tasks))
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _outside_loop(bound: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    try:
+        return bound(*args, **kwargs)
+    except StopIteration as error:
+        # It cannot pass through a future: whoever waits for that would wait for ever.
+        msg = f"StopIteration: {error}"
+        raise RuntimeError(msg) from error

@@ -1,0 +1,126 @@
+"""inspect, status: what a vault contains, and how long its room lasts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._engine import room
+from colony_memory._engine.label import read_label, read_labels
+from colony_memory._engine.observe import observed
+from colony_memory._engine.outlook import look_ahead, seconds_left
+from colony_memory._engine.state import UNREADABLE, State, look
+from colony_memory._engine.verify import listed_and_gone
+from colony_memory._format.names import latest_filename, manifest_filename, require_label
+from colony_memory.exceptions import VaultError, message_of
+from colony_memory.reports import LabelMap, VaultMap
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from colony_memory._engine.label import LabelFiles
+    from colony_memory._engine.session import Session
+    from colony_memory.snapshot import SnapshotInfo
+
+
+@observed("inspect")
+async def inspect(session: Session) -> VaultMap:
+    """See :meth:`colony_memory.ColonyMemory.inspect`."""
+    quota = await session.vault.status()
+    listing = await session.vault.list("")
+    labels = read_labels(listing)
+    total, told = _number(quota.get("quota_bytes")), quota.get("available_bytes")
+    free = _free_bytes(session, quota)
+    maps = tuple([await _map_label(session, label, files, free=free) for label, files in labels.items()])
+    return VaultMap(
+        labels=maps,
+        files=len(listing.files),
+        foreign_files=len(listing.files) - sum(len(files.files) for files in labels.values()),
+        complete=listing.complete,
+        quota_bytes=total,
+        used_bytes=_number(quota.get("used_bytes")),
+        available_bytes=told if total and isinstance(told, int) else None,
+        operations_left=await session.vault.operations_left(),
+        room_lasts_seconds=seconds_left(free, [each.daily_bytes for each in maps]),
+    )
+
+
+@observed("status")
+async def status(session: Session, *, label: str | None = None) -> dict[str, Any]:
+    """See :meth:`colony_memory.ColonyMemory.status`."""
+    quota = await session.vault.status()
+    if label is None:
+        return quota
+    label = require_label(label)
+    files = read_label(await session.vault.list(f"cmem.{label}."), label)
+    free = _free_bytes(session, quota)
+    found = await _map_label(session, label, files, free=free)
+    return {
+        **quota,
+        "label": label,
+        "restore_points": found.snapshots,
+        "next_bytes": found.next_bytes,
+        "next_at_most": found.next_at_most,
+        "fits": found.fits,
+        "daily_bytes": found.daily_bytes,
+        "room_lasts_seconds": seconds_left(free, [found.daily_bytes]),
+    }
+
+
+async def _map_label(session: Session, label: str, there: LabelFiles, *, free: int | None) -> LabelMap:
+    try:
+        state = await look(session, label, everything=True, files=there)
+    except VaultError as error:
+        if error.code not in UNREADABLE:
+            raise
+        return LabelMap(label, 0, None, None, 0, 0, None, dangling=True, broken={latest_filename(label): error.message})
+    decision, files = state.decision, state.listed
+    whole = decision.listed
+    newest: SnapshotInfo | None = whole[0] if whole else None
+    named = decision.written or None
+    broken = dict(decision.broken)
+    if decision.doubt is not None and not broken:
+        broken[manifest_filename(label, named or "")] = message_of(decision.doubt)
+    counted = [entry for entry in decision.entries if entry.snapshot_id in decision.counted]
+    ahead = look_ahead(counted, pointer_bytes=len(state.text or ""), free=free)
+    return LabelMap(
+        label=label,
+        snapshots=len(whole),
+        oldest=whole[-1] if whole else None,
+        newest=newest,
+        plain_bytes=sum(info.byte_size for info in whole),
+        stored_bytes=sum(info.stored_bytes for info in whole),
+        latest=named,
+        dangling=decision.written is None or (named is not None and named not in files.manifests),
+        broken=broken,
+        orphans=tuple(sorted(name for names in files.orphans.values() for name in names)),
+        next_operations=(newest.part_count if newest else 1) + 2,
+        next_bytes=ahead.next_bytes,
+        next_at_most=ahead.at_most,
+        fits=ahead.fits,
+        daily_bytes=ahead.daily_bytes,
+        untrusted=tuple(manifest_filename(label, each) for each in decision.untrusted),
+        removed=await _gone_for_good(session, state),
+    )
+
+
+async def _gone_for_good(session: Session, state: State) -> tuple[str, ...]:
+    """What the pointer of a label lists and is not there.
+
+    The label was listed before its pointer was read, so that a backup in between is not in that list. Where something
+    lacks, it is looked at in the other order, in which a deletion in between is the one that would show.
+    """
+    gone = listed_and_gone(session, state.decision, state.listed.manifests) if state.listed.complete else ()
+    if not gone:
+        return ()
+    again = await look(session, state.label, everything=True)
+    found = listed_and_gone(session, again.decision, again.listed.manifests) if again.listed.complete else ()
+    return tuple(each for each in found if each in gone)
+
+
+def _free_bytes(session: Session, quota: Mapping[str, Any]) -> int | None:
+    """Free bytes, None where the vault does not tell, or there is no end to them."""
+    return None if session.vault.unlimited else room.free_in(quota)
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,161 @@
+"""Pure: what is asked of a label, and what comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from colony_memory.exceptions import (
+    ColonyMemoryError,
+    ColonyMemoryWarning,
+    RollbackDetected,
+    SnapshotCorrupt,
+    UntrustedSnapshot,
+)
+from colony_memory.snapshot import Manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from colony_memory._format.catalog import Entry
+    from colony_memory._format.pointer import Pointer
+    from colony_memory.snapshot import SnapshotInfo
+    from colony_memory.trust import Trust
+
+
+class Asked(NamedTuple):
+    """What a decision is asked for.
+
+    Attributes:
+        label: The label.
+        trust: Whom the client accepts.
+        seen: Heads that were seen before the pointer was read; ``at_least`` of a restore is one of them.
+        now: Time of the host, for vaults that tell no times.
+        everything: Every snapshot has to be looked at, not only the latest.
+        conditional: The vault writes on condition.
+        verify: Whether signatures are looked at.
+        newer: Where the pointer has to be proven, look for what is newer than the latest too.
+        unremoved: Ids that the pointer says are removed, by this client's own word that came to nothing.
+        bringing: Snapshots that the client itself brings there from elsewhere: that they stand beside a pointer that
+            does not list them yet says nothing of it.
+    """
+
+    label: str
+    trust: Trust
+    seen: tuple[str | int, ...]
+    now: datetime
+    everything: bool = False
+    conditional: bool = True
+    verify: bool = True
+    newer: bool = True
+    unremoved: frozenset[str] = frozenset()
+    bringing: frozenset[str] = frozenset()
+
+    @property
+    def pins(self) -> bool:
+        """Whether the pointer has to be proven."""
+        return self.trust.pins and self.verify
+
+
+#: What reading a manifest gave: the manifest, why it is none or is not trusted, or None where it is not there.
+Read = Manifest | SnapshotCorrupt | UntrustedSnapshot | None
+
+
+class Wants(NamedTuple):
+    """What is to be read: the listing, and manifests by id."""
+
+    listing: bool = False
+    manifests: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a label's state is.
+
+    Attributes:
+        label: The label.
+        follow: Id of the latest snapshot, None where there is none.
+        pointer: What is believed of the pointer; blank, with generation 0, where nothing is.
+        written: Id that the pointer file names, believed or not; empty where it names nothing, None where none can be
+            read.
+        signed: The pointer file carries a signature, of whatever worth.
+        issuer: The trusted issuer that signed the pointer, None where none is proven.
+        stream: Identity of the label's history: by what was seen before, else by the pointer where it is believed, else
+            by most snapshots.
+        problem: What is wrong with the pointer, None where nothing is.
+        entries: Every snapshot that is whole and not distrusted, newest first.
+        committed: Those of them that the pointer names or lists; only on these anything is built.
+        waiting: Ids of snapshots that are whole, not committed, and may be the work of a backup under way.
+        unproven: Ids of those that are whole and not committed, and need what another client may be deleting.
+        signs: A trusted manifest says that the pointer was signed when it was made.
+        broken: What is wrong with each other manifest, by file name, those that are not trusted included.
+        untrusted: The errors of those, by id.
+        refusal: Why the latest cannot be given, None where it can.
+        rollback: Why the label is taken to have been set back, None where it is not.
+        compared: There was something to compare the pointer with, and it held.
+        warnings: What was worked around.
+        wants: What has to be read first; everything else is provisional where there is anything.
+    """
+
+    label: str
+    follow: str | None
+    pointer: Pointer
+    written: str | None = None
+    signed: bool = False
+    issuer: str | None = None
+    stream: str | None = None
+    problem: str | None = None
+    entries: tuple[Entry, ...] = ()
+    committed: frozenset[str] = frozenset()
+    waiting: frozenset[str] = frozenset()
+    unproven: frozenset[str] = frozenset()
+    signs: bool = False
+    broken: Mapping[str, str] = field(default_factory=dict)
+    untrusted: Mapping[str, UntrustedSnapshot] = field(default_factory=dict)
+    refusal: ColonyMemoryError | None = None
+    rollback: RollbackDetected | None = None
+    compared: bool = False
+    warnings: tuple[ColonyMemoryWarning, ...] = ()
+    wants: Wants | None = None
+
+    @property
+    def proven(self) -> bool:
+        """Whether an issuer that the client trusts has signed the pointer."""
+        return self.issuer is not None
+
+    @property
+    def doubt(self) -> UntrustedSnapshot | SnapshotCorrupt | ColonyMemoryError | None:
+        """Why nothing may be built upon this state, None where something may."""
+        return self.rollback or (None if isinstance(self.refusal, SnapshotCorrupt) else self.refusal)
+
+    @property
+    def listed(self) -> tuple[SnapshotInfo, ...]:
+        """Summaries of what is whole, newest first, the latest with its head."""
+        head = "" if self.doubt else self.head
+        return tuple(
+            replace(entry.info, head=head) if entry.snapshot_id == self.follow else entry.info
+            for entry in self.entries
+            if entry.snapshot_id in self.counted
+        )
+
+    @cached_property
+    def counted(self) -> frozenset[str]:
+        """Ids of the restore points: what is committed, and what may be under way."""
+        return self.committed | self.waiting
+
+    @property
+    def head(self) -> str:
+        """Head of the pointer, empty where it has none that is believed or names another snapshot."""
+        return self.pointer.head if self.pointer.snapshot_id == self.follow else ""
+
+    @cached_property
+    def building(self) -> tuple[Entry, ...]:
+        """What a catalogue is to list: all that is committed, and nothing that may be under way or was removed."""
+        return tuple(entry for entry in self.entries if entry.snapshot_id in self.committed)
+
+    def entry(self, snapshot_id: str | None) -> Entry | None:
+        """The entry of a whole snapshot, else what the pointer lists of it, else None."""
+        own = next((entry for entry in self.entries if entry.snapshot_id == snapshot_id), None)
+        return own or (None if snapshot_id is None else self.pointer.entry(snapshot_id))

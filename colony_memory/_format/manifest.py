@@ -1,0 +1,197 @@
+"""Pure: what is known of a snapshot of either format: its summary, and what its manifest says beside its content."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._format.constants import FORMAT, FORMAT_2
+from colony_memory._format.json import printable
+from colony_memory._format.tags import read_tags
+from colony_memory.signing import sign_manifest
+from colony_memory.trust import previous_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from colony_memory.signing import Signer
+
+
+@dataclass(frozen=True)
+class SnapshotInfo:
+    """What is known of a stored snapshot without reading its documents.
+
+    Attributes:
+        snapshot_id: Its id, which is unique and sorts by time.
+        label: Label that it is saved under.
+        created_at: When it was saved, by the writer's clock: ``YYYY-MM-DDThh:mm:ssZ``.
+        doc_names: Names of the documents, sorted by code point, with lone surrogates written as escapes.
+        part_count: Number of part files.
+        byte_size: Bytes of the documents as canonical JSON.
+        plaintext_sha256: ``sha256:`` and the hex digest of those bytes: equal memories have equal digests.
+        signed: Whether it carries a signature, which is checked when it is restored or verified.
+        issuer: The did:key that the signature names.
+        format: Wire format.
+        stored_bytes: Bytes that its files take in the vault; 0 if the vault does not say.
+        parent_id: Id of the snapshot before it, as its writer saw it.
+        reused: ``backup`` found the memory unchanged and wrote nothing.
+        head: The label's head, ``generation:digest``, if this is the latest snapshot, which ``restore`` returns; else
+            empty.
+        encrypted: Whether a key is needed to read it.
+        diverged_from: Id of another writer's snapshot that ``backup`` met and moved on from, or merged with.
+        note: The remark that its writer stored with it.
+        pinned: Kept by every retention until it is unpinned.
+        incomplete: What its writer had to leave out and why, one line each; empty if nothing is missing.
+        merged: Names under which ``backup`` kept another writer's text beside this one's.
+        tags: The tags that its writer filed it under, sorted.
+        shrunk_from: Id of the latest snapshot before it, if ``backup`` found this one to hold less than half as many
+            bytes or documents.
+    """
+
+    snapshot_id: str
+    label: str
+    created_at: str
+    doc_names: list[str]
+    part_count: int
+    byte_size: int
+    plaintext_sha256: str
+    signed: bool = False
+    issuer: str | None = None
+    format: str = FORMAT
+    stored_bytes: int = 0
+    parent_id: str | None = None
+    reused: bool = False
+    head: str = ""
+    encrypted: bool = False
+    diverged_from: str | None = None
+    note: str | None = None
+    pinned: bool = False
+    incomplete: tuple[str, ...] = ()
+    merged: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    shrunk_from: str | None = None
+
+
+@dataclass(frozen=True)
+class BuiltSnapshot:
+    """A snapshot as vault files, in the order in which to write them: the manifest comes last.
+
+    Attributes:
+        info: The summary.
+        manifest_file: Name of the manifest's file.
+        files: Text of each file by name.
+        manifest_sha256: Digest of the manifest.
+        inherited: Names of files that it needs and that earlier snapshots wrote.
+        packs: Ids of the packs of its chain, from the base to its own; empty in format 1.
+        public: The summary without what is encrypted; None if nothing is.
+    """
+
+    info: SnapshotInfo
+    manifest_file: str
+    files: dict[str, str] = field(default_factory=dict)
+    manifest_sha256: str = ""
+    inherited: tuple[str, ...] = ()
+    packs: tuple[str, ...] = ()
+    public: SnapshotInfo | None = None
+
+    @property
+    def listed(self) -> SnapshotInfo:
+        """The summary as the catalogue gives it."""
+        return self.public or self.info
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A manifest, every field of which has been checked.
+
+    Attributes:
+        info: The summary.
+        raw: The JSON object as it was read, which is what a signature covers.
+        sha256: ``sha256:`` and the hex digest of the file's text.
+        part_files: Names of the part files, in order.
+        blob_chars: Base64 characters in all parts together.
+        packs: Ids of the packs of its chain, from the base to its own; empty in format 1.
+    """
+
+    info: SnapshotInfo
+    raw: Mapping[str, Any]
+    sha256: str
+    part_files: tuple[str, ...]
+    blob_chars: int
+    packs: tuple[str, ...] = ()
+
+    @property
+    def stream(self) -> str | None:
+        """Identity of the history that its writer added it to, or None."""
+        stream = self.raw.get("stream")
+        return stream if isinstance(stream, str) else None
+
+    @property
+    def converted(self) -> tuple[dict[str, str | None], ...]:
+        """What it was converted from, oldest first, as whoever converted it says."""
+        told = self.raw.get("converted")
+        rows = [each for each in told if isinstance(each, dict)] if isinstance(told, list) else []
+        keys = ("format", "manifest_sha256", "issuer")
+        return tuple({key: each[key] if isinstance(each.get(key), str) else None for key in keys} for each in rows)
+
+
+def finish_manifest(
+    raw: dict[str, Any],
+    *,
+    previous: Mapping[str, str] | None,
+    stream: str | None,
+    note: str | None,
+    incomplete: Iterable[str],
+    tags: Iterable[str],
+    converted: Iterable[Mapping[str, str | None]],
+    signer: Signer | None,
+) -> None:
+    """Add to a manifest of any format what it says beside its content, and sign it."""
+    if previous is not None:
+        raw["previous"] = dict(previous)
+    if stream is not None:
+        raw["stream"] = stream
+    if note is not None:
+        raw["note"] = printable(note)
+    left_out = [printable(line) for line in incomplete]
+    if left_out:
+        raw["incomplete"] = left_out
+    if tags:
+        raw["tags"] = list(tags)
+    made_from = [dict(each) for each in converted]
+    if made_from:
+        raw["converted"] = made_from
+    if signer is not None:
+        raw["signature"] = sign_manifest(raw, signer)
+
+
+def _lines(left_out: object) -> tuple[str, ...]:
+    """What was left out. Anything but a list still says that something was."""
+    if left_out is None:
+        return ()
+    return tuple(map(str, left_out)) if isinstance(left_out, list) else ("unknown",)
+
+
+def summarize(raw: Mapping[str, Any], *, stored_bytes: int = 0) -> SnapshotInfo:
+    """The summary of a manifest whose fields have been checked, or have just been written."""
+    signature, previous = raw.get("signature"), previous_of(raw)
+    issuer = signature.get("key_id") if isinstance(signature, dict) else None
+    note, left_out = raw.get("note"), raw.get("incomplete")
+    return SnapshotInfo(
+        snapshot_id=raw["snapshot_id"],
+        label=raw["label"],
+        created_at=raw["created_at"],
+        doc_names=[printable(name) for name in raw["doc_names"]],
+        part_count=raw["part_count"],
+        byte_size=raw["byte_size"],
+        plaintext_sha256=raw["plaintext_sha256"],
+        signed=signature is not None,
+        issuer=issuer if isinstance(issuer, str) else None,
+        format=raw["format"],
+        stored_bytes=stored_bytes,
+        parent_id=None if previous is None else previous[0],
+        note=note if isinstance(note, str) else None,
+        incomplete=_lines(left_out),
+        tags=read_tags(raw.get("tags")),
+        encrypted=raw["format"] == FORMAT_2 and "age" in raw["codec"].split("+"),
+    )

@@ -1,0 +1,186 @@
+"""Pure: the rows of a catalogue, one for each snapshot, and the JSON text that a page of them is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._format.constants import FORMAT
+from colony_memory._format.json import load_object
+from colony_memory._format.manifest import SnapshotInfo
+from colony_memory._format.names import id_order, require_id
+from colony_memory._format.tags import read_tags
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+#: JSON values in a catalogue. Read by Python each takes up to a hundred bytes, whatever it took in the file.
+MAX_VALUES = 500_000
+# What a JSON reader of any language holds exactly.
+_MAX_COUNT = 2**53
+# File names hold six digits.
+_MAX_PARTS = 1_000_000
+# How many lines a row has at most of what was left out; the manifest has all.
+_SHOWN_LINES = 20
+_FORMAT = "colony-memory/catalog/1"
+_TEXT, _PERHAPS, _COUNT, _FLAG = (str,), (str, type(None)), (int,), (bool,)
+_ROW: tuple[tuple[str, tuple[type, ...]], ...] = (
+    ("info.snapshot_id", _TEXT),
+    ("manifest_sha256", _TEXT),
+    ("info.created_at", _PERHAPS),
+    ("info.part_count", _COUNT),
+    ("info.byte_size", _COUNT),
+    ("info.plaintext_sha256", _TEXT),
+    ("info.signed", _FLAG),
+    ("info.issuer", _PERHAPS),
+    ("info.format", _TEXT),
+    ("info.stored_bytes", _COUNT),
+    ("info.parent_id", (*_PERHAPS, bool)),
+    ("info.encrypted", _FLAG),
+    ("shrunk_at", _PERHAPS),
+)
+_CREATED, _PARENT = 3, 11
+_WIDTH = len(_ROW) + 1
+_VALUES = attrgetter(*(key for key, _ in _ROW))
+# Every right sequence of types. The place of the row's names comes first.
+_SHAPES = frozenset(product(_COUNT, *(kinds for _, kinds in _ROW)))
+# Note, lines left out, tags and packs, of a row that has none of them.
+_NO_MORE: tuple[Any, ...] = (None, [], [], [])
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One snapshot in the catalogue.
+
+    Attributes:
+        info: The summary.
+        manifest_sha256: Digest of the manifest file.
+        shrunk_at: When a snapshot of less than half its bytes or documents first followed, ``YYYY-MM-DDThh:mm:ssZ``.
+        packs: Ids of the packs of its chain, base first; empty in format 1, and if the row does not say.
+    """
+
+    info: SnapshotInfo
+    manifest_sha256: str
+    shrunk_at: str | None = None
+    packs: tuple[str, ...] = ()
+
+    @property
+    def snapshot_id(self) -> str:
+        """Id of the snapshot."""
+        return self.info.snapshot_id
+
+
+def few_lines(left_out: tuple[str, ...]) -> tuple[str, ...]:
+    """What was left out of a snapshot, as the catalogue tells it: of a long list, the last line counts the rest.
+
+    >>> few_lines(tuple(f"{n}.md: is a socket" for n in range(30)))[-1]
+    'and 11 more'
+    """
+    if len(left_out) <= _SHOWN_LINES:
+        return left_out
+    return (*left_out[: _SHOWN_LINES - 1], f"and {len(left_out) - _SHOWN_LINES + 1} more")
+
+
+def raw_rows(entries: Iterable[Entry]) -> dict[str, Any]:
+    """The JSON object of these rows."""
+    names: list[list[str]] = []
+    rows = []
+    for entry in entries:
+        info = entry.info
+        if not names or info.doc_names != names[-1]:
+            names.append(list(info.doc_names))  # most snapshots have the names of the one before
+        more = [info.note, list(few_lines(info.incomplete)), list(info.tags), list(entry.packs)]
+        while more and not more[-1] and more[-1] != "":
+            more.pop()  # read as empty where it is missing
+        rows.append([len(names) - 1, *_VALUES(entry), *more])
+    for place, row in enumerate(rows):
+        # Left out where another value tells the same: an id and a time are a tenth of a row.
+        if row[_CREATED] == _time_in(row[1]):
+            row[_CREATED] = None
+        if place + 1 < len(rows) and row[_PARENT] == rows[place + 1][1]:
+            row[_PARENT] = True
+    return {"format": _FORMAT, "names": names, "snapshots": rows}
+
+
+def _time_in(own: str) -> str | None:
+    """The time in an id, in the form of ``created_at``; None if there is none."""
+    if not id_order(own)[0]:
+        return None
+    return f"{own[:4]}-{own[4:6]}-{own[6:8]}T{own[9:11]}:{own[11:13]}:{own[13:15]}Z"
+
+
+def count_values(plain: bytes | bytearray) -> int:
+    """An upper bound of the JSON values in the text: each follows a comma, a colon or an opening bracket."""
+    return sum(map(plain.count, (b",", b":", b"[", b"{")))
+
+
+def read_rows(plain: bytes | bytearray, label: str) -> tuple[Entry, ...]:
+    """The rows that the text of a page holds.
+
+    Raises:
+        ValueError: It is no such text, holds too much, or something in it is wrong.
+    """
+    # Unpacked it may be a thousand times as long as the file, and as Python values ten times that.
+    if count_values(plain) > MAX_VALUES:
+        raise ValueError("it holds too many values")
+    try:
+        return _read_all(load_object(plain.decode("utf-8", "surrogatepass")), label)
+    except (KeyError, TypeError, IndexError) as error:
+        raise ValueError(str(error)) from error
+
+
+def _read_all(raw: dict[str, Any], label: str) -> tuple[Entry, ...]:
+    if raw.get("format") != _FORMAT:
+        raise ValueError("it is not of this format")
+    names = raw["names"]
+    for docs in names:
+        if type(docs) is not list or not all(isinstance(name, str) for name in docs):
+            raise TypeError("names is wrong")
+    rows = raw["snapshots"]
+    return tuple(_read_row(row, rows[place : place + 1], names, label) for place, row in enumerate(rows, 1))
+
+
+def _read_row(row: list[Any], below: list[list[Any]], names: list[list[str]], label: str) -> Entry:
+    if tuple(map(type, row[:_WIDTH])) not in _SHAPES:
+        raise TypeError("a row is wrong")
+    place, own, sha256, created_at, parts, size, plain_sha256, signed, issuer, wire, stored, *rest = row[:_WIDTH]
+    parent_id, encrypted, shrunk_at = rest
+    # A snapshot of format 1 has at least one part.
+    if place < 0 or not (wire == FORMAT) <= parts <= _MAX_PARTS or not 0 <= size < _MAX_COUNT > stored >= 0:
+        raise ValueError("a count is wrong")
+    require_id(own)
+    created_at = _time_in(own) if created_at is None else created_at
+    if type(parent_id) is bool:
+        parent_id = require_id(below[0][1]) if parent_id else False
+    if created_at is None or parent_id is False:
+        raise TypeError("a row is wrong")
+    # What only some rows have comes last, so that most stay short. Newer writers may append more.
+    note, missing, tags, packs = (*row[_WIDTH : _WIDTH + 4], *_NO_MORE[max(0, len(row) - _WIDTH) :])
+    if not isinstance(note, (str, type(None))) or not all(type(each) is list for each in (missing, tags, packs)):
+        raise TypeError("a row is wrong")
+    if not all(isinstance(line, str) for line in missing):
+        raise TypeError("incomplete is wrong")
+    packs = tuple(map(require_id, packs))
+    if packs and packs[-1] != own:
+        raise ValueError("packs is wrong")
+    info = SnapshotInfo(
+        own,
+        label,
+        created_at,
+        names[place],  # one list for all snapshots of the same names: a copy for each would grow with rows times names
+        parts,
+        size,
+        plain_sha256,
+        signed,
+        issuer,
+        wire,
+        stored,
+        parent_id,
+        encrypted=encrypted,
+        note=note,
+        incomplete=tuple(missing),
+        tags=read_tags(tags) if tags else (),
+    )
+    return Entry(info, sha256, shrunk_at, packs)

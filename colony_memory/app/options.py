@@ -1,0 +1,75 @@
+"""The options of a backup of folders and files, as every face passes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._arguments import several
+from colony_memory._engine.backup.job import check_arguments
+from colony_memory.capture.folder import read_choices
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from colony_memory.retention import Retention
+
+__all__ = ["BackupOptions"]
+
+
+@dataclass(frozen=True)
+class BackupOptions:
+    """What is read of folders and files, and how it is saved. Once there is one, nothing in it is wrong.
+
+    What may be one text or several is a tuple then, and the label as file names spell it.
+
+    Attributes:
+        label: Label to save under.
+        prune_keep: As for :meth:`ColonyMemory.backup`, and so are what follows:
+        retention: Rules in place of ``prune_keep``.
+        on_conflict: What to do where another client saves in between.
+        note: What to say of the snapshot.
+        tags: What to file it under.
+        git: As for :func:`colony_memory.capture.read_folder`, and so are what follows: take git repositories along.
+        exclude: What to leave out.
+        secrets: What to do about likely secrets.
+        allow_secrets: Findings that may be saved.
+
+    Raises:
+        ValueError: One of them cannot be used, whatever there is to be saved.
+    """
+
+    label: str = "default"
+    prune_keep: int | None = None
+    retention: Retention | None = None
+    on_conflict: str = "raise"
+    note: str | None = None
+    tags: str | Iterable[str] = ()
+    git: bool = False
+    exclude: str | Iterable[str] = ()
+    secrets: str = "stop"
+    allow_secrets: str | Iterable[str] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("exclude", "allow_secrets"):
+            object.__setattr__(self, name, tuple(several(name, getattr(self, name))))
+        asked = check_arguments(**self.of_snapshot)
+        object.__setattr__(self, "label", asked.label)
+        object.__setattr__(self, "tags", asked.facts["tags"])
+        read_choices(secrets=self.secrets, allow_secrets=self.allow_secrets, exclude=self.exclude)
+
+    @property
+    def removes(self) -> bool:
+        """Whether older snapshots may have to go."""
+        return self.prune_keep is not None or self.retention is not None
+
+    @property
+    def of_snapshot(self) -> dict[str, Any]:
+        """Those that are arguments of :meth:`ColonyMemory.backup`."""
+        names = ("label", "prune_keep", "retention", "on_conflict", "note", "tags")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def of_folder(self) -> dict[str, Any]:
+        """Those that are arguments of :func:`colony_memory.capture.read_folder`."""
+        return {name: getattr(self, name) for name in ("git", "exclude", "secrets", "allow_secrets")}

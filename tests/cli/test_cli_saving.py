@@ -1,0 +1,66 @@
+"""The options that say how folders are saved, of every verb that saves."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import fields
+
+import pytest
+
+pytest.importorskip("typer")
+
+import cli_runs
+
+from colony_memory import Retention
+from colony_memory.app.options import BackupOptions
+from colony_memory.cli.app import module_of
+from colony_memory.cli.options import spread
+from colony_memory.cli.saving import SavingOptions
+
+environment, folder, vault = cli_runs.environment, cli_runs.folder, cli_runs.vault
+cli, refused = cli_runs.cli, cli_runs.refused
+#: What each verb cannot be told, since it says so itself, or it would make no sense.
+LACKING = {
+    "backup": set(),
+    "watch": set(),
+    "mcp": {"note", "tag"},
+    "run": {"git", "note", "tag"},
+    "hook": {"git", "note", "tag"},
+    "guard": {"keep", "git", "note", "tag"},
+}
+
+
+@pytest.mark.parametrize("verb", LACKING)
+def test_a_verb_takes_the_options_of_a_backup(verb):
+    taken = inspect.signature(spread(module_of(verb).run)).parameters
+    usual = {each.name: each.default for each in fields(SavingOptions)}
+    assert set(usual) - set(taken) == LACKING[verb]
+    assert all(taken[name].default == each for name, each in usual.items() if name in taken)
+
+
+@pytest.mark.parametrize("verb", ["run", "guard", "mcp"])
+def test_what_a_verb_does_not_take_is_refused(verb, refused, vault, folder):
+    refused(2, verb, "--note", "x", folder, *([] if verb == "mcp" else ["--", "true"]))
+
+
+def test_options_are_parsed_into_those_of_every_face():
+    given = SavingOptions(
+        label="Notes",
+        exclude=["*.log"],
+        keep=3,
+        secrets="mask",
+        git=True,
+        note="why",
+        tag=["b", "a"],
+        on_conflict="merge",
+    )
+    assert given.parsed() == BackupOptions(
+        label="notes", exclude=("*.log",), prune_keep=3, secrets="mask", git=True, note="why", tags=("a", "b"),
+        on_conflict="merge",
+    )  # fmt: skip
+    assert SavingOptions().parsed() == BackupOptions()
+    # As the configuration file gives it.
+    rules = Retention(keep_last=2)
+    assert SavingOptions(keep=rules).parsed() == BackupOptions(retention=rules)
+    allowed = SavingOptions(allow_secret=["a.md:github-token"]).parsed()
+    assert allowed.allow_secrets == ("a.md:github-token",)
