@@ -39,7 +39,7 @@ async def check_snapshot(
     signature, unproven = _check_signature(manifest)
     trust, distrusted = _check_trust(session, manifest, state)
     catalog, replaced = _check_row(manifest, state)
-    content = await _check_content(session, manifest, trusted=trust != "bad")
+    content = await _check_content(session, manifest, unpacks=trust != "bad")
     return SnapshotCheck(
         snapshot_id,
         "ok",
@@ -102,14 +102,14 @@ class _Content(NamedTuple):
     closed: str | None = None
 
 
-async def _check_content(session: Session, manifest: Manifest, *, trusted: bool) -> _Content:
+async def _check_content(session: Session, manifest: Manifest, *, unpacks: bool) -> _Content:
     found = (await session.vault.get_many(manifest.part_files)).items()
     texts = {name: file.content if file else None for name, file in found}
     del found  # so that a part's text is freed once it is read
     parts: Fact = "missing" if None in texts.values() else "ok"
-    if not trusted:
+    if not unpacks:
         # Anyone may have made it: what it costs to unpack is not spent on it, nor a passphrase tried.
-        return _Content("unchecked" if parts == "ok" else parts, "unchecked")
+        return _Content("missing" if parts == "missing" else "unchecked", "unchecked")
     try:
         unpack = format_of(manifest.info.format).read
         await session.vault.compute(unpack, manifest, texts, max_bytes=session.max_bytes, identities=session.identities)

@@ -76,6 +76,6 @@ def _unproven(found: Decision, files: LabelFiles, listed: Collection[str | None]
         own = files.written([manifest_filename(files.label, each), *files.pack(each)])
         if not kept.issuperset(entry.packs[:-1]) or (own is not None and max(own) - min(own) >= GRACE):
             out.add(each)
-        else:
+        elif not found.pointer.took_out(each):
             kept.update(entry.packs)
     return out
