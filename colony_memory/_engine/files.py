@@ -8,6 +8,7 @@ named after the label.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.label import GRACE, LabelFiles, read_label
@@ -29,13 +30,15 @@ from colony_memory.exceptions import (
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from colony_memory._engine.session import Session
     from colony_memory.snapshot import BuiltSnapshot
 
 
-async def upload(session: Session, built: BuiltSnapshot) -> None:
-    """Write a new snapshot: parts, then the manifest. What fails half way is removed again where that is possible.
+async def upload(session: Session, built: BuiltSnapshot) -> list[datetime | None]:
+    """Write a new snapshot: parts, then the manifest; when that was, by the vault's clock, as far as it tells. What
+    fails half way is removed again where that is possible.
 
     Raises:
         BackupUncertain: The manifest's write was not answered; the snapshot may be there.
@@ -43,9 +46,10 @@ async def upload(session: Session, built: BuiltSnapshot) -> None:
         VaultError: It failed.
     """
     label, snapshot_id = built.info.label, built.info.snapshot_id
+    written: list[datetime | None] = []
     for done, (name, text) in enumerate(built.files.items(), 1):
         try:
-            await session.vault.put(name, text)
+            written.append(await session.vault.put(name, text))
         except Unanswered as error:
             if name == built.manifest_file:
                 msg = (
@@ -59,6 +63,17 @@ async def upload(session: Session, built: BuiltSnapshot) -> None:
             await discard(session, built, error)
             raise
         session.tell("upload", name, done, len(built.files))
+    return written
+
+
+def took_long(session: Session, began: datetime, written: Sequence[datetime | None]) -> bool:
+    """Whether an upload took so long that others may have taken it for a leftover.
+
+    A host that was frozen meanwhile, or whose clock was set back, does not know: the vault does, where it tells times.
+    """
+    known = [moment for moment in written if moment is not None]
+    told = max(known) - min(known) if known else timedelta()
+    return 0 < len(known) < len(written) or max(abs(session.now() - began), told) > GRACE / 2
 
 
 async def read_back(session: Session, built: BuiltSnapshot) -> None:

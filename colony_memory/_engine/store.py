@@ -46,6 +46,13 @@ class _Put(NamedTuple):
     answered: bool
 
 
+class Created(NamedTuple):
+    """A file that was not there: when it was written, by the vault's clock, and whether surely by this client."""
+
+    at: datetime | None
+    own: bool
+
+
 class Vault:
     """The verbs' view of a backend."""
 
@@ -160,7 +167,7 @@ class Vault:
         """
         return (await self._put(name, content, match)).at
 
-    async def create(self, name: str, content: str) -> bool:
+    async def create(self, name: str, content: str) -> Created:
         """Write a file that nobody else has written, and tell whether the vault answered that this client did so.
 
         Where the vault writes on condition, a file that is there already is another's, even with the same text. Where
@@ -171,7 +178,8 @@ class Vault:
             Unanswered: It cannot be told whether the write happened, or will.
             ColonyMemoryError: It did not happen.
         """
-        return (await self._put(name, content, ABSENT, alone=True)).answered and self.conditional
+        put = await self._put(name, content, ABSENT, alone=True)
+        return Created(put.at, put.answered and self.conditional)
 
     async def _put(self, name: str, content: str, match: str, *, alone: bool = False) -> _Put:
         doing = f"writing {name}"

@@ -80,7 +80,7 @@ async def _write(job: Job, built: BuiltSnapshot, beside: Sequence[str]) -> bool:
         beside: Names of files that it needs and did not write.
     """
     session, began = job.session, job.session.now()
-    await order.upload(session, built)
+    written = await order.upload(session, built)
     if built.info.format == FORMAT_2 and not beside:
         try:
             await order.read_back(session, built)  # so much will stand on it
@@ -89,8 +89,7 @@ async def _write(job: Job, built: BuiltSnapshot, beside: Sequence[str]) -> bool:
             raise
     session.proved(job.label, built.info.snapshot_id)
     remember(session, built)
-    late = abs(session.now() - began) > GRACE / 2
-    if not beside and not late:
+    if not beside and not order.took_long(session, began, written):
         return True
     return await order.prove(session, job.label, [*built.files, *beside], own=built.files)
 

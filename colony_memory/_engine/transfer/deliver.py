@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from colony_memory._engine import room
-from colony_memory._engine.files import prove, sweep
+from colony_memory._engine.files import prove, sweep, took_long
 from colony_memory._engine.label import GRACE
 from colony_memory._engine.prune import pin_text
 from colony_memory._engine.publish import Move, publish, show_time
@@ -33,8 +33,10 @@ from colony_memory.exceptions import (
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
+    from datetime import datetime
 
     from colony_memory._engine.session import Session
+    from colony_memory._engine.store import Created
     from colony_memory._engine.transfer.whole import Whole
 
 
@@ -128,19 +130,21 @@ class Delivery:
         await room.require(session, sum(len(text.encode("utf-8")) for text in missing.values()), what, label=label)
         await self._announce(whole)
         began, own, name = session.now(), list[str](), ""
+        written: list[datetime | None] = []
         try:
             if pinned:
                 # First, so that a transfer that stops half way leaves no snapshot that lost its pin.
                 await session.vault.put(mark, pin_text(label, snapshot_id))
             for done, (name, text) in enumerate(missing.items(), 1):
-                if await self._create(name, text, whole):
-                    own.append(name)
+                created = await self._create(name, text, whole)
+                written.append(created.at)
+                own += [name] if created.own else []
                 session.tell("upload", name, done, len(missing))
             for name, stored in (await session.vault.get_many(missing)).items():
                 if stored is None or stored.content != missing[name]:
                     state = "is not there" if stored is None else "holds another text"
-                    raise VaultError(f"{name} was written, and read back it {state}: do it again")
-            late = abs(session.now() - began) > GRACE / 2
+                    raise VaultError(f"{name} was written, but read back it {state}: try again")
+            late = took_long(session, began, written)
             if late and not await prove(session, label, whole.needed, own=missing):
                 raise VaultError(f"{what} took so long that other clients may have removed parts of it: try again")
         except ColonyMemoryError as error:
@@ -150,7 +154,7 @@ class Delivery:
             raise
         return tuple(own)
 
-    async def _create(self, name: str, text: str, whole: Whole) -> bool:
+    async def _create(self, name: str, text: str, whole: Whole) -> Created:
         try:
             return await self.session.vault.create(name, text)
         except Changed as error:
