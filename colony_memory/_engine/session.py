@@ -77,6 +77,7 @@ class Session:
         heads: The newest head that was proven to this client, by label.
         parents: What the next snapshot of format 2 goes on from, by label.
         bases: What the memory of each label is based on.
+        unheard: A save of each label that may have become the latest, and what the memory is based on if it did.
         recipients: Whom what it writes is encrypted to, None where it writes in the clear.
         identities: What opens what is encrypted, None where there is nothing.
         opened: What it knows of encrypted snapshots, by the digest of the manifest.
@@ -120,6 +121,7 @@ class Session:
         self.newest: dict[str, str] = {}
         self.heads: dict[str, str] = {}
         self.bases: dict[str, Base] = {}
+        self.unheard: dict[str, tuple[str, Base]] = {}
         self.parents: dict[str, Parent] = {}
         self._wire = wire
         self.recipients, self.identities = recipients, identities
@@ -169,7 +171,7 @@ class Session:
     def unnoticed(self) -> Session:
         """The same client for a look that leaves no trace, neither in it nor with the witness, whom it asks."""
         other = copy.copy(self)
-        other.heads, other.bases = dict(self.heads), dict(self.bases)
+        other.heads, other.bases, other.unheard = dict(self.heads), dict(self.bases), dict(self.unheard)
         other.newest, other.good = dict(self.newest), dict(self.good)
         other.witness = None if self.witness is None else _ReadWitness(self.witness)
         return other
@@ -188,6 +190,17 @@ class Session:
         ids = frozenset(each for each in snapshot_ids if each)
         if ids or documents is not None:
             self.bases[label] = Base(ids, documents)
+            self.unheard.pop(label, None)
+
+    def base_at(self, label: str, latest: str | None) -> Base | None:
+        """What the memory of a label is based on, where its latest is this one; None where nothing is.
+
+        That may be a save of this client's own that was stopped before it heard of its end.
+        """
+        snapshot_id, base = self.unheard.get(label, (None, None))
+        if base is not None and snapshot_id == latest:
+            self.bases[label] = base
+        return self.bases.get(label)
 
     def has_read(self, label: str, snapshot_id: str) -> None:
         """Remember that a snapshot was asked for by its id: its text is known, beside what the memory is based on."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import warnings
 
 import pytest
 
-from colony_memory import ColonyMemory, ColonyMemoryWarning, ConflictDetected, SnapshotCorrupt
+from colony_memory import BackupUncertain, ColonyMemory, ColonyMemoryWarning, ConflictDetected, SnapshotCorrupt
 from colony_memory.testing import FaultyVault
 
 BASE = {"MEMORY.md": "one\ntwo\nthree\n"}
@@ -126,6 +127,48 @@ def test_what_was_deleted_is_no_other_writer(pair, vault):
     assert info.diverged_from is None
 
 
+def test_reading_the_own_side_of_a_conflict_does_not_settle_it(pair, vault):
+    ours, theirs = pair
+    other = theirs.backup({**BASE, "b.md": "theirs"})
+    with pytest.raises(ConflictDetected) as caught:
+        ours.backup({**BASE, "a.md": "ours"})
+    mine = ours.restore(snapshot_id=caught.value.snapshot_id)
+    with pytest.raises(ConflictDetected) as caught:
+        ours.backup({**mine, "c.md": "more"})
+    assert caught.value.theirs == other.snapshot_id
+    assert ColonyMemory(backend=vault).restore() == {**BASE, "b.md": "theirs"}
+
+
+@pytest.mark.parametrize("on_conflict", ["raise", "continue"])
+def test_a_save_that_was_cancelled_once_it_was_the_latest_is_no_other_writer(open_memory, vault, on_conflict):
+    faulty = FaultyVault(vault)
+    mem = open_memory(faulty)
+    mem.backup(BASE)
+    faulty.fail("upload", asyncio.CancelledError(), match="latest", times=1, after=True)
+    with pytest.raises(asyncio.CancelledError):
+        mem.backup({**BASE, "a.md": "cancelled"}, on_conflict=on_conflict)
+    assert ColonyMemory(backend=vault).restore() == {**BASE, "a.md": "cancelled"}
+    info = mem.backup({**BASE, "a.md": "on"}, on_conflict=on_conflict)
+    assert info.head
+    assert info.diverged_from is None
+    # Nor is another writer overlooked that goes on from it.
+    ColonyMemory(backend=vault).backup({"m": "theirs"})
+    with pytest.raises(ConflictDetected):
+        mem.backup({**BASE, "a.md": "further"})
+
+
+def test_a_save_that_may_be_the_latest_is_no_other_writer(open_memory, vault):
+    faulty = FaultyVault(vault)
+    mem = open_memory(faulty)
+    mem.backup(BASE)
+    faulty.fail("upload", ConnectionResetError("gone"), match="latest", times=1, after=True)
+    faulty.hook("upload", lambda: faulty.fail("get", ConnectionResetError("gone"), match="latest"), match="latest")
+    with pytest.raises(BackupUncertain):
+        mem.backup({**BASE, "a.md": "not answered"})
+    faulty.heal()
+    assert mem.backup({**BASE, "a.md": "on"}).head
+
+
 def test_falling_back_is_no_conflict(open_memory, vault):
     mem = ColonyMemory(backend=vault)
     mem.backup(BASE)
@@ -219,6 +262,19 @@ def test_an_agent_that_goes_on_with_its_own_text_loses_nothing_of_the_others(pai
 
 
 @pytest.mark.usefixtures("merging")
+def test_a_merge_that_was_cancelled_is_the_own_one(open_memory, vault):
+    pytest.importorskip("merge3")
+    faulty = FaultyVault(vault)
+    ours, theirs = open_memory(faulty), ColonyMemory(backend=vault)
+    ours.backup({"m": "1\n2\n3\n4\n5\n"})
+    theirs.backup({"m": "1\n2\n3\n4\ntheirs\n"})
+    faulty.fail("upload", asyncio.CancelledError(), match="latest", times=1, after=True)
+    with pytest.raises(asyncio.CancelledError):
+        ours.backup({"m": "ours\n2\n3\n4\n5\n"}, on_conflict="merge")
+    assert ours.backup({"m": "mine\n2\n3\n4\n5\n"}, on_conflict="merge").merged == ()
+    assert theirs.restore() == {"m": "mine\n2\n3\n4\ntheirs\n"}
+
+
 def test_a_race_is_merged_too(open_memory, vault):
     ColonyMemory(backend=vault).backup(BASE)
     faulty = FaultyVault(vault)

@@ -33,7 +33,7 @@ async def meet(job: Job, state: State) -> State:
     Raises:
         ConflictDetected: Another client has saved, and this memory is stored already.
     """
-    base = job.base
+    base = job.session.base_at(job.label, state.decision.follow)
     if base is not None and state.decision.follow not in base.snapshot_ids:
         # A pointer may name what is not there, which is nobody's memory.
         state = await list_files(job.session, state)
@@ -41,7 +41,8 @@ async def meet(job: Job, state: State) -> State:
     if base is None or latest is None or latest in base.snapshot_ids or state.decision.doubt:
         return state
     # What is older is left where that which the memory is based on was deleted, and nothing was saved since.
-    if not base.snapshot_ids or id_order(latest) > max(map(id_order, base.snapshot_ids)):
+    newest = max(base.snapshot_ids, key=id_order, default=None)
+    if newest is None or id_order(latest) > id_order(newest) or state.decision.pointer.entry(newest) is not None:
         await differ(job, state, latest)
     return state
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._arguments import several
 from colony_memory._engine.keep import policy_of
 from colony_memory._engine.sealed import suits, told
+from colony_memory._engine.session import Base
 from colony_memory._format.catalog import few_lines
 from colony_memory._format.constants import FORMAT
 from colony_memory._format.json import printable
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from colony_memory._engine.keep import Planned
-    from colony_memory._engine.session import Base, Session
+    from colony_memory._engine.session import Session
     from colony_memory._format.catalog import Entry
     from colony_memory.retention import Retention
     from colony_memory.signing import Signer
@@ -150,10 +151,17 @@ class Job:
             return False
         return await self.session.vault.compute(digest, self.documents) == info.plaintext_sha256
 
+    def begins(self, snapshot_id: str) -> None:
+        """Note what the memory is based on once the latest is this snapshot, whether or not that is heard of."""
+        self.session.unheard[self.label] = (snapshot_id, self._rests_on(snapshot_id))
+
     def done(self, info: SnapshotInfo) -> None:
-        """Remember what the memory is based on from now on. After a merge the agent still has what it gave."""
+        """Remember what the memory is based on from now on."""
+        base = self._rests_on(info.snapshot_id)
+        self.session.rests_on(self.label, *base.snapshot_ids, documents=base.documents)
+
+    def _rests_on(self, snapshot_id: str) -> Base:
+        """What the memory is based on with this snapshot. After a merge the agent still has what it gave."""
         if self.given is not None and self.given != self.documents:
-            ids = self.base.snapshot_ids if self.base else ()
-            self.session.rests_on(self.label, *ids, documents=self.given)
-        else:
-            self.session.rests_on(self.label, info.snapshot_id)
+            return Base(self.base.snapshot_ids if self.base else frozenset(), self.given)
+        return Base(frozenset((snapshot_id,)))

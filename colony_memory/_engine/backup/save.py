@@ -172,6 +172,7 @@ async def _publish(
             job.planned = None
             return Move(follow, rows_with(job, now, built))
         removed = job.planned.removed if job.planned is not None else ()
+        job.begins(mine)
         return Move(mine, rows_with(job, now, built), removed)
 
     try:
