@@ -24,9 +24,22 @@ if TYPE_CHECKING:
 
 
 async def check_snapshot(
-    session: Session, label: str, snapshot_id: str, *, state: State | None = None
+    session: Session,
+    label: str,
+    snapshot_id: str,
+    *,
+    state: State | None = None,
+    manifests: dict[str, Manifest] | None = None,
 ) -> SnapshotCheck | None:
-    """Read every byte of one snapshot; None where it is not there. ``state`` is the label's, if that is verified."""
+    """Read every byte of one snapshot; None where it is not there.
+
+    Args:
+        session: The client.
+        label: The label.
+        snapshot_id: The snapshot.
+        state: The label as it was looked at, if that is verified.
+        manifests: Takes its manifest under its id, where that can be read.
+    """
     file = manifest_filename(label, snapshot_id)
     stored = await session.vault.get(file)
     if stored is None:
@@ -36,10 +49,14 @@ async def check_snapshot(
     except SnapshotCorrupt as error:
         return SnapshotCheck(snapshot_id, manifest="bad", problem=message_of(error))
     session.manifests[file] = manifest
+    if manifests is not None:
+        manifests[snapshot_id] = manifest
     signature, unproven = _check_signature(manifest)
     trust, distrusted = _check_trust(session, manifest, state)
     catalog, replaced = _check_row(manifest, state)
     content = await _check_content(session, manifest, unpacks=trust != "bad")
+    if content.parts == "missing" and await session.vault.get(file) is None:
+        return None  # it was deleted while it was read
     return SnapshotCheck(
         snapshot_id,
         "ok",

@@ -201,13 +201,13 @@ async def read_manifests(
     if anew:
         for each in ids:
             session.manifests.pop(manifest_filename(label, each), None)
-    unread = {manifest_filename(label, each): each for each in ids}
-    unread = {name: each for name, each in unread.items() if name not in session.manifests}
-    stored = await session.vault.get_many(unread)
-    for each in ids:
-        name = manifest_filename(label, each)
+    names = [manifest_filename(label, each) for each in ids]
+    # Another verb of this client, in another thread or task, may forget one meanwhile.
+    known = {name: manifest for name in names if (manifest := session.manifests.get(name)) is not None}
+    stored = await session.vault.get_many(name for name in names if name not in known)
+    for each, name in zip(ids, names, strict=True):
         try:
-            manifest = session.manifests.get(name)
+            manifest = known.get(name)
             if manifest is None:
                 file = stored[name]
                 if file is None:

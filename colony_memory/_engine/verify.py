@@ -9,14 +9,14 @@ from colony_memory._engine.check import check_snapshot
 from colony_memory._engine.load import not_found
 from colony_memory._engine.observe import observed
 from colony_memory._engine.state import State, look, read_pointer_file, require_listed
-from colony_memory._format.names import id_order, manifest_filename, require_id, require_label
+from colony_memory._format.names import id_order, require_id, require_label
 from colony_memory._format.pointer import read_pointer
 from colony_memory.exceptions import RollbackDetected, SnapshotCorrupt, message_of
 from colony_memory.reports import Fact, SnapshotCheck, VerifyReport
 from colony_memory.trust import check_newer, previous_of
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Container, Iterable, Mapping
 
     from colony_memory._engine.judge import Decision
     from colony_memory._engine.session import Session
@@ -52,17 +52,15 @@ async def verify(session: Session, *, label: str, snapshot_id: str | None) -> Ve
 async def _verify_label(session: Session, state: State) -> VerifyReport:
     label, decision = state.label, state.decision
     files = require_listed(state, "verifying every snapshot")
-    found = [await check_snapshot(session, label, each, state=state) for each in files.manifests]
-    checks = _link(session, label, tuple(check for check in found if check is not None))
-    pointer, removed = (
-        _pointer_fact(session, state),
-        listed_and_gone(session, decision, {c.snapshot_id for c in checks}),
-    )
+    manifests: dict[str, Manifest] = {}  # what the client remembers, others of its verbs may forget meanwhile
+    found = [await check_snapshot(session, label, each, state=state, manifests=manifests) for each in files.manifests]
+    checks = _link(manifests, tuple(check for check in found if check is not None))
+    pointer, removed = _pointer_fact(session, state), await _removed(session, state, checks)
     return VerifyReport(
         label,
         checks,
         decision.written or None,
-        _pointer_problem(session, state, checks, pointer=pointer, removed=removed),
+        _pointer_problem(session, state, manifests, checks, pointer=pointer, removed=removed),
         pointer=pointer,
         rollback="bad" if decision.rollback else "ok" if decision.compared else "unchecked",
         generation=decision.pointer.generation,
@@ -83,7 +81,13 @@ def _pointer_fact(session: Session, state: State) -> Fact:
 
 
 def _pointer_problem(
-    session: Session, state: State, checks: tuple[SnapshotCheck, ...], *, pointer: Fact, removed: tuple[str, ...]
+    session: Session,
+    state: State,
+    manifests: Mapping[str, Manifest],
+    checks: tuple[SnapshotCheck, ...],
+    *,
+    pointer: Fact,
+    removed: tuple[str, ...],
 ) -> str | None:
     """The first of what is wrong with the pointer, None where nothing is."""
     decision = state.decision
@@ -92,10 +96,21 @@ def _pointer_problem(
     return (
         (decision.problem if saved and not accepted else None)
         or (message_of(decision.rollback) if decision.rollback else None)
-        or (_newer_problem(session, state, checks) if saved and not decision.proven else None)
+        or (_newer_problem(state, manifests, checks) if saved and not decision.proven else None)
         or _catalogue_problem(state)
         or (f"snapshot {removed[0]} is listed by the pointer, and is not there" if removed else None)
     )
+
+
+async def _removed(session: Session, state: State, checks: Iterable[SnapshotCheck]) -> tuple[str, ...]:
+    """What the pointer lists and is not there, and no other client took out while the snapshots were read."""
+    there = {check.snapshot_id for check in checks}
+    removed = listed_and_gone(session, state.decision, there)
+    now = (await look(session, state.label)).decision if removed else state.decision
+    if now.doubt is not None or (state.decision.proven and not now.proven):
+        return removed
+    still = listed_and_gone(session, now, there)
+    return tuple(each for each in removed if each in still)
 
 
 def listed_and_gone(session: Session, decision: Decision, there: Container[str]) -> tuple[str, ...]:
@@ -105,14 +120,14 @@ def listed_and_gone(session: Session, decision: Decision, there: Container[str])
     return tuple(entry.snapshot_id for entry in rows or () if entry.snapshot_id not in there)
 
 
-def _newer_problem(session: Session, state: State, checks: Iterable[SnapshotCheck]) -> str | None:
+def _newer_problem(state: State, manifests: Mapping[str, Manifest], checks: Iterable[SnapshotCheck]) -> str | None:
     """What snapshots that are newer than the one that an unproven pointer names say of that pointer."""
     try:
         pointer = read_pointer(state.text or "", label=state.label)
         for check in checks:
             intact = check.manifest == "ok" and check.trust != "bad"
             if intact and id_order(check.snapshot_id) > id_order(pointer.snapshot_id or ""):
-                newer = _manifest(session, state.label, check.snapshot_id).raw
+                newer = manifests[check.snapshot_id].raw
                 check_newer(state.label, pointer.snapshot_id, newer, went_back_from=pointer.went_back_from)
     except (SnapshotCorrupt, RollbackDetected) as error:
         return message_of(error)
@@ -135,12 +150,12 @@ def _forged(checks: Iterable[SnapshotCheck]) -> tuple[str, ...]:
     )
 
 
-def _link(session: Session, label: str, checks: tuple[SnapshotCheck, ...]) -> tuple[SnapshotCheck, ...]:
+def _link(manifests: Mapping[str, Manifest], checks: tuple[SnapshotCheck, ...]) -> tuple[SnapshotCheck, ...]:
     """Follow ``previous`` from each snapshot to the one before it."""
     by_id = {check.snapshot_id: check for check in checks}
     out = []
     for check in checks:
-        before = previous_of(_manifest(session, label, check.snapshot_id).raw) if check.manifest == "ok" else None
+        before = previous_of(manifests[check.snapshot_id].raw) if check.manifest == "ok" else None
         if before is None:
             out.append(check)
             continue
@@ -149,7 +164,7 @@ def _link(session: Session, label: str, checks: tuple[SnapshotCheck, ...]) -> tu
         fact: Fact = "missing"
         problem = check.problem
         if there is not None:
-            same = there.manifest == "ok" and digest in _digests(_manifest(session, label, previous))
+            same = there.manifest == "ok" and digest in _digests(manifests[previous])
             fact = "ok" if same else "bad"
             if not same:
                 problem = problem or f"the snapshot before it, {previous}, is not the one that its writer saw"
@@ -160,7 +175,3 @@ def _link(session: Session, label: str, checks: tuple[SnapshotCheck, ...]) -> tu
 def _digests(manifest: Manifest) -> set[str | None]:
     """The digest of a manifest, and of those that it was made from in another format."""
     return {manifest.sha256, *(each["manifest_sha256"] for each in manifest.converted)}
-
-
-def _manifest(session: Session, label: str, snapshot_id: str) -> Manifest:
-    return session.manifests[manifest_filename(label, snapshot_id)]
