@@ -77,7 +77,8 @@ class Session:
         heads: The newest head that was proven to this client, by label.
         parents: What the next snapshot of format 2 goes on from, by label.
         bases: What the memory of each label is based on.
-        unheard: A save of each label that may have become the latest, and what the memory is based on if it did.
+        unheard: Saves of each label that were stopped and may be the latest, or come to be it, and what the memory is
+            based on then.
         recipients: Whom what it writes is encrypted to, None where it writes in the clear.
         identities: What opens what is encrypted, None where there is nothing.
         opened: What it knows of encrypted snapshots, by the digest of the manifest.
@@ -121,7 +122,7 @@ class Session:
         self.newest: dict[str, str] = {}
         self.heads: dict[str, str] = {}
         self.bases: dict[str, Base] = {}
-        self.unheard: dict[str, tuple[str, Base]] = {}
+        self.unheard: dict[str, dict[str, Base]] = {}
         self.parents: dict[str, Parent] = {}
         self._wire = wire
         self.recipients, self.identities = recipients, identities
@@ -197,9 +198,9 @@ class Session:
 
         That may be a save of this client's own that was stopped before it heard of its end.
         """
-        snapshot_id, base = self.unheard.get(label, (None, None))
-        if base is not None and snapshot_id == latest:
-            self.bases[label] = base
+        own = self.unheard.get(label, {}).get(latest or "")
+        if own is not None:
+            self.bases[label] = own
         return self.bases.get(label)
 
     def has_read(self, label: str, snapshot_id: str) -> None:

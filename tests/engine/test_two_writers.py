@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import warnings
 
 import pytest
 
-from colony_memory import BackupUncertain, ColonyMemory, ColonyMemoryWarning, ConflictDetected, SnapshotCorrupt
+from colony_memory import (
+    AsyncColonyMemory,
+    BackupUncertain,
+    ColonyMemory,
+    ColonyMemoryWarning,
+    ConflictDetected,
+    SnapshotCorrupt,
+)
 from colony_memory.testing import FaultyVault
 
 BASE = {"MEMORY.md": "one\ntwo\nthree\n"}
@@ -155,6 +163,41 @@ def test_a_save_that_was_cancelled_once_it_was_the_latest_is_no_other_writer(ope
     ColonyMemory(backend=vault).backup({"m": "theirs"})
     with pytest.raises(ConflictDetected):
         mem.backup({**BASE, "a.md": "further"})
+
+
+def test_a_write_that_lands_after_its_save_was_given_up_is_no_other_writer(vault):
+    """A thread cannot be stopped: it may write while the next save is under way."""
+    mem, begun, go = AsyncColonyMemory(backend=(faulty := FaultyVault(vault))), threading.Event(), threading.Event()
+    landed = threading.Event()
+
+    def wait():
+        begun.set()
+        go.wait(10)
+
+    def land():
+        go.set()
+        landed.wait(10)
+
+    def tell(reply):
+        landed.set()
+        return reply
+
+    async def save():
+        await mem.backup(BASE)
+        faulty.hook("upload", wait, match="latest")
+        faulty.lie("upload", tell, match="latest", times=1)
+        late = asyncio.ensure_future(mem.backup({**BASE, "a.md": "late"}))
+        await asyncio.to_thread(begun.wait, 10)
+        late.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await late
+        faulty.hook("upload", land, match=".manifest.")
+        return await mem.backup({**BASE, "a.md": "next"})
+
+    info = asyncio.run(save())
+    assert info.head
+    assert info.diverged_from is None
+    assert ColonyMemory(backend=vault).restore() == {**BASE, "a.md": "next"}
 
 
 def test_a_save_that_may_be_the_latest_is_no_other_writer(open_memory, vault):

@@ -151,9 +151,14 @@ class Job:
             return False
         return await self.session.vault.compute(digest, self.documents) == info.plaintext_sha256
 
-    def begins(self, snapshot_id: str) -> None:
-        """Note what the memory is based on once the latest is this snapshot, whether or not that is heard of."""
-        self.session.unheard[self.label] = (snapshot_id, self._rests_on(snapshot_id))
+    @property
+    def unheard(self) -> Iterable[str]:
+        """Saves of this client's own that were stopped, and may come to be the latest at any time."""
+        return self.session.unheard.get(self.label, ())
+
+    def stopped(self, snapshot_id: str) -> None:
+        """Remember a save that may be the latest, or come to be it: nobody heard how it ended."""
+        self.session.unheard.setdefault(self.label, {})[snapshot_id] = self._rests_on(snapshot_id)
 
     def done(self, info: SnapshotInfo) -> None:
         """Remember what the memory is based on from now on."""

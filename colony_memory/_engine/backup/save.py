@@ -50,19 +50,24 @@ async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
     what = f"snapshot of label {label!r}"
     room.check_files(built.files, what)
     state = await make_room(job, state, built, what)
-    done = await _publish(job, state, built, stream, beside) if await _write(job, built, beside) else None
-    if done is None:
-        await _give_up(job, built)
-        job.as_base = True
-        return None
-    keep(session, built)
-    head = done.pointer.head if done.pointer.snapshot_id == built.info.snapshot_id else ""
-    info = replace(built.info, head=head, diverged_from=job.theirs, merged=job.merged)
-    if job.stays:
-        raise conflict(job, info.snapshot_id)
-    if not head:
-        return replace(info, diverged_from=done.pointer.snapshot_id)
-    job.done(info)
+    written = await _write(job, built, beside)
+    try:
+        done = await _publish(job, state, built, stream, beside) if written else None
+        if done is None:
+            await _give_up(job, built)
+            job.as_base = True
+            return None
+        keep(session, built)
+        head = done.pointer.head if done.pointer.snapshot_id == built.info.snapshot_id else ""
+        info = replace(built.info, head=head, diverged_from=job.theirs, merged=job.merged)
+        if job.stays:
+            raise conflict(job, info.snapshot_id)
+        if not head:
+            return replace(info, diverged_from=done.pointer.snapshot_id)
+        job.done(info)
+    except BaseException:
+        job.stopped(built.info.snapshot_id)
+        raise
     if job.planned is not None:
         await retire(job, done)
     before = done.state.decision.entry(done.state.decision.follow)
@@ -157,7 +162,11 @@ async def _publish(
                 return None
             follow = decision.follow
             # An older one that was there before is what a deletion of the latest leaves.
-            if follow is not None and follow not in (job.latest, mine) and state.decision.entry(follow) is None:
+            if (
+                follow is not None
+                and follow not in (job.latest, mine, *job.unheard)
+                and state.decision.entry(follow) is None
+            ):
                 await race(job, now, follow)
                 if job.theirs is not None and job.on_conflict == "merge":
                     given_up = True
@@ -172,7 +181,6 @@ async def _publish(
             job.planned = None
             return Move(follow, rows_with(job, now, built))
         removed = job.planned.removed if job.planned is not None else ()
-        job.begins(mine)
         return Move(mine, rows_with(job, now, built), removed)
 
     try:
