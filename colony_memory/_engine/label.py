@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import cached_property
 from typing import TYPE_CHECKING
 
+from colony_memory._cached import cached_property
 from colony_memory._format.names import (
     id_order,
     id_time,

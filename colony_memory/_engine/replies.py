@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._cached import cached_property
 from colony_memory.exceptions import VaultError, VaultUnavailable
 
 if TYPE_CHECKING:

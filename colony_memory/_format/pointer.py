@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._cached import cached_property
 from colony_memory._format.catalog import Catalog, read_single
 from colony_memory._format.constants import LATEST_FORMAT
 from colony_memory._format.head import write_head

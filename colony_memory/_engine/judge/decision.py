@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from colony_memory._cached import cached_property
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ColonyMemoryWarning,
