@@ -11,6 +11,7 @@ import pytest
 
 from colony_memory import ColonyMemory, ColonyMemoryWarning
 from colony_memory._format.v2.zstd import is_installed
+from colony_memory.app.protection import check_protection
 from colony_memory.testing import FaultyVault
 from colony_memory.vaults.local import LocalVault
 
@@ -63,3 +64,20 @@ def test_an_older_pointer_put_over_the_vault_costs_no_snapshot(tmp_path, wire):
         assert _save(vault, 6, prune_keep=20)
         assert _ids(vault)[1:] == ids[::-1]
         assert ColonyMemory(backend=vault).verify()
+
+
+@pytest.mark.parametrize("wire", FORMATS)
+def test_what_a_restore_does_not_give_is_not_called_protected(tmp_path, wire):
+    vault = LocalVault(tmp_path, create=True, format=wire)
+    older = [(_save(vault, number), (tmp_path / _POINTER).read_text())[1] for number in range(4)]
+    mem = ColonyMemory(backend=vault)
+    assert check_protection(mem).verdict.state == "protected"
+    (tmp_path / _POINTER).write_text(older[1])
+    assert mem.restore()["number"] == "1"
+    verdict = check_protection(mem).verdict
+    assert verdict.state == "at risk"
+    assert "the pointer of label 'default' is an older one" in verdict.problems[0].what
+    # The next backup is the latest again.
+    with _unheard():
+        _save(vault, 5)
+    assert check_protection(mem).verdict.state == "protected"
