@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from colony_memory._engine import files as order
+from colony_memory._engine import deletion
 from colony_memory._engine.keep import Planned, newest_good, plan_for
 from colony_memory._engine.load import not_found
 from colony_memory._engine.observe import observed
@@ -108,7 +108,7 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
         return Move(decision.follow, rows, planned.removed)
 
     done = await _published(session, state, change, f"label {label!r} kept changing while it was to be pruned")
-    return await order.remove(session, done.listed, planned.removed if planned else (), told=done.needs)
+    return await deletion.remove(session, done.listed, planned.removed if planned else (), told=done.needs)
 
 
 async def _published(
@@ -149,7 +149,7 @@ async def delete_snapshot(session: Session, *, label: str, snapshot_id: str, swe
     what = f"label {label!r} kept changing while {snapshot_id} was to be deleted"
     done = await _published(session, state, change, what)
     session.manifests.pop(manifest_filename(label, snapshot_id), None)
-    await order.remove(session, done.listed, [snapshot_id], told=done.needs, sweeps=sweeps)
+    await deletion.remove(session, done.listed, [snapshot_id], told=done.needs, sweeps=sweeps)
 
 
 async def take_back_chains(
@@ -173,7 +173,7 @@ async def take_back_chains(
             if manifest_filename(label, snapshot_id) in names:
                 with suppress(SnapshotNotFound):
                     await delete_snapshot(session, label=label, snapshot_id=snapshot_id, sweeps=False)
-        await order.discard_packs(session, label, [name for names in written.values() for name in names])
+        await deletion.discard_packs(session, label, [name for names in written.values() for name in names])
     except ColonyMemoryError as again:
         log(f"what a failed backup left stays in the vault until the next prune: {message_of(again)}")
 

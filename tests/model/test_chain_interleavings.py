@@ -24,7 +24,8 @@ from chain_schedules import (
     small_chains,  # noqa: F401 - a fixture
 )
 
-from colony_memory._engine import files as order
+from colony_memory._engine import deletion
+from colony_memory._engine import upload as uploads
 from colony_memory._engine.backup import save as saving
 from colony_memory._engine.judge import committed, latest
 from colony_memory._engine.label import LabelFiles
@@ -115,14 +116,14 @@ def _commit_all(*given):
 
 
 async def _take_back_at_once(job, built, why=None):
-    await order.discard(job.session, built, why)
+    await deletion.discard(job.session, built, why)
 
 
 _mark_committed = latest.mark_committed
 #: How each rule is left out, and clients, scene and seed of a schedule that loses something then.
 RULES = {
     "one listing after the manifests are gone": (
-        [(order, "_list_after", _as_listed_before)],
+        [(deletion, "_list_after", _as_listed_before)],
         (TOGETHER[1], "patch", 4),
     ),
     "packs go once they are a grace period old": (
@@ -130,7 +131,7 @@ RULES = {
         (TOGETHER[4], "patch", 16),
     ),
     "proof after the upload": (
-        [(order, "prove", is_there), (saving, "_still_there", lambda *_: True)],
+        [(uploads, "prove", is_there), (saving, "_still_there", lambda *_: True)],
         (TOGETHER[2], "patch", 2),
     ),
     "a manifest is taken back as any other is deleted": (

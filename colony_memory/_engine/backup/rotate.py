@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from colony_memory._engine import files as order
-from colony_memory._engine import room
+from colony_memory._engine import deletion, room
 from colony_memory._engine.keep import newest_good, plan_for, withdraw
 from colony_memory._engine.publish import touch
 from colony_memory._engine.session import warn
@@ -85,7 +84,7 @@ async def make_room(job: Job, state: State, built: BuiltSnapshot, what: str) -> 
         raise room.full(need, free, what, label)
     if state.listed.orphans and not state.listed.old_orphans(now=session.now()) and await touch(session, state):
         state = await look(session, label, everything=True, lenient=True)
-    free += await order.sweep(session, state.listed, told=state.needs)
+    free += await deletion.sweep(session, state.listed, told=state.needs)
     asked = 0
     if need > free:
         planned = plan_for(session, state, policy, new=built.info)
@@ -94,7 +93,7 @@ async def make_room(job: Job, state: State, built: BuiltSnapshot, what: str) -> 
         if not victims:
             raise room.full(need, free, what, label)
         state = await withdraw(session, state, victims)
-        await order.remove(session, state.listed, victims, told=state.needs)
+        await deletion.remove(session, state.listed, victims, told=state.needs)
     left = await room.available(session)
     if left is not None and need > left:
         raise room.full(need, left, what, label)
@@ -115,13 +114,13 @@ async def freeable_bytes(job: Job, state: State) -> int:
         return 0
     session, files = job.session, state.listed
     leftovers = files.size(name for names in files.old_orphans(now=session.now()).values() for name in names) or 0
-    return leftovers + await order.gain(session, files, await job.planned.may_go(session, state), told=state.needs)
+    return leftovers + await deletion.gain(session, files, await job.planned.may_go(session, state), told=state.needs)
 
 
 async def _choose(session: Session, state: State, candidates: Sequence[str], need: int) -> list[str]:
     """The first of these snapshots that free so many bytes together; none where all of them do not."""
     for number in range(1, len(candidates) + 1):
-        if await order.gain(session, state.listed, candidates[:number], told=state.needs) >= need:
+        if await deletion.gain(session, state.listed, candidates[:number], told=state.needs) >= need:
             return [*candidates[:number]]
     return []
 
@@ -135,7 +134,7 @@ async def retire(job: Job, done: Published) -> None:
     # What the next backup needs is not spent on deleting.
     spare = None if left is None else max(0, left - 3)
     try:
-        await order.remove(job.session, done.state.listed, planned.removed, told=done.state.needs, spare=spare)
+        await deletion.remove(job.session, done.state.listed, planned.removed, told=done.state.needs, spare=spare)
     except (PruneIncomplete, VaultError) as error:
         warn(
             "the backup is done, but older snapshots could not be removed; the next one tries again: "

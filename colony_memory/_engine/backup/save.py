@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._engine import files as order
-from colony_memory._engine import room
+from colony_memory._engine import deletion, room
+from colony_memory._engine import upload as uploads
 from colony_memory._engine.backup.conflict import conflict, race
 from colony_memory._engine.backup.rotate import make_room, plan_retention, retire, rows_with
 from colony_memory._engine.label import GRACE
@@ -80,18 +80,18 @@ async def _write(job: Job, built: BuiltSnapshot, beside: Sequence[str]) -> bool:
         beside: Names of files that it needs and did not write.
     """
     session, began = job.session, job.session.now()
-    written = await order.upload(session, built)
+    written = await uploads.upload(session, built)
     if built.info.format == FORMAT_2 and not beside:
         try:
-            await order.read_back(session, built)  # so much will stand on it
+            await uploads.read_back(session, built)  # so much will stand on it
         except ColonyMemoryError:
             await _give_up(job, built)
             raise
     session.proved(job.label, built.info.snapshot_id)
     remember(session, built)
-    if not beside and not order.took_long(session, began, written):
+    if not beside and not uploads.took_long(session, began, written):
         return True
-    return await order.prove(session, job.label, [*built.files, *beside], own=built.files)
+    return await uploads.prove(session, job.label, [*built.files, *beside], own=built.files)
 
 
 async def find_parent(job: Job, state: State) -> Parent | None:
@@ -222,7 +222,7 @@ async def _give_up(job: Job, built: BuiltSnapshot, why: ColonyMemoryError | None
     catalogue first, and its pack once nobody needs it.
     """
     if built.info.format == FORMAT:
-        await order.discard(job.session, built, why)
+        await deletion.discard(job.session, built, why)
         return
     from colony_memory._engine.prune import delete_snapshot
 

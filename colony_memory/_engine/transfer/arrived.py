@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from colony_memory._engine import files as order
+from colony_memory._engine import deletion
 from colony_memory._engine.label import GRACE
 from colony_memory._engine.prune import take_back_chains
 from colony_memory._engine.store import Unanswered
@@ -127,7 +127,7 @@ async def take_back(
         return
     for snapshot_id, own in names.items():
         if own:
-            await order.take_back(session, label, manifest_filename(label, snapshot_id), own, error)
+            await deletion.take_back(session, label, manifest_filename(label, snapshot_id), own, error)
 
 
 def was_removed(now: State, arrived: Arrived, *, before: State) -> bool:

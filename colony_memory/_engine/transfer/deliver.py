@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from colony_memory._engine import room
-from colony_memory._engine.files import prove, sweep, took_long
+from colony_memory._engine.deletion import sweep
 from colony_memory._engine.label import GRACE
 from colony_memory._engine.prune import pin_text
 from colony_memory._engine.publish import Move, publish, show_time
@@ -21,6 +21,7 @@ from colony_memory._engine.transfer.arrived import Arrivals, Arrived, require_no
 from colony_memory._engine.transfer.destination import Destination, Lacking, in_the_way, require_conditions, taken
 from colony_memory._engine.transfer.origin import Origin
 from colony_memory._engine.transfer.pointer import list_arrivals, looks_put_back, require_signer
+from colony_memory._engine.upload import prove, took_long
 from colony_memory._format.names import id_order, latest_filename, pin_filename
 from colony_memory._format.pointer import Pointer
 from colony_memory.exceptions import (
