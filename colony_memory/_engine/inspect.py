@@ -84,7 +84,8 @@ async def _map_label(session: Session, label: str, there: LabelFiles, *, free: i
     beside = [each for each in state.manifests.values() if isinstance(each, Manifest)]
     older = older_pointer(state, beside) if decision.written and not decision.proven else None
     if older is not None:
-        broken[latest_filename(label)] = older  # a restore gives what that names, and not the newest
+        # A restore gives what that names, and not the newest.
+        broken[latest_filename(label)] = f"{older}. If a copy or an import did not finish, do that again instead"
     counted = [entry for entry in decision.entries if entry.snapshot_id in decision.counted]
     ahead = look_ahead(counted, pointer_bytes=len(state.text or ""), free=free)
     return LabelMap(
