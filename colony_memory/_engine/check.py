@@ -10,6 +10,7 @@ from colony_memory.exceptions import (
     ColonyMemoryError,
     DecryptionError,
     SnapshotCorrupt,
+    UnsupportedFormat,
     UntrustedSnapshot,
     message_of,
 )
@@ -132,6 +133,8 @@ async def _check_content(session: Session, manifest: Manifest, *, unpacks: bool)
         await session.vault.compute(unpack, manifest, texts, max_bytes=session.max_bytes, identities=session.identities)
     except DecryptionError as error:
         return _Content(parts, "unchecked", closed=message_of(error))
+    except UnsupportedFormat as error:  # nothing was looked into, which is not to have found damage
+        return _Content("unchecked" if parts == "ok" else parts, "unchecked", message_of(error))
     except SnapshotCorrupt as error:
         if parts == "ok" and error.file in manifest.part_files:
             return _Content("bad", "unchecked", message_of(error))

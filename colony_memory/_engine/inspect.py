@@ -9,10 +9,11 @@ from colony_memory._engine.label import read_label, read_labels
 from colony_memory._engine.observe import observed
 from colony_memory._engine.outlook import look_ahead, seconds_left
 from colony_memory._engine.state import UNREADABLE, State, look
-from colony_memory._engine.verify import listed_and_gone
+from colony_memory._engine.verify import listed_and_gone, older_pointer
 from colony_memory._format.names import latest_filename, manifest_filename, require_label
 from colony_memory.exceptions import VaultError, message_of
 from colony_memory.reports import LabelMap, VaultMap
+from colony_memory.snapshot import Manifest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,6 +81,11 @@ async def _map_label(session: Session, label: str, there: LabelFiles, *, free: i
     broken = dict(decision.broken)
     if decision.doubt is not None and not broken:
         broken[manifest_filename(label, named or "")] = message_of(decision.doubt)
+    beside = [each for each in state.manifests.values() if isinstance(each, Manifest)]
+    older = older_pointer(state, beside) if decision.written and not decision.proven else None
+    if older is not None:
+        # A restore gives what that names, and not the newest.
+        broken[latest_filename(label)] = f"{older}. If a copy or an import did not finish, do that again instead"
     counted = [entry for entry in decision.entries if entry.snapshot_id in decision.counted]
     ahead = look_ahead(counted, pointer_bytes=len(state.text or ""), free=free)
     return LabelMap(

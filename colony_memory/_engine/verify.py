@@ -93,10 +93,11 @@ def _pointer_problem(
     decision = state.decision
     saved = bool(checks) or state.text is not None
     accepted = pointer == "missing" and session.trust.accept_legacy_pointer
+    intact = [manifests[each.snapshot_id] for each in checks if each.manifest == "ok" and each.trust != "bad"]
     return (
         (decision.problem if saved and not accepted else None)
         or (message_of(decision.rollback) if decision.rollback else None)
-        or (_newer_problem(state, manifests, checks) if saved and not decision.proven else None)
+        or (older_pointer(state, intact) if saved and not decision.proven else None)
         or _catalogue_problem(state)
         or (f"snapshot {removed[0]} is listed by the pointer, and is not there" if removed else None)
     )
@@ -120,15 +121,13 @@ def listed_and_gone(session: Session, decision: Decision, there: Container[str])
     return tuple(entry.snapshot_id for entry in rows or () if entry.snapshot_id not in there)
 
 
-def _newer_problem(state: State, manifests: Mapping[str, Manifest], checks: Iterable[SnapshotCheck]) -> str | None:
+def older_pointer(state: State, manifests: Iterable[Manifest]) -> str | None:
     """What snapshots that are newer than the one that an unproven pointer names say of that pointer."""
     try:
         pointer = read_pointer(state.text or "", label=state.label)
-        for check in checks:
-            intact = check.manifest == "ok" and check.trust != "bad"
-            if intact and id_order(check.snapshot_id) > id_order(pointer.snapshot_id or ""):
-                newer = manifests[check.snapshot_id].raw
-                check_newer(state.label, pointer.snapshot_id, newer, went_back_from=pointer.went_back_from)
+        for newer in manifests:
+            if id_order(newer.info.snapshot_id) > id_order(pointer.snapshot_id or ""):
+                check_newer(state.label, pointer.snapshot_id, newer.raw, went_back_from=pointer.went_back_from)
     except (SnapshotCorrupt, RollbackDetected) as error:
         return message_of(error)
     return None

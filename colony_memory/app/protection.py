@@ -19,10 +19,10 @@ from colony_memory.exceptions import ColonyMemoryWarning, SnapshotCorrupt, Snaps
 from colony_memory.retention import created
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from colony_memory.client import ColonyMemory
-    from colony_memory.reports import LabelMap, VaultMap
+    from colony_memory.reports import LabelMap, SnapshotCheck, VaultMap
     from colony_memory.schedule.last_run import RunLog
     from colony_memory.snapshot import SnapshotInfo
 
@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 #: protected``: none is there, or the newest is older than it may be.
 State = Literal["protected", "saved", "at risk", "not protected"]
 #: What would mend it: ``delete`` the snapshot, ``backup`` again, ``prune`` to make room, ``wait``, ``judge`` whether
-#: an untrusted snapshot is one's own, ``replace`` what is damaged by a new backup (an older snapshot restores until
-#: then), ``forget`` what is gone, which a prune of leftovers takes off the list, or ``accept`` a snapshot in place of a
-#: latest that is refused: restore it by its id and back it up again.
+#: an untrusted snapshot is one's own, or whether one that cannot be read on this host is good, ``replace`` what is
+#: damaged by a new backup (an older snapshot restores until then), ``forget`` what is gone, which a prune of leftovers
+#: takes off the list, or ``accept`` a snapshot in place of a latest that is refused: restore it by its id and back it
+#: up again.
 Mending = Literal["delete", "backup", "prune", "wait", "judge", "replace", "forget", "accept"]
 
 
@@ -62,11 +63,13 @@ class Newest:
         good: The newest whose every byte is as it was saved, None where there is none.
         damaged: What is wrong with each that is newer than that one, by id.
         closed: Why the text of ``good`` was not looked at, None where it was: it is encrypted.
+        unread: Ids of those of ``damaged`` that may be good and that this host cannot read.
     """
 
     good: SnapshotInfo | None
     damaged: Mapping[str, str] = field(default_factory=dict)
     closed: str | None = None
+    unread: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -179,14 +182,17 @@ def read_newest(memory: ColonyMemory, found: VaultMap) -> dict[str, Newest]:
 
 
 def _read_newest(memory: ColonyMemory, label: LabelMap) -> Newest:
-    infos, damaged = [label.newest] if label.newest else [], dict[str, str]()
+    infos, damaged, unread = [label.newest] if label.newest else [], dict[str, str](), set[str]()
     listed = False
     while infos:
         info = infos.pop(0)
-        why, closed = _damage(memory, info)
+        check = _check(memory, info)
+        why = _damage(check, info)
         if why is None:
-            return Newest(info, damaged, closed)
+            return Newest(info, damaged, None if check is None else check.closed, unread)
         damaged[info.snapshot_id] = why
+        if check is not None and _is_unread(check):
+            unread.add(info.snapshot_id)
         if not listed:
             listed = True
             with warnings.catch_warnings():
@@ -196,20 +202,32 @@ def _read_newest(memory: ColonyMemory, label: LabelMap) -> Newest:
                 except (SnapshotCorrupt, UntrustedSnapshot):
                     infos = []  # none is there that a restore would give, which is what was asked
             infos = [each for each in infos if id_order(each.snapshot_id) < id_order(info.snapshot_id)]
-    return Newest(None, damaged)
+    return Newest(None, damaged, None, unread)
 
 
-def _damage(memory: ColonyMemory, info: SnapshotInfo) -> tuple[str | None, str | None]:
-    """What is wrong with a snapshot, and why its text could not be looked at."""
+def _check(memory: ColonyMemory, info: SnapshotInfo) -> SnapshotCheck | None:
+    """What reading it showed, None where it is not there any more."""
     try:
         (check,) = memory.verify(label=info.label, snapshot_id=info.snapshot_id).snapshots
     except SnapshotNotFound:
-        return f"snapshot {info.snapshot_id} was deleted in between", None
+        return None
+    return check
+
+
+def _is_unread(check: SnapshotCheck) -> bool:
+    """Whether it may be good, and nobody could tell here: what reads it is not installed."""
+    return (check.manifest, check.parts, check.digest) == ("ok", "unchecked", "unchecked") and check.trust != "bad"
+
+
+def _damage(check: SnapshotCheck | None, info: SnapshotInfo) -> str | None:
+    """What is wrong with a snapshot."""
+    if check is None:
+        return f"snapshot {info.snapshot_id} was deleted in between"
     whole = (check.manifest, check.parts, check.digest) == ("ok", "ok", "ok")
     # A signature that could not be looked at speaks against nothing where nobody is pinned.
     if (whole or check.sealed) and "bad" not in (check.signature, check.trust):
-        return None, check.closed
-    return check.problem or f"snapshot {info.snapshot_id} does not hold", None
+        return None
+    return check.problem or f"snapshot {info.snapshot_id} does not hold"
 
 
 def assess(
@@ -263,7 +281,8 @@ def assess(
 def _damaged(read: Mapping[str, Newest]) -> Iterator[Problem]:
     for label, newest in read.items():
         for snapshot_id, why in newest.damaged.items():
-            yield Problem(why, "replace" if newest.good else "backup", label, snapshot_id)
+            mending: Mending = "judge" if snapshot_id in newest.unread else "replace" if newest.good else "backup"
+            yield Problem(why, mending, label, snapshot_id)
 
 
 def _incomplete(infos: list[SnapshotInfo]) -> Iterator[Problem]:

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from colony_memory._arguments import require_type, several
 from colony_memory.app.content import Contents, contents_of
@@ -73,7 +73,7 @@ def save_folder(
     label: str = "default",
     prune_keep: int | None = None,
     retention: Retention | None = None,
-    on_conflict: str = "raise",
+    on_conflict: Literal["raise", "continue", "merge"] = "raise",
     note: str | None = None,
     tags: str | Iterable[str] = (),
     git: bool = False,
@@ -137,7 +137,7 @@ def save_paths(
     label: str = "default",
     prune_keep: int | None = None,
     retention: Retention | None = None,
-    on_conflict: str = "raise",
+    on_conflict: Literal["raise", "continue", "merge"] = "raise",
     note: str | None = None,
     tags: str | Iterable[str] = (),
     git: bool = False,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from colony_memory.app.facts import made_at
 from colony_memory.app.options import BackupOptions
@@ -28,7 +28,7 @@ def save_sources(
     label: str = "default",
     prune_keep: int | None = None,
     retention: Retention | None = None,
-    on_conflict: str = "raise",
+    on_conflict: Literal["raise", "continue", "merge"] = "raise",
     note: str | None = None,
     tags: str | Iterable[str] = (),
     secrets: str = "warn",

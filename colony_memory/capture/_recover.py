@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._os.directory import Directory
 from colony_memory._os.held import settling
+from colony_memory._os.paths import real_path
 from colony_memory.capture._journal import DONE, MOVING
 from colony_memory.capture._listed import quoted
 from colony_memory.capture._sources import require_named
@@ -43,7 +44,7 @@ def recover(path: str | os.PathLike[str]) -> bool:
     require_named(path)
     told: list[str] = []
     try:
-        ended = [_end(record, journal, told) for record, journal in _related(Path(os.path.realpath(path)))]
+        ended = [_end(record, journal, told) for record, journal in _related(real_path(path))]
     finally:
         # Not before all is done: whoever makes errors of warnings must not stop it halfway.
         for what in told:

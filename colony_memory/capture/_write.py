@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._arguments import require_call, require_type
 from colony_memory._os.directory import Directory
 from colony_memory._os.held import settling
 from colony_memory._os.kinds import is_link
+from colony_memory._os.paths import real_path
 from colony_memory._os.reach import Reach
 from colony_memory.capture._attributes import tell_lost
 from colony_memory.capture._companions import holds_text
@@ -32,6 +32,7 @@ from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, Hin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
     from colony_memory.capture._metadata import Metadata
 
@@ -255,7 +256,7 @@ def _resolve(directory: str | os.PathLike[str]) -> Path:
     """Follow the link that the caller may have named, once, and make sure that a directory is or can be there."""
     require_named(directory)
     try:
-        target = Path(os.path.realpath(directory))
+        target = real_path(directory)
         if not os.path.lexists(target) or target.is_dir():
             return target
     except (OSError, ValueError) as error:

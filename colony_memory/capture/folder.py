@@ -12,7 +12,6 @@ import os
 import stat
 import warnings
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from colony_memory._arguments import require_call, require_type, several
@@ -20,6 +19,7 @@ from colony_memory._format.constants import MAX_BYTES
 from colony_memory._os.held import settling
 from colony_memory._os.kinds import PERMISSIONS
 from colony_memory._os.names import decode_name
+from colony_memory._os.paths import real_path
 from colony_memory.capture._contents import reason_of
 from colony_memory.capture._filenames import name_problem, parents_of
 from colony_memory.capture._ignore import Excluded, read_excluded
@@ -36,6 +36,7 @@ from colony_memory.exceptions import ColonyMemoryWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
     from colony_memory.capture._patience import Patience
     from colony_memory.capture._sources import Source
@@ -219,7 +220,7 @@ def _read(
 
 
 def _tell_unfinished(path: Path) -> None:
-    folder = unfinished(Path(os.path.realpath(path)))
+    folder = unfinished(real_path(path))
     if folder is not None:
         warnings.warn(
             f"a restore into {folder!r} is under way or was cut off: this is the folder as it is now, and its next "
@@ -270,8 +271,8 @@ def _find(source: Source, tree: Tree, patient: Patience) -> None:
         walk(source.path, f"{source.prefix}/" if source.prefix else "", tree, patient)
     else:
         # The caller named this very file: as with most tools, its being a link does not matter.
-        file = source.path.resolve()
         try:
+            file = real_path(source.path)
             size = file.stat().st_size
         except OSError as error:
             tree.left_out.append(LeftOut(source.prefix, reason_of(error)))

@@ -67,9 +67,9 @@ def format_of(wire: str | None) -> Literal[1, 2] | None:
     return None if wire is None else 2 if wire == "2" else 1
 
 
-def trust_of(common: CommonOptions) -> dict[str, Any]:
+def trust_of(common: CommonOptions, *, asks: bool = True) -> dict[str, Any]:
     """The arguments of :class:`colony_memory.ColonyMemory` that say what is trusted, whom to encrypt to and what opens,
-    as the options have it.
+    as the options have it. Without ``asks`` a passphrase has to be in a file: what runs later has nobody to ask.
 
     Raises:
         ValueError: A key file, a recipient, a passphrase or the witness cannot be used.
@@ -78,7 +78,7 @@ def trust_of(common: CommonOptions) -> dict[str, Any]:
         encrypt_to=common.encrypt_to or (),
         identities=common.identity or (),
         passphrase_file=common.passphrase_file,
-        ask=_ask,
+        ask=_ask if asks else None,
     )
     return keys | trust_arguments(
         key_file=common.key_file,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from colony_memory import _engine
 from colony_memory.client._face import Awaiting, Blocking
@@ -31,7 +31,7 @@ class Saving(Blocking):
         prune_keep: int | None = None,
         retention: Retention | None = None,
         skip_unchanged: bool = True,
-        on_conflict: str = "raise",
+        on_conflict: Literal["raise", "continue", "merge"] = "raise",
         note: str | None = None,
         incomplete: Iterable[str] | None = None,
         tags: str | Iterable[str] = (),
@@ -123,7 +123,7 @@ class AsyncSaving(Awaiting):
         prune_keep: int | None = None,
         retention: Retention | None = None,
         skip_unchanged: bool = True,
-        on_conflict: str = "raise",
+        on_conflict: Literal["raise", "continue", "merge"] = "raise",
         note: str | None = None,
         incomplete: Iterable[str] | None = None,
         tags: str | Iterable[str] = (),

@@ -6,9 +6,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from no_zstd import lose_zstd
 from snapshots import NOON, damage, label_map, save, snapshot, vault_map
 
 from colony_memory import ColonyMemory
+from colony_memory._format.v2.zstd import is_installed
 from colony_memory.app.protection import Newest, Problem, assess, check_protection, read_newest
 from colony_memory.exceptions import ConflictDetected
 from colony_memory.schedule import watch
@@ -267,3 +269,16 @@ def test_what_another_does_while_it_looks_is_nothing_that_is_gone(monkeypatch, m
     monkeypatch.setattr(memory._session.vault, "list", list_and_go_on)
     assert memory.inspect().labels[0].removed == ()
     assert done
+
+
+def test_what_this_host_cannot_read_is_not_to_be_saved_over():
+    if not is_installed():
+        pytest.skip("needs zstd")
+    vault = FakeVault()
+    older = ColonyMemory(backend=vault, format=1).backup({"a.md": "1"})
+    info = ColonyMemory(backend=vault, format=2).backup({"a.md": "2"})
+    with lose_zstd():
+        checked = check_protection(ColonyMemory(backend=vault))
+    assert checked.verdict.state == "at risk"
+    assert [(each.mending, each.snapshot_id) for each in checked.verdict.problems] == [("judge", info.snapshot_id)]
+    assert checked.verdict.newest.snapshot_id == older.snapshot_id

@@ -26,6 +26,7 @@ from colony_memory import ColonyMemory, open_vault
 from colony_memory.app.place import Place
 from colony_memory.cli import commands, telling
 from colony_memory.cli import host as host_calls
+from colony_memory.cli import memory as memory_module
 from colony_memory.cli.options import CommonOptions
 from colony_memory.cli.saving import SavingOptions
 from colony_memory.hooks import turn
@@ -530,6 +531,16 @@ def test_what_is_installed_encrypts_as_was_meant(cli, vault, folder, tmp_path, m
         memory = ColonyMemory(backend=vault, identities=secret)
         assert memory.latest().encrypted
         assert "MEMORY.md" in memory.restore()
+
+
+@pytest.mark.parametrize("option", ["--encrypt-to", "--identity"])
+def test_a_hook_is_not_installed_that_would_have_to_ask(refused, folder, tmp_path, monkeypatch, option):
+    pytest.importorskip("pyrage")
+    monkeypatch.setattr(memory_module, "_ask", lambda twice: "somebody is there to answer now")
+    settings = tmp_path / "settings.json"
+    line = refused(2, "hook", "install", "codex", "--settings", settings, option, "passphrase", folder)
+    assert "no file of it is given" in line
+    assert not settings.exists()
 
 
 def test_install_again_and_remove(cli, vault, folder, tmp_path):

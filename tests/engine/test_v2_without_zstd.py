@@ -34,6 +34,15 @@ def test_reading_and_writing_say_what_to_install(saved):
     assert [info.snapshot_id for info in ColonyMemory(backend=vault).list_snapshots()] == ids[::-1]
 
 
+def test_what_cannot_be_read_is_not_called_damaged(saved):
+    report = ColonyMemory(backend=saved[0]).verify()
+    assert not report
+    assert {(check.manifest, check.parts, check.digest) for check in report.snapshots} == {
+        ("ok", "unchecked", "unchecked")
+    }
+    assert all(WANTED in check.problem for check in report.snapshots)
+
+
 def test_a_prune_leaves_them_and_says_so(saved):
     vault, ids = saved
     mem = ColonyMemory(backend=vault)

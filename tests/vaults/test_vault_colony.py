@@ -177,7 +177,7 @@ class HostedVaultScenarios:
     @every_call
     def test_a_slow_vault_times_out(self, server, connect, name):
         server.vault.files["x.json"] = "old"
-        vault = connect(server.url, timeout=0.2)
+        vault = connect(server.url, timeout=0.8)
         call, method, path = CALLS[name]
         vault.vault_status()
         server.fault(method, "delay", path=path, seconds=5)

@@ -11,7 +11,9 @@ import pytest
 
 from colony_memory import ColonyMemory, ColonyMemoryWarning
 from colony_memory._format.v2.zstd import is_installed
+from colony_memory.app.protection import check_protection
 from colony_memory.testing import FaultyVault
+from colony_memory.testing.faults import ProcessDied
 from colony_memory.vaults.local import LocalVault
 
 _DAYS = 2 * 86_400
@@ -63,3 +65,45 @@ def test_an_older_pointer_put_over_the_vault_costs_no_snapshot(tmp_path, wire):
         assert _save(vault, 6, prune_keep=20)
         assert _ids(vault)[1:] == ids[::-1]
         assert ColonyMemory(backend=vault).verify()
+
+
+@pytest.mark.parametrize("wire", FORMATS)
+def test_what_a_restore_does_not_give_is_not_called_protected(tmp_path, wire):
+    vault = LocalVault(tmp_path, create=True, format=wire)
+    older = [(_save(vault, number), (tmp_path / _POINTER).read_text())[1] for number in range(4)]
+    mem = ColonyMemory(backend=vault)
+    assert check_protection(mem).verdict.state == "protected"
+    (tmp_path / _POINTER).write_text(older[1])
+    assert mem.restore()["number"] == "1"
+    verdict = check_protection(mem).verdict
+    assert verdict.state == "at risk"
+    assert "the pointer of label 'default' is an older one" in verdict.problems[0].what
+    # The next backup is the latest again.
+    with _unheard():
+        _save(vault, 5)
+    assert check_protection(mem).verdict.state == "protected"
+
+
+@pytest.mark.parametrize("wire", FORMATS)
+def test_a_copy_that_did_not_finish_is_told_how_to_go_on(tmp_path, wire):
+    here = LocalVault(tmp_path / "here", create=True, format=wire)
+    there = LocalVault(tmp_path / "there", create=True, format=wire)
+    mem = ColonyMemory(backend=here)
+    _save(here, 0)
+    mem.copy_to(ColonyMemory(backend=there))
+    for number in range(1, 4):
+        _save(here, number)
+    dying = FaultyVault(there)
+    dying.fail("upload", ProcessDied(0), match=_POINTER)
+    dying.fail("delete", ProcessDied(0))
+    with pytest.raises(ProcessDied):
+        mem.copy_to(ColonyMemory(backend=dying))
+    copied = ColonyMemory(backend=there)
+    problems = check_protection(copied).verdict.problems
+    assert "If a copy or an import did not finish, do that again instead" in problems[0].what
+    assert copied.restore()["number"] == "0"
+    for path in (tmp_path / "there").iterdir():  # hours later, as what is not listed yet may be on its way out
+        os.utime(path, (path.stat().st_mtime - 7200,) * 2)
+    assert mem.copy_to(copied)
+    assert check_protection(copied).verdict.state == "protected"
+    assert copied.restore()["number"] == "3"

@@ -135,7 +135,7 @@ def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
     if not os.path.isdir(folder):  # noqa: PTH112
         raise ValueError(f"{folder!r} is no folder")
     _refuse_what_json_lacks(folder)
-    refuse_vault_inside(ColonyMemory(backend=place.backend, **trust_of(call.common)), [folder])
+    refuse_vault_inside(ColonyMemory(backend=place.backend, **trust_of(call.common, asks=False)), [folder])
     if place.chosen:
         place.require()
     # The host is to end it only where it does not end itself.

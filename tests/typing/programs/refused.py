@@ -101,6 +101,7 @@ def saving() -> None:
     memory.backup(documents, keep=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     memory.backup(documents, retention=20)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     memory.backup(documents, signer=bytes(32))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    memory.backup(documents, on_conflict="overwrite")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     memory.backup(documents, note=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     print(memory.backup(documents).ident)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType, reportUnknownMemberType]
     save_folder(memory, "memory", secrets="refuse")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
