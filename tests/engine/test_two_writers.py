@@ -306,7 +306,6 @@ def test_an_agent_that_goes_on_with_its_own_text_loses_nothing_of_the_others(pai
 
 @pytest.mark.usefixtures("merging")
 def test_a_merge_that_was_cancelled_is_the_own_one(open_memory, vault):
-    pytest.importorskip("merge3")
     faulty = FaultyVault(vault)
     ours, theirs = open_memory(faulty), ColonyMemory(backend=vault)
     ours.backup({"m": "1\n2\n3\n4\n5\n"})
@@ -318,6 +317,7 @@ def test_a_merge_that_was_cancelled_is_the_own_one(open_memory, vault):
     assert theirs.restore() == {"m": "mine\n2\n3\n4\ntheirs\n"}
 
 
+@pytest.mark.usefixtures("merging")
 def test_a_race_is_merged_too(open_memory, vault):
     ColonyMemory(backend=vault).backup(BASE)
     faulty = FaultyVault(vault)
