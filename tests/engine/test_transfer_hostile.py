@@ -128,6 +128,24 @@ def test_what_another_history_left_is_taken_as_it_is_once_it_is_old(tmp_path):
     assert len(again.list_snapshots()) == 2
 
 
+@pytest.mark.parametrize("how", ["copy", "import"])
+def test_a_signed_label_that_was_emptied_takes_another_history(vault, how):
+    pytest.importorskip("cryptography")
+    signer = Ed25519Signer(bytes(range(32)))
+    memory, ids = filled(VERSIONS, vault=vault, signer=signer)
+    source, brought = filled(VERSIONS[:2], signer=signer)
+    for each in reversed(ids):
+        memory.delete_snapshot(label="default", snapshot_id=each)
+    if how == "copy":
+        assert copy(source, memory)
+    else:
+        brought = [memory.import_snapshot(source.export_snapshot()).snapshot_id]
+    pinned = ColonyMemory(backend=vault, trusted_issuers=signer.did_key)
+    assert pinned.restore() == VERSIONS[1]
+    assert {info.snapshot_id for info in pinned.list_snapshots()} == {*brought}
+    assert pinned.verify()
+
+
 @pytest.mark.parametrize("lost", ["the vault lost the pointer", "0.1.1 wrote the pointer"])
 @pytest.mark.parametrize("seen", [False, True])
 def test_an_import_of_another_history_outlives_the_pointer_that_listed_it(vault, lost, seen, tmp_path):

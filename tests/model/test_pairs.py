@@ -125,6 +125,10 @@ def attempt(name, scene, mem):
         return error.snapshot_id
     except TOLD:
         return None
+    except RollbackDetected:
+        if scene.backend is scene.fake:
+            raise
+        return None  # a pointer that another's late write took back looks just so
     return result.snapshot_id if documents is not None else None
 
 
@@ -165,7 +169,7 @@ def test_a_verb_at_every_moment_of_another(first, kind, signer):
                 struck = next(turns) > place
                 try:
                     check(scene, first, second, stored)
-                    later(scene)
+                    later(scene, first, second)
                 except (AssertionError, ColonyMemoryError) as error:
                     msg = f"{second!r} before call {place + 1} of {first!r}: {error!r}"
                     raise AssertionError(msg) from error
@@ -173,14 +177,24 @@ def test_a_verb_at_every_moment_of_another(first, kind, signer):
             TRIED["a verb at every moment of another"] += 1
 
 
+def set_of(scene, first, second):
+    """Ids of what a new client lists."""
+    try:
+        return {info.snapshot_id for info in scene.client().list_snapshots(label="default")}
+    except SnapshotCorrupt:
+        # The later writer's pointer may name what the other one has just deleted. That is said, not taken for nothing.
+        if scene.backend is scene.fake or "delete all" not in (first, second):
+            raise
+        return set()
+
+
 def check(scene, first, second, stored):
     """What a new client finds."""
     new = scene.client()
-    listed = {info.snapshot_id: info for info in new.list_snapshots(label="default")}
+    listed = set_of(scene, first, second)
     for snapshot_id in listed:
         assert scene.client().restore(snapshot_id=snapshot_id)
     if scene.backend is not scene.fake and not listed and "delete all" in (first, second):
-        # The later writer's pointer may name what the other one has just deleted. That is said, not taken for nothing.
         with suppress(SnapshotCorrupt, RollbackDetected):
             assert scene.client().restore(default={}) == {}
         return
@@ -210,10 +224,10 @@ def check(scene, first, second, stored):
         assert (pointer.snapshot_id is None) == (latest is None)
 
 
-def later(scene):
+def later(scene, first, second):
     """Hours later somebody saves and prunes: nothing is left over, and nothing comes back."""
     scene.time += HOURS
-    before = {info.snapshot_id for info in scene.client().list_snapshots(label="default")}
+    before = set_of(scene, first, second)
     mem = scene.client()
     saved = mem.backup({"MEMORY.md": "hours later"}).snapshot_id
     scene.time += HOURS

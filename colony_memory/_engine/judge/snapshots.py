@@ -94,7 +94,8 @@ def _why_unusable(
             "replaced"
         )
         return UntrustedSnapshot(msg, hint=Hint("verify", label=label))
-    if asked.pins and row is None and read.stream is not None and base.stream not in (None, read.stream):
+    listed = row is not None or snapshot_id in asked.bringing  # which this client is about to list
+    if asked.pins and not listed and read.stream is not None and base.stream not in (None, read.stream):
         msg = (
             f"snapshot {snapshot_id} of label {label!r} is of another history than the label, although a trusted key "
             "signed it: if it is yours, restore it by its id, or export and import it to have it listed again"
