@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.constants import FORMAT, MAX_BYTES
+from colony_memory._format.fields import Fields
 from colony_memory._format.json import decode_documents, load_object, printable
 from colony_memory._format.manifest import Manifest, summarize
-from colony_memory._format.names import is_digest, manifest_filename, part_filename, read_filename
+from colony_memory._format.names import manifest_filename, part_filename
 from colony_memory._format.payload import sha256, unpack
-from colony_memory.exceptions import Hint, SnapshotCorrupt, UnsupportedFormat
+from colony_memory.exceptions import Hint, SnapshotCorrupt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 CODEC = "gzip+base64"
-# What a JSON reader of any language holds exactly.
-_LARGEST = 2**53 - 1
 
 
 def check_manifest(
@@ -34,50 +33,21 @@ def check_manifest(
         UnsupportedFormat: It is of another format or codec.
         SnapshotCorrupt: Something in it is not as the format demands.
     """
-    file = None if label is None or snapshot_id is None else manifest_filename(label, snapshot_id)
-    name = file or "the manifest"
-
-    def wrong(what: str) -> SnapshotCorrupt:
-        return SnapshotCorrupt(f"{name} is not a manifest of this snapshot: {what}", file=file)
-
-    def number(key: str) -> int:
-        value = raw.get(key)
-        if type(value) is not int or not 0 <= value <= _LARGEST:
-            raise wrong(f"{key} should be a count")
-        return value
-
-    def text(key: str) -> str:
-        value = raw.get(key)
-        if not isinstance(value, str):
-            raise wrong(f"{key} should be a string")
-        return value
-
-    if text("format") != FORMAT:
-        msg = f"unsupported snapshot format: {raw['format'][:80]!r} in {name}; a newer colony-memory may read it"
-        raise UnsupportedFormat(msg, file=file)
-    if text("codec") != CODEC:
-        msg = f"unsupported codec: {raw['codec'][:80]!r} in {name}; a newer colony-memory may read it"
-        raise UnsupportedFormat(msg, file=file)
-    own_id, own_label = text("snapshot_id"), text("label")
-    asked = (own_id if snapshot_id is None else snapshot_id, own_label if label is None else label)
-    if (own_id, own_label) != asked:
-        raise wrong(f"it is the one of label {own_label[:80]!r}, id {own_id[:80]!r}")
-    if read_filename(f"cmem.{own_label}.{own_id}.manifest.json") is None:
-        raise wrong(f"{own_label[:80]!r} and {own_id[:80]!r} are no label and id")
-    if not is_digest(text("plaintext_sha256")):
-        raise wrong("plaintext_sha256 should be 'sha256:' and 64 hex digits")
-    names = raw.get("doc_names")
-    if not isinstance(names, list) or not all(isinstance(doc, str) for doc in names):
-        raise wrong("doc_names should be a list of strings")
+    fields = Fields(raw, label, snapshot_id)
+    fields.one_of("format", (FORMAT,), "snapshot format")
+    fields.one_of("codec", (CODEC,), "codec")
+    own_label, own_id = fields.place()
+    fields.digest("plaintext_sha256")
+    fields.items("doc_names", str)
     # Compared with names that are made here: a manifest cannot send anyone to files that are not its own.
-    count, listed = number("part_count"), raw.get("part_files")
+    count, listed = fields.count("part_count"), raw.get("part_files")
     if not isinstance(listed, list) or len(listed) != count or not count:
-        raise wrong("part_files and part_count differ")
+        raise fields.wrong("part_files and part_count differ")
     if any(name != part_filename(own_label, own_id, seq) for seq, name in enumerate(listed)):
-        raise wrong("part_files names files that are not its own")
-    number("byte_size")
-    text("created_at")
-    return Manifest(summarize(raw), raw, digest_of_file, tuple(listed), number("blob_chars"))
+        raise fields.wrong("part_files names files that are not its own")
+    fields.count("byte_size")
+    fields.text("created_at")
+    return Manifest(summarize(raw), raw, digest_of_file, tuple(listed), fields.count("blob_chars"))
 
 
 def read_documents(manifest: Manifest, parts: dict[str, str | None], *, max_bytes: int = MAX_BYTES) -> dict[str, str]:

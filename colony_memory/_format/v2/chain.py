@@ -143,7 +143,7 @@ def replay(packs: Sequence[Pack], *, label: str, max_bytes: int, known: Chain | 
     for pack in packs[len(sizes) :]:
         file = pack_filename(label, pack.pack_id, 0)
         try:
-            prefix, spans, state = Prefix(state.data), state.spans, EMPTY  # nobody else holds it, so that zstd may
+            prefix, spans, state = Prefix(state.data), state.spans, EMPTY  # else it stays beside zstd's copy
             # Texts are of the new state, names of both; a name that is escaped takes more in JSON of either format.
             content = decompress(pack.frame, prefix, at_most=3 * max_bytes + _LINE)
             state = State(prefix.data, spans)
