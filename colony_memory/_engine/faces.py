@@ -61,8 +61,9 @@ class SyncVault(Vault):
             pool = ThreadPoolExecutor(min(_READERS, len(names)), "colony-memory-read")
             # Each in a copy of this context, so that it counts for this verb.
             futures = [pool.submit(copy_context().run, lambda name: drive(self.get(name)), name) for name in names]
-        except RuntimeError:
-            # At the interpreter's exit no thread starts any more, and a last backup still has to read.
+        except (ImportError, RuntimeError):
+            # At the interpreter's exit no thread starts and nothing is imported any more; nor is it where a process
+            # gave up the right to read Python's own files. A backup still has to read.
             return [drive(self.get(name)) for name in names]
         with pool:
             try:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from typing import Any
@@ -172,14 +173,18 @@ def test_a_plain_method_that_raises_stop_iteration_does_not_hang_the_loop() -> N
     assert asyncio.run(main()) == {"file 07": StoredFile("7", None), NAME: None}
 
 
-def test_threads_that_can_not_be_started_are_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("lacks", ["threads", "imports"])
+def test_threads_that_can_not_be_started_are_done_without(monkeypatch: pytest.MonkeyPatch, lacks: str) -> None:
     """At the interpreter's exit no thread starts any more, and a last backup still has to read."""
 
     def refuse(*_: object, **__: object) -> None:
         raise RuntimeError("cannot schedule new futures after interpreter shutdown")
 
     monkeypatch.setattr(faces, "time", Clock(1.0))
-    monkeypatch.setattr("concurrent.futures.ThreadPoolExecutor.submit", refuse)
+    if lacks == "threads":
+        monkeypatch.setattr("concurrent.futures.ThreadPoolExecutor.submit", refuse)
+    else:
+        monkeypatch.setitem(sys.modules, "concurrent.futures", None)
     vault, backend = view(FILES)
     drive(vault.list(""))
     found = drive(vault.get_many(FILES))
