@@ -17,6 +17,7 @@ from colony_memory._format.json import load_object
 from colony_memory._format.names import require_label
 from colony_memory._os.files import make_directory, read_file, replace_file
 from colony_memory._os.locks import locked
+from colony_memory._os.paths import real_path
 from colony_memory.exceptions import ColonyMemoryError
 
 _FORMAT = "colony-memory/witness/1"
@@ -87,7 +88,7 @@ class FileWitness:
         if _supersedes(self._load().get(label), head, generation):
             return
         # Where the file is a link, what it leads to is replaced.
-        target = Path(os.path.realpath(self.path))
+        target = real_path(self.path)
         try:
             make_directory(target.parent)
             with locked(target.with_name(f".{target.name}.lock"), patience=_LOCK_PATIENCE):

@@ -24,6 +24,7 @@ from colony_memory._os.directory import Directory
 from colony_memory._os.files import make_directory, open_files, read_file, replace_file
 from colony_memory._os.homes import config_directory, expanded, state_directory
 from colony_memory._os.locks import locked, locked_in
+from colony_memory._os.paths import real_path
 from colony_memory.capture._dotgit import fold
 from colony_memory.capture._journal import Journal, dump_journal, load_journal
 from colony_memory.exceptions import ColonyMemoryError
@@ -80,7 +81,7 @@ def _forms(path: Path | None) -> list[Path]:
     """A path with what is on its way resolved to each depth: whoever makes anew what is a link there has it moved."""
     if path is None:
         return []
-    return list(dict.fromkeys(Path(os.path.realpath(each), path.relative_to(each)) for each in (path, *path.parents)))
+    return list(dict.fromkeys(Path(real_path(each), path.relative_to(each)) for each in (path, *path.parents)))
 
 
 def _config() -> Path:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._os.files import create_file, make_directory, read_file, replace_file
+from colony_memory._os.paths import real_path
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def change_settings(path: Path, edit: Callable[[str], str]) -> Change:
     Raises:
         ValueError: What is there cannot be edited: it is no plain file, or nothing that the edit takes.
     """
-    real = Path(os.path.realpath(path))
+    real = real_path(path)
     try:
         found = read_file(real, _MOST_BYTES)
     except OSError as error:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._os.directory import Directory
 from colony_memory._os.files import read_file, replace_file
+from colony_memory._os.paths import real_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +57,7 @@ def look_at(directory: Path, saved_by: object, *, now: float) -> Look | None:
     try:
         with Directory.open(directory, follow=True) as opened:
             root = opened.status()
-            digest.update(f"{os.path.realpath(directory)!r} {root.st_dev} {root.st_ino}\0".encode("utf-8", "replace"))
+            digest.update(f"{str(real_path(directory))!r} {root.st_dev} {root.st_ino}\0".encode("utf-8", "replace"))
             for name, found in _walk(opened, ""):
                 kind = stat.S_IFMT(found.st_mode)
                 # A directory's size says nothing, and its times tell of names, which are all here.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from colony_memory._os.paths import real_path
 from colony_memory.app.options import BackupOptions
 from colony_memory.app.place import refuse_vault_inside
 from colony_memory.client import ColonyMemory
@@ -15,6 +15,7 @@ from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
 
     from colony_memory.app.place import Place
     from colony_memory.reports import Event, LifecycleEvent
@@ -81,7 +82,7 @@ class Served:
         self._require_no_link()
 
     def _require_no_link(self) -> None:
-        if os.path.realpath(self.root) != str(self.root):
+        if real_path(self.root) != self.root:
             raise ColonyMemoryError("the folder is not the one that this server was started for: a link stands there")
 
     def open(self, on_event: Callable[[Event | LifecycleEvent], None] | None = None) -> ColonyMemory:
@@ -97,4 +98,4 @@ def real_folder(directory: str) -> Path:
     """
     if not directory or "\0" in directory:
         raise ValueError("an empty path" if not directory else f"{directory!r} is not a path")
-    return Path(os.path.realpath(os.path.expanduser(directory)))  # noqa: PTH111 - Path's raises RuntimeError
+    return real_path(os.path.expanduser(directory))  # noqa: PTH111 - Path's raises RuntimeError
