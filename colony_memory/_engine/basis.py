@@ -1,0 +1,117 @@
+"""Pure: what a memory is based on. One value, five events, and where it is kept.
+
+The basis is the snapshot whose whole text a memory held when it was last restored or saved. A backup compares it with
+the latest: where another writer has saved since, that is a conflict. Five events change it, and nothing else:
+:func:`restored`, :func:`saved`, :func:`reverted`, :func:`pending` and :func:`lost`.
+
+In a process it lies in the client (:class:`MemoryHome`); the basis of a folder outlives the process in its index.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Basis", "BasisHome", "MemoryHome", "lost", "pending", "restored", "reverted", "saved"]
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What the memory of one label is based on; false where it is based on nothing.
+
+    Attributes:
+        snapshot_id: The snapshot whose whole text the memory held, None where there is none.
+        stream: History that it is of, None where its manifest names none.
+        tree: Digest of that text, as the manifest has it; empty where it is not known.
+        listed: Ids of the snapshots that were listed at that time.
+        reverted: An older text was restored since: the next save becomes the latest all the same.
+        not_held: Nothing was held before: ``snapshot_id`` is only the latest of the moment at which an older one was
+            restored.
+        pending: Saves whose end was not heard: noted before the pointer moves, and one's own if they became the latest.
+        refused: Own saves that met a conflict and were stored beside the latest.
+        merged: Snapshots that were merged into the memory by hand, which the next save is based on too.
+        origin: 16 hex digits that were drawn for this memory, None where none were.
+    """
+
+    snapshot_id: str | None = None
+    stream: str | None = None
+    tree: str = ""
+    listed: frozenset[str] = frozenset()
+    reverted: bool = False
+    not_held: bool = False
+    pending: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    merged: tuple[str, ...] = ()
+    origin: str | None = None
+
+    def __bool__(self) -> bool:
+        return self.snapshot_id is not None
+
+    @property
+    def own(self) -> frozenset[str]:
+        """Snapshots that count as this memory's own where they are the latest: its basis, and what is pending."""
+        return frozenset((*filter(None, (self.snapshot_id,)), *self.pending))
+
+
+class BasisHome(Protocol):
+    """Where a basis is kept. Whoever calls holds the lock of the label."""
+
+    def read(self) -> Basis:
+        """The basis; an empty one where nothing is known."""
+        ...
+
+    def write(self, basis: Basis) -> None:
+        """Keep a basis, on disk where that is its home, before this returns."""
+        ...
+
+
+@dataclass
+class MemoryHome:
+    """The home of a memory that is given by value: it ends with the client."""
+
+    basis: Basis = Basis()
+
+    def read(self) -> Basis:
+        """As it is."""
+        return self.basis
+
+    def write(self, basis: Basis) -> None:
+        """Remember it."""
+        self.basis = basis
+
+
+def restored(
+    basis: Basis, snapshot_id: str, *, stream: str | None = None, tree: str = "", listed: Iterable[str] = ()
+) -> Basis:
+    """All of the latest is in this memory now."""
+    return Basis(snapshot_id, stream, tree, frozenset(listed), origin=basis.origin)
+
+
+def saved(
+    basis: Basis, snapshot_id: str, *, stream: str | None = None, tree: str = "", listed: Iterable[str] = ()
+) -> Basis:
+    """The latest is exactly this memory; found equal counts."""
+    return Basis(snapshot_id, stream, tree, frozenset(listed), origin=basis.origin)
+
+
+def reverted(basis: Basis, latest: str | None, *, stream: str | None = None, listed: Iterable[str] = ()) -> Basis:
+    """A snapshot older than the latest was restored: by its id, or since the latest is damaged.
+
+    The basis stays and is marked. Where there was none, the latest of this moment is noted as not held.
+    """
+    if basis:
+        return replace(basis, reverted=True)
+    return Basis(latest, stream, "", frozenset(listed), reverted=True, not_held=True, origin=basis.origin)
+
+
+def pending(basis: Basis, snapshot_id: str) -> Basis:
+    """The pointer is about to be moved to an own save."""
+    return replace(basis, pending=(*(each for each in basis.pending if each != snapshot_id), snapshot_id))
+
+
+def lost(basis: Basis) -> Basis:  # noqa: ARG001 - an event like the others
+    """The folder was made anew, something else was restored into it, or a restore could be neither finished nor undone."""
+    return Basis()
