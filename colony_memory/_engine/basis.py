@@ -113,5 +113,5 @@ def pending(basis: Basis, snapshot_id: str) -> Basis:
 
 
 def lost(basis: Basis) -> Basis:  # noqa: ARG001 - an event like the others
-    """The folder was made anew, something else was restored into it, or a restore could be neither finished nor undone."""
+    """The folder is another one now, holds something else, or a restore of it could be neither finished nor undone."""
     return Basis()
