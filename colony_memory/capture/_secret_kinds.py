@@ -36,11 +36,13 @@ class Kind:
         name: What it is.
         hints: One of these is in each, which is quick to find out: a literal, or a pattern that begins with one.
         search: Finds what looks like it, in one pass over a text.
+        form: The pattern that it is found by, if it has one.
     """
 
     name: str
     hints: tuple[str | re.Pattern[str], ...]
     search: Callable[[str], Iterator[Span]]
+    form: str = ""
 
     def find(self, text: str) -> Iterator[Span]:
         """Yield what looks like it."""
@@ -78,7 +80,7 @@ def _kind(
             if is_likely(match[hidden]):
                 yield Span(match.start(), match.end(), match.span(hidden))
 
-    return Kind(name, tuple(hints.split()) if isinstance(hints, str) else (hints,), search)
+    return Kind(name, tuple(hints.split()) if isinstance(hints, str) else (hints,), search, pattern)
 
 
 # A pattern for all of a private key would try its parts in many ways. So its parts are looked for one after the other.

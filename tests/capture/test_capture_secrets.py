@@ -7,6 +7,8 @@ import pickle
 import random
 import re
 import string
+import subprocess
+import sys
 import time
 import uuid
 from typing import TYPE_CHECKING, Any
@@ -16,6 +18,7 @@ from capture_trees import make, metadata, posix
 
 from colony_memory.capture import SecretFinding, find_secrets, mask_secrets, masked_names, read_folder, read_paths
 from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, split_documents
+from colony_memory.capture.secrets import RULES
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, SecretsFound
 
 if TYPE_CHECKING:
@@ -174,6 +177,13 @@ def test_a_megabyte_of_pictures_in_base64_is_left_alone() -> None:
     }
     assert find_secrets({name: text.decode() for name, text in pictures.items()}) == ()
     assert find_secrets({METADATA_NAME: dump_metadata(Metadata({"face.png": data}))}) == ()
+
+
+def test_the_rules_have_a_name_that_is_the_same_in_each_process() -> None:
+    code = "from colony_memory.capture.secrets import RULES; print(RULES)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == [RULES]
+    assert re.fullmatch(r"[0-9a-f]{16}", RULES)
 
 
 def test_findings_are_by_name_and_line() -> None:
