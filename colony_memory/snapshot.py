@@ -26,6 +26,7 @@ from colony_memory._format.names import (
     sanitize_label,
 )
 from colony_memory._format.payload import pack, sha256
+from colony_memory._format.tree import tree_of
 from colony_memory.exceptions import Hint, SnapshotCorrupt, bad_argument
 from colony_memory.trust import OPEN
 
@@ -144,6 +145,7 @@ def build(
         "part_files": list(files),
         "byte_size": packed.size,
         "blob_chars": len(blob),
+        "tree": tree_of(documents),
     }
     finish_manifest(
         raw,
@@ -158,7 +160,8 @@ def build(
     manifest_file, text = manifest_filename(label, snapshot_id), json.dumps(raw)
     files[manifest_file] = text
     info = summarize(raw, stored_bytes=sum(map(len, files.values())))  # all of it is ASCII
-    return BuiltSnapshot(info, manifest_file, files, sha256(text.encode("utf-8", "surrogatepass")))
+    manifest_sha256 = sha256(text.encode("utf-8", "surrogatepass"))
+    return BuiltSnapshot(info, manifest_file, files, manifest_sha256, tree=raw["tree"])
 
 
 def read_manifest(text: str, *, label: str, snapshot_id: str) -> Manifest:

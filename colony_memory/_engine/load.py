@@ -54,12 +54,14 @@ class Loaded(NamedTuple):
         info: Its summary, with what of it is encrypted.
         documents: Its documents; empty where it is encrypted and was taken as it is.
         files: The texts of its files by name, the manifest last; empty unless they were asked for.
+        tree: Digest of its names and their contents, as its manifest tells; empty where it tells none.
     """
 
     manifest: Manifest
     info: SnapshotInfo
     documents: dict[str, str]
     files: Mapping[str, str]
+    tree: str = ""
 
 
 async def load(
@@ -121,19 +123,20 @@ async def load(
     read_all: Unpack = unpack if unpack is not None and manifest.packs else format_of(manifest.info.format).read
     at_most = session.max_bytes if max_bytes is None else max_bytes
     session.manifests[file] = manifest
-    info, documents = manifest.info, None
+    info, documents, tree = manifest.info, None, manifest.tree
     try:
         documents = await session.vault.compute(
             read_all, manifest, texts, max_bytes=at_most, identities=session.identities
         )
         if info.encrypted and documents is not None:
-            info = (await open_manifest(session, manifest)).facts.told_of(info)
+            facts = (await open_manifest(session, manifest)).facts
+            info, tree = facts.told_of(info), facts.tree
     except DecryptionError:
         if not closed:
             raise
     if verify and (documents is not None or info.encrypted):
         session.proved(label, snapshot_id)
-    return Loaded(manifest, info, documents or {}, files)
+    return Loaded(manifest, info, documents or {}, files, tree)
 
 
 def require_listed_one(manifest: Manifest, entry: Entry | None) -> None:

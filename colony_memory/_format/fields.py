@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.names import is_digest, manifest_filename, read_filename
+from colony_memory._format.tree import read_tree
 from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat
 
 if TYPE_CHECKING:
@@ -77,6 +78,13 @@ class Fields:
         if not is_digest(value):
             raise self.wrong(f"{key} should be 'sha256:' and 64 hex digits")
         return value
+
+    def tree(self) -> str:
+        """The tree, empty where there is none."""
+        try:
+            return read_tree(self.raw)
+        except ValueError as error:
+            raise self.wrong(str(error)) from error
 
     def count(self, key: str) -> int:
         """A count."""

@@ -84,6 +84,7 @@ class BuiltSnapshot:
         inherited: Names of files that it needs and that earlier snapshots wrote.
         packs: Ids of the packs of its chain, from the base to its own; empty in format 1.
         public: The summary without what is encrypted; None if nothing is.
+        tree: Digest of its names and their contents, see :mod:`colony_memory._format.tree`.
     """
 
     info: SnapshotInfo
@@ -93,6 +94,7 @@ class BuiltSnapshot:
     inherited: tuple[str, ...] = ()
     packs: tuple[str, ...] = ()
     public: SnapshotInfo | None = None
+    tree: str = ""
 
     @property
     def listed(self) -> SnapshotInfo:
@@ -111,6 +113,8 @@ class Manifest:
         part_files: Names of the part files, in order.
         blob_chars: Base64 characters in all parts together.
         packs: Ids of the packs of its chain, from the base to its own; empty in format 1.
+        tree: Digest of its names and their contents, see :mod:`colony_memory._format.tree`; empty where it tells none,
+            or that is encrypted.
     """
 
     info: SnapshotInfo
@@ -119,6 +123,7 @@ class Manifest:
     part_files: tuple[str, ...]
     blob_chars: int
     packs: tuple[str, ...] = ()
+    tree: str = ""
 
     @property
     def stream(self) -> str | None:

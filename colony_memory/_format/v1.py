@@ -10,6 +10,7 @@ from colony_memory._format.json import decode_documents, load_object, printable
 from colony_memory._format.manifest import Manifest, summarize
 from colony_memory._format.names import manifest_filename, part_filename
 from colony_memory._format.payload import sha256, unpack
+from colony_memory._format.tree import check_tree
 from colony_memory.exceptions import Hint, SnapshotCorrupt
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ def check_manifest(
         raise fields.wrong("part_files names files that are not its own")
     fields.count("byte_size")
     fields.text("created_at")
-    return Manifest(summarize(raw), raw, digest_of_file, tuple(listed), fields.count("blob_chars"))
+    chars = fields.count("blob_chars")
+    return Manifest(summarize(raw), raw, digest_of_file, tuple(listed), chars, tree=fields.tree())
 
 
 def read_documents(manifest: Manifest, parts: dict[str, str | None], *, max_bytes: int = MAX_BYTES) -> dict[str, str]:
@@ -77,6 +79,7 @@ def read_documents(manifest: Manifest, parts: dict[str, str | None], *, max_byte
     if sorted(map(printable, documents)) != sorted(map(printable, info.doc_names)):
         msg = f"{file} lists other documents than its parts hold"
         raise SnapshotCorrupt(msg, file=file)
+    check_tree(manifest.tree, documents, file=file)
     return documents
 
 

@@ -3,11 +3,17 @@
 import { createHash } from "node:crypto";
 import { crc32, inflateRawSync } from "node:zlib";
 import { demand } from "./failure.mjs";
-import { parseObject } from "./json.mjs";
+import { bytes, canonical, parseObject } from "./json.mjs";
 
 const MAX_MEMBERS = 1000;
 
 export const sha256 = (buffer) => `sha256:${createHash("sha256").update(buffer).digest("hex")}`;
+
+/** Section 6: the digest of names and contents. */
+export function treeOf(memory) {
+  const digests = [...memory].map(([name, text]) => [name, sha256(bytes(text))]);
+  return sha256(bytes(canonical(new Map(digests))));
+}
 
 /** The bytes of standard base64 with padding, cut anywhere. */
 export function decodeBase64(slices, what) {

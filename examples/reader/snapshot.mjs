@@ -3,7 +3,7 @@
 import { chainMemory, checkChain } from "./chain.mjs";
 import { Failure, corrupt, demand } from "./failure.mjs";
 import { parseObject, spelled } from "./json.mjs";
-import { decodeBase64, gunzip, parseMemory, sha256 } from "./payload.mjs";
+import { decodeBase64, gunzip, parseMemory, sha256, treeOf } from "./payload.mjs";
 import { fileName, isId, manifestName } from "./vault.mjs";
 
 const V1 = "colony-memory/1";
@@ -38,6 +38,9 @@ function checkManifest(raw, digest, label, id) {
   demand(areStrings(raw.get("doc_names")), `${what} has no doc_names`);
   demand(areStrings(raw.get("part_files")), `${what} has no part_files`);
   for (const field of ["part_count", "byte_size"]) demand(isCount(raw.get(field)), `${what} has no ${field}`);
+  const tree = raw.get("tree") ?? null;
+  demand(tree === null || isDigest(tree), `${what} has a tree that is none`);
+  demand(tree === null || !isSealed, `${what} tells a tree that is to be encrypted`);
   if (format === V1) {
     demand(isCount(raw.get("blob_chars")), `${what} has no blob_chars`);
     checkParts(raw, label, id, what);
@@ -65,7 +68,10 @@ export function previousOf(manifest) {
 /** The documents of a snapshot whose signature has been looked at: a Map of binary strings. */
 export function readMemory(vault, manifest, maxBytes) {
   demand(manifest.size <= maxBytes, "the snapshot is larger than this reader takes");
-  return manifest.format === V1 ? partsMemory(vault, manifest) : chainMemory(vault, manifest, maxBytes);
+  const memory = manifest.format === V1 ? partsMemory(vault, manifest) : chainMemory(vault, manifest, maxBytes);
+  const tree = manifest.raw.get("tree") ?? null;
+  demand(tree === null || tree === treeOf(memory), "the manifest tells another tree than that of its documents");
+  return memory;
 }
 
 function partsMemory(vault, manifest) {

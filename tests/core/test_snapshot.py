@@ -30,6 +30,7 @@ from snapshot_files import (
 )
 
 from colony_memory import snapshot
+from colony_memory._format.tree import tree_of
 from colony_memory.signing import Ed25519Signer
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ def test_what_is_written_keeps_to_the_format(documents: dict[str, str], part_cha
         "part_files": [f"cmem.{LABEL}.{ID}.p{seq}.json" for seq in range(len(parts))],
         "byte_size": len(plain),
         "blob_chars": len(blob),
+        "tree": tree_of(documents),
     }
     assert raw["plaintext_sha256"] == snapshot.digest(documents)
 

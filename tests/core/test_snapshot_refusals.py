@@ -78,7 +78,7 @@ def test_a_manifest_that_is_wrong_is_named(changed: dict[str, Any], what: str) -
     assert type(caught.value) is SnapshotCorrupt
 
 
-@pytest.mark.parametrize("key", sorted(fields(built(MEMORY))))
+@pytest.mark.parametrize("key", sorted({*fields(built(MEMORY))} - {"tree"}))
 def test_every_field_is_needed(key: str) -> None:
     raw = fields(built(MEMORY))
     del raw[key]
@@ -189,6 +189,7 @@ def forged(plaintext: bytes, names: list[str], *, compress: Callable[[bytes], by
         "blob_chars": len(blob),
         "part_count": 1,
         "part_files": [P0],
+        "tree": None,
     }
     return {P0: json.dumps(part), MANIFEST: json.dumps(raw)}
 

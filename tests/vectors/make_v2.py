@@ -135,6 +135,10 @@ def encrypted() -> dict[str, tuple[str, dict[str, Any]]]:
             "a manifest that tells the digest of what is encrypted",
             no(sealed(files, built[2], plaintext_sha256="sha256:" + "0" * 64)),
         ),
+        "sealed_tree_in_the_clear": (
+            "a tree beside what is encrypted",
+            no(sealed(files, built[2], tree="sha256:" + "0" * 64)),
+        ),
         "sealed_size_in_the_clear": ("the same with the size", no(sealed(files, built[2], byte_size=1))),
         "sealed_missing": ("a manifest without what is sealed", no(sealed(files, built[2], sealed=...))),
         "sealed_of_another": (
@@ -272,6 +276,12 @@ def vectors() -> dict[str, tuple[str, dict[str, Any]]]:
         "text_not_utf8": ("a text that is not UTF-8", no(vault_of(compress(PUT[:-1] + b"\xff", b"")))),
         "sha256_mismatch": ("packs that hold another memory", no(vault_of(compress(PUT[:-1] + b"c", b"")))),
         "byte_size_differs": ("a size that is not the memory's", no(vault_of(compress(PUT, b""), byte_size=10))),
+        "tree": ("the digest of names and contents, of any name and text", ok(build_at(0, AWKWARD).files, 0, AWKWARD)),
+        "tree_of_another": (
+            "a tree that is not the memory's",
+            no(sealed(files, built[2], tree=manifest_at(files, 1).tree), 2),
+        ),
+        "tree_no_digest": ("a tree that is no digest", no(sealed(files, built[2], tree="sha256:0"), 2)),
         "doc_count_differs": ("a count that is not the memory's", no(vault_of(compress(PUT, b""), doc_count=2))),
     }  # fmt: skip
 

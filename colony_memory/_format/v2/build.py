@@ -13,6 +13,7 @@ from colony_memory._format.json import encode_documents, printable
 from colony_memory._format.manifest import BuiltSnapshot, finish_manifest, summarize
 from colony_memory._format.names import manifest_filename, pack_filename, require_id, sanitize_label
 from colony_memory._format.payload import sha256
+from colony_memory._format.tree import check_tree, tree_of
 from colony_memory._format.v2.chain import Chain, Link, extend, replay
 from colony_memory._format.v2.manifest import SEALED_CODEC, ChainManifest, raw_manifest
 from colony_memory._format.v2.pack import Pack, read_pack
@@ -105,12 +106,12 @@ def build(
         "levels": [link.level for link in chain.links],
         "on_base": chain.on_base,
     }
-    left_out, facts = [printable(line) for line in incomplete], None
+    left_out, facts, tree = [printable(line) for line in incomplete], None, tree_of(documents)
     if lock is None:
-        raw = raw_manifest(**common, plaintext_sha256=digest, byte_size=size, doc_count=len(documents))
+        raw = raw_manifest(**common, plaintext_sha256=digest, byte_size=size, doc_count=len(documents), tree=tree)
     else:
         told = None if note is None else printable(note)
-        facts = Facts(size, len(documents), digest, told, tuple(left_out), lock.recipients)
+        facts = Facts(size, len(documents), digest, told, tuple(left_out), lock.recipients, tree)
         note, left_out = None, [LEFT_OUT] if left_out else []
         raw = raw_manifest(SEALED_CODEC, **common, plaintext_sha256="", byte_size=0)
         raw["sealed"] = seal(facts, snapshot_id, lock)
@@ -133,7 +134,7 @@ def build(
     inherited = tuple(name for pack in packs[:-1] for name in _files(label, pack.pack_id, pack.sizes))
     ids = tuple(pack.pack_id for pack in packs)
     manifest_sha256 = sha256(text.encode("ascii"))
-    return BuiltChain(info, manifest_file, files, manifest_sha256, inherited, ids, public, chain, facts, lock)
+    return BuiltChain(info, manifest_file, files, manifest_sha256, inherited, ids, public, tree, chain, facts, lock)
 
 
 def measure(documents: Mapping[str, str]) -> tuple[int, str]:
@@ -187,10 +188,10 @@ def read_chain(
     wanted = age.WANTED if info.encrypted and not age.is_installed() else WANTED
     require_reader(f"snapshot {info.snapshot_id} of label {label!r}", file=file, wanted=wanted)
     packs = read_packs(manifest, texts, known=() if known is None else [link.pack for link in known.links])
-    count = manifest.doc_count
+    count, tree = manifest.doc_count, manifest.tree
     if info.encrypted:
         facts = unseal(manifest, identities)
-        info, count = facts.told_of(info), facts.doc_count
+        info, count, tree = facts.told_of(info), facts.doc_count, facts.tree
     if info.byte_size > max_bytes:
         msg = f"{file} says {info.byte_size} bytes, more than the {max_bytes} that this client takes"
         raise SnapshotCorrupt(msg, file=file, hint=Hint("open", "max_bytes"))
@@ -204,6 +205,7 @@ def read_chain(
     if (*measure(documents), len(documents)) != (info.byte_size, info.plaintext_sha256, count):
         msg = f"integrity check failed: the packs of {file} hold different text (plaintext sha256 mismatch)"
         raise SnapshotCorrupt(msg, file=file)
+    check_tree(tree, documents, file=file)
     links = tuple(Link(*each) for each in zip(packs, manifest.levels, sizes, strict=True))
     return Chain(links, state, manifest.on_base), documents
 

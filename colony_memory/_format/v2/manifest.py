@@ -68,7 +68,7 @@ def check_manifest(
     fields.one_of("codec", (CODEC, SEALED_CODEC), "codec")
     own_label, own_id = fields.place()
     encrypted = raw["codec"] == SEALED_CODEC
-    if encrypted and (raw.get("plaintext_sha256"), fields.count("byte_size")) != ("", 0):
+    if encrypted and (raw.get("plaintext_sha256"), fields.count("byte_size"), fields.tree()) != ("", 0, ""):
         raise fields.wrong("it tells what is to be encrypted")
     for key in ("pack_sha256",) if encrypted else ("plaintext_sha256", "pack_sha256"):
         fields.digest(key)
@@ -102,6 +102,7 @@ def check_manifest(
         pack_sha256=raw["pack_sha256"],
         levels=levels,
         on_base=fields.count("on_base"),
+        tree=fields.tree(),
         doc_count=0 if encrypted else fields.count("doc_count"),
         sealed=fields.text("sealed") if encrypted else "",
         passphrase_key=fields.text("passphrase_key") if encrypted and "passphrase_key" in raw else "",

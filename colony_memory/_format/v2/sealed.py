@@ -10,6 +10,7 @@ from colony_memory._format import age
 from colony_memory._format.json import canonical, load_object
 from colony_memory._format.names import is_digest, manifest_filename
 from colony_memory._format.payload import decode_base64
+from colony_memory._format.tree import read_tree
 from colony_memory.exceptions import DecryptionError, Hint, SnapshotCorrupt
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Facts:
         note: What its writer had to say of it.
         incomplete: What its writer had to leave out and why.
         recipients: Whom all packs of the chain are encrypted to, sorted.
+        tree: Digest of the names and their contents, empty where it was not told.
     """
 
     byte_size: int
@@ -47,6 +49,7 @@ class Facts:
     note: str | None = None
     incomplete: tuple[str, ...] = ()
     recipients: tuple[str, ...] = ()
+    tree: str = ""
 
     def told_of(self, info: SnapshotInfo) -> SnapshotInfo:
         """The summary with what it does not say in the clear."""
@@ -68,6 +71,7 @@ def seal(facts: Facts, snapshot_id: str, lock: Lock) -> str:
         "plaintext_sha256": facts.plaintext_sha256,
         "recipients": list(facts.recipients),
         "snapshot_id": snapshot_id,
+        "tree": facts.tree or None,
     }
     if facts.note is not None:
         raw["note"] = facts.note
@@ -169,4 +173,5 @@ def _facts(raw: dict[str, Any], snapshot_id: str) -> Facts:
     lists = [raw.get("incomplete"), raw.get("recipients")]
     if not all(isinstance(each, list) and all(isinstance(text, str) for text in each) for each in lists):
         raise ValueError("incomplete and recipients should be lists of strings")
-    return Facts(raw["byte_size"], raw["doc_count"], digest, note, *map(tuple, lists))  # type: ignore[arg-type]
+    missing, recipients = map(tuple, lists)  # type: ignore[arg-type]
+    return Facts(raw["byte_size"], raw["doc_count"], digest, note, missing, recipients, read_tree(raw))

@@ -1,0 +1,54 @@
+"""Pure: the ``tree`` of a memory, one digest from which names and contents can be proven without the documents."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._format.json import canonical
+from colony_memory._format.names import is_digest
+from colony_memory.exceptions import SnapshotCorrupt
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def document_digest(text: str) -> str:
+    """Digest of one document: of its text in UTF-8, each surrogate in the three bytes that UTF-8 would have for it.
+
+    Of a document that is a text file's content, that is the digest of the file.
+    """
+    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def tree_of(documents: Mapping[str, str]) -> str:
+    """The tree of documents by name."""
+    return tree_of_digests({name: document_digest(text) for name, text in documents.items()})
+
+
+def tree_of_digests(digests: Mapping[str, str]) -> str:
+    """The tree of documents whose digests are known, by name.
+
+    It is the digest of a canonical JSON object, in which every name and every digest ends where its quotes end.
+    """
+    return "sha256:" + hashlib.sha256(canonical(dict(digests))).hexdigest()
+
+
+def read_tree(raw: Mapping[str, Any]) -> str:
+    """The tree that a manifest tells, empty where it tells none.
+
+    Raises:
+        ValueError: It is no digest.
+    """
+    told = raw.get("tree")
+    if told is None:
+        return ""
+    if not is_digest(told):
+        raise ValueError("tree should be 'sha256:' and 64 hex digits")
+    return told
+
+
+def check_tree(told: str, documents: Mapping[str, str], *, file: str) -> None:
+    """Raise a SnapshotCorrupt where a manifest tells another tree than that of its documents."""
+    if told and told != tree_of(documents):
+        raise SnapshotCorrupt(f"{file} has a tree that is not the one of its documents", file=file)
