@@ -181,14 +181,15 @@ class _Reader:
         if end < len(self._window):
             self._at = end
             return str(text)
-        pieces = [text]
+        # In bytes: pieces of text, of which each may hold one wide character, take four times that, and twice.
+        long = bytearray(text, "utf-8", "surrogatepass")
         while end == len(self._window):
             if not self._load():
                 raise ValueError("a string does not end")
             text, end = _scan(self._window, 0)
-            pieces.append(text)
+            long += text.encode("utf-8", "surrogatepass")
         self._at = end
-        return "".join(pieces)
+        return str(long, "utf-8", "surrogatepass")
 
     def _load(self) -> bool:
         """Go to the next window; false at the end."""

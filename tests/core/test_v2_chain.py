@@ -114,6 +114,26 @@ def test_a_new_base_where_a_patch_takes_two_files(monkeypatch):
     assert kinds(build_all([first, later])[1]) == "bb"
 
 
+def test_a_chain_stays_within_what_readers_unpack(monkeypatch):
+    monkeypatch.setattr(chains, "_LEAST_WORK", 0)
+    text = "".join(f"{n * 104729:x}\n" for n in range(3000))
+    history = [{"a": text, **{f"{m}": "x" for m in range(n)}} for n in range(24)]
+    files, built = build_all(history, max_bytes=30_000)
+    assert {*kinds(built)} == {*"bpf"}
+    for n, memory in enumerate(history):
+        assert sum(link.work for link in built[n].chain.links) <= 240_000
+        assert read_at(files, n, max_bytes=30_000)[1] == memory
+
+
+def test_a_name_as_long_as_the_line_is_refused():
+    with pytest.raises(ValueError, match="names of the documents take") as raised:
+        build_at(0, {"x" * 400_000: "y"}, max_bytes=10**6)
+    assert "max_bytes" in str(raised.value)
+    first = {f"{n:03}" + "x" * 1000: "y" for n in range(200)}
+    _, built = build_all([first, {f"{n:03}" + "z" * 1000: "" for n in range(200)}], max_bytes=10**6)
+    assert kinds(built) == "bb"  # as a patch, the line would name both
+
+
 def test_a_new_base_where_the_prefix_is_out_of_reach(monkeypatch):
     monkeypatch.setattr(chains, "WINDOW_LOG", 9)
     history = [{"a": f"{'text ' * 120}{n}"} for n in range(3)]

@@ -260,6 +260,31 @@ def test_a_bomb_of_names_stops_before_it_is_made_into_objects():
     assert peak(lambda: refuse(vault_of(bomb), n=0, max_bytes=2**21)) < 2**24
 
 
+def test_a_line_of_one_long_name_stops_before_it_is_text():
+    for char in ("a", "\U0001f600"):
+        line = b'{"drop":[],"move":{},"put":{"' + char.encode() + b"a" * 2**20 + b'":1}}'
+        bomb = vault_of(compress(line + b"\nx", b""))
+        assert peak(lambda bomb=bomb: refuse(bomb, "first line has", n=0, max_bytes=2**21)) < 2**22
+        refuse(bomb, "more than", n=0, max_bytes=2**19)
+
+
+def test_a_chain_has_a_bound_for_all_of_its_packs_together():
+    size = 2**21
+    put = b'{"drop":[],"move":{},"put":{"a":%d}}\n' % size
+    state = b"a\n" + b"x" * size
+    base, same = compress(put + b"x" * size, b""), compress(b'{"drop":[],"move":{},"put":{}}\n', state)
+    anew = compress(put + b"x" * size, state)
+    most = chains.most_work(3 * 2**20)
+    assert most == 40 * 2**20
+    for frame, of, packs in ((same, size, 19), (anew, 2 * size, 10)):
+        assert packs * of <= most + size
+        facts = {"n": packs - 2, "max_bytes": 3 * 2**20}
+        refuse(vault_of(base, *[frame] * (packs - 2)), "different text", **facts)  # all of it is unpacked
+        facts["n"] = packs
+        error = refuse(vault_of(base, *[frame] * packs), "chain unpacks to more|says", **facts)
+        assert "max_bytes" in str(error)
+
+
 def test_a_chain_as_deep_as_readers_take_is_read_and_none_deeper():
     base = compress(PUT, b"")
     same = compress(b'{"drop":[],"move":{},"put":{}}\n', b"a\nb")

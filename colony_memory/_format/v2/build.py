@@ -197,7 +197,7 @@ def read_chain(
         raise SnapshotCorrupt(msg, file=file, hint=Hint("open", "max_bytes"))
     if info.encrypted:
         packs = tuple(unseal_packs(manifest, packs, identities))
-    state, sizes = replay(packs, label=label, max_bytes=max_bytes, known=known)
+    state, steps = replay(packs, label=label, max_bytes=max_bytes, known=known)
     try:
         documents = state.documents()
     except ValueError as error:
@@ -206,7 +206,7 @@ def read_chain(
         msg = f"integrity check failed: the packs of {file} hold different text (plaintext sha256 mismatch)"
         raise SnapshotCorrupt(msg, file=file)
     check_tree(tree, documents, file=file)
-    links = tuple(Link(*each) for each in zip(packs, manifest.levels, sizes, strict=True))
+    links = tuple(Link(pack, level, *step) for pack, level, step in zip(packs, manifest.levels, steps, strict=True))
     return Chain(links, state, manifest.on_base), documents
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from colony_memory._format.names import pack_filename
 from colony_memory._format.v2.pack import PACK_CHARS, Below, Pack, write_pack
-from colony_memory._format.v2.state import EMPTY, State, apply, change
+from colony_memory._format.v2.state import EMPTY, Change, State, apply, change, most_line
 from colony_memory._format.v2.zstd import WINDOW_LOG, Prefix, TooLarge, compress, decompress
-from colony_memory.exceptions import Hint, SnapshotCorrupt
+from colony_memory.exceptions import Hint, SnapshotCorrupt, bad_argument
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,8 +29,8 @@ MAX_READ_PACKS = 64
 MAX_ON_BASE = 256
 # Characters that age may add to a pack that fits into one file.
 _AGE = 24_000
-# What the first line of a pack may take beside the texts, at least.
-_LINE = 4096
+# Bytes that a chain may unpack to and be put together to, in times max_bytes, and what a small memory may have.
+_MOST_WORK, _LEAST_WORK = 8, 16 * 2**20
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,13 @@ class Link:
         pack: The pack.
         level: How often what it holds was folded.
         size: Bytes of the state that it leads to.
+        work: Bytes that it unpacks to, and those of that state.
     """
 
     pack: Pack
     level: int
     size: int
+    work: int
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,15 @@ class Chain:
     links: tuple[Link, ...]
     state: State
     on_base: int = 0
+
+
+def most_work(max_bytes: int) -> int:
+    """Bytes that the packs of a chain may unpack to and be put together to: what reading it costs.
+
+    >>> most_work(256 * 2**20)
+    2164260864
+    """
+    return _LEAST_WORK + _MOST_WORK * max_bytes
 
 
 def extend(
@@ -84,21 +95,32 @@ def extend(
     """
     state = State.of(documents)
     if parent is not None and _stays(parent, state):
-        kept, level = _fold(parent)
+        kept, level = _fold(parent, most_work(max_bytes) - 2 * len(state))
         below = parent.state
         if len(kept) < len(parent.links):
             below, _ = replay([link.pack for link in kept], label=label, max_bytes=max_bytes)
-        frame = _compress(below, state)
-        if _pays(frame, parent, state):
+        changed = change(below, state)
+        work = len(changed) + len(state)
+        frame = b"" if not _is_read(kept, changed, work, max_bytes) else _compress(below, changed)
+        if frame and _pays(frame, parent, state):
             on = Below(kept[-1].pack.pack_id, kept[-1].pack.sha256)
             pack, files = write_pack(label, pack_id, frame, on, lock=lock)
-            return Chain((*kept, Link(pack, level, len(state))), state, parent.on_base + 1), files
-    pack, files = write_pack(label, pack_id, _compress(EMPTY, state), None, lock=lock)
-    return Chain((Link(pack, 0, len(state)),), state), files
+            return Chain((*kept, Link(pack, level, len(state), work)), state, parent.on_base + 1), files
+    changed = change(EMPTY, state)
+    if len(changed.line) > (most := most_line(max_bytes)):
+        msg = f"the names of the documents take {len(changed.line)} bytes, more than the {most} that format 2 takes"
+        raise bad_argument(msg, hint=Hint("open", "max_bytes"))
+    pack, files = write_pack(label, pack_id, _compress(EMPTY, changed), None, lock=lock)
+    return Chain((Link(pack, 0, len(state), len(changed) + len(state)),), state), files
 
 
-def _compress(before: State, after: State) -> bytes:
-    changed = change(before, after)
+def _is_read(kept: Sequence[Link], changed: Change, work: int, max_bytes: int) -> bool:
+    """Whether a reader takes a pack of this change on top of these."""
+    in_all = sum(link.work for link in kept) + work
+    return len(changed.line) <= most_line(max_bytes) and in_all <= most_work(max_bytes)
+
+
+def _compress(before: State, changed: Change) -> bytes:
     return compress(changed.pieces(), len(changed), Prefix(before.data))
 
 
@@ -111,10 +133,10 @@ def _stays(parent: Chain, state: State) -> bool:
     return parent.on_base + 1 < MAX_ON_BASE and len(parent.state) <= 2**WINDOW_LOG and 2 * len(state) >= largest
 
 
-def _fold(parent: Chain) -> tuple[tuple[Link, ...], int]:
-    """The packs that stay below the new one, and the level of that."""
+def _fold(parent: Chain, room: int) -> tuple[tuple[Link, ...], int]:
+    """The packs that stay below the new one, and the level of that; ``room`` is for their work."""
     links = parent.links
-    if len(links) < MAX_PACKS:
+    if len(links) < MAX_PACKS and sum(link.work for link in links) <= room:
         return links, 0
     level, start = links[-1].level, len(links) - 1
     while start > 1 and links[start - 1].level == level:
@@ -129,29 +151,35 @@ def _pays(frame: bytes, parent: Chain, state: State) -> bool:
     return len(frame) * 4 <= (PACK_CHARS - _AGE) * 3 and len(frame) <= as_base / 2
 
 
-def replay(packs: Sequence[Pack], *, label: str, max_bytes: int, known: Chain | None = None) -> tuple[State, list[int]]:
-    """What packs lead to, base first, and the bytes of the state that each of them leads to.
+def replay(
+    packs: Sequence[Pack], *, label: str, max_bytes: int, known: Chain | None = None
+) -> tuple[State, list[tuple[int, int]]]:
+    """What packs lead to, base first, and of each of them the size and the work, as :class:`Link` has them.
 
     It goes on from what a ``known`` chain leads to, where all of that one's packs are the first of these.
 
     Raises:
         SnapshotCorrupt: A pack does not hold what it should; ``file`` names it.
     """
-    state, sizes = EMPTY, list[int]()
+    state, steps = EMPTY, list[tuple[int, int]]()
     if known is not None and [link.pack for link in known.links] == [*packs[: len(known.links)]]:
-        state, sizes = known.state, [link.size for link in known.links]
-    for pack in packs[len(sizes) :]:
+        state, steps = known.state, [(link.size, link.work) for link in known.links]
+    left = most_work(max_bytes) - sum(work for _, work in steps)
+    for pack in packs[len(steps) :]:
         file = pack_filename(label, pack.pack_id, 0)
         try:
             prefix, spans, state = Prefix(state.data), state.spans, EMPTY  # else it stays beside zstd's copy
-            # Texts are of the new state, names of both; a name that is escaped takes more in JSON of either format.
-            content = decompress(pack.frame, prefix, at_most=3 * max_bytes + _LINE)
+            content = decompress(pack.frame, prefix, at_most=min(left, max_bytes + most_line(max_bytes)))
             state = State(prefix.data, spans)
             del prefix
-            state = apply(state, content, max_bytes=max_bytes)
+            state, work = apply(state, content, max_bytes=max_bytes), len(content)
             del content
+            work += len(state)
+            left -= work
+            if left < 0:
+                raise TooLarge(f"the chain unpacks to more than {most_work(max_bytes)} bytes, which this client takes")
         except ValueError as error:
             hint = Hint("open", "max_bytes") if isinstance(error, TooLarge) else None
             raise SnapshotCorrupt(f"pack {file} does not unpack: {error}", file=file, hint=hint) from error
-        sizes.append(len(state))
-    return state, sizes
+        steps.append((len(state), work))
+    return state, steps

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _KEYS = ("drop", "move", "put")
 # What a small memory may always have, whatever the bound of its text.
 _FEW = 1000
+# What the line of a small memory may have.
+_SHORT_LINE = 2**16
 
 
 def most_documents(max_bytes: int) -> int:
@@ -27,6 +29,15 @@ def most_documents(max_bytes: int) -> int:
     1049576
     """
     return _FEW + max_bytes // 256
+
+
+def most_line(max_bytes: int) -> int:
+    """Bytes that the first line of a change may have: as text, and read, it takes up to eight times that.
+
+    >>> most_line(256 * 2**20)
+    67174400
+    """
+    return _SHORT_LINE + max_bytes // 4
 
 
 def _most_values(max_bytes: int) -> int:
@@ -149,6 +160,8 @@ def apply(before: State, content: bytes | bytearray, *, max_bytes: int) -> State
     end = content.find(b"\n")
     if end < 0:
         raise ValueError("its first line does not end")
+    if end > most_line(max_bytes):
+        raise TooLarge(f"its first line has {end} bytes, more than this client takes")
     line = content[:end]
     if sum(map(line.count, (b",", b":", b"[", b"{"))) > _most_values(max_bytes):
         raise TooLarge("its first line names more documents than this client takes")
