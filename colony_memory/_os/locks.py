@@ -6,7 +6,7 @@
         ...  # nobody else who takes the same lock is here
 
 The lock is the operating system's (``flock``; ``msvcrt.locking`` on Windows) and goes with the process that held it,
-so a crash leaves none behind. The file is empty, stays, and must not be the one that is being protected: whoever
+so a crash leaves none behind. The file stays, and must not be the one that is being protected: whoever
 replaces a file by renaming over it replaces what the others wait on.
 """
 
@@ -34,14 +34,14 @@ _PAUSE = 0.002
 """Seconds between two tries."""
 
 
-def locked(path: Path, *, patience: float = 30.0) -> contextlib.AbstractContextManager[None]:
+def locked(path: Path, *, patience: float = 30.0) -> contextlib.AbstractContextManager[int]:
     """Hold the lock of the file at ``path``; see :func:`locked_in`."""
     return locked_in(Files(path.parent), path.name, patience=patience)
 
 
 @contextlib.contextmanager
-def locked_in(directory: Files, name: str, *, patience: float = 30.0) -> Iterator[None]:
-    """Hold the lock of a file in a directory, made for its owner alone where it is not there.
+def locked_in(directory: Files, name: str, *, patience: float = 30.0) -> Iterator[int]:
+    """Hold the lock of a file in a directory, made for its owner alone where it is not there; gives its descriptor.
 
     Not reentrant: a thread that holds it and asks again waits in vain.
 
@@ -66,7 +66,7 @@ def locked_in(directory: Files, name: str, *, patience: float = 30.0) -> Iterato
             try:
                 # Whoever comes now locks what has the name now, which may be another file than when this was opened.
                 if _is_still(directory, name, lock):
-                    yield
+                    yield lock
                     return
                 if time.monotonic() > deadline:
                     raise _timeout(directory, name, patience)

@@ -317,7 +317,7 @@ class LocalVault:
                         directory.replace(MARKER, marked.data)
                     self.snapshot_format = marked.snapshots
 
-    def _locked(self, directory: Files) -> contextlib.AbstractContextManager[None]:
+    def _locked(self, directory: Files) -> contextlib.AbstractContextManager[int]:
         """Keep out every other upload and delete, of this process and of others."""
         return locked_in(directory, _LOCK_FILE, patience=_LOCK_PATIENCE)
 
