@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._format.names import require_label
 from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.schedule.loop import Clock, Loop, Outcome
-from colony_memory.schedule.signals import EndingSignals, is_taken, send_again
+from colony_memory.schedule.signals import TakenSignals, is_taken, send_again
 from colony_memory.schedule.timetable import LONGEST_ASKED, require_seconds
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class AutobackupBase:
             tell=self._tell,
             clock=clock,
         )
-        self._signals = EndingSignals(self._on_signal)
+        self._signals = TakenSignals(self._on_signal)
         self._ending: int | None = None  # the signal being handled
         self._saved_for: int | None = None  # the signal that is to be passed on now
         self._apart: threading.Thread | None = None  # makes the final backup while the main thread goes on

@@ -13,7 +13,7 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
-from colony_memory.schedule.signals import EndingSignals
+from colony_memory.schedule.signals import TakenSignals, signals_for_a_child
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,6 +26,9 @@ __all__ = ["Child", "CommandNotFound", "become_init", "find_command"]
 # Seconds between two looks at what has ended.
 _LOOK = 1.0
 _PAUSE = 0.05
+# What a terminal sends to every process in front of it when a key is pressed.
+_KEYS = frozenset(getattr(signal, name) for name in ("SIGINT", "SIGQUIT") if hasattr(signal, name))
+_ENDING = frozenset(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name))
 
 
 class CommandNotFound(Exception):
@@ -57,20 +60,21 @@ def find_command(command: Sequence[str]) -> None:
 class Child:
     """A command, from the ``with`` on heard of by the signals that this process gets.
 
-    SIGTERM, SIGINT and SIGHUP are sent on to it, one that comes before it is there as soon as it is. A SIGINT of the
-    terminal is not, as the terminal has sent it to both. Once it has ended they do nothing but for SIGINT, which raises
-    KeyboardInterrupt: whoever presses Ctrl-C then does not want to wait. What is ignored stays ignored, here and there.
-    It is told to go, and never killed: where this process dies, the command goes on.
+    Every signal that can be caught is sent on to it, one that comes before it is there as soon as it is; but for those
+    of job control and of faults of this process. A SIGINT or SIGQUIT of the terminal is not, as the terminal has sent
+    it to both. Once it has ended they do nothing but for SIGINT, which raises KeyboardInterrupt: whoever presses Ctrl-C
+    then does not want to wait. What is ignored stays ignored, here and there. It is told to go, and never killed: where
+    this process dies, the command goes on.
 
     Args:
         command: Its words.
-        on_end: Called with the first signal that ends it, SIGTERM or SIGHUP, in the signal handler.
+        on_end: Called with the first signal that ends it, SIGTERM, SIGHUP or SIGQUIT, in the signal handler.
     """
 
     def __init__(self, command: Sequence[str], *, on_end: Callable[[int], object] | None = None) -> None:
         self._command = list(command)
         self._on_end = on_end
-        self._signals = EndingSignals(self._on_signal)
+        self._signals = TakenSignals(self._on_signal, signals_for_a_child())
         self._early: list[int] = []
         self._process: subprocess.Popen[bytes] | None = None
         self._ended = False
@@ -112,12 +116,11 @@ class Child:
             if number == signal.SIGINT:
                 raise KeyboardInterrupt
             return
-        if number == signal.SIGINT:
-            if _terminal_tells_all():
-                return
-        elif self._on_end is not None:
-            told, self._on_end = self._on_end, None
-            told(number)
+        if number in _KEYS and _terminal_tells_all():
+            return
+        if number in _ENDING and self._on_end is not None:
+            tell, self._on_end = self._on_end, None
+            tell(number)
         if self._process is None:
             self._early.append(number)
         else:
@@ -162,7 +165,7 @@ def become_init(tell: Callable[[str], object]) -> None:
     """
     if os.getpid() != 1:
         return
-    numbers = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+    numbers = set(signals_for_a_child())
     signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     worker = os.fork()
     if worker:
@@ -170,14 +173,14 @@ def become_init(tell: Callable[[str], object]) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
 
 
-def _reap(worker: int, numbers: set[signal.Signals], tell: Callable[[str], object]) -> int:
+def _reap(worker: int, numbers: set[int], tell: Callable[[str], object]) -> int:
     """Wait for the worker, and for whoever else ends meanwhile; the worker's exit code."""
     # Everybody there is but this process, once the worker is gone.
     everybody = -1
     target = worker
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
-        if number != signal.SIGINT or not _terminal_tells_all():
+        if number not in _KEYS or not _terminal_tells_all():
             with contextlib.suppress(ProcessLookupError):  # it has just ended
                 os.kill(target, number)
 

@@ -40,7 +40,7 @@ from colony_memory.schedule.last_run import (
 )
 from colony_memory.schedule.loop import Clock, Loop, Outcome
 from colony_memory.schedule.result import Done, done_of, run_of
-from colony_memory.schedule.signals import EndingSignals
+from colony_memory.schedule.signals import TakenSignals
 from colony_memory.schedule.timetable import LONGEST_ASKED, LOOK, require_seconds
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class Watch:
         self._clock = clock or Clock()
         # What has happened: an outcome, or as a text why to stop.
         self._inbox: queue.SimpleQueue[Outcome[Done] | str] = queue.SimpleQueue()
-        self._signals = EndingSignals(self._on_signal)
+        self._signals = TakenSignals(self._on_signal)
         self._interrupted = False
         self._loop: Loop[Done] = Loop(
             self._run_once,

@@ -414,7 +414,10 @@ def test_input_and_outputs_are_the_command_s(vault, memory):
 
 @pytest.mark.once
 @POSIX
-@pytest.mark.parametrize(("number", "trapped"), [("TERM", True), ("HUP", True), ("INT", True), ("TERM", False)])
+@pytest.mark.parametrize(
+    ("number", "trapped"),
+    [("TERM", True), ("HUP", True), ("INT", True), ("QUIT", True), ("USR1", True), ("TERM", False)],
+)
 def test_a_signal_reaches_the_command_and_what_it_did_last_is_saved(vault, memory, number, trapped):
     trap = f"trap 'echo last words > {memory}/MEMORY.md; exit 3' {number}; " if trapped else ""
     process = start("-q", memory, "--", "sh", "-c", f"{trap}echo ready; while :; do sleep 0.02; done")

@@ -12,6 +12,7 @@ import pytest
 
 from colony_memory.schedule import child as module
 from colony_memory.schedule.child import Child, CommandNotFound, find_command
+from colony_memory.schedule.signals import signals_for_a_child
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="signals of other systems end the process at once")
 
@@ -61,23 +62,36 @@ def test_the_exit_code_is_the_command_s(returncode, code):
 
 
 @POSIX
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
+@pytest.mark.parametrize(
+    "name",
+    ["SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGCONT", "SIGALRM", "SIGRTMIN"],
+)
 def test_signals_are_sent_on(name):
-    number = getattr(signal, name)
+    number = getattr(signal, name, None)
+    if number is None:
+        pytest.skip("this system does not have it")
     before, asked = signal.getsignal(number), []
     Process.life = lambda self: [signal.raise_signal(number) for _ in range(2)] and -number
     with Child(["agent"], on_end=asked.append) as child:
         child.start()
         assert child.wait() == 128 + number
     assert Process.made.sent == [number, number]
-    assert asked == ([] if name == "SIGINT" else [number])  # once
+    assert asked == ([number] if name in ("SIGTERM", "SIGHUP", "SIGQUIT") else [])  # once
     assert signal.getsignal(number) is before
 
 
 @POSIX
-def test_an_interrupt_of_the_terminal_is_not_sent_twice(monkeypatch):
+def test_job_control_and_faults_are_left_to_the_system():
+    taken = signals_for_a_child()
+    for name in ("SIGTSTP", "SIGTTIN", "SIGCHLD", "SIGSEGV", "SIGKILL", "SIGSTOP"):
+        assert getattr(signal, name) not in taken
+
+
+@POSIX
+@pytest.mark.parametrize("number", [signal.SIGINT, getattr(signal, "SIGQUIT", signal.SIGINT)])
+def test_an_interrupt_of_the_terminal_is_not_sent_twice(monkeypatch, number):
     monkeypatch.setattr(module, "_terminal_tells_all", lambda: True)
-    Process.life = lambda self: signal.raise_signal(signal.SIGINT) or 130
+    Process.life = lambda self: signal.raise_signal(number) or 130
     with Child(["agent"]) as child:
         child.start()
         assert child.wait() == 130

@@ -31,7 +31,7 @@ def run(
     """Save a folder, run a command that may spoil it, and say how to get back.
 
     The snapshot is pinned, so that no retention deletes it, and its note names the command. Where DIR cannot be saved,
-    all of it, the command is not started. The command has this terminal, and gets SIGTERM, SIGINT and SIGHUP. After it,
+    all of it, the command is not started. The command has this terminal, and every signal that is sent here. After it,
     stderr tells the command that restores what was there. The exit code is the command's, 128 and the number where a
     signal ended it.
     """

@@ -58,9 +58,9 @@ def run(
     under the label, it is a first start, and DIR stays as it is. In any other case, such as an outage, the command is
     not started, and the exit code says why.
 
-    The command has this terminal, and gets SIGTERM, SIGINT and SIGHUP. DIR is saved now, then every so often, at once
-    when it is told to end, and when it has ended. The exit code is the command's, 128 and the number where a signal
-    ended it. Where it succeeded and its memory is not saved, it is 1.
+    The command has this terminal, and gets every signal that is sent here. DIR is saved now, then every so often, at
+    once when it is told to end, and when it has ended. The exit code is the command's, 128 and the number where a
+    signal ended it. Where it succeeded and its memory is not saved, it is 1.
     """
     from colony_memory.app.durations import read_seconds, show_duration
     from colony_memory.app.place import choose_place
