@@ -15,7 +15,24 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Basis", "BasisHome", "MemoryHome", "lost", "pending", "restored", "reverted", "saved"]
+__all__ = [
+    "Basis",
+    "BasisHome",
+    "MemoryHome",
+    "is_conflict",
+    "lost",
+    "pending",
+    "restored",
+    "reverted",
+    "saved",
+    "settled",
+    "with_merged",
+    "with_refused",
+    "withdrawn",
+]
+
+# Own saves of each kind that are remembered. More pile up only where nothing succeeds for weeks.
+_MOST = 64
 
 
 @dataclass(frozen=True)
@@ -104,14 +121,61 @@ def reverted(basis: Basis, latest: str | None, *, stream: str | None = None, lis
     """
     if basis:
         return replace(basis, reverted=True)
-    return Basis(latest, stream, "", frozenset(listed), reverted=True, not_held=True, origin=basis.origin)
+    return replace(
+        basis, snapshot_id=latest, stream=stream, tree="", listed=frozenset(listed), reverted=True, not_held=True
+    )
 
 
 def pending(basis: Basis, snapshot_id: str) -> Basis:
     """The pointer is about to be moved to an own save."""
-    return replace(basis, pending=(*(each for each in basis.pending if each != snapshot_id), snapshot_id))
+    return replace(basis, pending=(*_without(basis.pending, snapshot_id), snapshot_id)[-_MOST:])
 
 
 def lost(basis: Basis) -> Basis:  # noqa: ARG001 - an event like the others
     """The folder is another one now, holds something else, or a restore of it could be neither finished nor undone."""
     return Basis()
+
+
+def settled(basis: Basis, latest: str | None, *, listed: Iterable[str] = ()) -> Basis:
+    """The basis as a command finds it: an own save whose end was not heard, and that is the latest, is the basis."""
+    if latest is None or latest not in basis.pending or latest == basis.snapshot_id:
+        return basis
+    return replace(
+        basis, snapshot_id=latest, tree="", listed=frozenset((*listed, latest)), reverted=False, not_held=False
+    )
+
+
+def withdrawn(basis: Basis, snapshot_id: str) -> Basis:
+    """A save that was about to become the latest came to nothing: it was taken back, and is made anew."""
+    return replace(basis, pending=_without(basis.pending, snapshot_id))
+
+
+def with_refused(basis: Basis, snapshot_id: str) -> Basis:
+    """An own save met a conflict and is stored without being the latest, which changes nothing of the basis."""
+    refused = (*_without(basis.refused, snapshot_id), snapshot_id)[-_MOST:]
+    return replace(withdrawn(basis, snapshot_id), refused=refused)
+
+
+def with_merged(basis: Basis, snapshot_id: str) -> Basis:
+    """A snapshot was merged into the memory by hand, which changes nothing of the basis."""
+    return replace(basis, merged=(*_without(basis.merged, snapshot_id), snapshot_id)[-_MOST:])
+
+
+def is_conflict(basis: Basis, latest: str | None, *, listed: bool) -> bool:
+    """Whether the latest is of another writer whose text this memory never held.
+
+    It is none where the basis is listed no more and the latest was listed when it was noted: somebody has deleted the
+    newest. Nor is there one without a basis.
+
+    Args:
+        basis: The basis, settled.
+        latest: The latest, None where there is none.
+        listed: Whether the basis is still listed.
+    """
+    if not basis or latest is None or latest in basis.own:
+        return False
+    return listed or latest not in basis.listed
+
+
+def _without(ids: tuple[str, ...], snapshot_id: str) -> tuple[str, ...]:
+    return tuple(other for other in ids if other != snapshot_id)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.observe import observed
-from colony_memory._engine.restore import restore
+from colony_memory._engine.restore import read
 from colony_memory.reports import SnapshotDiff, compare
 from colony_memory.snapshot import check_documents
 
@@ -26,9 +25,7 @@ async def diff(
 
 async def _documents(session: Session, side: str | Mapping[str, str] | None, label: str) -> Mapping[str, str]:
     if side is None or isinstance(side, str):
-        looking = copy.copy(session)
-        looking.bases = {}  # a look is no restore: the memory is based on what it was before
-        return (await restore(looking, label=label, snapshot_id=side)).documents
+        return (await read(session, label=label, snapshot_id=side)).documents
     if not isinstance(side, Mapping):
         raise ValueError(f"a and b must each be an id or documents, not {type(side).__name__}")  # noqa: TRY004
     check_documents(dict(side))

@@ -6,6 +6,7 @@ loop, inside or outside of one. :class:`AsyncVault` awaits.
 
 from __future__ import annotations
 
+import threading
 import time
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,6 +22,8 @@ _T = TypeVar("_T")
 _READERS = 12
 # Seconds; a call that takes less is not worth a thread.
 _FAST = 0.002
+# Seconds between two looks whether a lock is free.
+_SHORTEST, _LONGEST = 0.001, 0.05
 
 
 class SyncVault(Vault):
@@ -41,6 +44,12 @@ class SyncVault(Vault):
                 reply.close()
             raise VaultUnavailable("this backend is asynchronous: use AsyncColonyMemory")
         return reply
+
+    def new_lock(self) -> threading.Lock:
+        return threading.RLock()  # type: ignore[return-value] # which is used as the other is
+
+    async def acquire(self, lock: threading.Lock) -> None:
+        lock.acquire()
 
     async def compute(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
         return function(*args, **kwargs)
@@ -96,6 +105,18 @@ class AsyncVault(Vault):
         else:
             reply = bound(*args, **kwargs)
         return await reply if hasattr(reply, "__await__") else reply
+
+    def new_lock(self) -> threading.Lock:
+        return threading.Lock()
+
+    async def acquire(self, lock: threading.Lock) -> None:
+        import asyncio
+
+        # Asked again and again: a thread that waits could not be called off, and several loops may use one client.
+        pause = _SHORTEST
+        while not lock.acquire(blocking=False):
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST)
 
     async def compute(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
         import asyncio

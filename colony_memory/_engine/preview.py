@@ -10,7 +10,7 @@ from colony_memory._engine.backup import doubt
 from colony_memory._engine.backup.job import Job, check_arguments
 from colony_memory._engine.backup.rotate import freeable_bytes, needed_bytes, plan_retention
 from colony_memory._engine.backup.save import build, find_parent
-from colony_memory._engine.restore import restore
+from colony_memory._engine.restore import read
 from colony_memory._engine.state import look
 from colony_memory.exceptions import (
     DecryptionError,
@@ -70,7 +70,7 @@ class Plan:
 async def read_latest(session: Session, *, label: str) -> Latest:
     """The latest snapshot, with its documents; what the client's memory is based on stays what it was."""
     try:
-        restored = await restore(session.unnoticed(), label=label)
+        restored = await read(session.unnoticed(), label=label)
     except SnapshotNotFound:
         return Latest()
     except (SnapshotCorrupt, UntrustedSnapshot, DecryptionError) as error:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory._arguments import texts
+from colony_memory._engine import basis as basis_events
 from colony_memory._engine.label import has_pointer, read_labels
 from colony_memory._engine.load import load, require_listed_one
 from colony_memory._engine.observe import observed
 from colony_memory._engine.sealed import told
-from colony_memory._engine.session import warn
+from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import UNREADABLE, State, look, manifest_of, read_manifests, require_sound, tell
 from colony_memory._format.catalog import Entry
 from colony_memory._format.constants import NO_DEFAULT
@@ -32,6 +33,7 @@ from colony_memory.snapshot import SnapshotInfo
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from colony_memory._engine.basis import Basis
     from colony_memory._engine.judge import Decision
     from colony_memory._engine.session import Session
     from colony_memory.reports import LifecycleEvent
@@ -49,10 +51,14 @@ class Restored:
     Attributes:
         info: The snapshot that it was.
         documents: Its documents, those that were asked for.
+        basis: What a memory is based on once it holds all of this, to be kept by whoever puts it there. None where
+            that changes nothing: a part was asked for, or it was a look.
     """
 
     info: SnapshotInfo
     documents: dict[str, str]
+    basis: Basis | None = None
+    state: State | None = field(default=None, repr=False, compare=False)  # in which it was found
 
 
 def _outcome(found: object, event: LifecycleEvent, _: object) -> LifecycleEvent | None:
@@ -82,26 +88,60 @@ async def restore(
     fallback: bool = False,
     at_least: str | int | None = None,
 ) -> Restored:
-    """See :meth:`colony_memory.ColonyMemory.restore`."""
+    """See :meth:`colony_memory.ColonyMemory.restore`; the basis is given with it, and kept by whoever calls."""
+    patterns = None if names is None else texts("names", names)
+    restored = await read(
+        session, label=label, snapshot_id=snapshot_id, verify=verify, fallback=fallback, at_least=at_least
+    )
+    if patterns is None:
+        return replace(restored, basis=await _basis_with(session, restored))
+    wanted = {n: text for n, text in restored.documents.items() if any(fnmatchcase(n, p) for p in patterns)}
+    return replace(restored, documents=wanted, state=None)
+
+
+async def read(
+    session: Session,
+    *,
+    label: str,
+    snapshot_id: str | None = None,
+    verify: bool = True,
+    fallback: bool = False,
+    at_least: str | int | None = None,
+) -> Restored:
+    """A snapshot as :func:`restore` gives it, for a look: what the memory is based on is not asked."""
     label = require_label(label)
     if at_least is not None:
         read_head(at_least)
         if snapshot_id is not None:
             raise ValueError("at_least is for the latest snapshot: leave it out where a snapshot is named")
-    patterns = None if names is None else texts("names", names)
     if snapshot_id is None:
-        restored = await _restore_latest(session, label, verify=verify, fallback=fallback, at_least=at_least)
-    else:
-        restored = await _restore_one(session, label, require_id(snapshot_id), verify=verify, fallback=fallback)
-    if patterns is None:
-        return restored
-    wanted = {n: text for n, text in restored.documents.items() if any(fnmatchcase(n, p) for p in patterns)}
-    return replace(restored, documents=wanted)
+        return await _restore_latest(session, label, verify=verify, fallback=fallback, at_least=at_least)
+    return await _restore_one(session, label, require_id(snapshot_id), verify=verify, fallback=fallback)
+
+
+async def _basis_with(session: Session, restored: Restored) -> Basis:
+    """What the memory is based on once it holds all of a snapshot."""
+    label, mine, state = restored.info.label, restored.info.snapshot_id, restored.state
+    if state is None:  # it was asked for by its id
+        try:
+            state = await look(session, label, lenient=True, newer=False)
+        except ColonyMemoryError as error:
+            log(f"it is not known what is the latest snapshot of label {label!r}: {message_of(error)}")
+    latest = None if state is None or state.decision.doubt else state.decision.follow
+    shown = () if state is None else state.shown
+    basis = basis_events.settled(session.home(label).read(), latest, listed=shown)
+    stream = None if state is None else state.decision.stream
+    if mine == latest:
+        return basis_events.restored(basis, mine, stream=stream, listed=shown)
+    return basis_events.reverted(basis, latest, stream=stream, listed=shown)
 
 
 async def restore_documents(session: Session, /, *, default: _D, **options: Any) -> dict[str, str] | _D:
-    """The documents alone, or ``default`` where nothing is there and one is given."""
-    found = await _restore_or(session, default=default, **options)
+    """The documents alone, or ``default`` where nothing is there and one is given: the memory of this client."""
+    async with session.writing(require_label(options["label"])) as home:
+        found = await _restore_or(session, default=default, **options)
+        if isinstance(found, Restored) and found.basis is not None:
+            home.write(found.basis)
     return found.documents if isinstance(found, Restored) else default
 
 
@@ -123,8 +163,8 @@ async def _restore_one(session: Session, label: str, snapshot_id: str, *, verify
             raise _with_fallback(error, label) from error
         state = await look(session, label, everything=True, verify=verify)
         _require_followed(state, fallback=True)
-        return await _walk_back(session, state, {snapshot_id: message_of(error)}, error, verify=verify, fallback=True)
-    session.has_read(label, snapshot_id)
+        passed = {snapshot_id: message_of(error)}
+        return await _walk_back(session, state, passed, error, verify=verify, fallback=True, from_id=snapshot_id)
     return Restored(loaded.info, loaded.documents)
 
 
@@ -153,9 +193,8 @@ async def _restore_latest(
             _require_followed(state, fallback=fallback)
             return await _walk_back(session, state, {tried: message_of(error)}, error, verify=verify, fallback=fallback)
         tell(decision)
-        session.rests_on(label, tried)
         info = replace(loaded.info, head=decision.head, pinned=_is_pinned(state, tried))
-        return Restored(info, loaded.documents)
+        return Restored(info, loaded.documents, state=state)
     if not same:
         raise VaultError(f"label {label!r} changes too fast to be read, try again")
     raise SnapshotCorrupt(f"the latest snapshot {tried} of label {label!r} is not there any more")
@@ -187,8 +226,12 @@ async def _walk_back(
     *,
     verify: bool,
     fallback: bool,
+    from_id: str | None = None,
 ) -> Restored:
-    """The newest intact snapshot by listing, where the pointer or what it names cannot be used."""
+    """The newest intact snapshot by listing, where the pointer or what it names cannot be used.
+
+    ``from_id`` is the one that was asked for by name: nothing that is newer is given in its place.
+    """
     label, decision = state.label, state.decision
     if not state.listed.complete:
         raise first
@@ -196,6 +239,8 @@ async def _walk_back(
     deleted = {entry.snapshot_id for entry in decision.entries} - decision.counted - decision.unproven
     for snapshot_id in state.listed.manifests:
         if snapshot_id in passed or snapshot_id in deleted:
+            continue
+        if from_id is not None and id_order(snapshot_id) > id_order(from_id):
             continue
         if snapshot_id in decision.untrusted and session.trust.pins:
             passed[snapshot_id] = str(decision.untrusted[snapshot_id])
@@ -214,9 +259,7 @@ async def _walk_back(
             continue
         told = "; ".join((*why, *passed.values()))
         warn(f"restored the newest intact snapshot {snapshot_id} of label {label!r}: {told}")
-        # Those that were passed over count as known: the next backup goes on from here.
-        session.rests_on(label, snapshot_id, *passed, decision.follow)
-        return Restored(loaded.info, loaded.documents)
+        return Restored(loaded.info, loaded.documents, state=state)
     raise first
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import copy
 import os
+import threading
 import warnings
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Literal
 
 from colony_memory._arguments import is_coroutine, require_call, several
+from colony_memory._engine.basis import BasisHome, MemoryHome
 from colony_memory._engine.observe import apart, tally
 from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.head import read_head
@@ -25,7 +27,7 @@ from colony_memory.signing import did_key_of, require_cryptography
 from colony_memory.trust import OPEN, Trust, read_trust
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable
 
     from colony_memory._engine.parent import Parent
     from colony_memory._engine.sealed import Opened
@@ -47,20 +49,6 @@ def _utc_now() -> datetime:
     return datetime.now(timezone.utc)
 
 
-@dataclass(frozen=True)
-class Base:
-    """What a client's memory is based on: what it last restored or saved.
-
-    Attributes:
-        snapshot_ids: Snapshots whose text it has, or has passed over because they were damaged.
-        documents: That text, where no snapshot holds it: after a merge the vault holds what was joined, and the agent
-            still has what it gave.
-    """
-
-    snapshot_ids: frozenset[str]
-    documents: Mapping[str, str] | None = None
-
-
 class Session:
     """One client.
 
@@ -76,9 +64,9 @@ class Session:
         newest: The newest id of its own, by label.
         heads: The newest head that was proven to this client, by label.
         parents: What the next snapshot of format 2 goes on from, by label.
-        bases: What the memory of each label is based on.
-        unheard: Saves of each label that were stopped and may be the latest, or come to be it, and what the memory is
-            based on then.
+        homes: Where it is kept what the memory of each label is based on. Whoever saves and restores a folder puts its
+            index here, for as long as it has the index's lock.
+        writers: Threads that save or restore a label just now.
         recipients: Whom what it writes is encrypted to, None where it writes in the clear.
         identities: What opens what is encrypted, None where there is nothing.
         opened: What it knows of encrypted snapshots, by the digest of the manifest.
@@ -121,8 +109,9 @@ class Session:
         self.good: dict[str, datetime] = {}
         self.newest: dict[str, str] = {}
         self.heads: dict[str, str] = {}
-        self.bases: dict[str, Base] = {}
-        self.unheard: dict[str, dict[str, Base]] = {}
+        self.homes: dict[str, BasisHome] = {}
+        self.writers: dict[str, int] = {}
+        self._locks: dict[tuple[int, str], threading.Lock] = {}
         self.parents: dict[str, Parent] = {}
         self._wire = wire
         self.recipients, self.identities = recipients, identities
@@ -172,8 +161,8 @@ class Session:
     def unnoticed(self) -> Session:
         """The same client for a look that leaves no trace, neither in it nor with the witness, whom it asks."""
         other = copy.copy(self)
-        other.heads, other.bases, other.unheard = dict(self.heads), dict(self.bases), dict(self.unheard)
-        other.newest, other.good = dict(self.newest), dict(self.good)
+        other.heads, other.newest, other.good = dict(self.heads), dict(self.newest), dict(self.good)
+        other.homes = {label: MemoryHome(home.read()) for label, home in self.homes.items()}
         other.witness = None if self.witness is None else _ReadWitness(self.witness)
         return other
 
@@ -186,27 +175,27 @@ class Session:
         since = self.good.get(manifest_filename(label, snapshot_id))
         return since is not None and abs(self.now() - since) < _PROOF_LASTS
 
-    def rests_on(self, label: str, *snapshot_ids: str | None, documents: Mapping[str, str] | None = None) -> None:
-        """Remember what the memory of a label is based on from now on; see :class:`Base`."""
-        ids = frozenset(each for each in snapshot_ids if each)
-        if ids or documents is not None:
-            self.bases[label] = Base(ids, documents)
-            self.unheard.pop(label, None)
+    def home(self, label: str) -> BasisHome:
+        """Where it is kept what the memory of a label is based on: in this client, where nobody gave another place."""
+        return self.homes.setdefault(label, MemoryHome())
 
-    def base_at(self, label: str, latest: str | None) -> Base | None:
-        """What the memory of a label is based on, where its latest is this one; None where nothing is.
+    @asynccontextmanager
+    async def writing(self, label: str) -> AsyncIterator[BasisHome]:
+        """Save or restore a label as the only one in this client: its threads, tasks and timers are one writer.
 
-        That may be a save of this client's own that was stopped before it heard of its end.
+        A verb that the same thread begins meanwhile, as a signal's handler may, goes on at once.
         """
-        own = self.unheard.get(label, {}).get(latest or "")
-        if own is not None:
-            self.bases[label] = own
-        return self.bases.get(label)
-
-    def has_read(self, label: str, snapshot_id: str) -> None:
-        """Remember that a snapshot was asked for by its id: its text is known, beside what the memory is based on."""
-        base = self.bases.get(label, Base(frozenset()))
-        self.bases[label] = Base(base.snapshot_ids | {snapshot_id}, base.documents)
+        # By process: a lock that another thread has at a fork is never given back in the child.
+        lock = self._locks.setdefault((os.getpid(), label), self.vault.new_lock())
+        await self.vault.acquire(lock)
+        outer = self.writers.get(label)
+        self.writers[label] = threading.get_ident()
+        try:
+            yield self.home(label)
+        finally:
+            if outer is None:
+                self.writers.pop(label, None)
+            lock.release()
 
     def stamp(self) -> str:
         """The time as manifests and pointers give it."""

@@ -82,6 +82,20 @@ class State:
         known = {entry.snapshot_id: entry.packs for entry in rows if entry.packs or entry.info.format == FORMAT}
         return {} if self.decision.doubt is not None else known
 
+    @property
+    def shown(self) -> frozenset[str]:
+        """Ids of the newest snapshots that are listed, as many as it takes no further read to tell."""
+        rows = self.decision.building if self.files is not None else self.decision.pointer.catalog.front
+        return frozenset((*(row.snapshot_id for row in rows), *filter(None, (self.decision.follow,))))
+
+    def lists(self, snapshot_id: str | None) -> bool:
+        """Whether a snapshot is listed, as far as it was looked at."""
+        if snapshot_id is None:
+            return False
+        if self.files is not None:
+            return snapshot_id in self.files.manifests and not self.decision.pointer.took_out(snapshot_id)
+        return self.decision.pointer.entry(snapshot_id) is not None
+
     def manifest_sha256(self, snapshot_id: str | None) -> str | None:
         """Digest of a snapshot's manifest, where it is known."""
         entry = self.decision.entry(snapshot_id)

@@ -17,6 +17,7 @@ from colony_memory.exceptions import VaultError, VaultUnavailable
 from colony_memory.vaults import ConditionalUpload, FileLookup, FreeSpace, OperationBudget, PrefixListing
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
@@ -73,6 +74,14 @@ class Vault:
         return FORMAT_2 if told == 2 and self.conditional else FORMAT
 
     async def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+    def new_lock(self) -> threading.Lock:
+        """A lock for :meth:`acquire`."""
+        raise NotImplementedError
+
+    async def acquire(self, lock: threading.Lock) -> None:
+        """Wait for a lock, without keeping anything from going on that may have it."""
         raise NotImplementedError
 
     async def compute(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:

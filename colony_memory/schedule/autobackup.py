@@ -159,7 +159,9 @@ class AutobackupBase:
 
     def _must_go_on(self) -> bool:
         """Whether the final backup needs the main thread, so that it cannot be waited for there."""
-        return self._loop.holds(threading.get_ident())
+        own = threading.get_ident()
+        session = getattr(self._memory, "_session", None)
+        return self._loop.holds(own) or (session is not None and session.writers.get(self._label) == own)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if not self._loop.is_own_process or self._saved_for == number:

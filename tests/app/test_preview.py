@@ -80,7 +80,7 @@ def test_neither_vault_nor_witness_nor_client_is_told(folder, tmp_path):
     assert preview_capture(memory, read_for(memory, folder, OPTIONS), OPTIONS).plan.unchanged
     assert not find_unsaved(memory, [folder])
     assert not witness.exists()
-    assert (memory._session.bases, memory._session.heads, memory._session.newest) == ({}, {}, {})
+    assert (memory._session.homes, memory._session.heads, memory._session.newest) == ({}, {}, {})
     assert vault.files == files
     # A witness that has seen more is heard all the same.
     memory.latest()

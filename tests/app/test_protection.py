@@ -160,14 +160,14 @@ def test_reading_goes_back_to_the_newest_that_is_good(vault):
     bad = [save(vault, {"a.md": f"{n}" * 99}) for n in range(2)]
     memory = ColonyMemory(backend=vault)
     memory.restore()
-    base = memory._session.bases["default"]
+    base = memory._session.home("default").read()
     for each in bad:
         damage(vault, each)
     found = memory.inspect()
     newest = read_newest(memory, found)["default"]
     assert newest.good.snapshot_id == good.snapshot_id
     assert set(newest.damaged) == {each.snapshot_id for each in bad}
-    assert memory._session.bases["default"] == base
+    assert memory._session.home("default").read() == base
     damage(vault, good)
     assert read_newest(memory, found)["default"].good is None
     for file in vault.path.glob("cmem.*manifest*"):

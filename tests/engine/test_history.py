@@ -26,7 +26,7 @@ from colony_memory import (
 )
 from colony_memory._engine import history as verbs
 from colony_memory._engine import walk
-from colony_memory._engine.session import Base
+from colony_memory._engine.basis import Basis
 from colony_memory._patch import LINK, File
 from colony_memory.reports import DocumentChange
 from colony_memory.testing import FakeVault, FaultyVault
@@ -257,7 +257,7 @@ def test_the_latest_is_the_one_that_a_restore_gives(vault):
     behind = ColonyMemory(backend=vault)
     behind._session.now = lambda: NOON + timedelta(days=1)
     behind.restore(snapshot_id=ids[0])
-    behind._session.bases["default"] = Base(frozenset({ids[0]}))
+    behind._session.home("default").write(Basis(ids[0]))
     with pytest.raises(ConflictDetected):
         behind.backup({"a.md": "mine\n"})
     memory = ColonyMemory(backend=vault)
@@ -403,7 +403,7 @@ def test_a_look_is_no_restore(vault):
     memory = ColonyMemory(backend=vault)
     memory.history("a.md")
     memory.search("tea")
-    assert memory._session.bases == {}
+    assert memory._session.homes == {}
 
 
 def test_patches_take_no_more_memory_than_there_is_for_them(vault, monkeypatch):

@@ -200,7 +200,7 @@ def test_another_client_at_every_call(verb, hours, other):
                         second.delete_snapshot(label="default", snapshot_id=each.snapshot_id)
 
         mem = world.client(Between(world.vault, between))
-        mem._session.bases.clear()
+        mem._session.homes.clear()
         answer = attempt(lambda world=world, mem=mem: run(mem, world.ids))
         finished = calls < n
         found, _ = world.check()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from colony_memory._engine.backup.conflict import differ, meet
+from colony_memory._engine.backup.conflict import compare, note_theirs
 from colony_memory._engine.backup.job import Job, check_arguments
 from colony_memory._engine.backup.save import save_snapshot
 from colony_memory._engine.load import restores
@@ -68,13 +68,19 @@ async def backup(
         from colony_memory._engine.merge import require_merge3
 
         require_merge3()
+    async with session.writing(label):
+        return await _backup(job, skip_unchanged=skip_unchanged)
+
+
+async def _backup(job: Job, *, skip_unchanged: bool) -> SnapshotInfo:
+    session, label, policy = job.session, job.label, job.policy
     state = await look(session, label, everything=policy is not None, lenient=True, newer=False)
     if policy is None and state.decision.pointer.entries is None and not state.first:
         state = await look(session, label, everything=True, lenient=True)  # the pointer does not tell what is there
     _tell_doubt(job, state)
     _tell_unsigned(job, state.decision)
     _tell_clear(job, state.decision)
-    state = await meet(job, state)
+    state = await compare(job, state)
     if skip_unchanged and state.decision.doubt is None:
         state, same = await _unchanged(job, state)
         if same is not None:
@@ -89,9 +95,9 @@ async def backup(
         raced, job.theirs = job.theirs, None
         if raced is not None and state.decision.follow is not None:
             job.latest = state.decision.follow
-            await differ(job, state, job.latest)
+            await note_theirs(job, state, job.latest)
         else:
-            state = await meet(job, state)
+            state = await compare(job, state)
     msg = f"label {label!r} kept changing, or writing took too long, so nothing was saved"
     raise VaultError(msg, hint=Hint("backup", label=label))
 
@@ -179,6 +185,6 @@ async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None
         if problem is not None:
             warn(f"the memory is unchanged, but its stored copy is damaged, so it is saved anew: {problem}")
             return state, None
-    job.done(whole)
+    job.note_saved(whole.snapshot_id, state)
     whole = known_of(session, entry, whole)
     return state, replace(whole, reused=True, diverged_from=job.theirs if job.merged else None, merged=job.merged)

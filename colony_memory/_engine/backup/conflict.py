@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from colony_memory._engine.basis import is_conflict, settled
 from colony_memory._engine.load import load
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import list_files
@@ -25,29 +26,26 @@ if TYPE_CHECKING:
     from colony_memory._engine.state import State
 
 
-async def meet(job: Job, state: State) -> State:
+async def compare(job: Job, state: State) -> State:
     """Compare what the memory is based on with the latest there is, before anything is written.
 
-    Where this client neither restored nor saved before, whatever is there is what it goes on from.
+    Where it is based on nothing, whatever is there is what it goes on from.
 
     Raises:
         ConflictDetected: Another client has saved, and this memory is stored already.
     """
-    base = job.session.base_at(job.label, state.decision.follow)
-    if base is not None and state.decision.follow not in base.snapshot_ids:
+    home = job.session.home(job.label)
+    job.basis = basis = settled(home.read(), state.decision.follow, listed=state.shown)
+    if basis and state.decision.follow not in basis.own:
         # A pointer may name what is not there, which is nobody's memory.
         state = await list_files(job.session, state)
     job.latest = latest = state.decision.follow
-    if base is None or latest is None or latest in base.snapshot_ids or state.decision.doubt:
-        return state
-    # What is older is left where that which the memory is based on was deleted, and nothing was saved since.
-    newest = max(base.snapshot_ids, key=id_order, default=None)
-    if newest is None or id_order(latest) > id_order(newest) or state.decision.pointer.entry(newest) is not None:
-        await differ(job, state, latest)
+    if not state.decision.doubt and is_conflict(basis, latest, listed=state.lists(basis.snapshot_id)):
+        await note_theirs(job, state, str(latest))
     return state
 
 
-async def differ(job: Job, state: State, theirs: str) -> None:
+async def note_theirs(job: Job, state: State, theirs: str) -> None:
     """Another client has saved. Equal memory is no conflict; else it is merged, or told in the end."""
     entry = state.decision.entry(theirs)
     if await job.is_equal(entry):
@@ -61,7 +59,7 @@ async def differ(job: Job, state: State, theirs: str) -> None:
 
 async def _tell_at_once(job: Job, state: State) -> None:
     """Raise where this very memory is stored already: told once more, it need not be written once more."""
-    known = {job.session.newest.get(job.label), *(job.base.snapshot_ids if job.base else ())}
+    known = {*job.basis.own, *job.basis.refused}
     for info in state.decision.listed:
         entry = state.decision.entry(info.snapshot_id) if info.snapshot_id in known else None
         if entry is not None and await job.holds(entry):
@@ -92,18 +90,18 @@ async def _merge(job: Job, theirs: str) -> None:
         job.on_conflict = "raise"
         return
     before = await _common(job)
-    given = job.given = job.given or job.documents
-    joined = await job.session.vault.compute(merge, before, given, other, theirs_name=theirs)
+    joined = await job.session.vault.compute(merge, before, job.given, other, theirs_name=theirs)
     job.documents, job.merged = joined.documents, tuple(joined.beside.values())
+    job.combined = job.documents != job.given
 
 
 async def _common(job: Job) -> Mapping[str, str] | None:
     """The text that both sides started from, None where it is not there any more."""
-    if job.base is None or job.base.documents is not None:
-        return job.base.documents if job.base else None
-    for each in sorted(job.base.snapshot_ids, key=id_order, reverse=True):
+    if not job.basis or job.basis.not_held:
+        return None
+    for own in sorted({*job.basis.own, *job.basis.refused}, key=id_order, reverse=True):
         try:
-            return (await load(job.session, job.label, each)).documents
+            return (await load(job.session, job.label, own)).documents
         except (SnapshotCorrupt, UntrustedSnapshot, SnapshotNotFound, DecryptionError):
             continue
     return None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._arguments import several
+from colony_memory._engine import basis as events
+from colony_memory._engine.basis import Basis
 from colony_memory._engine.keep import policy_of
 from colony_memory._engine.sealed import suits, told
-from colony_memory._engine.session import Base
 from colony_memory._format.catalog import few_lines
 from colony_memory._format.constants import FORMAT
 from colony_memory._format.json import printable
@@ -18,14 +19,14 @@ from colony_memory.signing import did_key_of
 from colony_memory.snapshot import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from colony_memory._engine.keep import Planned
     from colony_memory._engine.session import Session
+    from colony_memory._engine.state import State
     from colony_memory._format.catalog import Entry
     from colony_memory.retention import Retention
     from colony_memory.signing import Signer
-    from colony_memory.snapshot import SnapshotInfo
 
 _CONFLICT = ("raise", "continue", "merge")
 # Each catalogue has it again.
@@ -87,14 +88,16 @@ class Job:
         session: The client.
         label: The label.
         documents: What to save; after a merge, what was joined.
+        given: What the caller gave.
         signer: Signs it.
         policy: What to keep, None to remove nothing.
         on_conflict: ``raise``, ``continue`` or ``merge``.
         facts: What else the manifest says.
+        basis: What the memory is based on, as it was when the latest was looked at.
         latest: The latest snapshot that it goes on from.
         theirs: The one of another writer that it met, None where it met none.
         merged: Names under which the other's text is kept beside the own one's.
-        given: What the caller gave, where it was merged.
+        combined: It saves what this memory and the other's were merged to, which no memory is based on.
         planned: What the retention keeps and removes.
         as_base: What it would have gone on from is gone.
     """
@@ -106,12 +109,17 @@ class Job:
     policy: Retention | None
     on_conflict: str
     facts: Mapping[str, Any]
+    basis: Basis = field(default_factory=Basis)
     latest: str | None = None
     theirs: str | None = None
     merged: tuple[str, ...] = ()
-    given: dict[str, str] | None = None
+    combined: bool = False
+    given: dict[str, str] = field(init=False)
     planned: Planned | None = None
     as_base: bool = False
+
+    def __post_init__(self) -> None:
+        self.given = self.documents
 
     @property
     def issuer(self) -> str | None:
@@ -119,13 +127,8 @@ class Job:
         return None if self.signer is None else did_key_of(self.signer)
 
     @property
-    def base(self) -> Base | None:
-        """What the memory is based on, None where this client neither restored nor saved before."""
-        return self.session.bases.get(self.label)
-
-    @property
-    def stays(self) -> bool:
-        """Whether another writer's snapshot stays the latest."""
+    def is_refused(self) -> bool:
+        """Whether another writer's snapshot is the latest, and goes on to be it."""
         return self.theirs is not None and self.on_conflict == "raise"
 
     async def holds(self, entry: Entry) -> bool:
@@ -151,22 +154,28 @@ class Job:
             return False
         return await self.session.vault.compute(digest, self.documents) == info.plaintext_sha256
 
-    @property
-    def unheard(self) -> Iterable[str]:
-        """Saves of this client's own that were stopped, and may come to be the latest at any time."""
-        return self.session.unheard.get(self.label, ())
+    def note_pending(self, snapshot_id: str) -> None:
+        """Note a save before its pointer moves: if that becomes the latest, it is this memory's own."""
+        self._note(events.pending, snapshot_id)
 
-    def stopped(self, snapshot_id: str) -> None:
-        """Remember a save that may be the latest, or come to be it: nobody heard how it ended."""
-        self.session.unheard.setdefault(self.label, {})[snapshot_id] = self._rests_on(snapshot_id)
+    def note_withdrawn(self, snapshot_id: str) -> None:
+        """Forget one that was taken back."""
+        self._note(events.withdrawn, snapshot_id)
 
-    def done(self, info: SnapshotInfo) -> None:
-        """Remember what the memory is based on from now on."""
-        base = self._rests_on(info.snapshot_id)
-        self.session.rests_on(self.label, *base.snapshot_ids, documents=base.documents)
+    def note_refused(self, snapshot_id: str) -> None:
+        """Note one that is stored and is not the latest."""
+        self._note(events.with_refused, snapshot_id)
 
-    def _rests_on(self, snapshot_id: str) -> Base:
-        """What the memory is based on with this snapshot. After a merge the agent still has what it gave."""
-        if self.given is not None and self.given != self.documents:
-            return Base(self.base.snapshot_ids if self.base else frozenset(), self.given)
-        return Base(frozenset((snapshot_id,)))
+    def note_saved(self, snapshot_id: str, state: State) -> None:
+        """Note that the latest is exactly this memory."""
+        self._note(events.saved, snapshot_id, stream=state.decision.stream, listed={*state.shown, snapshot_id})
+
+    def _note(self, event: Callable[..., Basis], *facts: Any, **more: Any) -> None:
+        """Keep what comes of an event. What was merged is in no memory, and is no event."""
+        if self.combined:
+            return
+        home = self.session.home(self.label)
+        before = home.read()
+        after = event(before, *facts, **more)
+        if after != before:
+            home.write(after)

@@ -51,23 +51,24 @@ async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
     room.check_files(built.files, what)
     state = await make_room(job, state, built, what)
     written = await _write(job, built, beside)
-    try:
-        done = await _publish(job, state, built, stream, beside) if written else None
-        if done is None:
-            await _give_up(job, built)
-            job.as_base = True
-            return None
-        keep(session, built)
-        head = done.pointer.head if done.pointer.snapshot_id == built.info.snapshot_id else ""
-        info = replace(built.info, head=head, diverged_from=job.theirs, merged=job.merged)
-        if job.stays:
-            raise conflict(job, info.snapshot_id)
-        if not head:
-            return replace(info, diverged_from=done.pointer.snapshot_id)
-        job.done(info)
-    except BaseException:
-        job.stopped(built.info.snapshot_id)
-        raise
+    if written:
+        job.note_pending(built.info.snapshot_id)
+    done = await _publish(job, state, built, stream, beside) if written else None
+    if done is None:
+        await _give_up(job, built)
+        job.note_withdrawn(built.info.snapshot_id)
+        job.as_base = True
+        return None
+    keep(session, built)
+    head = done.pointer.head if done.pointer.snapshot_id == built.info.snapshot_id else ""
+    info = replace(built.info, head=head, diverged_from=job.theirs, merged=job.merged)
+    if job.is_refused or not head:
+        job.note_refused(info.snapshot_id)
+    if job.is_refused:
+        raise conflict(job, info.snapshot_id)
+    if not head:
+        return replace(info, diverged_from=done.pointer.snapshot_id)
+    job.note_saved(info.snapshot_id, done.state)
     if job.planned is not None:
         await retire(job, done)
     before = done.state.decision.entry(done.state.decision.follow)
@@ -164,7 +165,7 @@ async def _publish(
             # An older one that was there before is what a deletion of the latest leaves.
             if (
                 follow is not None
-                and follow not in (job.latest, mine, *job.unheard)
+                and follow not in (job.latest, mine, *job.basis.own, *session.home(job.label).read().own)
                 and state.decision.entry(follow) is None
             ):
                 await race(job, now, follow)
@@ -176,7 +177,7 @@ async def _publish(
                 return None
             await plan_retention(job, now, built)
         follow = None if decision.doubt else decision.follow
-        if follow is not None and (job.stays or not may_move(now, mine)):
+        if follow is not None and (job.is_refused or not may_move(now, mine)):
             # The pointer never moves to an older snapshot.
             job.planned = None
             return Move(follow, rows_with(job, now, built))
