@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import time
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from colony_memory.cli.commands import PROGRAM, command
+from colony_memory.cli.commands import command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,10 +72,11 @@ def check(call: Call) -> None:
 def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
     """The command that the host is to run: with the place and the label that are meant now, whatever is set then."""
     from colony_memory.app.keys import PASSPHRASE, settled_recipients
+    from colony_memory.hooks.program import program_words
 
     given, common = call.saving, call.common
     url = place.url if "://" in place.url or place.comes_with_the_account else os.path.abspath(place.url)  # noqa: PTH100
-    words = [*_program(), "hook", "--format", call.host, "--vault", url, "--label", call.label]
+    words = [*program_words(), "hook", "--format", call.host, "--vault", url, "--label", call.label]
     words += ["--timeout", f"{math.ceil(call.seconds)}s"]
     valued: dict[str, Any] = {
         "--config": _settled(common.config, home=True),
@@ -115,14 +115,6 @@ def _settled(path: str | None, *, home: bool = False) -> str | None:
     if path is None:
         return None
     return os.path.abspath(os.path.expanduser(path) if home else path)  # noqa: PTH100, PTH111 - a link stays
-
-
-def _program() -> list[str]:
-    """The program by a path, as a host may have another search path, or none."""
-    called = sys.argv[0]
-    if os.path.basename(called).removesuffix(".exe") == PROGRAM and os.path.isfile(called):  # noqa: PTH113, PTH119
-        return [os.path.abspath(called)]  # noqa: PTH100 - a link to it stays when what it leads to is updated
-    return [sys.executable, "-m", "colony_memory"]
 
 
 def answer_host(call: Call) -> int:

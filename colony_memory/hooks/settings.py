@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colony_memory.hooks.json_text import drop, insert, read_json_text
+from colony_memory.hooks.program import after_program
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from colony_memory.hooks.hosts import Host
     from colony_memory.hooks.json_text import Node
 
-__all__ = ["Handler", "other_folders", "own_folder", "with_hooks", "without_hooks"]
+__all__ = ["Handler", "built_on", "commands", "other_folders", "own_folder", "with_hooks", "without_hooks"]
 
-_PROGRAM = "colony-memory"
-_MODULE = "colony_memory"
+# What a shell takes for the end of a command, or for where its output goes.
+_OPERATORS = frozenset(";&|<>()\n")
+
+
+class _Saves(NamedTuple):
+    """What a hook is for; another command for the same takes its place.
+
+    Attributes:
+        folder: The folder.
+        vault: The vault that the command names.
+        label: The label that it names.
+    """
+
+    folder: str
+    vault: str | None
+    label: str | None
 
 
 @dataclass(frozen=True)
@@ -39,13 +53,18 @@ class Handler:
         """What is saved."""
         return self.words[-1]
 
+    @property
+    def saves(self) -> _Saves:
+        """What is saved where."""
+        return _saves(self.words)
+
     def entry(self, host: Host) -> dict[str, Any]:
         """As the host has it in its settings."""
         return {"type": "command", "command": shlex.join(self.words), "timeout": self.seconds * host.second}
 
 
 def with_hooks(text: str, host: Host, handler: Handler) -> str:
-    """The settings with a hook for the folder at each of the host's events, in the place of those that were there.
+    """The settings with a hook at each event of the host, in the place of those for the same folder, vault and label.
 
     Args:
         text: The settings, empty where there are none yet.
@@ -57,9 +76,10 @@ def with_hooks(text: str, host: Host, handler: Handler) -> str:
     """
     events, entry = (*host.tells, *host.saves), handler.entry(host)
     text = text if text.strip() else "{}\n"
-    if all(_entries(text, event, handler.folder) == [entry] for event in events):
+    is_same = lambda command: own_folder(command) is not None and _saves(shlex.split(command)) == handler.saves  # noqa: E731
+    if all(_entries(text, event, is_same) == [entry] for event in events):
         return text
-    text = without_hooks(text, handler.folder) or "{}\n"
+    text = _without(text, is_same) or "{}\n"
     for event in events:
         text = _add(text, event, {"hooks": [entry]})
     return text
@@ -71,9 +91,7 @@ def without_hooks(text: str, folder: str | None = None) -> str:
     Raises:
         ValueError: They are not JSON, or not of the form that hooks have.
     """
-    while (found := _first_own(text, folder)) is not None:
-        text = found
-    return text
+    return _without(text, lambda command: own_folder(command) is not None and folder in (None, own_folder(command)))
 
 
 def other_folders(text: str, handler: Handler) -> list[str]:
@@ -82,38 +100,64 @@ def other_folders(text: str, handler: Handler) -> list[str]:
     Raises:
         ValueError: The settings are not JSON, or not of the form that hooks have.
     """
+    others = [_saves(shlex.split(each)) for each in commands(text, lambda command: own_folder(command) is not None)]
+    return [each.folder for each in others if each[1:] == handler.saves[1:] and each.folder != handler.folder]
+
+
+def commands(text: str, is_meant: Callable[[Any], bool]) -> list[str]:
+    """The commands of all hooks that are meant, each once.
+
+    Raises:
+        ValueError: The settings are not JSON, or not of the form that hooks have.
+    """
     if not text.strip():
         return []
     hooks = _require(read_json_text(text), dict, "the settings are").value.get("hooks")
     events = hooks if isinstance(hooks, dict) else ()
-    commands = [str(each["command"]) for event in events for each in _entries(text, event, None)]
-    same = [each for each in commands if _place_of(shlex.split(each)) == _place_of(handler.words)]
-    return [each for each in dict.fromkeys(map(own_folder, same)) if each not in (None, handler.folder)]
+    return [*dict.fromkeys(each["command"] for event in events for each in _entries(text, event, is_meant))]
 
 
-def _place_of(words: Sequence[str]) -> list[str | None]:
-    """The vault and the label that a command names."""
-    return [next((value for name, value in pairwise(words) if name == flag), None) for flag in ("--vault", "--label")]
+def _saves(words: Sequence[str]) -> _Saves:
+    named = {flag: value for flag, value in pairwise(words) if flag in ("--vault", "--label")}
+    return _Saves(words[-1], named.get("--vault"), named.get("--label"))
+
+
+def _without(text: str, is_meant: Callable[[Any], bool]) -> str:
+    while (found := _first_out(text, is_meant)) is not None:
+        text = found
+    return text
 
 
 def own_folder(command: object) -> str | None:
-    """The folder that a command saves, where it is a hook of this package.
+    """The folder that a command saves, where it is a hook of this package and nothing more.
 
     >>> own_folder("/home/ada/.local/bin/colony-memory hook --format codex '/home/ada/my memory'")
     '/home/ada/my memory'
     >>> own_folder("colony-memory backup /home/ada/memory") is None
     True
+    >>> own_folder("colony-memory hook /home/ada/memory && say saved") is None
+    True
     """
-    if not isinstance(command, str):
-        return None
+    words = _words(command)
+    return words[-1] if words and not built_on(command) else None
+
+
+def built_on(command: object) -> bool:
+    """Whether a command is a hook of this package with something more that somebody has built on it."""
+    if not _words(command):
+        return False
+    lexer = shlex.shlex(str(command), posix=True, punctuation_chars="".join(_OPERATORS))
+    lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
+    return any(_OPERATORS.issuperset(word) for word in lexer if word)
+
+
+def _words(command: object) -> Sequence[str]:
+    """What stands behind ``hook`` in a command that begins as one of this package."""
     try:
-        words = shlex.split(command)
+        words = after_program(shlex.split(command)) if isinstance(command, str) else ()
     except ValueError:
-        return None
-    if len(words) > 3 and words[1:4] == ["-m", _MODULE, "hook"]:
-        return words[-1]
-    ours = len(words) > 2 and os.path.basename(words[0]).removesuffix(".exe") == _PROGRAM  # noqa: PTH119 - a word
-    return words[-1] if ours and words[1] == "hook" else None
+        return ()
+    return words[1:] if words[:1] == ["hook"] else ()
 
 
 def _add(text: str, event: str, group: Mapping[str, Any]) -> str:
@@ -127,8 +171,8 @@ def _add(text: str, event: str, group: Mapping[str, Any]) -> str:
     return insert(text, _require(listed, list, f"the hooks of {event} are"), group)
 
 
-def _first_own(text: str, folder: str | None) -> str | None:
-    """The text without the first hook of this package in it, None where there is none."""
+def _first_out(text: str, is_meant: Callable[[Any], bool]) -> str | None:
+    """The text without the first hook that is meant in it, None where there is none."""
     root = _require(read_json_text(text), dict, "the settings are")
     hooks = root.member("hooks")
     if hooks is None:
@@ -137,7 +181,7 @@ def _first_own(text: str, folder: str | None) -> str | None:
         for group_at, (_, _, group) in enumerate(_require(listed, list, f"the hooks of {event} are").items):
             handlers = group.member("hooks")
             for handler_at, (_, _, handler) in enumerate(handlers.items if handlers is not None else ()):
-                if not _is_own(handler.value, folder):
+                if not _is_meant(handler.value, is_meant):
                     continue
                 # The outermost that holds nothing else goes as a whole.
                 chain = [(handlers, handler_at), (listed, group_at), (hooks, at), (root, _place(root, hooks))]
@@ -158,21 +202,20 @@ def _place(root: Node, member: Node) -> int:
     return next(at for at, (_, _, node) in enumerate(root.items) if node is member)
 
 
-def _entries(text: str, event: str, folder: str | None) -> list[Any]:
-    """What is there for a folder, or for any, at an event."""
+def _entries(text: str, event: str, is_meant: Callable[[Any], bool]) -> list[Any]:
+    """The hooks at an event whose commands are meant."""
     root = _require(read_json_text(text), dict, "the settings are")
     hooks = root.value.get("hooks")
     groups = hooks.get(event) if isinstance(hooks, dict) else None
     found: list[Any] = []
     for group in groups if isinstance(groups, list) else []:
         handlers = group.get("hooks") if isinstance(group, dict) else None
-        found += [each for each in handlers if _is_own(each, folder)] if isinstance(handlers, list) else []
+        found += [each for each in handlers if _is_meant(each, is_meant)] if isinstance(handlers, list) else []
     return found
 
 
-def _is_own(handler: Any, folder: str | None) -> bool:
-    own = own_folder(handler.get("command")) if isinstance(handler, dict) else None
-    return own is not None and folder in (None, own)
+def _is_meant(handler: Any, is_meant: Callable[[Any], bool]) -> bool:
+    return isinstance(handler, dict) and is_meant(handler.get("command"))
 
 
 def _require(node: Node, kind: type, what: str) -> Node:

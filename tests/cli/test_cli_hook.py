@@ -22,14 +22,14 @@ from cli_runs import POSIX, save
 from cut_off import cut_off
 from monitors import Monitor
 
-from colony_memory import ColonyMemory, open_vault
+from colony_memory import ColonyMemory, ColonyMemoryError, open_vault
 from colony_memory.app.place import Place
 from colony_memory.cli import commands, telling
 from colony_memory.cli import host as host_calls
 from colony_memory.cli import memory as memory_module
 from colony_memory.cli.options import CommonOptions
 from colony_memory.cli.saving import SavingOptions
-from colony_memory.hooks import turn
+from colony_memory.hooks import program, turn
 from colony_memory.hooks.hosts import HOSTS
 from colony_memory.schedule.last_run import only_one
 from colony_memory.schedule.watch import last_run_path, read_runs
@@ -554,6 +554,77 @@ def test_install_again_and_remove(cli, vault, folder, tmp_path):
     assert cli("hook", "uninstall", "claude-code", *where, tmp_path / "other")[1].startswith("nothing to change")
     assert cli("hook", "uninstall", "claude-code", *where, folder)[1] == f"uninstalled in {settings}\n"
     assert settings.read_text() == '{"theirs": 1.0}'
+
+
+#: What Python imports by itself, this program at its start, and a command of it later.
+PLANTED = ("sitecustomize.py", "json.py", "logging.py", "re.py", "typing.py", "typer.py", "colony_memory/__init__.py")
+
+
+@pytest.mark.parametrize("variables", [{}, {"PYTHONPATH": ":"}, {"PYTHONPATH": ".", "PYTHONSAFEPATH": ""}], ids=str)
+@pytest.mark.parametrize("finds", [None, "by its place"])
+def test_nothing_that_lies_in_the_directory_of_a_hook_is_run(
+    cli, vault, folder, tmp_path, monkeypatch, variables, finds
+):
+    if finds:
+        monkeypatch.setattr(program, "_finds_us", lambda python, code: bool(code))
+    assert cli("hook", "install", "codex", folder)[0] == 0
+    (command,) = {shlex.join(each) for each in installed(tmp_path / "home" / ".codex" / "hooks.json").values()}
+    project = tmp_path / "cloned project"
+    for name in PLANTED:
+        path = project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n")
+    done = subprocess.run(
+        command, shell=True, cwd=project, env={**os.environ, **variables}, input=b'{"hook_event_name": "Stop"}',
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, b"{}\n")
+    assert not (tmp_path / "ran").exists()
+    assert len(ids(vault)) == 1
+
+
+def test_how_this_program_is_called(monkeypatch, tmp_path):
+    monkeypatch.setattr(program, "_finds_us", lambda python, code: not code)
+    assert program.program_words() == [sys.executable, "-I", "-m", "colony_memory"]
+    monkeypatch.setattr(sys, "executable", "bin/python")
+    assert Path(program.program_words()[0]).is_absolute()
+    monkeypatch.setattr(program, "_finds_us", lambda python, code: False)
+    with pytest.raises(ColonyMemoryError, match="pipx"):
+        program.program_words()
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    assert program.program_words() == [str(Path("bin/python").absolute())]
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "archive" / "env"))
+    assert not program.in_a_cache()
+    (tmp_path / "CACHEDIR.TAG").touch()
+    assert program.in_a_cache()
+
+
+def test_a_python_that_is_none_is_no_way():
+    for python in ("/missing/python", "/bin/false"):
+        assert not program._finds_us(python, "")
+
+
+def test_what_was_built_on_a_hook_is_left_and_said(cli, folder, tmp_path, monkeypatch):
+    settings, theirs = tmp_path / "settings.json", "colony-memory hook memory && say saved"
+    monkeypatch.setattr(program, "in_a_cache", lambda: True)
+    settings.write_text(json.dumps({"hooks": {"Stop": [{"hooks": [{"type": "command", "command": theirs}]}]}}))
+    for deed in (("install", "codex"), ("uninstall", "codex")):
+        assert (
+            f"left as it is, since more is built on it than a hook: {theirs}"
+            in cli("hook", *deed, "--settings", settings, folder)[2]
+        )
+    assert "lies in a cache" in cli("hook", "install", "codex", "--settings", settings, "--dry-run", folder)[2]
+    assert json.loads(settings.read_text())["hooks"]["Stop"][0]["hooks"][0]["command"] == theirs
+
+
+def test_one_folder_may_go_to_several_vaults(cli, vault, folder, tmp_path):
+    other = LocalVault(tmp_path / "other vault", create=True)
+    for options in ((), ("--vault", other.path), ("--label", "more"), ("--keep", "3")):
+        assert cli("hook", "install", "codex", *options, folder)[0] == 0
+    found = json.loads((tmp_path / "home" / ".codex" / "hooks.json").read_text())["hooks"]["Stop"]
+    assert len(found) == 3
+    assert cli("hook", "uninstall", "codex", folder)[0] == 0
+    assert not json.loads((tmp_path / "home" / ".codex" / "hooks.json").read_text())
 
 
 def test_two_folders_share_no_label(cli, refused, vault, folder, tmp_path):

@@ -13,10 +13,10 @@ import pytest
 from cut_off import cut_off
 
 from colony_memory import ColonyMemoryError
-from colony_memory.hooks import install, json_text, settings
+from colony_memory.hooks import install, json_text, program, settings
 from colony_memory.hooks.hosts import HOSTS
 from colony_memory.hooks.install import change_settings, settings_path
-from colony_memory.hooks.settings import Handler, own_folder, with_hooks, without_hooks
+from colony_memory.hooks.settings import Handler, built_on, commands, own_folder, with_hooks, without_hooks
 
 CLAUDE, CODEX, GEMINI = (HOSTS[each] for each in ("claude-code", "codex", "gemini"))
 POSIX = pytest.mark.skipif(os.name == "nt", reason="POSIX")
@@ -56,7 +56,7 @@ def without_ours(value):
     return json.loads(without_hooks(json.dumps(value)))
 
 
-@pytest.mark.parametrize("module", [json_text, settings])
+@pytest.mark.parametrize("module", [json_text, program, settings])
 def test_doctests(module):
     assert doctest.testmod(module).failed == 0
     assert doctest.testmod(module).attempted > 0
@@ -106,13 +106,40 @@ def test_two_folders_side_by_side():
     assert without_hooks(both) == THEIRS
 
 
+def test_one_folder_in_two_vaults():
+    one = with_hooks(THEIRS, CLAUDE, handler(FOLDER, "--vault", "/a"))
+    both = with_hooks(one, CLAUDE, handler(FOLDER, "--vault", "/b"))
+    assert len(own(both)) == 8
+    changed = with_hooks(both, CLAUDE, handler(FOLDER, "--vault", "/b", "--keep=3"))
+    assert len(commands(changed, own_folder)) == 2
+    assert without_hooks(changed, FOLDER) == THEIRS
+
+
+@pytest.mark.parametrize("more", [" && say saved", "; x", " | tee log", ">/dev/null", " || true", "\necho x", " &"])
+def test_what_somebody_built_on_a_hook_stays(more):
+    command = f"colony-memory hook /m{more}"
+    assert built_on(command)
+    theirs = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": command}]}]}}
+    assert without_ours(theirs) == theirs
+    assert commands(json.dumps(theirs), built_on) == [command]
+
+
+@pytest.mark.parametrize("folder", ["/a & b", "/a;b", "/x|y", "/m\nn", "/#1", "/$(x)"])
+def test_a_name_is_not_something_built_on(folder):
+    command = shlex.join(["/opt/my tools/colony-memory", "hook", folder])
+    assert own_folder(command) == folder
+
+
 def test_what_only_looks_alike_stays():
     for command in ("colony-memory backup x", "my-colony-memory hook x", "echo colony-memory hook x", "x '", 3, None):
         assert own_folder(command) is None
     theirs = [{"type": "command", "command": "colony-memory backup /m"}, {"type": "http"}]
     kept = {"hooks": {"Stop": [{"hooks": theirs}]}}
     assert without_ours(kept) == kept
-    assert own_folder("/usr/bin/python3 -m colony_memory hook --format gemini /m") == "/m"
+    for called in ("-m colony_memory", "-I -m colony_memory", "-I -c 'x; " + program._MAIN + "'"):
+        assert own_folder(f"/usr/bin/python3 {called} hook --format gemini /m") == "/m"
+    for called in ("-m colony", "-c 'import colony_memory'", "x.py -m colony_memory", "-m"):
+        assert own_folder(f"/usr/bin/python3 {called} hook /m") is None
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -10,6 +10,7 @@ import typer
 
 from colony_memory.cli.options import CommonOptions, DryRunOption, OnErrorOption, PingOption, Without
 from colony_memory.cli.saving import SavingOptions
+from colony_memory.cli.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,6 +128,7 @@ def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
     from colony_memory.cli.memory import make_unchosen, trust_of
     from colony_memory.client import ColonyMemory
     from colony_memory.hooks.hosts import HOSTS
+    from colony_memory.hooks.program import in_a_cache
     from colony_memory.hooks.settings import Handler, other_folders, with_hooks
 
     check(call)
@@ -153,6 +155,8 @@ def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
         make_unchosen(place)
         call.common.output.note(host.afterwards)
         call.common.output.note(f"saving to {place.title}")
+    if in_a_cache():
+        call.common.output.warn("this program lies in a cache, and the hooks end when that is emptied: install it")
     return code
 
 
@@ -178,11 +182,14 @@ def _change(call: Call, settings: str | None, edit: Any, *, dry_run: bool, done:
 
     from colony_memory.hooks.hosts import HOSTS
     from colony_memory.hooks.install import change_settings, settings_path
+    from colony_memory.hooks.settings import built_on, commands
 
     output = call.common.output
     change = change_settings(settings_path(HOSTS[call.host]) if settings is None else Path(settings), edit)
     if not dry_run:
         change.make()
+    for command in commands(change.after, built_on):
+        output.warn(f"left as it is, since more is built on it than a hook: {shown(command)}")
     if output.as_json:
         document = {"settings": str(change.path), "changed": bool(change), "dry_run": dry_run}
         output.answer_json({**document, "difference": change.difference})
