@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._os.files import read_file
 from colony_memory._os.homes import expanded
-from colony_memory.app.place import read_setting
+from colony_memory.app.place import read_path_setting, read_setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -111,13 +111,8 @@ def _only(memory: tuple[str, ...]) -> list[str]:
 
 
 def _from_variable(name: str) -> Path | None:
-    given = read_setting(name)
-    if given is None:
-        return None
-    path = Path(_expanded(given))
-    if not path.is_absolute():
-        raise ValueError(f"{name} is {given!r}: give an absolute path")
-    return path
+    given = read_path_setting(name)
+    return None if given is None else Path(given)
 
 
 def _home(*names: str) -> Path:

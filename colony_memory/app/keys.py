@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from colony_memory.encryption import Passphrase
 
-__all__ = ["PASSPHRASE", "key_arguments", "settled_recipients"]
+__all__ = ["PASSPHRASE", "key_arguments", "settled", "settled_identities", "settled_recipients"]
 
 #: The word that stands for a passphrase, which no option takes itself.
 PASSPHRASE = "passphrase"  # noqa: S105 - the word itself
@@ -60,12 +60,32 @@ def key_arguments(
     return out
 
 
-def settled_recipients(given: Iterable[str]) -> list[str]:
-    """Whom to encrypt to, as :func:`key_arguments` takes it, in words that mean the same in any directory."""
-    return [
-        name if name == PASSPHRASE or _is_recipient(name) else os.path.abspath(_home(name))  # noqa: PTH100 - likewise
-        for name in _split(given)
-    ]
+def settled_recipients(given: Iterable[str], settle: Callable[[str], str] | None = None) -> list[str]:
+    """Whom to encrypt to, as :func:`key_arguments` takes it, in words that mean the same in any directory.
+
+    Args:
+        given: Recipients, files of recipients, or the word ``passphrase``.
+        settle: What makes of a path one that does, or raises a ValueError. By default it is taken from here.
+    """
+    found = []
+    for name in _split(given):
+        try:
+            found.append(
+                name if name == PASSPHRASE or _is_recipient(name) or looks_secret(name) else (settle or settled)(name)
+            )
+        except ValueError as error:
+            raise ValueError(f"{error}, where it is no recipient (age1…, ssh-…)") from error
+    return found
+
+
+def settled_identities(given: Iterable[str], settle: Callable[[str], str] | None = None) -> list[str]:
+    """What opens, likewise."""
+    return [name if name == PASSPHRASE or looks_secret(name) else (settle or settled)(name) for name in given]
+
+
+def settled(path: str) -> str:
+    """A path that means the same in any directory."""
+    return os.path.abspath(_home(path))  # noqa: PTH100 - a link stays
 
 
 def _is_recipient(name: str) -> bool:

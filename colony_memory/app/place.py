@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from colony_memory._arguments import require_text, require_type
-from colony_memory._os.homes import data_directory
+from colony_memory._os.homes import data_directory, expanded
 from colony_memory.client import AsyncColonyMemory, ColonyMemory
 from colony_memory.vaults import open_vault
 from colony_memory.vaults._open import is_path
@@ -19,7 +19,16 @@ if TYPE_CHECKING:
 
     from colony_memory.vaults import VaultBackend
 
-__all__ = ["Place", "choose_place", "read_setting", "refuse_vault_inside", "require_synchronous"]
+__all__ = [
+    "Place",
+    "choose_place",
+    "read_path_setting",
+    "read_setting",
+    "refuse_vault_inside",
+    "require_synchronous",
+    "settled_path",
+    "settled_url",
+]
 
 
 @dataclass(frozen=True)
@@ -100,12 +109,13 @@ def choose_place(url: str | None = None) -> Place:
     Nothing is made, and nothing is asked of the vault: see :meth:`Place.require`.
 
     Raises:
-        ValueError: The URL is of no known kind, or cannot be opened as things are; or a variable is empty, or this user
-            has no home for the local one.
+        ValueError: The URL is of no known kind, or cannot be opened as things are; or a variable is empty or holds a
+            relative path, or this user has no home for the local one.
     """
     chosen, key = True, read_setting("COLONY_API_KEY")
     if url is None:
-        url = read_setting("COLONY_MEMORY_VAULT") or ("colony:" if key else None)
+        named = read_setting("COLONY_MEMORY_VAULT")
+        url = settled_url("COLONY_MEMORY_VAULT", named) if named else "colony:" if key else None
     if url is not None:
         require_text("url", url)
     if url is None:
@@ -132,6 +142,48 @@ def read_setting(name: str) -> str | None:
     if value is not None and not value.strip():
         raise ValueError(f"{name} is empty: give it a value, or unset it")
     return value
+
+
+def read_path_setting(name: str) -> str | None:
+    """The path that an environment variable holds, None where it is not set.
+
+    Raises:
+        ValueError: It is empty, or as :func:`settled_path` has it.
+    """
+    value = read_setting(name)
+    return None if value is None else settled_path(name, value)
+
+
+def settled_path(name: str, value: str) -> str:
+    """A path out of a variable, with the home directory in the place of ``~``.
+
+    Raises:
+        ValueError: It is not absolute: it would be another file in every directory, and in some of them a stranger's.
+    """
+    from colony_memory.app.config.values import at_key, path_of
+
+    return at_key(name, lambda given: path_of(given, home=_home()), value)
+
+
+def settled_url(name: str, value: str) -> str:
+    """The URL or path of a vault out of a variable, likewise.
+
+    Raises:
+        ValueError: It holds a relative path.
+    """
+    from colony_memory.app.config.meaning import read_url
+
+    kind, colon, path = value.partition(":")
+    if kind.lower() == "export":
+        return f"{kind}{colon}{settled_path(name, path)}"
+    return read_url(value, at=name, home=_home())
+
+
+def _home() -> str:
+    try:
+        return expanded("~")
+    except OSError as error:
+        raise ValueError(str(error)) from error
 
 
 def require_synchronous(memory: object) -> None:

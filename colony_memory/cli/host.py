@@ -71,7 +71,7 @@ def check(call: Call) -> None:
 
 def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
     """The command that the host is to run: with the place and the label that are meant now, whatever is set then."""
-    from colony_memory.app.keys import PASSPHRASE, settled_recipients
+    from colony_memory.app.keys import settled, settled_identities, settled_recipients
     from colony_memory.hooks.program import program_words
 
     given, common = call.saving, call.common
@@ -79,10 +79,10 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
     words = [*program_words(), "hook", "--format", call.host, "--vault", url, "--label", call.label]
     words += ["--timeout", f"{math.ceil(call.seconds)}s"]
     valued: dict[str, Any] = {
-        "--config": _settled(common.config, home=True),
-        "--key-file": _settled(common.key_file),
-        "--witness": _settled(common.witness),
-        "--passphrase-file": _settled(common.passphrase_file, home=True),
+        "--config": common.config and settled(common.config),
+        "--key-file": common.key_file and os.path.abspath(common.key_file),  # noqa: PTH100 - a link stays
+        "--witness": common.witness and os.path.abspath(common.witness),  # noqa: PTH100
+        "--passphrase-file": common.passphrase_file and settled(common.passphrase_file),
         # The rules of the configuration file are read from there each time.
         "--keep": given.keep if isinstance(given.keep, int) else None,
         "--secrets": given.secrets if given.secrets != "stop" else None,
@@ -95,9 +95,7 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
     several = {
         "--trust": common.trust,
         "--encrypt-to": settled_recipients(common.encrypt_to or ()),
-        "--identity": [
-            each if each == PASSPHRASE else _settled(each, home=True) for each in map(str, common.identity or ())
-        ],
+        "--identity": settled_identities(map(str, common.identity or ())),
         "--exclude": given.exclude,
         "--allow-secret": given.allow_secret,
     }
@@ -108,13 +106,6 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
         "--accept-legacy-pointer": common.accept_legacy_pointer,
     }
     return (*words, *(flag for flag, on in flags.items() if on), folder)
-
-
-def _settled(path: str | None, *, home: bool = False) -> str | None:
-    """A path that means the same in any directory; ``home`` where it is read with ``~`` for one."""
-    if path is None:
-        return None
-    return os.path.abspath(os.path.expanduser(path) if home else path)  # noqa: PTH100, PTH111 - a link stays
 
 
 def answer_host(call: Call) -> int:

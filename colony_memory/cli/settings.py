@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colony_memory.app.agents import AGENTS
 from colony_memory.app.config import BackupSet, Given, effective, load_config
+from colony_memory.app.config.meaning import KEYS, PATHS
 from colony_memory.app.config.places import paths_of, target_of
 from colony_memory.app.pick import names_a_snapshot
+from colony_memory.app.place import settled_path, settled_url
 from colony_memory.cli.options import FOLDERS, refuse_empty_settings
 
 if TYPE_CHECKING:
@@ -56,9 +59,11 @@ def runs_of(verb: str, ctx: Any) -> list[Run]:
     """The runs that this command line asks for: one, or one for each set.
 
     Raises:
-        ValueError: A variable is empty, or the file cannot be used, does not have what is asked for, or has more of it.
+        ValueError: A variable is empty or holds a relative path, or the file cannot be used, does not have what is
+            asked for, or has more of it.
     """
     refuse_empty_settings()
+    _settle(ctx)
     params: dict[str, Any] = dict(ctx.params)
     if verb == "config" or ("config" not in params and "vault" not in params):
         return [Run("", params)]
@@ -70,6 +75,18 @@ def runs_of(verb: str, ctx: Any) -> list[Run]:
         Run("" if each is None else each.name, _merged(verb, config, each, params, given, choices=choices))
         for each in chosen
     ]
+
+
+def _settle(ctx: Any) -> None:
+    """Let the paths that variables gave mean the same in any directory, or refuse them."""
+    for name, each in given_of(ctx).items():
+        if each.source.startswith("-"):
+            continue
+        settle = partial(settled_path, each.source)
+        if name in PATHS:
+            ctx.params[name] = settle(each.value)
+        elif name in KEYS:
+            ctx.params[name] = KEYS[name](map(str, each.value), settle)
 
 
 def _choose(verb: str, config: Config, params: Mapping[str, Any], given: Mapping[str, Given]) -> list[BackupSet]:
@@ -144,6 +161,8 @@ def _merged(
         known.pop("label", None)  # what shows all labels is narrowed by what somebody named alone
     if verb == "copy" and isinstance(known.get("label"), str):
         known["label"] = [known["label"]]  # it takes several
+    if "vault" in given and not given["vault"].source.startswith("-") and isinstance(known.get("vault"), str):
+        known["vault"] = settled_url(given["vault"].source, known["vault"])
     merged.update(known)
     for name in ("url", "source", "target"):
         if isinstance(params.get(name), str):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._os.files import create_file, make_directory, read_file, replace_file
 from colony_memory._os.paths import real_path
+from colony_memory.app.place import settled_path
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
@@ -73,12 +74,13 @@ def settings_path(host: Host) -> Path:
     """The user's own settings file of a host.
 
     Raises:
-        ValueError: It has none that hooks are in.
+        ValueError: It has none that hooks are in, or a variable holds a relative path.
     """
     if not host.file:
         raise ValueError(f"{host.title} has no settings that hooks are in: {host.afterwards}")
     chosen = os.environ.get(host.variable, "") if host.variable else ""
-    return (Path(chosen) if chosen.strip() else Path.home() / host.directory) / host.file
+    folder = Path(settled_path(host.variable, chosen)) if chosen.strip() else Path.home() / host.directory
+    return folder / host.file
 
 
 def change_settings(path: Path, edit: Callable[[str], str]) -> Change:

@@ -47,7 +47,7 @@ def test_a_variable_names_another_place(home, tmp_path, monkeypatch, name):
     monkeypatch.setenv(agent.variable, "~/mine")
     assert agent.folder() == home / "mine"
     monkeypatch.setenv(agent.variable, "here")
-    with pytest.raises(ValueError, match=f"{agent.variable} is 'here': give an absolute path"):
+    with pytest.raises(ValueError, match=f"{agent.variable}: must be an absolute path"):
         agent.folder()
     monkeypatch.setenv(agent.variable, "")
     with pytest.raises(ValueError, match=f"{agent.variable} is empty"):

@@ -62,7 +62,7 @@ def test_neither_the_working_directory_nor_a_relative_variable_counts(place, tmp
         (tmp_path / name).write_text("vault = '/stranger'")
     assert not load_config().exists
     monkeypatch.setenv("COLONY_MEMORY_CONFIG", "config.toml")
-    with pytest.raises(ValueError, match="another file in every directory: give an absolute path"):
+    with pytest.raises(ValueError, match="COLONY_MEMORY_CONFIG: must be an absolute path"):
         load_config()
 
 

@@ -284,6 +284,44 @@ def test_an_option_comes_before_a_variable_before_the_file(cli, two, tmp_path, m
         assert len(listed(cli, "--vault", tmp_path / name)) == 1
 
 
+VARIABLES = {
+    "COLONY_MEMORY_WITNESS": "wit.json",
+    "COLONY_MEMORY_KEY_FILE": "key.pem",
+    "COLONY_MEMORY_PASSPHRASE_FILE": "words.txt",
+    "COLONY_MEMORY_IDENTITY": "key.txt",
+    "COLONY_MEMORY_ENCRYPT_TO": "to.txt",
+    "COLONY_MEMORY_VAULT": "vault",
+    "COLONY_MEMORY_CONFIG": "config.toml",
+    "CODEX_HOME": "codex",
+}
+
+
+@pytest.mark.parametrize("value", ["{}", "./{}", "$HOME/{}", "http://host/{}", "export:{}", "~no-such-user/{}"])
+@pytest.mark.parametrize("variable", VARIABLES)
+def test_a_variable_means_the_same_in_every_directory_or_is_refused(
+    refused, folder, tmp_path, monkeypatch, variable, value
+):
+    LocalVault(tmp_path / "vault", create=True)
+    for name in VARIABLES.values():
+        (tmp_path / name).touch()
+    before = sorted(tmp_path.rglob("*"))
+    monkeypatch.setenv(variable, value.format(VARIABLES[variable]))
+    verb = ("hook", "install", "codex") if variable == "CODEX_HOME" else ("backup",)
+    line = refused(2, *verb, *([] if variable == "COLONY_MEMORY_VAULT" else ["--vault", "vault"]), folder)
+    assert variable in line or "http" in line or "home directory" in line
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_variable_may_begin_with_the_home_or_name_a_vault_of_the_file(cli, two, folder, tmp_path, monkeypatch):
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("COLONY_MEMORY_WITNESS", "~/wit.json")
+    monkeypatch.setenv("COLONY_MEMORY_VAULT", "here")
+    for at in ("home", "journal"):
+        monkeypatch.chdir(tmp_path / at)
+        assert cli("backup", "--label", at, folder)[0] == 0
+    assert sorted(path.name for path in (tmp_path / "home").iterdir()) == [".wit.json.lock", "wit.json"]
+
+
 def test_a_name_of_a_vault_is_taken_wherever_a_vault_is_named(cli, two, configure, tmp_path):
     two.write_text(two.read_text().replace("[sets.agent]", f'usb = "{(tmp_path / "usb").as_posix()}"\n[sets.agent]'))
     assert cli("init", "usb")[0] == 0

@@ -75,8 +75,8 @@ def test_without_a_url_it_is_the_vault_that_every_verb_would_use(cli, folder, tm
     assert cli("init") == (0, f"made the local vault {place}\n", "")
     assert cli("backup", "--quiet", folder) == (0, "", "")
     assert cli("init", "--vault", "one")[:2] == (0, "made the vault one\n")
-    monkeypatch.setenv("COLONY_MEMORY_VAULT", "two")
-    assert cli("init")[:2] == (0, "made the vault two\n")
+    monkeypatch.setenv("COLONY_MEMORY_VAULT", str(tmp_path / "two"))
+    assert cli("init")[:2] == (0, f"made the vault {tmp_path / 'two'}\n")
     assert cli("init", "three")[:2] == (0, "made the vault three\n")
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._os.files import create_file, make_directory, read_file
 from colony_memory._os.homes import config_directory, expanded
 from colony_memory.app.config.meaning import Config, read_config
-from colony_memory.app.place import read_setting
+from colony_memory.app.place import read_path_setting, read_setting
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
@@ -34,14 +34,9 @@ def config_path(given: str | None = None) -> Path:
     """
     if given is not None:
         return Path(_expanded(given))
-    named = read_setting(VARIABLE)
+    named = read_path_setting(VARIABLE)
     if named is not None:
-        path = Path(_expanded(named))
-        if not path.is_absolute():
-            raise ValueError(
-                f"{VARIABLE} is {named!r}, which would be another file in every directory: give an absolute path"
-            )
-        return path
+        return Path(named)
     try:
         return config_directory() / "config.toml"
     except OSError as error:

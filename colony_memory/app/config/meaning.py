@@ -6,6 +6,7 @@ import os
 import re
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.names import require_label
@@ -23,6 +24,7 @@ from colony_memory.app.config.values import (
     time,
 )
 from colony_memory.app.durations import parse_duration
+from colony_memory.app.keys import settled_identities, settled_recipients
 from colony_memory.retention import Retention
 
 if TYPE_CHECKING:
@@ -52,7 +54,9 @@ SETTINGS: dict[str, Callable[[Any], Any]] = {
 }
 #: Of these a set has what it says and what is said for every set, and the command line adds to it.
 ADDED = frozenset({"exclude", "allow_secret"})
-_PATHS = frozenset({"key_file", "witness", "passphrase_file"})
+#: What is a path; what is in part.
+PATHS = frozenset({"key_file", "witness", "passphrase_file"})
+KEYS = {"identity": settled_identities, "encrypt_to": settled_recipients}
 
 _RULES: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("keep", "keep_hourly", "keep_daily", "keep_weekly", "keep_monthly", "keep_yearly"), number),
@@ -163,7 +167,8 @@ def read_config(document: Mapping[str, Any], *, path: Path, home: str) -> Config
     """
     _refuse_unknown(document, (*SETTINGS, *_TABLES), "")
     vaults = {
-        name: _url(url, at=f"vaults.{name}", home=home) for name, url in _named(document, "vaults", text, _NAME).items()
+        name: read_url(url, at=f"vaults.{name}", home=home)
+        for name, url in _named(document, "vaults", text, _NAME).items()
     }
     settings = _settings(document, "", vaults=vaults, home=home)
     sets = {
@@ -205,22 +210,20 @@ def _settings(table: Mapping[str, Any], lead: str, *, vaults: Mapping[str, str],
     for key, check in SETTINGS.items():
         if key not in table:
             continue
-        if key in _PATHS:
+        if key in PATHS:
             found[key] = at_key(f"{lead}{key}", lambda value: path_of(value, home=home), table[key])
-        elif key == "identity":
-            found[key] = [
-                each if each == "passphrase" else at_key(f"{lead}{key}", lambda value: path_of(value, home=home), each)
-                for each in at_key(f"{lead}{key}", check, table[key])
-            ]
+        elif key in KEYS:
+            settle = partial(at_key, f"{lead}{key}", partial(path_of, home=home))
+            found[key] = KEYS[key](at_key(f"{lead}{key}", check, table[key]), settle)
         else:
             found[key] = at_key(f"{lead}{key}", check, table[key])
     if "vault" in found:
         known = vaults.get(found["vault"])
-        found["vault"] = known or _url(found["vault"], at=f"{lead}vault", home=home, vaults=vaults)
+        found["vault"] = known or read_url(found["vault"], at=f"{lead}vault", home=home, vaults=vaults)
     return found
 
 
-def _url(given: str, *, at: str, home: str, vaults: Iterable[str] = ()) -> str:
+def read_url(given: str, *, at: str, home: str, vaults: Iterable[str] = ()) -> str:
     """A URL or an absolute path: a relative one would be another vault in every directory."""
     if not _URL.match(given):
         raise ValueError(

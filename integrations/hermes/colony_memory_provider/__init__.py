@@ -120,15 +120,16 @@ class ColonyMemoryProvider(MemoryProvider):
     def _save(self, messages: list[dict[str, Any]] | None) -> None:
         from colony_memory import save_folder
         from colony_memory.app.open import open_memory
+        from colony_memory.app.place import read_path_setting
 
         if self._folder is None or not self._primary:
             return
         label, keep = os.environ.get("COLONY_MEMORY_LABEL") or "default", os.environ.get("COLONY_MEMORY_KEEP")
         with _saving:
             memory = open_memory(
-                key_file=os.environ.get("COLONY_MEMORY_KEY_FILE"),
+                key_file=read_path_setting("COLONY_MEMORY_KEY_FILE"),
                 trust=os.environ.get("COLONY_MEMORY_TRUST", ""),
-                witness=os.environ.get("COLONY_MEMORY_WITNESS"),
+                witness=read_path_setting("COLONY_MEMORY_WITNESS"),
             ).memory
             empty = not self._folder.is_dir() or not any(self._folder.iterdir())
             # Memory that is gone is an error. One that never was is none.
