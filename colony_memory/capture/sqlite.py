@@ -225,7 +225,10 @@ def _identity_of(descriptor: int | None) -> Identity | None:
 
 def _merge(files: _Files, *, limit: int, deadline: Deadline) -> bytes:
     """Let SQLite put a copy in order."""
-    import sqlite3
+    try:
+        import sqlite3
+    except ImportError as error:  # a Python that was built without it
+        raise NotMerged(f"what is beside it takes SQLite to merge, and this Python has none: {error}") from error
 
     with tempfile.TemporaryDirectory(prefix="colony-memory-") as scratch:
         copy = Path(scratch, "database")

@@ -223,6 +223,9 @@ class Autobackup(AutobackupBase):
     does not wait. Leaving the block puts the former handlers back, unless others were set meanwhile. Where a
     backup_now() of the main thread is interrupted, it is finished first, within the same time.
 
+    **Where no thread can be started**, since a container's limit is reached, only the final backup is made, in the
+    thread that leaves the block, and nothing ends one that hangs; the log says so.
+
     **Beware** that on a signal the main thread stands still, whatever it holds: a ``collect()`` that waits for a lock
     of the agent may wait in vain, until ``final_timeout``. In a forked child the block does nothing.
 
@@ -245,7 +248,7 @@ class Autobackup(AutobackupBase):
     _memory: ColonyMemory
 
     def __enter__(self) -> Autobackup:  # noqa: PYI034 - typing.Self is of 3.11
-        self._loop.start()
+        self._loop.start(may_lack_thread=True)
         atexit.register(self._finish)
         self._signals.take()
         return self

@@ -5,6 +5,7 @@ When the next run is due is decided in :mod:`colony_memory.schedule.timetable`; 
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import queue
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.schedule.timetable import LOOK, Reading, Timetable, passed
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 _R = TypeVar("_R")
 _M = TypeVar("_M")
+_logger = logging.getLogger(__name__)
 
 
 class Clock:
@@ -165,17 +168,32 @@ class Loop(Generic[_R]):
         self._thread: threading.Thread | None = None
         self._pid = -1
         self._finished = False  # the thread answers no more
+        self._alone = False  # no thread could be started
         self._late: Request[_R] | None = None  # what was waited for in vain
 
-    def start(self) -> None:
-        """Start the thread; once."""
+    def start(self, *, may_lack_thread: bool = False) -> None:
+        """Start the thread; once.
+
+        Args:
+            may_lack_thread: Where the system gives no more threads, make the last run in the thread that asks for it.
+
+        Raises:
+            ColonyMemoryError: The system gives no more threads.
+        """
         if self._thread is not None:
             raise RuntimeError("this can be entered only once: make a new one")
         self._pid = os.getpid()
         self._table = Timetable(self._table.every, self._clock.now() + self._first, self._table.longest_retry)
         # The thread also makes the final run: at the interpreter's exit none can be started any more.
         thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:
+            if not may_lack_thread:
+                raise ColonyMemoryError(f"nothing can be saved beside this program: {error}") from error
+            self._alone = True
+            self._table = Timetable(self._table.every, math.inf, self._table.longest_retry)
+            _logger.warning("%s: nothing is saved in between, but at the end: %s", self._name, error)
         self._thread = thread
 
     @property
@@ -219,9 +237,22 @@ class Loop(Generic[_R]):
 
     def ask(self, timeout: float, *, end: bool = False) -> bool:
         """Have the thread make a final run, and wait for it. Whether it was done in time."""
+        if self._alone:
+            return self._run_last(timeout, end=end)
         request = self.post(timeout, end=end)
         request.wait()
         return not self.give_up(request)
+
+    def _run_last(self, timeout: float, *, end: bool) -> bool:
+        """Make the final run here, where nothing can end one that hangs. Whether it was made."""
+        if self._finished or not self._lock.acquire(timeout=timeout):
+            return self._finished
+        try:
+            self._finished = end
+            self._perform(Exception, final=True)
+        finally:
+            self._lock.release()
+        return True
 
     def post(
         self,

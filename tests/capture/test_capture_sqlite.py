@@ -451,6 +451,17 @@ def test_a_full_temporary_directory_is_not_taken_for_damage(folder: Path, monkey
     assert capture.notes == ()
 
 
+def test_a_python_without_sqlite_saves_all_else(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crash(folder / "memory.db", *WAL, *ROWS)
+    run(folder / "idle.db", *ROWS)
+    (folder / "note.md").write_text("note")
+    monkeypatch.setitem(sys.modules, "sqlite3", None)
+    capture = read_folder(folder)
+    assert {"idle.db", "note.md"} <= capture.documents.keys() | split_documents(capture.documents)[0].keys()
+    (reason,) = {each.reason for each in capture.left_out if each.name == "memory.db"}
+    assert "this Python has none" in reason
+
+
 def test_a_log_that_sqlite_refuses_is_saved_as_it_is(folder: Path, tmp_path: Path) -> None:
     run(folder / "memory.db", *ROWS)
     spoiled = (folder / "memory.db").read_bytes()

@@ -318,16 +318,35 @@ def test_collect_cannot_ask_for_a_backup(mem):
     assert refused == ["collect() must not call backup_now(): its result is being waited for"] * 2
 
 
-def test_a_thread_that_cannot_start_leaves_nothing(mem, memory, monkeypatch):
-    auto = Autobackup(mem, memory)
-    monkeypatch.setattr(threading.Thread, "start", lambda self: (_ for _ in ()).throw(RuntimeError("no threads")))
-    with pytest.raises(RuntimeError, match="no threads"):
-        auto.__enter__()
+@pytest.mark.parametrize("fails", [False, True])
+def test_where_no_thread_can_be_started_the_final_backup_is_made_in_the_one_that_leaves(
+    mem, memory, monkeypatch, caplog, fails
+):
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with Autobackup(mem, memory, every=0.01) as auto:
+        assert (auto.running, auto.next_run, memory.calls) == (True, None, 0)
+        if fails:
+            memory.documents = {}
+        assert "nothing is saved in between" in caplog.text
+    assert memory.threads == [threading.current_thread()]
     assert not auto.running
-    monkeypatch.undo()
-    with auto:
-        pass
-    assert memory.calls == 1
+    if fails:
+        assert isinstance(auto.last_error, ValueError)
+    else:
+        assert mem.restore() == memory.documents
+
+
+def test_where_no_thread_can_be_started_a_backup_that_holds_the_block_is_not_waited_for_for_ever(
+    mem, memory, monkeypatch, caplog
+):
+    monkeypatch.setattr(threading.Thread, "start", lambda self: (_ for _ in ()).throw(RuntimeError("no threads")))
+    with Autobackup(mem, memory, final_timeout=0.01) as auto:
+        auto._loop._lock.acquire()  # another thread's backup_now() hangs
+    assert isinstance(auto.last_error, TimeoutError)
+    assert memory.calls == 0
 
 
 @pytest.mark.parametrize(
