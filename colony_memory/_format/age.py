@@ -102,11 +102,13 @@ class PassphraseKey:
         blob: base64 of the age file that holds the identity, encrypted with the passphrase.
         recipient: Its public half.
         secret: The identity.
+        passphrase: What opens it.
     """
 
     blob: str
     recipient: str
     secret: str = field(repr=False)
+    passphrase: str = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -145,12 +147,14 @@ class Recipients:
             secret, recipient = new_identity()
             sealed = _age().passphrase.encrypt(f"{secret}\n".encode("ascii"), self.passphrase)
             _check_work(sealed)
-            self._made = PassphraseKey(base64.b64encode(sealed).decode("ascii"), recipient, secret)
+            self._made = PassphraseKey(
+                base64.b64encode(sealed).decode("ascii"), recipient, secret, self.passphrase
+            )
         return self._with(self._made)
 
     def lock_with(self, key: PassphraseKey | None) -> Lock | None:
-        """The lock with another writer's key, None where it takes the one and has not the other."""
-        return self._with(key) if (key is None) == (self.passphrase is None) else None
+        """The lock with another writer's key, None where another passphrase opens that, or one has none."""
+        return self._with(key) if (None if key is None else key.passphrase) == self.passphrase else None
 
     def _with(self, key: PassphraseKey | None) -> Lock:
         own = (key.recipient,) if key is not None else ()
@@ -225,7 +229,7 @@ def _open_key(key: str, passphrase: str) -> PassphraseKey | None:
         return None
     if not text.startswith(_SECRET):
         raise ValueError("what the passphrase opens is not an identity")
-    return PassphraseKey(key, str(read_identity(text).to_public()), text)
+    return PassphraseKey(key, str(read_identity(text).to_public()), text, passphrase)
 
 
 def _check_work(sealed: bytes) -> None:

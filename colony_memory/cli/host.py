@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -202,7 +202,7 @@ class _Task:
             self._save,
             state=self._state,
             directory=Path(call.folder),
-            saved_by=repr((call.saving, call.common)),
+            saved_by=repr((call.saving, call.common, _key_facts(call.common))),
             vault=lambda: _pointer_facts(place, call.label),
             patience=self.left(),
         )
@@ -269,6 +269,16 @@ class _Task:
             if is_empty(call.folder) and (not opened.place.exists() or opened.memory.latest(label=call.label) is None):
                 return None
             return backup.save(opened, [call.folder], call.saving.parsed())
+
+
+def _key_facts(common: CommonOptions) -> list[tuple[int, int]]:
+    """The files that say whom to encrypt to, at a glance: what is in one may be another passphrase now."""
+    facts = []
+    for each in (common.passphrase_file, *(common.encrypt_to or ())):
+        with suppress(OSError, ValueError):
+            found = os.stat(os.path.expanduser(each or ""))  # noqa: PTH111, PTH116
+            facts.append((found.st_size, found.st_mtime_ns))
+    return facts
 
 
 def _pointer_facts(place: Place, label: str) -> object:

@@ -133,6 +133,17 @@ def test_other_options_look_again(hook, vault, folder, monkeypatch):
     assert runs(vault) == [(True, "saved"), (True, "unchanged")]
 
 
+def test_other_words_in_the_files_of_keys_look_again(hook, vault, folder, tmp_path, monkeypatch):
+    import age_keys as keys  # skips where there is no age
+
+    monkeypatch.setattr(turn, "time", settle(folder))
+    to = tmp_path / "to.txt"
+    for count, whom in ((1, keys.RECIPIENT), (2, keys.OTHER_RECIPIENT)):
+        to.write_text(whom)
+        assert hook("Stop", "--encrypt-to", str(to)) == hook("Stop", "--encrypt-to", str(to)) == {}
+        assert len(ids(vault)) == count
+
+
 def test_what_is_new_is_looked_at_twice(hook, vault, folder):
     assert hook() == hook() == {}
     assert runs(vault) == [(True, "saved"), (True, "unchanged")]

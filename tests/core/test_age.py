@@ -150,7 +150,7 @@ def test_a_recipient_has_one_spelling():
 
 def test_secrets_are_in_no_repr():
     recipients = Recipients((keys.RECIPIENT,), "hunter2")
-    made = age.PassphraseKey("blob", keys.RECIPIENT, keys.SECRET)
+    made = age.PassphraseKey("blob", keys.RECIPIENT, keys.SECRET, "hunter2")
     said = repr([Identities([keys.SECRET], ["hunter2"]), recipients, made, Lock((keys.RECIPIENT,), made)])
     assert "SECRET" not in said
     assert "hunter2" not in said

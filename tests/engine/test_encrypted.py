@@ -187,6 +187,37 @@ def test_formats_and_keys_take_turns_in_one_label(vault):
     assert {change.kind for change in client(vault).history("MEMORY.md")} <= {"added", "changed"}
 
 
+OLD, NEW = Passphrase("old leaked horse"), Passphrase("new fresh staple")
+
+
+@pytest.mark.usefixtures("quick_passphrases")
+@pytest.mark.parametrize(
+    ("before", "after", "identities", "leaked"),
+    [
+        (OLD, NEW, [OLD, NEW], OLD),
+        (OLD, NEW, [NEW, OLD], OLD),
+        (OLD, NEW, OLD, OLD),
+        ([OLD, keys.RECIPIENT], [NEW, keys.RECIPIENT], [keys.SECRET, OLD], OLD),
+        (OLD, keys.RECIPIENT, [OLD, keys.SECRET], OLD),
+        (keys.RECIPIENT, NEW, [keys.SECRET, NEW], keys.SECRET),
+        ([keys.RECIPIENT, keys.OTHER_RECIPIENT], keys.OTHER_RECIPIENT, [keys.SECRET, keys.OTHER_SECRET], keys.SECRET),
+        ([NEW, keys.RECIPIENT], NEW, [keys.SECRET, NEW], keys.SECRET),
+    ],
+    ids=str,
+)
+def test_what_was_taken_away_opens_nothing_that_is_saved_from_then_on(vault, before, after, identities, leaked):
+    ColonyMemory(backend=vault, encrypt_to=before).backup(HISTORY[0])
+    own = ColonyMemory(backend=vault, encrypt_to=after, identities=identities)
+    assert own.restore() == HISTORY[0]
+    for documents in (HISTORY[0], HISTORY[0], HISTORY[1]):
+        info = own.backup(documents)
+        with pytest.raises(DecryptionError):
+            ColonyMemory(backend=vault, identities=leaked).restore(snapshot_id=info.snapshot_id)
+        assert own.restore(snapshot_id=info.snapshot_id) == documents
+    # Only the first of these is whole: those who are left go on from what they have saved themselves.
+    assert len(manifest_of(vault, info).packs) == 2
+
+
 @pytest.mark.usefixtures("quick_passphrases")
 def test_a_passphrase_for_writing_and_reading(vault):
     words = Passphrase(" correct horse \n")
