@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._format import v1
 from colony_memory._format.constants import FORMAT, FORMAT_2, LATEST_FORMAT, MAX_BYTES
 from colony_memory._format.json import encode_documents, load_object, printable
+from colony_memory._format.lineage import Lineage
 from colony_memory._format.manifest import BuiltSnapshot, Manifest, SnapshotInfo, finish_manifest, summarize
 from colony_memory._format.names import (
     is_cortex_file,
@@ -98,6 +99,7 @@ def build(
     incomplete: Iterable[str] = (),
     tags: Iterable[str] = (),
     converted: Iterable[Mapping[str, str | None]] = (),
+    lineage: Lineage = Lineage(),  # noqa: B008 - it is frozen
     max_bytes: int = MAX_BYTES,
 ) -> BuiltSnapshot:
     """Serialise documents into vault files.
@@ -114,6 +116,7 @@ def build(
         incomplete: What had to be left out and why, one line each.
         tags: Tags to file it under.
         converted: What it was converted from, oldest first, if it was: ``{"format", "manifest_sha256", "issuer"}``.
+        lineage: Where it comes from.
         max_bytes: Refuse more plain text than this: it could not be restored with the same setting.
 
     Raises:
@@ -155,6 +158,7 @@ def build(
         incomplete=incomplete,
         tags=tags,
         converted=converted,
+        lineage=lineage,
         signer=signer,
     )
     manifest_file, text = manifest_filename(label, snapshot_id), json.dumps(raw)

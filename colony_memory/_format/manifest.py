@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._cached import cached_property
 from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.json import printable
+from colony_memory._format.lineage import Lineage, read_lineage
 from colony_memory._format.tags import read_tags
 from colony_memory.signing import sign_manifest
 from colony_memory.trust import previous_of
@@ -46,6 +48,12 @@ class SnapshotInfo:
         tags: The tags that its writer filed it under, sorted.
         shrunk_from: Id of the latest snapshot before it, if ``backup`` found this one to hold less than half as many
             bytes or documents.
+        origin: 16 hex digits that tell whose it is: drawn for a folder on a host, or derived for a host. None if its
+            writer had none.
+        based_on: Ids of the snapshots that it is directly based on: what its writer held, saved or merged. None if
+            that is not told, as by 0.1.1: it counts as based on all that was listed before it.
+        refused: It met a conflict, and did not become the latest.
+        rewrites: Id of the snapshot that it stands for, if it was rewritten.
     """
 
     snapshot_id: str
@@ -70,6 +78,10 @@ class SnapshotInfo:
     merged: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     shrunk_from: str | None = None
+    origin: str | None = None
+    based_on: tuple[str, ...] | None = None
+    refused: bool = False
+    rewrites: str | None = None
 
 
 @dataclass(frozen=True)
@@ -131,6 +143,11 @@ class Manifest:
         stream = self.raw.get("stream")
         return stream if isinstance(stream, str) else None
 
+    @cached_property
+    def lineage(self) -> Lineage:
+        """Where it comes from, as its writer says."""
+        return read_lineage(self.raw)
+
     @property
     def converted(self) -> tuple[dict[str, str | None], ...]:
         """What it was converted from, oldest first, as whoever converted it says."""
@@ -149,6 +166,7 @@ def finish_manifest(
     incomplete: Iterable[str],
     tags: Iterable[str],
     converted: Iterable[Mapping[str, str | None]],
+    lineage: Lineage,
     signer: Signer | None,
 ) -> None:
     """Add to a manifest of any format what it says beside its content, and sign it."""
@@ -166,6 +184,7 @@ def finish_manifest(
     made_from = [dict(each) for each in converted]
     if made_from:
         raw["converted"] = made_from
+    raw.update(lineage.raw())
     if signer is not None:
         raw["signature"] = sign_manifest(raw, signer)
 
@@ -181,7 +200,7 @@ def summarize(raw: Mapping[str, Any], *, stored_bytes: int = 0) -> SnapshotInfo:
     """The summary of a manifest whose fields have been checked, or have just been written."""
     signature, previous = raw.get("signature"), previous_of(raw)
     issuer = signature.get("key_id") if isinstance(signature, dict) else None
-    note, left_out = raw.get("note"), raw.get("incomplete")
+    note, left_out, lineage = raw.get("note"), raw.get("incomplete"), read_lineage(raw)
     return SnapshotInfo(
         snapshot_id=raw["snapshot_id"],
         label=raw["label"],
@@ -199,4 +218,8 @@ def summarize(raw: Mapping[str, Any], *, stored_bytes: int = 0) -> SnapshotInfo:
         incomplete=_lines(left_out),
         tags=read_tags(raw.get("tags")),
         encrypted=raw["format"] == FORMAT_2 and "age" in raw["codec"].split("+"),
+        origin=lineage.origin,
+        based_on=lineage.based_on,
+        refused=lineage.refused,
+        rewrites=lineage.rewrites,
     )

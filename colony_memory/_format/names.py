@@ -107,6 +107,11 @@ def is_digest(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
 
 
+def is_hex16(value: object) -> TypeGuard[str]:
+    """Whether these are 16 hex digits: the identity of a label's history, or of whose a snapshot is."""
+    return isinstance(value, str) and len(value) == 16 and all(char in "0123456789abcdef" for char in value)
+
+
 def id_time(snapshot_id: str) -> datetime | None:
     """The time in an id of the form ``YYYYMMDDThhmmss<µs>Z-<6 hex>`` (UTC), or None for an id of another form."""
     match = _TIMED_ID.fullmatch(snapshot_id)

@@ -2,9 +2,9 @@
 
 0.1.1 writes a pointer of five fields. This package adds ``generation``, one more with every write; ``stream``, drawn
 once for a label and the same ever after; ``catalog``, a summary of each snapshot with the digest of its manifest, so
-that a listing needs no manifest; ``removed``, what is to be deleted and must not be listed again; and ``arriving``, how
-far what is being brought there from elsewhere goes. A writer that signs adds ``signature``. Without one that the reader
-trusts all of them are hints.
+that a listing needs no manifest; ``removed``, what is to be deleted and must not be listed again; ``arriving``, how
+far what is being brought there from elsewhere goes; and ``unmerged``, what no latest is based on. A writer that signs
+adds ``signature``. Without one that the reader trusts all of them are hints.
 
 A pointer may name nothing: its label was emptied on purpose. Its ``snapshot_id`` is empty then, which no snapshot is
 called, so that 0.1.1 finds no snapshot.
@@ -21,7 +21,8 @@ from colony_memory._format.catalog import Catalog, read_single
 from colony_memory._format.constants import LATEST_FORMAT
 from colony_memory._format.head import write_head
 from colony_memory._format.json import load_object
-from colony_memory._format.names import id_order, latest_filename, manifest_filename, require_id
+from colony_memory._format.lineage import Unmerged, raw_unmerged, read_unmerged
+from colony_memory._format.names import id_order, is_hex16, latest_filename, manifest_filename, require_id
 from colony_memory.exceptions import SnapshotCorrupt
 from colony_memory.signing import sign_manifest
 
@@ -49,6 +50,7 @@ class Pointer:
         removed: Ids that are to be deleted, or were.
         went_back_from: Newest snapshot that it named before, where that was deleted; None where it names its newest.
         arriving: Newest snapshot that was to be brought there from elsewhere; None where none is newer than the named.
+        unmerged: Snapshots that no latest is based on: overtaken, or refused.
         raw: The JSON object as it was read, which is what a signature covers; empty for one that is to be written.
     """
 
@@ -61,6 +63,7 @@ class Pointer:
     removed: tuple[str, ...] = ()
     went_back_from: str | None = None
     arriving: str | None = None
+    unmerged: tuple[Unmerged, ...] = ()
     raw: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -113,6 +116,7 @@ class Pointer:
         stream: str,
         removed: Iterable[str] = (),
         arriving: str | None = None,
+        unmerged: Iterable[Unmerged] = (),
         above: int = 0,
         before: str | None = None,
     ) -> Pointer:
@@ -129,7 +133,9 @@ class Pointer:
         if id_order(arriving or "") <= id_order(snapshot_id or ""):
             arriving = None
         gone = tuple(sorted(removed))
-        return Pointer(self.label, snapshot_id, updated_at, generation, stream, kept, gone, back, arriving)
+        return Pointer(
+            self.label, snapshot_id, updated_at, generation, stream, kept, gone, back, arriving, tuple(unmerged)
+        )
 
 
 def read_pointer(text: str, *, label: str, strict: bool = False) -> Pointer:
@@ -167,11 +173,12 @@ def read_pointer(text: str, *, label: str, strict: bool = False) -> Pointer:
         snapshot_id=named,
         updated_at=updated_at if isinstance(updated_at, str) else "",
         generation=generation if type(generation) is int and 0 < generation < _MAX_COUNT else 0,
-        stream=stream if isinstance(stream, str) and is_stream(stream) else None,
+        stream=stream if is_hex16(stream) else None,
         entries=entries,
         removed=tuple(filter(None, map(_read_id, removed))) if isinstance(removed, list) else (),
         went_back_from=_read_id(raw.get("went_back_from")),
         arriving=_read_id(raw.get("arriving")),
+        unmerged=read_unmerged(raw.get("unmerged")),
         raw=raw,
     )
 
@@ -194,15 +201,12 @@ def write_pointer(pointer: Pointer, *, signer: Signer | None = None) -> str:
         raw["went_back_from"] = pointer.went_back_from
     if pointer.arriving is not None:
         raw["arriving"] = pointer.arriving
+    if pointer.unmerged:
+        raw["unmerged"] = raw_unmerged(pointer.unmerged)
     raw["catalog"] = pointer.catalog.texts()
     if signer is not None:
         raw["signature"] = sign_manifest(raw, signer)
     return json.dumps(raw)
-
-
-def is_stream(text: str) -> bool:
-    """Whether this may be the identity of a label's history: 16 hex digits."""
-    return len(text) == 16 and all(char in "0123456789abcdef" for char in text)
 
 
 def _manifest_file(label: str, snapshot_id: str | None) -> str:

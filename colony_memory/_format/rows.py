@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.constants import FORMAT
 from colony_memory._format.json import load_object
+from colony_memory._format.lineage import read_lineage
 from colony_memory._format.manifest import SnapshotInfo
 from colony_memory._format.names import id_order, require_id
 from colony_memory._format.tags import read_tags
@@ -46,8 +47,8 @@ _WIDTH = len(_ROW) + 1
 _VALUES = attrgetter(*(key for key, _ in _ROW))
 # Every right sequence of types. The place of the row's names comes first.
 _SHAPES = frozenset(product(_COUNT, *(kinds for _, kinds in _ROW)))
-# Note, lines left out, tags and packs, of a row that has none of them.
-_NO_MORE: tuple[Any, ...] = (None, [], [], [])
+# Note, lines left out, tags, packs and further facts, of a row that has none of them.
+_NO_MORE: tuple[Any, ...] = (None, [], [], [], {})
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def raw_rows(entries: Iterable[Entry]) -> dict[str, Any]:
         info = entry.info
         if not names or info.doc_names != names[-1]:
             names.append(list(info.doc_names))  # most snapshots have the names of the one before
-        more = [info.note, list(few_lines(info.incomplete)), list(info.tags), list(entry.packs)]
+        more = [info.note, list(few_lines(info.incomplete)), list(info.tags), list(entry.packs), _facts(entry)]
         while more and not more[-1] and more[-1] != "":
             more.pop()  # read as empty where it is missing
         rows.append([len(names) - 1, *_VALUES(entry), *more])
@@ -102,6 +103,16 @@ def raw_rows(entries: Iterable[Entry]) -> dict[str, Any]:
         if place + 1 < len(rows) and row[_PARENT] == rows[place + 1][1]:
             row[_PARENT] = True
     return {"format": _FORMAT, "names": names, "snapshots": rows}
+
+
+def _facts(entry: Entry) -> dict[str, Any]:
+    """What only some rows say, by name, so that newer writers can say more."""
+    info = entry.info
+    facts: dict[str, Any] = {}
+    if info.based_on is not None:
+        facts["based_on"] = True if info.based_on == (info.parent_id,) else list(info.based_on)
+    facts |= {name: value for name in ("origin", "refused", "rewrites") if (value := getattr(info, name))}
+    return facts
 
 
 def _time_in(own: str) -> str | None:
@@ -157,11 +168,15 @@ def _read_row(row: list[Any], below: list[list[Any]], names: list[list[str]], la
     if created_at is None or parent_id is False:
         raise TypeError("a row is wrong")
     # What only some rows have comes last, so that most stay short. Newer writers may append more.
-    note, missing, tags, packs = (*row[_WIDTH : _WIDTH + 4], *_NO_MORE[max(0, len(row) - _WIDTH) :])
+    note, missing, tags, packs, facts = (*row[_WIDTH : _WIDTH + 5], *_NO_MORE[max(0, len(row) - _WIDTH) :])
     if not isinstance(note, (str, type(None))) or not all(type(each) is list for each in (missing, tags, packs)):
         raise TypeError("a row is wrong")
     if not all(isinstance(line, str) for line in missing):
         raise TypeError("incomplete is wrong")
+    if type(facts) is not dict:
+        raise TypeError("a row is wrong")
+    based_on = facts.get("based_on")
+    lineage = read_lineage({**facts, "based_on": [parent_id] if based_on is True else based_on})
     packs = tuple(map(require_id, packs))
     if packs and packs[-1] != own:
         raise ValueError("packs is wrong")
@@ -182,5 +197,9 @@ def _read_row(row: list[Any], below: list[list[Any]], names: list[list[str]], la
         note=note,
         incomplete=tuple(missing),
         tags=read_tags(tags) if tags else (),
+        origin=lineage.origin,
+        based_on=lineage.based_on,
+        refused=lineage.refused,
+        rewrites=lineage.rewrites,
     )
     return Entry(info, sha256, shrunk_at, packs)

@@ -230,6 +230,10 @@ def test_fields_of_a_snapshot_info() -> None:
         ("merged", ()),
         ("tags", ()),
         ("shrunk_from", None),
+        ("origin", None),
+        ("based_on", None),
+        ("refused", False),
+        ("rewrites", None),
     ]
     assert colony_memory.SnapshotInfo.__dataclass_params__.frozen  # type: ignore[attr-defined]
 

@@ -139,6 +139,7 @@ class Converter:
                 incomplete=info.incomplete,
                 tags=info.tags,
                 converted=[*manifest.converted, _origin(manifest)],
+                lineage=manifest.lineage,
                 max_bytes=self._session.max_bytes,
             )
             room.check_files(built.files, f"snapshot {info.snapshot_id} of label {info.label!r}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._format import age
 from colony_memory._format.constants import MAX_BYTES
 from colony_memory._format.json import encode_documents, printable
+from colony_memory._format.lineage import Lineage
 from colony_memory._format.manifest import BuiltSnapshot, finish_manifest, summarize
 from colony_memory._format.names import manifest_filename, pack_filename, require_id, sanitize_label
 from colony_memory._format.payload import sha256
@@ -59,6 +60,7 @@ def build(
     incomplete: Iterable[str] = (),
     tags: Iterable[str] = (),
     converted: Iterable[Mapping[str, str | None]] = (),
+    lineage: Lineage = Lineage(),  # noqa: B008 - it is frozen
     max_bytes: int = MAX_BYTES,
     lock: Lock | None = None,
 ) -> BuiltChain:
@@ -77,6 +79,7 @@ def build(
         incomplete: What had to be left out and why.
         tags: What to file it under.
         converted: What it was made from, see :func:`colony_memory.snapshot.build`.
+        lineage: Where it comes from.
         max_bytes: Bytes of plain text to accept at most.
         lock: Encrypts it; the packs of ``parent`` have to be encrypted to the same recipients.
 
@@ -125,6 +128,7 @@ def build(
         incomplete=left_out,
         tags=tags,
         converted=converted,
+        lineage=lineage,
         signer=signer,
     )
     manifest_file, text = manifest_filename(label, snapshot_id), json.dumps(raw)

@@ -1,0 +1,228 @@
+"""Pure: which snapshot is based on which, and which are unmerged: refused, or overtaken by one not based on them.
+
+A manifest names in ``based_on`` what its writer held or merged. One without it, as 0.1.1 writes it, counts as based on
+all that was listed before it. Not every link lasts as long as what it links: where one is missing, what is older and
+not unmerged counts as an ancestor, since whatever lost its place to a save that was not based on it is unmerged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from colony_memory._format.names import id_order, is_hex16, require_id
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from colony_memory._format.manifest import SnapshotInfo
+
+#: How long a snapshot that was overtaken or refused is kept for whoever may still merge it.
+UNMERGED_LASTS = timedelta(days=30)
+# Of those that were overtaken by saves without a basis, so many of the newest are kept.
+_MOST_WITHOUT_BASIS = 3
+# What a manifest or pointer may make anybody look at.
+_MOST = 1000
+
+
+class Unmerged(NamedTuple):
+    """A snapshot that no latest is based on.
+
+    Attributes:
+        snapshot_id: Its id.
+        since: When it was overtaken or refused, ``YYYY-MM-DDThh:mm:ssZ``.
+        refused: It met a conflict, and never was the latest.
+        without_basis: What overtook it was based on nothing.
+    """
+
+    snapshot_id: str
+    since: str
+    refused: bool = False
+    without_basis: bool = False
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """What a manifest says of where a snapshot comes from.
+
+    Attributes:
+        based_on: What it is directly based on; None if its writer does not say.
+        origin: 16 hex digits of the folder or host that it is of.
+        refused: It met a conflict and did not become the latest.
+        unmerged: What is unmerged once it is saved.
+        rewrites: The snapshot that it stands for.
+    """
+
+    based_on: tuple[str, ...] | None = None
+    origin: str | None = None
+    refused: bool = False
+    unmerged: tuple[Unmerged, ...] = ()
+    rewrites: str | None = None
+
+    def raw(self) -> dict[str, Any]:
+        """The fields of a manifest, those that say something."""
+        told: dict[str, Any] = {}
+        if self.based_on is not None:
+            told["based_on"] = list(self.based_on)
+        if self.origin is not None:
+            told["origin"] = self.origin
+        if self.refused:
+            told["refused"] = True
+        if self.unmerged:
+            told["unmerged"] = raw_unmerged(self.unmerged)
+        if self.rewrites is not None:
+            told["rewrites"] = self.rewrites
+        return told
+
+
+def read_lineage(raw: Mapping[str, Any]) -> Lineage:
+    """What a manifest says of it. What is not as it should be says nothing."""
+    origin, rewrites = raw.get("origin"), raw.get("rewrites")
+    return Lineage(
+        based_on=read_based_on(raw.get("based_on")),
+        origin=origin if is_hex16(origin) else None,
+        refused=raw.get("refused") is True,
+        unmerged=read_unmerged(raw.get("unmerged")),
+        rewrites=rewrites if _is_id(rewrites) else None,
+    )
+
+
+def read_based_on(told: object) -> tuple[str, ...] | None:
+    """The ids in ``based_on``, None where it is no list."""
+    return tuple(islice(filter(_is_id, told), _MOST)) if isinstance(told, list) else None
+
+
+def raw_unmerged(unmerged: Iterable[Unmerged]) -> list[dict[str, Any]]:
+    """The list as manifests and pointers have it."""
+    out = []
+    for one in unmerged:
+        row: dict[str, Any] = {"snapshot_id": one.snapshot_id, "since": one.since}
+        row |= {"refused": True} if one.refused else {}
+        row |= {"without_basis": True} if one.without_basis else {}
+        out.append(row)
+    return out
+
+
+def read_unmerged(told: object) -> tuple[Unmerged, ...]:
+    """The same, read; rows that are not as they should be are left out."""
+    rows = [row for row in islice(told, _MOST) if isinstance(row, dict)] if isinstance(told, list) else []
+    return tuple(
+        Unmerged(row["snapshot_id"], row["since"], row.get("refused") is True, row.get("without_basis") is True)
+        for row in rows
+        if _is_id(row.get("snapshot_id")) and _read_time(row.get("since")) is not None
+    )
+
+
+def still_unmerged(
+    before: Iterable[Unmerged],
+    *,
+    now: datetime,
+    new: Iterable[Unmerged] = (),
+    based_on: Collection[str] = (),
+    gone: Collection[str] = (),
+) -> tuple[Unmerged, ...]:
+    """The list once a snapshot was saved or deleted, oldest first.
+
+    Args:
+        before: The list until then.
+        now: The time, with a zone.
+        new: What was overtaken, or refused, by that.
+        based_on: What the new snapshot is directly based on.
+        gone: Ids that were deleted.
+    """
+    rows = {one.snapshot_id: one for one in (*new, *before)}  # the time is that of the first time
+    left = [
+        rows[own]
+        for own in sorted(rows, key=id_order)
+        if own not in based_on and own not in gone and now - (_read_time(rows[own].since) or now) < UNMERGED_LASTS
+    ]
+    spared = [one.snapshot_id for one in left if one.without_basis][-_MOST_WITHOUT_BASIS:]
+    return tuple(one for one in left if not one.without_basis or one.snapshot_id in spared)
+
+
+def ancestors(infos: Sequence[SnapshotInfo], snapshot_id: str) -> tuple[frozenset[str], str | None]:
+    """What a snapshot is based on, directly and by what that is based on; and the newest where a link is missing.
+
+    Args:
+        infos: The listed snapshots, newest first.
+        snapshot_id: The snapshot.
+    """
+    known = {info.snapshot_id: info for info in infos}
+    found, left, missing = set[str](), [snapshot_id], list[str]()
+    while left:
+        own = left.pop()
+        info = known.get(own)
+        if info is None:
+            missing.append(own)
+            continue
+        if info.rewrites is not None:
+            found.add(info.rewrites)
+        if info.based_on is None:
+            # On all that was there, what is listed no more too. None of that has to be asked.
+            older = [other for other in infos if id_order(other.snapshot_id) < id_order(own) and not other.refused]
+            found.update(other.snapshot_id for other in older)
+            found.update(*(other.based_on or () for other in older))
+            missing.append(own)
+            continue
+        new = [other for other in info.based_on if other not in found]
+        found.update(new)
+        left += new
+    return frozenset(found), max(missing, key=id_order, default=None)
+
+
+def descends(infos: Sequence[SnapshotInfo], unmerged: Iterable[Unmerged], snapshot_id: str, of: str) -> bool:
+    """Whether a snapshot holds what another one held, but for what its writers took out knowingly.
+
+    Args:
+        infos: The listed snapshots, newest first.
+        unmerged: What is unmerged.
+        snapshot_id: The one.
+        of: The other, listed or not.
+    """
+    if snapshot_id == of:
+        return True
+    found, missing = ancestors(infos, snapshot_id)
+    if of in found:
+        return True
+    if missing is None or id_order(of) > id_order(missing):
+        return False
+    astray = {one.snapshot_id for one in unmerged} - found
+    return of not in astray and not any(of in ancestors(infos, one)[0] for one in astray)
+
+
+def merge_base(
+    infos: Sequence[SnapshotInfo], unmerged: Sequence[Unmerged], own: Collection[str], theirs: str
+) -> str | None:
+    """The newest listed snapshot that both an own one and theirs descend from; None where there is none.
+
+    Over anything else, what only one side has would count as deleted by the other.
+    """
+    ours = {*own}.union(*(ancestors(infos, one)[0] for one in own))
+    listed = {info.snapshot_id for info in infos}
+    for one in sorted(ours & listed, key=id_order, reverse=True):
+        if descends(infos, unmerged, theirs, one):
+            return one
+    return None
+
+
+def refused_only(infos: Sequence[SnapshotInfo]) -> frozenset[str]:
+    """Ids of refused snapshots that nothing which became the latest is based on: none becomes it by itself."""
+    merged = {own for info in infos if not info.refused for own in info.based_on or ()}
+    return frozenset(info.snapshot_id for info in infos if info.refused and info.snapshot_id not in merged)
+
+
+def _is_id(value: object) -> bool:
+    try:
+        require_id(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _read_time(text: object) -> datetime | None:
+    try:
+        return datetime.strptime(str(text), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
+    except ValueError:
+        return None
