@@ -14,7 +14,7 @@ __all__ = ["Event", "PingFailed", "ping_address", "read_ping_url", "send_ping"]
 
 Event = Literal["start", "success", "fail"]
 
-#: Seconds that the monitor may be silent.
+#: Seconds that a ping and its answer may take.
 PATIENCE = 5.0
 _PATHS = {"start": "/start", "success": "", "fail": "/fail"}
 
@@ -59,7 +59,7 @@ def send_ping(url: str, event: Event, body: str = "", *, timeout: float = PATIEN
         url: What :func:`read_ping_url` gave.
         event: What happened.
         body: Plain text to go with it.
-        timeout: Seconds that the monitor may be silent.
+        timeout: Seconds that it may take.
 
     Raises:
         PingFailed: It did not arrive, was refused, or was to go to another host.
@@ -67,6 +67,8 @@ def send_ping(url: str, event: Event, body: str = "", *, timeout: float = PATIEN
     import http.client
     import urllib.error
     import urllib.request
+
+    from colony_memory.vaults.colony.transport import handlers
 
     class SameHost(urllib.request.HTTPRedirectHandler):
         def redirect_request(self, req: Any, *given: Any) -> Any:
@@ -81,7 +83,7 @@ def send_ping(url: str, event: Event, body: str = "", *, timeout: float = PATIEN
     # The address was looked at: no other scheme gets here, nor by a redirect.
     request = urllib.request.Request(ping_address(url, event), data=data, headers=headers)  # noqa: S310
     try:
-        with urllib.request.build_opener(SameHost).open(request, timeout=timeout):
+        with urllib.request.build_opener(SameHost, *handlers(timeout)).open(request, timeout=timeout):
             pass
     except urllib.error.HTTPError as error:
         error.close()

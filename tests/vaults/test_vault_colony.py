@@ -25,8 +25,8 @@ from colony_memory.exceptions import (
 )
 from colony_memory.testing import FakeVault, VaultBackendTests, VaultServer
 from colony_memory.testing._http import Listener, Reply
-from colony_memory.vaults import ConditionalUpload, OperationBudget, PrefixListing, VaultBackend, colony
-from colony_memory.vaults.colony import ColonyVault
+from colony_memory.vaults import ConditionalUpload, OperationBudget, PrefixListing, VaultBackend
+from colony_memory.vaults.colony import ColonyVault, transport
 from colony_memory.vaults.colony import budget as budget_module
 from colony_memory.vaults.colony.requests import Reply as ApiReply
 from colony_memory.vaults.colony.requests import build_request, delay_before_retry, file_path, prefix_path
@@ -792,7 +792,7 @@ def test_when_it_is_sent_again(status, header, delays):
 @pytest.mark.parametrize("name", [name for name in CALLS if name != "upload if"])
 def test_a_vault_that_is_busy_for_a_moment_is_asked_again(server, name, monkeypatch):
     paused = []
-    monkeypatch.setattr(colony.time, "sleep", paused.append)
+    monkeypatch.setattr(time, "sleep", paused.append)
     server.vault.files["x.json"] = "old"
     call, method, path = CALLS[name]
     server.fault(method, "status", path=path, times=2, status=503)
@@ -802,7 +802,7 @@ def test_a_vault_that_is_busy_for_a_moment_is_asked_again(server, name, monkeypa
 
 def test_a_token_service_that_is_down_for_a_moment_is_asked_again(server, monkeypatch):
     paused = []
-    monkeypatch.setattr(colony.time, "sleep", paused.append)
+    monkeypatch.setattr(time, "sleep", paused.append)
     server.fault("POST", "status", path="/auth/token", times=2, status=503)
     ColonyVault("col_test", base_url=server.url).vault_status()
     assert paused == [2.0, 4.0]
@@ -842,9 +842,9 @@ def tls_server(server, tmp_path):
     context.load_cert_chain(public, private)
     listener = server._listener
     listener.socket = context.wrap_socket(listener.socket, server_side=True)
-    colony._tls_context.cache_clear()
+    transport.tls_context.cache_clear()
     yield server.url.replace("http://127.0.0.1", "https://localhost"), public
-    colony._tls_context.cache_clear()
+    transport.tls_context.cache_clear()
 
 
 def test_over_tls_the_certificates_are_read_once(tls_server, server, monkeypatch):

@@ -11,21 +11,16 @@ wrong address, a proxy or a missing token service answer 404 too; that is :class
 
 from __future__ import annotations
 
-import functools
-import http.client
 import time
-import urllib.error
-import urllib.request
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine.drive import drive
 from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.vaults.colony.calls import Calls, send_patiently
-from colony_memory.vaults.colony.requests import Reply, Request, Unanswered, build_request, read_reply
+from colony_memory.vaults.colony.requests import Reply, Request, build_request, read_reply
+from colony_memory.vaults.colony.transport import transmit, transmit_async
 
 if TYPE_CHECKING:
-    import ssl
-
     import httpx
     from typing_extensions import Self
 
@@ -39,11 +34,14 @@ class ColonyVault:
     once, and each request once more with a new token after a 401. A redirect is never followed: what it names gets no
     token, and what it answers is not believed. An upload that was not answered is for the caller to read back.
 
+    A reply of more than 8 MiB, or one that is compressed, counts as none. A given client gets its token in its own way,
+    which follows redirects and has no such bounds.
+
     Args:
         api_key: The agent's key, by default from ``COLONY_API_KEY``.
         base_url: Address of the API, by default from ``COLONY_BASE_URL``, else the SDK's.
         client: A ``ColonyClient`` to use in place of one made of the two above.
-        timeout: Seconds to wait for the vault; a given client brings its own.
+        timeout: Seconds that a request and all of its reply may take; a given client brings its own.
 
     Raises:
         ColonyMemoryError: No key and no client.
@@ -54,7 +52,7 @@ class ColonyVault:
         self, api_key: str | None = None, *, base_url: str | None = None, client: Any = None, timeout: float = 30.0
     ) -> None:
         self._calls = Calls(
-            _connect, _transmit, time.sleep, api_key=api_key, base_url=base_url, client=client, timeout=timeout
+            _connect, transmit, time.sleep, api_key=api_key, base_url=base_url, client=client, timeout=timeout
         )
 
     def __repr__(self) -> str:
@@ -176,19 +174,25 @@ class AsyncColonyVault:
     def _connect(self, api_key: str, timeout: float, **address: str) -> Any:
         from colony_sdk import AsyncColonyClient
 
+        vault = self
+
+        class Client(AsyncColonyClient):
+            """As the synchronous one is made, and for the same reasons."""
+
+            async def _raw_request(self, method: str, path: str, body: Any = None, *args: Any, **kwargs: Any) -> Any:
+                if path != "/auth/token":
+                    return await super()._raw_request(method, path, body, *args, **kwargs)
+                request = build_request(self.base_url + path, None, method, body=body)
+                return read_reply(
+                    await send_patiently(lambda: vault._transmit(request, self, timeout), self.retry, _sleep)
+                )
+
         # The SDK's type says whole seconds; httpx, which gets it, takes any.
         settings: dict[str, Any] = {"timeout": timeout, "client": self._pool(timeout), **address}
-        return AsyncColonyClient(api_key, **settings)
+        return Client(api_key, **settings)
 
     async def _transmit(self, request: Request, _client: Any, timeout: float) -> Reply:
-        errors = _import_httpx()
-        try:
-            reply = await self._pool(timeout).request(
-                request.method, request.url, headers=dict(request.headers), content=request.body
-            )
-        except (errors.HTTPError, errors.InvalidURL) as exc:
-            raise Unanswered(_describe(exc)) from exc
-        return Reply(reply.status_code, reply.content, dict(reply.headers))
+        return await transmit_async(request, self._pool(timeout), _import_httpx(), timeout)
 
     def _pool(self, timeout: float) -> httpx.AsyncClient:
         if self._http is None:
@@ -214,67 +218,18 @@ def _connect(api_key: str, timeout: float, **address: str) -> Any:
     from colony_sdk import ColonyClient
 
     class Client(ColonyClient):
-        """The SDK's, but for where it gets its token: there it would follow a redirect and believe the answer."""
+        """The SDK's, but for where it gets its token: there it would follow a redirect and believe the answer, and take
+        one of any size, for any time.
+        """
 
         def _raw_request(self, method: str, path: str, body: Any = None, *args: Any, **kwargs: Any) -> Any:
             if path != "/auth/token":
                 return super()._raw_request(method, path, body, *args, **kwargs)
             request = build_request(self.base_url + path, None, method, body=body)
             reply = drive(
-                send_patiently(lambda: _transmit(request, self, self.timeout), self.auth_token_retry, time.sleep)
+                send_patiently(lambda: transmit(request, self, self.timeout), self.auth_token_retry, time.sleep)
             )
             return read_reply(reply)
 
     settings: dict[str, Any] = {"timeout": timeout, **address}
     return Client(api_key, **settings)
-
-
-class _Https(urllib.request.HTTPSHandler):
-    """Reads the certificates when they are first needed, once for all: it takes longer than a call takes on its way."""
-
-    def __init__(self) -> None:
-        urllib.request.AbstractHTTPHandler.__init__(self)
-
-    def https_open(self, req: urllib.request.Request) -> Any:
-        return self.do_open(http.client.HTTPSConnection, req, context=_tls_context())
-
-
-@functools.cache
-def _tls_context() -> ssl.SSLContext:
-    import ssl
-
-    context = ssl.create_default_context()
-    context.set_alpn_protocols(["http/1.1"])
-    return context
-
-
-def _transmit(request: Request, client: Any, timeout: float) -> Reply:
-    call = urllib.request.Request(request.url, request.body, dict(request.headers), method=request.method)  # noqa: S310
-    proxy = getattr(client, "proxy", None)
-    # HTTP and nothing else, and no redirect is followed: it is a reply like any other.
-    opener = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.ProxyHandler({"http": proxy, "https": proxy} if proxy else None),
-        urllib.request.UnknownHandler(),
-        urllib.request.HTTPHandler(),
-        _Https(),
-        urllib.request.HTTPDefaultErrorHandler(),
-        urllib.request.HTTPErrorProcessor(),
-    ):
-        opener.add_handler(handler)
-    try:
-        try:
-            reply = opener.open(call, timeout=timeout)
-        except urllib.error.HTTPError as exc:
-            reply = exc
-        with reply:
-            return Reply(reply.status, reply.read(), {name.lower(): value for name, value in reply.headers.items()})
-    except (OSError, http.client.HTTPException) as exc:
-        raise Unanswered(_describe(exc)) from exc
-
-
-def _describe(error: Exception) -> str:
-    reason = getattr(error, "reason", error)
-    if isinstance(reason, OSError) and reason.strerror:
-        return reason.strerror  # what people know it by
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

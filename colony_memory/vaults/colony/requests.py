@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 
 _MOST_DIGITS = 12
+# Objects and lists in a reply: read, each takes up to a hundred times its bytes.
+_MOST_NODES = 400_000
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,8 @@ def read_reply(reply: Reply) -> Any:
     if good and not reply.body:
         return {}
     try:
+        if reply.body.count(b"{") + reply.body.count(b"[") > _MOST_NODES:
+            raise ValueError("it holds too much")
         data = json.loads(reply.body)
     except (ValueError, RecursionError) as exc:
         if good:
