@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _MOST_DIGITS = 12
 # Objects and lists in a reply: read, each takes up to a hundred times its bytes.
 _MOST_NODES = 400_000
+# What is no larger is not looked at for them.
+_FEW_BYTES = 2**20
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ def read_reply(reply: Reply) -> Any:
     if good and not reply.body:
         return {}
     try:
-        if reply.body.count(b"{") + reply.body.count(b"[") > _MOST_NODES:
+        if len(reply.body) > _FEW_BYTES and reply.body.count(b"{") + reply.body.count(b"[") > _MOST_NODES:
             raise ValueError("it holds too much")
         data = json.loads(reply.body)
     except (ValueError, RecursionError) as exc:
