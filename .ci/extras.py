@@ -195,7 +195,7 @@ PROMISES = (
     Promise("encrypt", ("encrypt",), save_sealed),
     Promise("encrypt to somebody", ("encrypt",), encrypt_to),
     Promise("decrypt", ("encrypt",), read_sealed),
-    Promise("merge", ("merge",), merge),
+    Promise("merge", (), merge),
     Promise("use the hosted vault with asyncio", ("async",), use_hosted),
     Promise("use an object store", ("objects",), use_store),
     Promise("compress fast", ("fast",), compress_fast),
@@ -220,7 +220,7 @@ COMMANDS = (
     Command(("encrypt",), "keygen --age identity.txt"),
     Command(("encrypt",), "backup --vault v --encrypt-to {recipient} memory"),
     Command(("encrypt",), "restore --vault {made}/sealed --identity {made}/identity.txt sealed"),
-    Command(("merge",), "backup --vault v --on-conflict merge memory"),
+    Command((), "backup --vault v --on-conflict merge memory"),
     Command(("mcp",), "mcp --vault v memory"),
 )
 

@@ -146,13 +146,13 @@ def split_lines(text: str) -> list[str]:
     return [f"{line}\n" for line in whole] + ([last] if last else [])
 
 
-def bounded(steps: Steps, kind: type[SequenceMatcher[str]] = SequenceMatcher) -> type[SequenceMatcher[str]]:
+def bounded(steps: Steps) -> type[SequenceMatcher[str]]:
     """A matcher that finds no more when the steps are used up; what it has found is as right as ever.
 
     Its own time grows with the cube of the lines where someone chose them for it.
     """
 
-    class Bounded(kind):  # type: ignore[misc,valid-type]
+    class Bounded(SequenceMatcher[str]):
         a: Sequence[str]
         b2j: dict[str, list[int]]
 

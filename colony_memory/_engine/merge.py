@@ -2,7 +2,7 @@
 
 By document first: what only one side added, changed or removed is done. Where both changed a document, by line. Where
 both changed the same lines, our text keeps the name and the other's whole text stands beside it, under a name that says
-whose it is. Needs the extra ``merge``.
+whose it is.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ import re
 import unicodedata
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
 from itertools import count
 from typing import TYPE_CHECKING
 
 from colony_memory._format.names import require_id
 from colony_memory._lines import Steps, bounded, split_lines
-from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from difflib import Match, SequenceMatcher
 
 # Lines of the three texts together, which bounds memory: one object and one place in an index for each.
 _MAX_LINES = 300_000
@@ -59,14 +58,6 @@ class Merged:
         return tuple(self.beside)
 
 
-def require_merge3() -> None:
-    """Raise a ColonyMemoryError that says what to install unless memories can be merged here."""
-    try:
-        import merge3  # noqa: F401
-    except ImportError as error:
-        raise ColonyMemoryError("merging needs the extra 'merge': pip install 'colony-memory[merge]'") from error
-
-
 def merge(
     base: Mapping[str, str] | None, ours: Mapping[str, str], theirs: Mapping[str, str], *, theirs_name: str
 ) -> Merged:
@@ -83,11 +74,8 @@ def merge(
 
     Raises:
         ValueError: ``theirs_name`` is no snapshot id.
-        ColonyMemoryError: The extra ``merge`` is not installed. It is asked for even where no line has to be merged, so
-            that this shows on the first day and not at the first conflict.
     """
     require_id(theirs_name)
-    require_merge3()
     known = base or {}
     names = sorted({*known, *ours, *theirs})
     documents: dict[str, str] = {}
@@ -123,7 +111,7 @@ def _join(
     base: Mapping[str, str], ours: Mapping[str, str], theirs: Mapping[str, str], *, names: Collection[str]
 ) -> dict[str, str]:
     """Merge the documents of these names by line, but for those with a conflict and those that are too large."""
-    matcher = bounded(Steps(_MAX_STEPS), SequenceMatcher)
+    matcher = bounded(Steps(_MAX_STEPS))
     joined = {}
     # The smallest first, so that no document takes the steps of those that need few.
     for name in sorted(names, key=lambda name: (len(ours[name]) + len(theirs[name]), name)):
@@ -134,20 +122,44 @@ def _join(
 
 
 def _join_lines(base: str, ours: str, theirs: str, *, matcher: type[SequenceMatcher[str]]) -> str | None:
-    """The text with the changes of both, or None where they changed the same lines or there are too many."""
-    from merge3 import Merge3
+    """The text with the changes of both, or None where they changed the same lines or there are too many.
 
+    It is as diff3 has it: where base, ours and theirs agree they are held against each other, and in between, what only
+    one of them changed is taken. Changes of neighbouring lines are changes of the same.
+    """
     if sum(text.count("\n") for text in (base, ours, theirs)) > _MAX_LINES:
         return None
     # Equal lines become one object, which is compared in no time however long it is.
     known: dict[str, str] = {}
     was, mine, other = ([known.setdefault(line, line) for line in split_lines(text)] for text in (base, ours, theirs))
+    blocks = [matcher(None, was, side, autojunk=False).get_matching_blocks() for side in (mine, other)]
     out: list[str] = []
-    for group in Merge3(was, mine, other, sequence_matcher=matcher).merge_groups():  # type: ignore[arg-type]
-        if group[0] == "conflict":
+    at = here = there = 0
+    for start, to, across, size in _agreed(*blocks):
+        before, left, right = was[at:start], mine[here:to], other[there:across]
+        if left not in (before, right) and right != before:
             return None
-        out += group[1]
+        out += right if left == before else left
+        at, here, there = start + size, to + size, across + size
+        out += was[start:at]
     return "".join(out)
+
+
+def _agreed(ours: Sequence[Match], theirs: Sequence[Match]) -> Iterator[tuple[int, int, int, int]]:
+    """Lines that all three texts have: where in the base, in ours and in theirs, and how many; the end as none."""
+    mine = other = 0
+    while True:
+        left, right = ours[mine], theirs[other]
+        start, end = max(left.a, right.a), min(left.a + left.size, right.a + right.size)
+        last = not left.size and not right.size  # each list ends with a block of no lines
+        if start < end or last:
+            yield start, left.b + start - left.a, right.b + start - right.a, end - start
+        if last:
+            return
+        if not right.size or (left.size and left.a + left.size == end):
+            mine += 1
+        else:
+            other += 1
 
 
 def _new_names(

@@ -54,7 +54,7 @@ class Saving(Blocking):
             on_conflict: What to do where another client has saved since this one last restored or saved, or saves in
                 between. ``"raise"`` stores the snapshot, leaves the latest as it is, and raises. ``"continue"`` makes
                 this one the latest and tells of the other in ``diverged_from``. ``"merge"`` joins both over what they
-                have in common, by document and then by line, and keeps twice what cannot be joined (extra ``merge``).
+                have in common, by document and then by line, and keeps twice what cannot be joined.
                 Equal memory is no conflict.
             note: What to say of it, for people, in at most 1,000 characters.
             incomplete: What could not be saved and why, one line each. Such a snapshot never takes the place of the

@@ -118,7 +118,6 @@ def test_a_backup_goes_on_where_that_was_asked_for(cli, folder, vault, raced):
 
 
 def test_a_backup_merges_where_that_was_asked_for(cli, folder, vault, raced):
-    pytest.importorskip("merge3")
     code, _, err = cli("backup", folder, "--on-conflict", "merge", "--json")
     assert code == 0
     assert json.loads(err)["warning"].startswith(f"joined with snapshot {raced[0].snapshot_id}, ")

@@ -391,7 +391,6 @@ def test_a_memory_that_shrank_is_kept(vault):
 
 
 def test_two_writers_merge_what_both_can_read(vault):
-    pytest.importorskip("merge3")
     ours, theirs = client(vault), client(vault)
     ours.backup(HISTORY[0])
     theirs.restore()
@@ -407,7 +406,6 @@ def test_two_writers_merge_what_both_can_read(vault):
 
 
 def test_what_cannot_be_read_is_not_merged_and_stays_the_latest(vault):
-    pytest.importorskip("merge3")
     clear = ColonyMemory(backend=vault)
     clear.backup(HISTORY[0])
     with_key = client(vault).backup(HISTORY[1])

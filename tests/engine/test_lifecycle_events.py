@@ -92,7 +92,6 @@ def test_unchanged_memory_and_a_restore(open_memory, vault):
 
 
 def test_a_merge(open_memory, vault):
-    pytest.importorskip("merge3")
     told = Ended()
     one, other = open_memory(vault, on_event=told.append), open_memory(vault)
     one.backup({"a": "1\n", "b": "1\n"})

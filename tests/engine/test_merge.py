@@ -2,23 +2,21 @@ from __future__ import annotations
 
 import hashlib
 import random
-import sys
 import unicodedata
 from dataclasses import FrozenInstanceError
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from colony_memory import ColonyMemoryError
+from colony_memory import _lines
 from colony_memory._engine import merge as merging
-from colony_memory._engine.merge import Merged, merge, require_merge3
+from colony_memory._engine.merge import Merged, merge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-pytest.importorskip("merge3")
 
 # A busy machine is no failure.
 unhurried = settings(deadline=None)
@@ -340,14 +338,6 @@ def test_an_id_that_is_none_never_gets_into_a_name(name: str | None) -> None:
         merge(None, {"a": "1"}, {"a": "1"}, theirs_name=name)  # type: ignore[arg-type]
 
 
-def test_without_the_extra_it_says_what_to_install_before_there_is_a_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "merge3", None)
-    for call in (require_merge3, lambda: merge(None, {"a": "1"}, {"a": "1"}, theirs_name="x")):
-        with pytest.raises(ColonyMemoryError) as caught:
-            call()
-        assert str(caught.value) == "merging needs the extra 'merge': pip install 'colony-memory[merge]'"
-
-
 def test_more_lines_than_the_bound_are_kept_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = FIVE.count("\n") * 3
     monkeypatch.setattr(merging, "_MAX_LINES", lines)
@@ -382,13 +372,13 @@ def test_the_worst_lines_take_no_more_steps_than_the_bound(monkeypatch: pytest.M
     """Lines that come again and again in another order: each match is short, and each search looks at all."""
     looked = 0
 
-    class Counting(merging.SequenceMatcher):  # type: ignore[name-defined,misc]
+    class Counting(SequenceMatcher):  # type: ignore[type-arg]
         def find_longest_match(self, *where: int) -> object:
             nonlocal looked
             looked += sum(len(self.b2j.get(self.a[at], ())) for at in range(where[0], where[1]))
             return super().find_longest_match(*where)
 
-    monkeypatch.setattr(merging, "SequenceMatcher", Counting)
+    monkeypatch.setattr(_lines, "SequenceMatcher", Counting)
     monkeypatch.setattr(merging, "_MAX_STEPS", 30_000)
     texts = ["".join(f"{line}\n" for line in random.Random(seed).choices(range(60), k=190)) for seed in range(60)]
     sides = [{str(n): text for n, text in enumerate(texts[at : at + 20])} for at in (0, 20, 40)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import warnings
 
 import pytest
 
@@ -248,16 +247,10 @@ def test_a_race_is_a_conflict_for_whoever_has_no_base_too(open_memory, vault):
 # --- merge
 
 
-@pytest.fixture
-def merging():
-    pytest.importorskip("merge3")
-
-
 def merged(memory, documents):
     return memory.backup(documents, on_conflict="merge")
 
 
-@pytest.mark.usefixtures("merging")
 def test_both_sides_are_joined_by_document_and_by_line(pair, vault):
     ours, theirs = pair
     other = theirs.backup({"MEMORY.md": "one\ntwo\nthree\nfour\n", "b.md": "theirs"})
@@ -271,7 +264,6 @@ def test_both_sides_are_joined_by_document_and_by_line(pair, vault):
     }
 
 
-@pytest.mark.usefixtures("merging")
 def test_what_cannot_be_joined_is_kept_twice(pair, vault):
     ours, theirs = pair
     other = theirs.backup({"MEMORY.md": "one\nTHEIRS\nthree\n"})
@@ -285,7 +277,6 @@ def test_what_cannot_be_joined_is_kept_twice(pair, vault):
 
 
 @pytest.mark.skip("until what was given to a merge is stored, and the next one is made over that")
-@pytest.mark.usefixtures("merging")
 def test_an_agent_that_goes_on_with_its_own_text_loses_nothing_of_the_others(pair, vault):
     ours, theirs = pair
     theirs.backup({**BASE, "b.md": "theirs"})
@@ -305,7 +296,6 @@ def test_an_agent_that_goes_on_with_its_own_text_loses_nothing_of_the_others(pai
 
 
 @pytest.mark.skip("until what was given to a merge is stored, and the next one is made over that")
-@pytest.mark.usefixtures("merging")
 def test_a_merge_that_was_cancelled_is_the_own_one(open_memory, vault):
     faulty = FaultyVault(vault)
     ours, theirs = open_memory(faulty), ColonyMemory(backend=vault)
@@ -318,7 +308,6 @@ def test_a_merge_that_was_cancelled_is_the_own_one(open_memory, vault):
     assert theirs.restore() == {"m": "mine\n2\n3\n4\ntheirs\n"}
 
 
-@pytest.mark.usefixtures("merging")
 def test_a_race_is_merged_too(open_memory, vault):
     ColonyMemory(backend=vault).backup(BASE)
     faulty = FaultyVault(vault)
@@ -334,7 +323,6 @@ def test_a_race_is_merged_too(open_memory, vault):
     assert len(ids_of(vault)) == 3
 
 
-@pytest.mark.usefixtures("merging")
 def test_what_cannot_be_read_is_passed_over_with_a_warning(pair, vault):
     ours, theirs = pair
     other = theirs.backup({**BASE, "b.md": "theirs"})
@@ -345,7 +333,6 @@ def test_what_cannot_be_read_is_passed_over_with_a_warning(pair, vault):
     assert ColonyMemory(backend=vault).restore() == {**BASE, "a.md": "ours"}
 
 
-@pytest.mark.usefixtures("merging")
 def test_without_what_both_started_from_all_of_both_is_kept(pair, vault):
     ours, theirs = pair
     first = ColonyMemory(backend=vault).latest()
@@ -356,17 +343,3 @@ def test_without_what_both_started_from_all_of_both_is_kept(pair, vault):
     assert got["MEMORY.md"] == "ours\n"
     assert got["b.md"] == "theirs"
     assert [got[name] for name in info.merged] == ["theirs\n"]
-
-
-def test_merging_without_its_extra_says_so_before_anything_is_written(pair, vault, monkeypatch):
-    import sys
-
-    monkeypatch.setitem(sys.modules, "merge3", None)
-    before = dict(vault.files)
-    with pytest.raises(Exception, match="merge") as caught:
-        pair[0].backup({"m": "x"}, on_conflict="merge")
-    assert "colony-memory[merge]" in str(caught.value)
-    assert vault.files == before
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert pair[0].backup({"m": "x"}).head

@@ -145,8 +145,6 @@ def signer(request):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("first", sorted(VERBS))
 def test_a_verb_at_every_moment_of_another(first, kind, signer):
-    if "merging" in first:
-        pytest.importorskip("merge3")
     start = Scene(kind, signer)
     for second in sorted(VERBS):
         place, struck = 0, True

@@ -64,10 +64,6 @@ async def backup(
     label, policy = asked.label, asked.policy
     job = Job(session, label, dict(documents), signer or session.signer, policy, on_conflict, asked.facts)
     session.trust.check_signer(job.issuer)
-    if on_conflict == "merge":
-        from colony_memory._engine.merge import require_merge3
-
-        require_merge3()
     async with session.writing(label):
         return await _backup(job, skip_unchanged=skip_unchanged)
 
