@@ -44,12 +44,15 @@ class Reach:
             return None
         return directory.look(last)
 
-    def sync(self, names: Iterable[str]) -> None:
-        """Make it last that files and directories of these names came to be there, or went."""
+    def sync(self, names: Iterable[str], *, one_by_one: bool = False) -> None:
+        """Make it last that files and directories of these names came to be there, or went.
+
+        ``one_by_one`` where they are in several file systems.
+        """
         top, names = self._stack[0][1], list(names)
         if top.descriptor is None:
             return
-        if disk.syncs_together(len(names)):
+        if not one_by_one and disk.syncs_together(len(names)):
             disk.sync_file_system(top.descriptor)
             return
         for above in sorted({name.rpartition("/")[0] for name in names}):

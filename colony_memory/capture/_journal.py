@@ -3,10 +3,11 @@
 Paths in it are either the folder itself or names below it, and nothing that lies in the folder is believed beyond it:
 each file is known by its inode, its size and its time of change::
 
-    {"boot": "…", "dropped": {"old": 448}, "folder": "/home/me/memory", "format": "colony-memory/restore/1",
+    {"boot": "…", "dropped": {"old": 448}, "folder": "/home/me/memory", "format": "colony-memory/restore/2",
      "identity": [2049, 131], "made": ["notes"], "modes": [], "phase": "moving", "place": "/home/me/memory",
      "place_identity": [2049, 131], "staging": ".colony-memory-restoring-5f0c",
-     "steps": [["MEMORY.md", [140, 12, 1795766400000000000], [139, 9, 1793088000000000000]]]}
+     "steps": [["MEMORY.md", [140, 12, 1795766400000000000], [139, 9, 1793088000000000000], "0", ""]],
+     "volumes": [""]}
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ from colony_memory.capture._filenames import STAGING_PREFIX, name_problem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-JOURNAL_FORMAT = "colony-memory/restore/1"
+JOURNAL_FORMAT = "colony-memory/restore/2"
 PREPARING, MOVING, DONE = "preparing", "moving", "done"
 
 _STAGING = re.compile(re.escape(STAGING_PREFIX) + "[0-9a-f]{16,64}")
+_NUMBER = re.compile("[0-9]+(-[a-z]+)?")
 
 
 class Version(NamedTuple):
@@ -54,17 +56,21 @@ class Version(NamedTuple):
 class Step(NamedTuple):
     """One file that is put in place or taken away.
 
-    In the staging directory it waits as ``new/N``, and what it replaces is ``kept/N``, N being the step's number.
+    In the staging directory it waits under its number in ``new``, and what it replaces is in ``kept`` then.
 
     Attributes:
         name: Path in the folder, with ``/``.
         new: The file that is put there, or None where one is taken away.
         old: The file that it replaces, or None.
+        number: Its name in both; the log of a database has the number of that, and its own ending.
+        volume: Which of the journal's volumes its staging directory is in.
     """
 
     name: str
     new: Version | None
     old: Version | None
+    number: str
+    volume: str = ""
 
 
 class ModeChange(NamedTuple):
@@ -91,6 +97,8 @@ class Journal:
         steps: In the order in which they are taken.
         dropped: Directories that are removed, inner ones first, with their permissions.
         modes: Permissions that are set.
+        volumes: Directories of the folder that there is a staging directory in, the folder itself first: files are
+            moved within one file system.
         boot: What tells one run of the machine from another: device numbers may change in between.
     """
 
@@ -104,6 +112,7 @@ class Journal:
     steps: tuple[Step, ...] = ()
     dropped: tuple[tuple[str, int], ...] = ()
     modes: tuple[ModeChange, ...] = ()
+    volumes: tuple[str, ...] = ("",)
     boot: str = ""
 
     def at(self, phase: str) -> Journal:
@@ -162,16 +171,19 @@ def load_journal(data: bytes) -> Journal:
             modes=tuple(
                 ModeChange(_name(name), *_numbers([inode, old, new], 3)) for name, inode, old, new in document["modes"]
             ),
+            volumes=tuple(name and _name(name) for name in document["volumes"]),
             boot=str(document["boot"]),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a journal: {error!r}") from error
 
 
-def _step(name: Any, new: Any, old: Any) -> Step:
+def _step(name: Any, new: Any, old: Any, number: Any, volume: Any) -> Step:
     if new is None and old is None:
         raise ValueError(f"nothing to do for {name!r}")
-    return Step(_name(name), _version(new), _version(old))
+    if not isinstance(number, str) or not _NUMBER.fullmatch(number):
+        raise ValueError(f"number {number!r}")
+    return Step(_name(name), _version(new), _version(old), number, volume and _name(volume))
 
 
 def _version(value: Any) -> Version | None:

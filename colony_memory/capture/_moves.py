@@ -11,26 +11,28 @@ from typing import TYPE_CHECKING
 
 from colony_memory._os.kinds import is_link
 from colony_memory._os.reach import Reach
-from colony_memory.capture._companions import INDEX
+from colony_memory.capture._companions import INDEX, whole_of
 from colony_memory.capture._journal import DONE, MOVING, Journal, ModeChange, Step, Version
 from colony_memory.capture._stage import Job, Stage, blaming
 from colony_memory.capture._undo import Undo, set_mode
+from colony_memory.capture._volumes import volume_of
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from colony_memory._os.directory import Directory
     from colony_memory.capture._state import Record
+    from colony_memory.capture._volumes import Staging
 
 logger = logging.getLogger(__name__)
 
 
 class Stranded(Exception):
-    """Moving back failed too: ``names`` are not as they were, and what was replaced is in ``kept``."""
+    """Moving back failed too: ``names`` are not as they were, and what was replaced is in one of ``kept``."""
 
-    def __init__(self, names: Sequence[str], kept: Path) -> None:
+    def __init__(self, names: Sequence[str], kept: Sequence[Path]) -> None:
         super().__init__(names, kept)
         self.names = names
         self.kept = kept
@@ -42,7 +44,7 @@ def take(moves: Moves, journal: Journal, record: Record, stage: Stage) -> None:
     Raises:
         Stranded: One failed, and so did the way back.
     """
-    undo = Undo(journal, moves.folder, moves.kept)
+    undo = Undo(journal, moves.folder, moves.places)
     try:
         with blaming("the state of the restore"):
             record.needed = True
@@ -57,7 +59,7 @@ def take(moves: Moves, journal: Journal, record: Record, stage: Stage) -> None:
     except BaseException as error:
         stranded = undo.roll_back()
         if stranded:
-            raise Stranded(stranded, moves.kept.path) from error
+            raise Stranded(stranded, [place.kept.path for place in moves.places.values()]) from error
         _forget(record, journal)
         raise
 
@@ -74,35 +76,40 @@ def _forget(record: Record, journal: Journal) -> None:
 
 
 class Moves:
-    """Moves files between an open folder and its staging directory."""
+    """Moves files between an open folder and its staging directories."""
 
-    def __init__(self, job: Job, folder: Directory, new: Directory, kept: Directory) -> None:
+    def __init__(self, job: Job, folder: Directory, places: Mapping[str, Staging], volumes: dict[str, str]) -> None:
         self._job = job
         self.folder = folder
-        self.new = new
-        self.kept = kept
+        self.places = places
+        self._volumes = volumes
 
     def prepare(self, journal: Journal, stage: Stage) -> Journal:
         """Stage what is new and keep what is going to be replaced; return the journal of what is to be done then."""
-        planned: list[tuple[str, Version | None]] = []
-        for name, file in self._job.files.items():
-            planned += ((log, _version(log, there)) for log, there in file.drops.items())
-            planned.append((name, None if file.replaces is None else Version.of(file.replaces)))
-        planned += ((name, _version(name, there)) for name, there in self._job.removed.items())
-        numbers = {name: number for number, (name, _) in enumerate(planned)}
-        versions = stage.write_flat(self.new, numbers)
+        planned = self._plan()
+        numbers = {name: str(number) for number, name in enumerate(planned)}
+        for name in planned:
+            # The log of a database is told by the name that it has beside it.
+            whole = whole_of(name)
+            if whole in numbers:
+                numbers[name] = numbers[whole] + name[len(whole) :]
+        steps = tuple(
+            Step(name, None, old, numbers[name], volume_of(name, self._volumes)) for name, old in planned.items()
+        )
+        versions = stage.write_flat({step.name: (self.places[step.volume].new, step.number) for step in steps})
         with Reach(self.folder) as reach:
-            for number, (name, old) in enumerate(planned):
-                if old is not None:
-                    with blaming(f"document {name!r}"):
-                        self._keep(reach, number, name, old)
+            for step in steps:
+                if step.old is not None:
+                    with blaming(f"document {step.name!r}"):
+                        self._keep(reach, step, step.old)
             made = tuple(parent for parent, name in self._job.parents() if _is_missing(reach, parent, name))
         with blaming(f"directory {str(self.folder.path)!r}"):
-            stage.settle(self.new, self.kept)
+            for place in self.places.values():
+                stage.settle(place.new, place.kept)
         return replace(
             journal.at(MOVING),
             made=made,
-            steps=tuple(Step(name, versions.get(name), old) for name, old in planned),
+            steps=tuple(step._replace(new=versions.get(step.name)) for step in steps),
             dropped=tuple(self._job.dropped),
             modes=tuple(
                 ModeChange(name, there.st_ino, stat.S_IMODE(there.st_mode), mode)
@@ -110,15 +117,24 @@ class Moves:
             ),
         )
 
+    def _plan(self) -> dict[str, Version | None]:
+        """Every file that comes or goes, in order, with what is there."""
+        planned: dict[str, Version | None] = {}
+        for name, file in self._job.files.items():
+            planned.update((log, _version(log, there)) for log, there in file.drops.items())
+            planned[name] = None if file.replaces is None else Version.of(file.replaces)
+        planned.update((name, _version(name, there)) for name, there in self._job.removed.items())
+        return planned
+
     def take(self, journal: Journal, stage: Stage) -> None:
         """Take every step of the journal."""
         with Reach(self.folder) as reach:
             for name in journal.made:
                 with blaming(f"document {name + '/'!r}"):
                     self._make_directory(reach, name)
-            for number, step in enumerate(journal.steps):
+            for step in journal.steps:
                 with blaming(f"document {step.name!r}"):
-                    self._take(reach, number, step)
+                    self._take(reach, step)
             for name, _ in journal.dropped:
                 with blaming(f"directory {name!r}"):
                     directory, last = reach.parent(name)
@@ -133,15 +149,16 @@ class Moves:
     def sync(self, journal: Journal) -> None:
         """Make the moves last."""
         with blaming(f"directory {str(self.folder.path)!r}"), Reach(self.folder) as reach:
-            reach.sync(journal.names())
+            reach.sync(journal.names(), one_by_one=len(self.places) > 1)
 
-    def _keep(self, reach: Reach, number: int, name: str, old: Version) -> None:
+    def _keep(self, reach: Reach, step: Step, old: Version) -> None:
         """Give a file that is going to be replaced or taken away a second name, if it can have one."""
-        directory, last = reach.parent(name)
-        if not _shares(directory, last, self.kept, str(number)):
+        kept = self.places[step.volume].kept
+        directory, last = reach.parent(step.name)
+        if not _shares(directory, last, kept, step.number):
             return
-        if not old.fits(self.kept.look(str(number))):
-            raise meanwhile(name, self.folder.path / name)
+        if not old.fits(kept.look(step.number)):
+            raise meanwhile(step.name, self.folder.path / step.name)
 
     def _make_directory(self, reach: Reach, name: str) -> None:
         directory, last = reach.parent(name)
@@ -152,39 +169,39 @@ class Moves:
             if there is None or is_link(there) or not stat.S_ISDIR(there.st_mode):
                 raise meanwhile(f"{name}/", self.folder.path / name) from None
 
-    def _take(self, reach: Reach, number: int, step: Step) -> None:
+    def _take(self, reach: Reach, step: Step) -> None:
         """Put one file in place, or take it away.
 
         Raises:
             ColonyMemoryError: There is no longer what the plan was made for.
         """
-        at = str(number)
+        place = self.places[step.volume]
         directory, last = reach.parent(step.name)
         if step.old is None:
-            self._create(directory, last, at, step.name)
+            self._create(directory, last, place.new, step)
             return
-        kept = self.kept.look(at)
+        kept = place.kept.look(step.number)
         there = directory.look(last)
         if there is None or not step.old.fits(there) or (kept and not os.path.samestat(there, kept)):
             raise meanwhile(step.name, self.folder.path / step.name)
         if kept is None:
-            directory.move(last, self.kept, at)
-            kept = self.kept.look(at)
+            directory.move(last, place.kept, step.number)
+            kept = place.kept.look(step.number)
             if kept is None or not os.path.samestat(there, kept):
-                self.kept.move(at, directory, last)
+                place.kept.move(step.number, directory, last)
                 raise meanwhile(step.name, self.folder.path / step.name)
         elif step.new is None:
             directory.clear(last)
         if step.new is not None:
-            self.new.move(at, directory, last)
+            place.new.move(step.number, directory, last)
 
-    def _create(self, directory: Directory, last: str, at: str, name: str) -> None:
+    def _create(self, directory: Directory, last: str, new: Directory, step: Step) -> None:
         # A second name, unlike a rename, never takes the place of a file that has come to be there.
-        if _shares(self.new, at, directory, last):
+        if _shares(new, step.number, directory, last):
             return
         if directory.look(last) is not None:
-            raise meanwhile(name, self.folder.path / name)
-        self.new.move(at, directory, last)
+            raise meanwhile(step.name, self.folder.path / step.name)
+        new.move(step.number, directory, last)
 
 
 def meanwhile(name: str, path: Path) -> ColonyMemoryError:

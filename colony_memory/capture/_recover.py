@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +12,15 @@ from typing import TYPE_CHECKING
 
 from colony_memory._os.directory import Directory
 from colony_memory._os.held import settling
+from colony_memory._os.kinds import is_directory
 from colony_memory._os.paths import real_path
+from colony_memory._os.reach import Reach
 from colony_memory.capture._journal import DONE, MOVING
 from colony_memory.capture._listed import quoted
 from colony_memory.capture._sources import require_named
 from colony_memory.capture._state import held, list_records
-from colony_memory.capture._undo import KEPT, Undo
+from colony_memory.capture._undo import Undo
+from colony_memory.capture._volumes import KEPT, opened
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 if TYPE_CHECKING:
@@ -27,29 +31,50 @@ logger = logging.getLogger(__name__)
 
 
 @settling()
-def recover(path: str | os.PathLike[str]) -> bool:
+def recover(path: str | os.PathLike[str], *, lenient: bool = False) -> bool:
     """End what a restore into ``path``, or into a folder above or below, left unfinished when it was killed.
 
     If all files were in place already, they stay; otherwise everything that was there before is put back. Either
     way a :class:`ColonyMemoryWarning` says so. What is to be done stands in this user's state directory, and nowhere
     else: nothing that lies in a folder is believed.
 
+    Args:
+        path: The folder.
+        lenient: What cannot be put back is told in a warning too: it keeps nobody from saving what is there.
+
     Returns:
         Whether there was such a restore.
 
     Raises:
         ValueError: The path is empty.
-        ColonyMemoryError: A restore is under way, or something cannot be put back: the message says where it is.
+        ColonyMemoryError: A restore is under way, or something cannot be put back: the message says where it is, and
+            what to do about it.
     """
     require_named(path)
-    told: list[str] = []
+    told: list[ColonyMemoryWarning] = []
+    ended = False
     try:
-        ended = [_end(record, journal, told) for record, journal in _related(real_path(path))]
+        for record, journal in _related(real_path(path), told if lenient else None):
+            try:
+                ended |= _end(record, journal, told)
+            except Unsettled as error:
+                if not lenient:
+                    raise
+                told.append(ColonyMemoryWarning(error.message))
     finally:
         # Not before all is done: whoever makes errors of warnings must not stop it halfway.
-        for what in told:
-            warnings.warn(f"a restore was cut off in {what}", ColonyMemoryWarning, stacklevel=2)
-    return any(ended)
+        for warning in told:
+            warnings.warn(warning, stacklevel=2)
+    return ended
+
+
+class Unsettled(ColonyMemoryError):
+    """A restore was cut off, and what it left cannot be put in order."""
+
+
+def _leaving(record: Record) -> str:
+    """The way out where nothing else helps, to be said after what happened."""
+    return f"to leave the folder as it is and forget that restore: rm {shlex.quote(str(record.path))}"
 
 
 def unfinished(target: Path) -> str | None:
@@ -57,14 +82,20 @@ def unfinished(target: Path) -> str | None:
     return next((journal.folder for _, journal in _related(target)), None)
 
 
-def _related(target: Path) -> list[tuple[Record, Journal]]:
+def _related(target: Path, told: list[ColonyMemoryWarning] | None = None) -> list[tuple[Record, Journal]]:
     try:
         records = list_records()
     except OSError as error:
         raise ColonyMemoryError(f"nobody can tell whether a restore was cut off: {error}") from error
     found = []
     for record in records:
-        journal = _read(record)
+        try:
+            journal = _read(record)
+        except Unsettled as error:
+            if told is None:
+                raise
+            told.append(ColonyMemoryWarning(error.message))
+            continue
         located = None if journal is None else _locate(journal, target)
         if located is not None:
             found.append((record, located))
@@ -79,9 +110,9 @@ def _read(record: Record) -> Journal | None:
         logger.warning("%s is passed over: %s", record.path, error)
         return None
     except ValueError as error:
-        raise ColonyMemoryError(
+        raise Unsettled(
             f"a restore was cut off, and its state {str(record.path)!r} cannot be read ({error}): look for a directory "
-            ".colony-memory-restoring-… in the folder, put back what is in its 'kept' by hand, and remove the file"
+            f".colony-memory-restoring-… in the folder, put back what is in its 'kept' by hand; {_leaving(record)}"
         ) from error
 
 
@@ -104,17 +135,17 @@ def _is(journal: Journal, path: Path) -> bool:
         return False
 
 
-def _end(record: Record, seen: Journal, told: list[str]) -> bool:
+def _end(record: Record, seen: Journal, told: list[ColonyMemoryWarning]) -> bool:
     try:
         return _end_held(record, seen, told)
     except OSError as error:
-        raise ColonyMemoryError(
+        raise Unsettled(
             f"a restore into {seen.folder!r} was cut off, and cannot be put back ({error}); what it replaced is in "
-            f"{_kept(seen)!r}. To leave the folder as it is, remove {str(record.path)!r}"
+            f"{_kept(seen)}; {_leaving(record)}"
         ) from error
 
 
-def _end_held(record: Record, seen: Journal, told: list[str]) -> bool:
+def _end_held(record: Record, seen: Journal, told: list[ColonyMemoryWarning]) -> bool:
     with held(record) as free:
         if not free:
             raise ColonyMemoryError(f"a restore into {seen.folder!r} is under way: try again when it has ended")
@@ -124,7 +155,7 @@ def _end_held(record: Record, seen: Journal, told: list[str]) -> bool:
         return _finish(record, replace(journal, folder=seen.folder, place=seen.place), told)
 
 
-def _finish(record: Record, journal: Journal, told: list[str]) -> bool:
+def _finish(record: Record, journal: Journal, told: list[ColonyMemoryWarning]) -> bool:
     """End a restore whose lock is held; return whether the folder had come to be changed."""
     place = _open_place(journal)
     if place is None:
@@ -133,40 +164,45 @@ def _finish(record: Record, journal: Journal, told: list[str]) -> bool:
     with place:
         changed = journal.phase == MOVING
         if changed:
-            told.append(_settle(record, journal, place))
+            told.append(ColonyMemoryWarning(f"a restore was cut off in {_settle(record, journal, place)}"))
         clear(record, journal, place)
     return changed
 
 
 def clear(record: Record, journal: Journal, place: Directory) -> None:
-    """Remove the staging directory, of which nothing is needed any more, and forget the restore."""
-    if discard(place, journal.staging):
+    """Remove the staging directories, of which nothing is needed any more, and forget the restore."""
+    if discard(place, journal):
         record.remove()
 
 
-def discard(place: Directory, staging: str) -> bool:
-    """Remove a staging directory; return whether that could be done."""
-    try:
-        place.remove_tree(staging)
-    except OSError as error:
-        logger.warning("%s is no longer needed and could not be removed: %s", place.path / staging, error)
-        return False
-    return True
+def discard(place: Directory, journal: Journal) -> bool:
+    """Remove the staging directories; return whether that could be done."""
+    done = True
+    with Reach(place) as reach:
+        for volume in journal.volumes:
+            try:
+                if volume and not is_directory(reach.look(volume)):
+                    continue  # it went with all that was in it
+                reach.directory(volume).remove_tree(journal.staging)
+            except OSError as error:
+                left = os.path.join(place.path, volume, journal.staging)  # noqa: PTH118 - of text, for a message
+                logger.warning("%s is no longer needed and could not be removed: %s", left, error)
+                done = False
+    return done
 
 
 def _settle(record: Record, journal: Journal, folder: Directory) -> str:
     """Put the folder in order, and say what became of it."""
-    if folder.look(journal.staging) is None:
-        return f"{journal.folder!r}, and what it had replaced is not there any more: nothing was put back"
-    with folder.enter(journal.staging) as staging, staging.enter(KEPT) as kept:
-        undo = Undo(journal, folder, kept)
+    with opened(folder, journal.volumes, journal.staging) as places:
+        if not places:
+            return f"{journal.folder!r}, and what it had replaced is not there any more: nothing was put back"
+        undo = Undo(journal, folder, places)
         done = undo.is_done()
         stranded = [] if done else undo.roll_back()
     if stranded:
-        names = quoted(stranded)
-        raise ColonyMemoryError(
-            f"a restore into {journal.folder!r} was cut off, and {names} could not be put back; "
-            f"the originals are in {_kept(journal)!r}"
+        raise Unsettled(
+            f"a restore into {journal.folder!r} was cut off, and {quoted(stranded)} could not be put back; "
+            f"the originals are in {_kept(journal)}; {_leaving(record)}"
         )
     record.write(journal.at(DONE))
     if done:
@@ -186,16 +222,19 @@ def _open_place(journal: Journal) -> Directory | None:
     return None
 
 
-def _lose(record: Record, journal: Journal, told: list[str]) -> None:
+def _lose(record: Record, journal: Journal, told: list[ColonyMemoryWarning]) -> None:
     """Say that the folder is another one now. Where originals are kept, the state stays: it may come back."""
     if journal.phase == MOVING:
         told.append(
-            f"{journal.folder!r}, and another folder, or none, is in its place now: what it had replaced is in "
-            f"{journal.staging!r} in the former one. If that is gone for good, remove {str(record.path)!r}"
+            ColonyMemoryWarning(
+                f"a restore was cut off in {journal.folder!r}, and another folder, or none, is in its place now: what "
+                f"it had replaced is in {journal.staging!r} in the former one; {_leaving(record)}"
+            )
         )
     else:
         record.remove()
 
 
 def _kept(journal: Journal) -> str:
-    return os.path.join(journal.place, journal.staging, KEPT)  # noqa: PTH118 - of text, for a message
+    kept = (os.path.join(journal.place, volume, journal.staging, KEPT) for volume in journal.volumes)  # noqa: PTH118
+    return " and ".join(map(repr, kept))

@@ -146,9 +146,9 @@ class Stage:
         self._each = not disk.syncs_together(len(job.files))
         self._done = 0
 
-    def write_flat(self, new: Directory, numbers: Mapping[str, int]) -> dict[str, Version]:
-        """Write each file under its number."""
-        return {name: self._write(new, str(numbers[name]), name, file) for name, file in self._job.files.items()}
+    def write_flat(self, places: Mapping[str, tuple[Directory, str]]) -> dict[str, Version]:
+        """Write each file where it is to wait."""
+        return {name: self._write(*places[name], name, file) for name, file in self._job.files.items()}
 
     def write_tree(self, new: Directory) -> None:
         """Write everything under the names that it is to have, directories with their attributes."""

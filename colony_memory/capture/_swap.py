@@ -20,12 +20,14 @@ import secrets
 import stat
 import sys
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._os import disk
 from colony_memory._os.directory import Directory
 from colony_memory._os.kinds import Identity
+from colony_memory._os.reach import Reach
 from colony_memory.capture._attributes import Attributes, Attribution
 from colony_memory.capture._filenames import STAGING_PREFIX
 from colony_memory.capture._journal import Journal, boot_id
@@ -34,7 +36,7 @@ from colony_memory.capture._moves import Moves, Stranded, take
 from colony_memory.capture._recover import clear, discard, unfinished
 from colony_memory.capture._stage import Failed, Job, Stage, blaming
 from colony_memory.capture._state import alone, begun
-from colony_memory.capture._undo import KEPT, NEW
+from colony_memory.capture._volumes import find_volumes, opened
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
@@ -68,10 +70,10 @@ def put_in_place(job: Job) -> None:
             f"nothing was changed in {str(job.target)!r}"
         ) from failure.error
     except Stranded as stranded:
-        names = quoted(stranded.names)
+        names, kept = quoted(stranded.names), " and ".join(repr(str(each)) for each in stranded.kept)
         raise ColonyMemoryError(
             f"restoring into {str(job.target)!r} failed, and so did putting back {names}; "
-            f"the originals are in {str(stranded.kept)!r}, and the next restore or backup tries again"
+            f"the originals are in {kept}, and the next restore or backup tries again"
         ) from stranded
     attribution.tell()
 
@@ -136,7 +138,7 @@ def _move_whole(job: Job, top: Path, attribution: Attribution) -> None:
             _begin(stack, job, journal, place)
         except OSError as error:
             logger.debug("nothing will be known of this restore if it is cut off: %s", error)
-            stack.callback(discard, place, journal.staging)
+            stack.callback(discard, place, journal)
         owner = there or above
         stage = Stage(job, owner=(owner.st_uid, owner.st_gid), attribution=attribution)
         with blaming(f"directory {str(top.parent)!r}"):
@@ -167,7 +169,10 @@ def _file_by_file(job: Job, attribution: Attribution) -> None:
         with blaming(f"directory {str(job.target)!r}"):
             folder = stack.enter_context(Directory.open(job.target))
             above = folder.status()
+            with Reach(folder) as reach:
+                volumes = find_volumes(reach, [*job.files, *job.removed])
         journal = _journal(job, folder, Identity.of(above), Identity.of(above))
+        journal = replace(journal, volumes=tuple(dict.fromkeys(["", *volumes.values()])))
         try:
             record = _begin(stack, job, journal, folder)
         except OSError as error:
@@ -176,10 +181,9 @@ def _file_by_file(job: Job, attribution: Attribution) -> None:
                 f"that you can write to; nothing was changed in {str(job.target)!r}"
             ) from error
         with blaming(f"directory {str(job.target)!r}"):
-            staging = stack.enter_context(_made(folder, journal.staging))
-            new, kept = (stack.enter_context(_made(staging, name)) for name in (NEW, KEPT))
+            places = stack.enter_context(opened(folder, journal.volumes, journal.staging, making=True))
         stage = Stage(job, owner=(above.st_uid, above.st_gid), attribution=attribution)
-        moves = Moves(job, folder, new, kept)
+        moves = Moves(job, folder, places, volumes)
         planned = moves.prepare(journal, stage)
         with blaming(f"directory {str(job.target)!r}"):
             _confirm(job)

@@ -15,30 +15,38 @@ import stat
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from colony_memory._os.kinds import UnfitFile, is_directory, is_link
+from colony_memory._os.kinds import UnfitFile, is_directory
 from colony_memory._os.names import encode_name
 from colony_memory._os.reach import Reach
 from colony_memory.capture._filenames import LONGEST_COMPONENT, parents_of
 from colony_memory.capture._journal import Version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from colony_memory._os.directory import Directory
     from colony_memory.capture._journal import Journal, ModeChange, Step
+    from colony_memory.capture._volumes import Staging
 
 logger = logging.getLogger(__name__)
 
-NEW, KEPT = "new", "kept"
+#: What a way through a folder fails with that leads where no such directory is any more.
+_GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 
 class Undo:
-    """Judges and takes back the steps of a journal in an open folder; ``kept`` holds the originals."""
+    """Judges and takes back the steps of a journal in an open folder.
 
-    def __init__(self, journal: Journal, folder: Directory, kept: Directory) -> None:
+    Args:
+        journal: The restore.
+        folder: Where it writes.
+        places: The staging directory of each volume that still has one.
+    """
+
+    def __init__(self, journal: Journal, folder: Directory, places: Mapping[str, Staging]) -> None:
         self.journal = journal
         self.folder = folder
-        self.kept = kept
+        self.places = places
 
     def is_done(self) -> bool:
         """Whether all is in place, and no original was written to meanwhile."""
@@ -57,16 +65,13 @@ class Undo:
 
     def changed_originals(self) -> list[str]:
         """Names whose original was written to after it was judged."""
-        return [
-            step.name
-            for number, step in enumerate(self.journal.steps)
-            if step.old and not step.old.fits(self.kept.look(str(number)))
-        ]
+        return [step.name for step in self.journal.steps if step.old and not step.old.fits(self._original(step))]
 
     def roll_back(self) -> list[str]:
         """Put everything back; return the names for which that failed.
 
-        What was written into the folder since, by others, stays: next to the original, or where it is.
+        What was written into the folder since, by others, stays: next to the original, or where it is. What was
+        never done is not undone, and nothing is touched that is as it was.
         """
         with Reach(self.folder) as reach:
             tasks = [*self._tasks(reach)]
@@ -77,40 +82,61 @@ class Undo:
 
     def _tasks(self, reach: Reach) -> Iterator[tuple[str, Callable[[], None]]]:
         for change in self.journal.modes:
-            yield change.name, lambda change=change: set_mode(reach, change, change.old)  # type: ignore[misc]
+            yield change.name, lambda change=change: _set_back(reach, change)  # type: ignore[misc]
         for name, mode in reversed(self.journal.dropped):
             yield f"{name}/", lambda name=name, mode=mode: _make_again(reach, name, mode)  # type: ignore[misc]
-        for number, step in reversed([*enumerate(self.journal.steps)]):
-            yield step.name, lambda number=number, step=step: self._take_back(reach, number, step)  # type: ignore[misc]
+        for step in reversed(self.journal.steps):
+            yield step.name, lambda step=step: self._take_back(reach, step)  # type: ignore[misc]
         for name in reversed(self.journal.made):
             yield f"{name}/", lambda name=name: _remove_made(reach, name)  # type: ignore[misc]
 
-    def _take_back(self, reach: Reach, number: int, step: Step) -> None:
-        original = self.kept.look(str(number)) if step.old else None
-        try:
-            directory, last = reach.parent(step.name)
-        except OSError as error:
-            if original is None and error.errno in (errno.ENOENT, errno.ELOOP, errno.ENOTDIR):
-                return  # nothing of ours is there
-            raise
-        there = directory.look(last)
+    def _original(self, step: Step) -> os.stat_result | None:
+        place = self.places.get(step.volume)
+        return None if place is None else place.kept.look(step.number)
+
+    def _take_back(self, reach: Reach, step: Step) -> None:
+        original = self._original(step) if step.old else None
+        there = _look(reach, step.name)
         if step.old is None:
             if there is not None and Version.of(there) == step.new:
+                directory, last = reach.parent(step.name)
                 directory.clear(last)
             return
         if original is None or (there is not None and there.st_ino == step.old.inode):
             return
+        place = self.places[step.volume]
         if original.st_ino != step.old.inode:
-            raise FileExistsError(errno.EEXIST, "a different file is where the original was kept", str(self.kept.path))
+            raise FileExistsError(errno.EEXIST, "a different file is where the original was kept", str(place.kept.path))
+        if step.new is not None and place.new.look(step.number) is not None and original.st_nlink > 1:
+            return  # it was never replaced: whoever moved it has it where it is now
+        directory, last = _nearest(reach, step.name)
         if there is not None and Version.of(there) != step.new:
             _set_aside(directory, last)
-        self.kept.move(str(number), directory, last)
+        place.kept.move(step.number, directory, last)
 
     def _sync(self, reach: Reach) -> None:
         try:
-            reach.sync(self.journal.names())
+            reach.sync(self.journal.names(), one_by_one=len(self.places) > 1)
         except OSError as error:
             logger.warning("%s is as it was, but may not survive a power cut right now: %s", self.folder.path, error)
+
+
+def _nearest(reach: Reach, name: str) -> tuple[Directory, str]:
+    """Where an original goes: where it was, in directories made anew, or beside what is in the way of that."""
+    for parent in parents_of(name):
+        try:
+            directory, last = reach.parent(parent)
+            if directory.look(last) is None:
+                directory.make(last)
+            reach.directory(parent)
+        except OSError as error:
+            if error.errno not in _GONE:
+                raise
+            directory = reach.directory(parent.rpartition("/")[0])
+            other = _free_name(directory, name.rpartition("/")[2], _ending())
+            logger.warning("%r cannot be where it was: it is kept as %s", name, directory.path / other)
+            return directory, other
+    return reach.parent(name)
 
 
 def set_mode(reach: Reach, change: ModeChange, mode: int) -> None:
@@ -119,6 +145,12 @@ def set_mode(reach: Reach, change: ModeChange, mode: int) -> None:
     with contextlib.suppress(FileNotFoundError, UnfitFile), directory.file(last) as (descriptor, there):
         if there.st_ino == change.inode:
             os.fchmod(descriptor, mode)
+
+
+def _set_back(reach: Reach, change: ModeChange) -> None:
+    there = _look(reach, change.name)
+    if there is not None and _has_mode(there, change):
+        set_mode(reach, change, change.old)
 
 
 def _version(status: os.stat_result | None) -> Version | None:
@@ -139,24 +171,21 @@ def _succeeds(name: str, act: Callable[[], None]) -> bool:
 
 
 def _make_again(reach: Reach, name: str, mode: int) -> None:
-    directory, last = reach.parent(name)
-    try:
-        directory.make(last)
-    except FileExistsError:
+    if _look(reach, name) is not None:
         return
-    made = reach.directory(name).descriptor
-    if made is not None:
-        os.fchmod(made, mode)
+    directory, last = _nearest(reach, name)
+    directory.make(last)
+    with directory.enter(last) as made:
+        if made.descriptor is not None:
+            os.fchmod(made.descriptor, mode)
 
 
 def _remove_made(reach: Reach, name: str) -> None:
-    if any(is_link(there) for parent in [*parents_of(name), name] if (there := _look(reach, parent)) is not None):
+    if not is_directory(_look(reach, name)):
         return
+    directory, last = reach.parent(name)
     try:
-        directory, last = reach.parent(name)
         directory.remove_directory(last)
-    except FileNotFoundError:
-        return
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
@@ -164,15 +193,22 @@ def _remove_made(reach: Reach, name: str) -> None:
 
 
 def _look(reach: Reach, name: str) -> os.stat_result | None:
+    """What has that name, None also where the way there is no more."""
     try:
         return reach.look(name)
-    except OSError:
+    except OSError as error:
+        if error.errno not in _GONE:
+            raise
         return None
+
+
+def _ending() -> str:
+    return f".local-{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}"
 
 
 def _set_aside(directory: Directory, name: str) -> None:
     """Give what others wrote a name of its own, next to where it was."""
-    other = _free_name(directory, name, f".local-{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}")
+    other = _free_name(directory, name, _ending())
     logger.warning("%s was changed since a restore was cut off: it is kept as %s", directory.path / name, other)
     directory.move(name, directory, other)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import warnings
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from colony_memory._os.kinds import is_link
 from colony_memory._os.paths import real_path
 from colony_memory._os.reach import Reach
 from colony_memory.capture._attributes import tell_lost
-from colony_memory.capture._companions import holds_text
+from colony_memory.capture._companions import holds_text, whole_of
 from colony_memory.capture._dotgit import fold
 from colony_memory.capture._filenames import check_names
 from colony_memory.capture._links import link_problem
@@ -26,8 +27,10 @@ from colony_memory.capture._metadata import split_documents
 from colony_memory.capture._plan import Plan, make_plan
 from colony_memory.capture._recover import recover, unfinished
 from colony_memory.capture._sources import require_named
+from colony_memory.capture._stage import encode_text
 from colony_memory.capture._state import problem_with_state
 from colony_memory.capture._swap import put_in_place
+from colony_memory.capture.sqlite import reads_as_journal
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, Hint
 
 if TYPE_CHECKING:
@@ -124,7 +127,7 @@ def write_folder(
         if not all(isinstance(value, str) for value in (name, text)):
             raise ValueError(f"document {name!r} is not a string under a name")
     target = _resolve(directory)
-    contents, metadata = split_documents(documents)
+    contents, metadata = _without_journals(*split_documents(documents))
     names = [*contents, *metadata.links]
     check_names(names, metadata.empty_dirs, near=_nearest_directory(target), target=target, dry_run=dry_run)
     _keep_state_apart(names, metadata.empty_dirs, target)
@@ -146,6 +149,28 @@ def write_folder(
         put_in_place(replace(plan.job(), on_progress=on_progress, confirm=None if force else lambda: _confirm(plan)))
         _tell_lost(plan)
     return _written(plan, conflicts, in_use)
+
+
+def _without_journals(contents: dict[str, str | bytes], metadata: Metadata) -> tuple[dict[str, str | bytes], Metadata]:
+    """Give what a program would play back into a database another name: it is of whoever could write to the vault."""
+    renamed = {
+        name: next(other for other in _names_beside(name) if other not in contents)
+        for name, content in contents.items()
+        if whole_of(name) != name and reads_as_journal(name, encode_text(content))
+    }
+    if not renamed:
+        return contents, metadata
+    for name, other in renamed.items():
+        warnings.warn(
+            f"{name!r} is written as {other!r}: SQLite would take it for a journal, and do what it says",
+            ColonyMemoryWarning,
+            stacklevel=4,
+        )
+    return {renamed.get(name, name): content for name, content in contents.items()}, metadata
+
+
+def _names_beside(name: str) -> Iterator[str]:
+    return (f"{name}.saved{number}" for number in itertools.chain([""], itertools.count(2)))
 
 
 def _written(plan: Plan, conflicts: list[str], in_use: list[str]) -> Written:

@@ -201,7 +201,8 @@ def _read(
         if dry_run:
             _tell_unfinished(source.path)
         else:
-            recover(source.path)  # else a half of one memory and a half of another would be saved
+            # Else a half of one memory and a half of another would be saved.
+            recover(source.path, lenient=True)
     found = Found(tree, max_bytes, on_progress)
     with patience() as patient:
         # A database goes before the files beside it that are a part of it.

@@ -136,6 +136,16 @@ def holds_same(place: Directory, name: str, data: bytes) -> bool:
         return False
 
 
+def reads_as_journal(name: str, data: bytes) -> bool:
+    """Whether SQLite would take a file of this name and content for a log or journal of the database beside it.
+
+    Of a journal its end counts as much: SQLite deletes a file that is named there.
+    """
+    if name.endswith(LOG):
+        return data.startswith(_LOG_MAGIC)
+    return name.endswith(JOURNAL) and (data.startswith(_JOURNAL_MAGIC) or data.endswith(_JOURNAL_MAGIC))
+
+
 def _check_header(data: bytearray) -> None:
     size = int.from_bytes(data[16:18], "big")
     size = _LARGEST_PAGE if size == 1 else size

@@ -185,7 +185,10 @@ def test_a_link_in_the_place_of_a_directory_at_any_step_leads_nowhere(
                 with contextlib.suppress(ColonyMemoryWarning):
                     recover(dst)
             new = {name: text.encode() for name, text in NEW.items()}
-            assert files(dst) in (OLD, new), at
+            found = files(dst)
+            # Where the link was in the way back, the original is beside it.
+            beside = [name for name in found if name.startswith("c.md.local-")]
+            assert found in (OLD, new) or {**found, "mine/c.md": found[beside[0]]}.items() >= OLD.items(), at
     assert at > 5
     assert any("symbolic link" in each for each in said)
     assert traces() == []

@@ -155,9 +155,9 @@ def test_a_file_that_goes_after_it_was_named_is_left_out(tmp_path: Path, monkeyp
     make(tmp_path, {"a.md": b"a", "b.md": b"b"})
     real = folder.recover
 
-    def removing(path: Path) -> bool:
+    def removing(path: Path, **more: bool) -> bool:
         (tmp_path / "b.md").unlink(missing_ok=True)
-        return real(path)
+        return real(path, **more)
 
     monkeypatch.setattr(folder, "recover", removing)
     capture = read_paths([tmp_path / "a.md", tmp_path / "b.md"])

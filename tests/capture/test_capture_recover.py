@@ -406,7 +406,7 @@ def test_a_state_directory_that_others_can_write_to_is_not_believed_and_not_used
 
 
 SPOILED = {
-    "format": "colony-memory/restore/2",
+    "format": "colony-memory/restore/1",
     "folder": "relative",
     "place": "/a/../b",
     "identity": [1],
@@ -417,13 +417,14 @@ SPOILED = {
     "made": ["../x"],
     "dropped": {"a/.git": 448},
     "modes": [["a", 1, 2]],
-    "steps": [["../../.bashrc", [1, 1, 1], None]],
+    "steps": [["../../.bashrc", [1, 1, 1], None, "0", ""]],
+    "volumes": ["", "../x"],
 }
 
 
 @pytest.mark.once
 @pytest.mark.parametrize("spoiled", ["", "[]", "{}", *sorted(set(SPOILED) - {"boot"})])
-def test_state_that_makes_no_sense_stops_whoever_comes(half: Path, spoiled: str) -> None:
+def test_state_that_makes_no_sense_stops_a_restore_and_no_backup(half: Path, spoiled: str) -> None:
     record = half_record()
     text = json.dumps({**json.loads(record.read_text()), spoiled: SPOILED[spoiled]}) if spoiled in SPOILED else spoiled
     record.write_text(text)
@@ -431,6 +432,8 @@ def test_state_that_makes_no_sense_stops_whoever_comes(half: Path, spoiled: str)
     for act in (lambda: recover(half), lambda: write_folder({"a.md": "a"}, half)):
         with pytest.raises(ColonyMemoryError, match=r"its state .* cannot be read .*put back what is in its 'kept'"):
             act()
+    with pytest.warns(ColonyMemoryWarning, match=r"its state .* cannot be read .* rm /"):
+        assert "a.md" in read_folder(half).documents
     assert tree(half) == before
 
 
@@ -438,11 +441,14 @@ def test_state_that_makes_no_sense_stops_whoever_comes(half: Path, spoiled: str)
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("steps", [["a", None, None]]),
-        ("steps", [["a", [1, 1, True], None]]),
-        ("steps", [["/a", [1, 1, 1], None]]),
+        ("steps", [["a", None, None, "0", ""]]),
+        ("steps", [["a", [1, 1, True], None, "0", ""]]),
+        ("steps", [["/a", [1, 1, 1], None, "0", ""]]),
         ("steps", [["a", [1, 1, 1]]]),
-        ("steps", [[1, [1, 1, 1], None]]),
+        ("steps", [[1, [1, 1, 1], None, "0", ""]]),
+        ("steps", [["a", [1, 1, 1], None, "../0", ""]]),
+        ("steps", [["a", [1, 1, 1], None, 0, ""]]),
+        ("steps", [["a", [1, 1, 1], None, "0", "/a"]]),
         ("made", [1]),
         ("dropped", []),
         ("folder", 1),
@@ -462,13 +468,101 @@ def test_nothing_is_put_back_through_a_link(half: Path, tmp_path: Path) -> None:
     half = kill(tmp_path / "other", "mine/c.md")
     (half / "mine").rename(tmp_path / "moved")
     (half / "mine").symlink_to(outside)
-    with pytest.raises(ColonyMemoryError, match=r"'mine/c\.md' could not be put back; the originals are in"):
-        recover(half)
-    assert files(outside) == {"c.md": b"outside", "keep.md": b"outside"}
-    (half / "mine").unlink()
-    (tmp_path / "moved").rename(half / "mine")
     quietly_recover(half)
-    assert files(half) == OLD
+    assert files(outside) == {"c.md": b"outside", "keep.md": b"outside"}
+    found = files(half)
+    (beside,) = [name for name in found if name.startswith("c.md.local-")]
+    assert found == {"a.md": b"old a", "b.sh": b"old b", "mine": str(outside), beside: b"old c"}
+
+
+def remove(path: Path) -> None:
+    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def replace_by_file(path: Path) -> None:
+    remove(path)
+    path.write_text("a file now")
+
+
+def replace_by_link(path: Path) -> None:
+    remove(path)
+    path.symlink_to("..")
+
+
+def clean(path: Path) -> None:
+    """What git clean does where nothing but ``mine`` is tracked: the originals go too."""
+    for each in path.parent.iterdir():
+        if each.name not in ("mine", "a.md", "b.sh"):
+            remove(each)
+
+
+def overwrite_tree(path: Path) -> None:
+    moved = path.rename(path.with_name("moved"))
+    shutil.copytree(moved, path)
+
+
+#: What an agent does to a folder, and whether that takes what was there before the restore.
+ACTS = {
+    "mv": (lambda path: path.rename(path.with_name("moved")), False),
+    "mv away": (lambda path: path.rename(path.parents[1] / "moved"), False),
+    "rm": (remove, True),
+    "a file": (replace_by_file, True),
+    "a link": (replace_by_link, True),
+    "git clean": (clean, True),
+    "a copy": (overwrite_tree, False),
+}
+
+
+@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize(
+    ("until", "what"),
+    [
+        ("mine/c.md", "mine"),
+        *(
+            pytest.param(until, what, marks=pytest.mark.exhaustive)
+            for until, what in [("a.md", "a.md"), ("a.md", "mine"), ("e/f/g.md", "e"), ("e/f/g.md", "mine")]
+        ),
+    ],
+)
+def test_whatever_became_of_the_folder_since_it_is_saved(tmp_path: Path, until: str, what: str, act: str) -> None:
+    dst = kill(tmp_path, until)
+    do, takes = ACTS[act]
+    if act == "a copy" and what == "a.md":
+        pytest.skip("a file has no tree")
+    do(dst / what)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        capture = read_folder(dst)
+    assert any("a restore was cut off" in str(each.message) for each in told)
+    assert capture.left_out == () or act == "a link"
+    assert traces() == []
+    assert not [name for name in tree(tmp_path) if ".colony-memory-restoring-" in name]
+    if not takes:
+        assert set(OLD.values()) <= contents(tmp_path)
+    elif act != "git clean":
+        # What was replaced is there; what was not yet, went by what was done since.
+        assert {b"old a", b"old b"} - ({b"old a"} if what == "a.md" else set()) <= contents(tmp_path)
+    assert not recover(dst)
+
+
+def test_what_cannot_be_put_back_keeps_nobody_from_saving(half: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    before = without_staging(half)
+    monkeypatch.setattr("colony_memory.capture._undo._set_aside", closed)
+    (half / "a.md").write_text("edited since")
+    for _ in range(2):
+        with pytest.warns(
+            ColonyMemoryWarning, match=r"'a\.md' could not be put back; the originals are in .*; .* rm /"
+        ):
+            assert read_folder(half).documents["a.md"] == "edited since"
+    with pytest.raises(ColonyMemoryError, match=r"could not be put back; .* rm /") as caught:
+        write_folder({"z": "z"}, half)
+    assert before
+    # What is offered works as it stands.
+    subprocess.run(caught.value.message.rpartition(": ")[2], shell=True, check=True)
+    assert write_folder({"z": "z"}, half).created == ("z",)
 
 
 def test_a_place_that_cannot_be_looked_into_is_named(half: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -538,6 +632,75 @@ def test_a_full_disk_changes_nothing(tmp_path: Path) -> None:
         assert names(disk) == ["full"]
     finally:
         subprocess.run(["umount", disk], check=True)
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Iterator[Callable[..., Path]]:
+    """Mounts something at a directory, as volumes of a container are."""
+    at: list[Path] = []
+
+    def mount(where: Path, *options: str) -> Path:
+        where.mkdir(parents=True, exist_ok=True)
+        if subprocess.run(["mount", *options, where], check=False, stderr=-3).returncode:
+            pytest.skip("needs to mount a file system")
+        at.append(where)
+        return where
+
+    yield mount
+    for each in reversed(at):
+        subprocess.run(["umount", each], check=True)
+
+
+BELOW = {"a.md": "new a", "vol/b.md": "new b", "vol/in/c.md": "new c", "vol/new/d.md": "d", "mine/c.md": "new c"}
+
+
+@root_only
+@linux
+@pytest.mark.parametrize("kind", ["another file system", "a directory of this one"])
+def test_volumes_below_a_folder_are_written_to_as_well(
+    tmp_path: Path, mounted: Callable[..., Path], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dst = make(tmp_path / "dst", OLD)
+    other = make(tmp_path / "other", {})
+    mounted(dst / "vol", *(["-t", "tmpfs", "none"] if kind == "another file system" else ["--bind", str(other)]))
+    make(dst, {"vol/b.md": b"old b", "vol/in/c.md": b"old c"})
+    before = tree(dst)
+    with monkeypatch.context() as patch:
+        patch.setattr(Moves, "sync", no_links)
+        with pytest.raises(PermissionError):
+            write_folder(BELOW, dst, delete=True)
+    assert tree(dst) == before
+    stopped = 0
+    for at in range(20, 80):
+        if cut_off(lambda: write_folder(BELOW, dst, delete=True), at=at) == "done":
+            break
+        stopped += without_staging(dst) != before
+        quietly_recover(dst)
+        after = tree(dst)
+        assert not [name for name in after if ".colony" in name], at
+        if after != before:
+            break
+    assert stopped > 5
+    write_folder(BELOW, dst, delete=True)
+    assert files(dst) == {name: text.encode() for name, text in BELOW.items()}
+    assert traces() == []
+
+
+@root_only
+@linux
+@pytest.mark.parametrize("delete", [True, False])
+def test_a_volume_that_takes_nothing_refuses_all_and_leaves_nothing(
+    tmp_path: Path, mounted: Callable[..., Path], delete: bool
+) -> None:
+    dst = make(tmp_path / "dst", OLD)
+    make(mounted(dst / "vol", "-t", "tmpfs", "none"), {"in/b.md": b"old b"})
+    subprocess.run(["mount", "-o", "remount,ro", dst / "vol"], check=True)
+    before = tree(dst)
+    with pytest.raises(ColonyMemoryError, match=r"Read-only file system.*nothing was changed"):
+        write_folder({"a.md": "new a", "vol/new/deep/c.md": "new c"}, dst, delete=delete)
+    assert tree(dst) == before
+    assert traces() == []
+    assert read_folder(dst).left_out == ()
 
 
 @linux

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import contextlib
 import os
 import re
@@ -8,14 +9,16 @@ import sqlite3
 import struct
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from capture_trees import contents, files, make, names, posix, tree
+from capture_trees import contents, files, make, metadata, names, posix, tree
 
-from colony_memory.capture import LeftOut, read_folder, read_paths, sqlite, write_folder
+from colony_memory.capture import Capture, LeftOut, read_folder, read_paths, sqlite, write_folder
 from colony_memory.capture._metadata import split_documents
+from colony_memory.exceptions import ColonyMemoryWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -329,10 +332,17 @@ def test_what_only_looks_like_a_database_is_saved_as_it_is(
         (note,) = capture.notes
         assert note.name == "memory.db"
         assert re.search(f"saved as it is: .*({why})", note.text)
-        write_folder(capture.documents, tmp_path / "dst")
-        assert files(tmp_path / "dst") == expected
+        assert written(capture, tmp_path / "dst") == expected
     else:
         assert set(split_documents(capture.documents)[0]) >= {"memory.db", "memory.db-journal"}
+
+
+def written(capture: Capture, where: Path) -> dict[str, bytes | str | None]:
+    """What a restore writes, the log of a database under the name that it had."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)
+        write_folder(capture.documents, where)
+    return {name.removesuffix(".saved"): content for name, content in files(where).items()}
 
 
 def make_log(folder: Path) -> dict[str, bytes]:
@@ -401,10 +411,37 @@ def test_a_journal_that_names_a_file_is_not_played_back(folder: Path, tmp_path: 
     capture = read_folder(folder, secrets="allow")
     assert victim.read_bytes() == b"the only copy"
     assert state(folder) == before
-    write_folder(capture.documents, tmp_path / "dst")
-    assert files(tmp_path / "dst") == {name: content for name, (_, content) in before.items()}
+    with pytest.warns(ColonyMemoryWarning, match=r"'memory\.db-journal' is written as 'memory\.db-journal\.saved'"):
+        write_folder(capture.documents, tmp_path / "dst")
+    expected = {name: content for name, (_, content) in before.items()}
+    expected["memory.db-journal.saved"] = expected.pop("memory.db-journal")
+    assert files(tmp_path / "dst") == expected
     assert capture.left_out == ()
     assert "names a file of another database" in capture.notes[0].text
+    run(tmp_path / "dst/memory.db", "SELECT count(*) FROM sqlite_master")
+    assert victim.read_bytes() == b"the only copy"
+
+
+@pytest.mark.parametrize("name", ["memory.db-journal", "memory.db-wal"])
+@pytest.mark.parametrize("there", ["in the snapshot", "in the folder", "nowhere"])
+def test_a_journal_out_of_a_vault_is_never_one_here(tmp_path: Path, name: str, there: str) -> None:
+    victim = make(tmp_path, {"agent.pem": b"the only copy"}) / "agent.pem"
+    make(tmp_path / "src", {})
+    run(tmp_path / "src/memory.db", *ROWS)
+    # Of a journal its end alone counts.
+    planted = sqlite._LOG_MAGIC[0] + b"\0" * 60 if name.endswith("-wal") else b"my diary" + naming(victim)
+    files = {name: base64.b64encode(planted).decode(), f"{name}.saved": base64.b64encode(b"\xff").decode()}
+    if there == "in the snapshot":
+        files["memory.db"] = base64.b64encode((tmp_path / "src/memory.db").read_bytes()).decode()
+    elif there == "in the folder":
+        make(tmp_path / "dst", {"memory.db": (tmp_path / "src/memory.db").read_bytes()})
+    with pytest.warns(ColonyMemoryWarning, match=f"{name}.saved2"):
+        write_folder(metadata(files=files), tmp_path / "dst")
+    assert not (tmp_path / "dst" / name).exists()
+    assert (tmp_path / "dst" / f"{name}.saved2").read_bytes() == planted
+    if there != "nowhere":
+        assert run(tmp_path / "dst/memory.db", "SELECT count(*) FROM t")
+    assert victim.exists()
 
 
 def test_sqlite_opens_nothing_but_copies(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -469,8 +506,7 @@ def test_a_log_that_sqlite_refuses_is_saved_as_it_is(folder: Path, tmp_path: Pat
     before = files(folder) | make_log(folder)
     capture = read_folder(folder)
     if capture.notes:  # some versions look at the pages
-        write_folder(capture.documents, tmp_path / "dst")
-        assert files(tmp_path / "dst") == before
+        assert written(capture, tmp_path / "dst") == before
     assert capture.left_out == ()
 
 

@@ -15,6 +15,7 @@ from colony_memory.capture import _moves, _state, write_folder
 from colony_memory.capture._journal import MOVING, Journal, Step, Version, boot_id
 from colony_memory.capture._recover import recover, unfinished
 from colony_memory.capture._undo import Undo
+from colony_memory.capture._volumes import opened
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 pytestmark = posix
@@ -145,46 +146,49 @@ def test_the_lock_of_those_that_begin_is_not_waited_for_for_ever(
     assert files(dst) == {"a.md": b"old"}
 
 
+STAGING = ".colony-memory-restoring-0123456789abcdef"
+
+
 def journal_of(dst: Path, **fields: object) -> Journal:
     there = Identity.of(dst.stat())
-    staging = ".colony-memory-restoring-0123456789abcdef"
-    return Journal(str(dst), there, str(dst), there, staging, MOVING, boot=boot_id(), **fields)  # type: ignore[arg-type]
+    return Journal(str(dst), there, str(dst), there, STAGING, MOVING, boot=boot_id(), **fields)  # type: ignore[arg-type]
 
 
 def test_each_step_is_taken_back_by_what_stands_on_disk(tmp_path: Path) -> None:
-    dst = make(tmp_path / "dst", {"made/ours.md": b"ours", "made/theirs.md": b"theirs", "kept/3": b"removed"})
-    make(dst, {"kept/4": b"a stranger's", "lost.md": b"new"})
+    dst = make(tmp_path / "dst", {"made/ours.md": b"ours", "made/theirs.md": b"theirs", "lost.md": b"new"})
+    kept = make(dst / STAGING / "kept", {"3": b"removed", "4": b"a stranger's"})
+    (dst / STAGING / "new").mkdir()
     ours = Version.of((dst / "made/ours.md").stat())
-    removed = Version.of((dst / "kept/3").stat())
+    removed = Version.of((kept / "3").stat())
     steps = (
-        Step("made/ours.md", ours, None),
-        Step("made/theirs.md", ours, None),
-        Step("nowhere/x.md", ours, None),
-        Step("removed/r.md", None, removed),
-        Step("lost.md", Version.of((dst / "lost.md").stat()), Version(1, 2, 3)),
-        Step("gone/g.md", ours, Version(4, 5, 6)),
+        Step("made/ours.md", ours, None, "0"),
+        Step("made/theirs.md", ours, None, "1"),
+        Step("nowhere/x.md", ours, None, "2"),
+        Step("removed/r.md", None, removed, "3"),
+        Step("lost.md", Version.of((dst / "lost.md").stat()), Version(1, 2, 3), "4"),
+        Step("gone/g.md", ours, Version(4, 5, 6), "5"),
     )
     journal = journal_of(dst, made=("made", "nowhere"), steps=steps, dropped=(("removed", 0o750),))
-    with Directory.open(dst) as folder, folder.enter("kept") as kept:
-        undo = Undo(journal, folder, kept)
+    with Directory.open(dst) as folder, opened(folder, journal.volumes, STAGING) as places:
+        undo = Undo(journal, folder, places)
         assert not undo.is_done()
         assert undo.roll_back() == ["lost.md"]
         assert undo.roll_back() == ["lost.md"]
     assert files(dst) == {
         "made/theirs.md": b"theirs",
         "removed/r.md": b"removed",
-        "kept/4": b"a stranger's",
+        f"{STAGING}/kept/4": b"a stranger's",
         "lost.md": b"new",
     }
     assert (dst / "removed").stat().st_mode & 0o777 == 0o750
 
 
 def test_a_link_in_the_place_of_a_made_directory_stays(tmp_path: Path) -> None:
-    dst = make(tmp_path / "dst", {"kept/x": b"x", "other/y": b"y"})
+    dst = make(tmp_path / "dst", {"other/y": b"y"})
     (dst / "made").symlink_to("other")
-    journal = journal_of(dst, made=("made", "made/below"), steps=(Step("made/a.md", Version(1, 1, 1), None),))
-    with Directory.open(dst) as folder, folder.enter("kept") as kept:
-        undo = Undo(journal, folder, kept)
+    journal = journal_of(dst, made=("made", "made/below"), steps=(Step("made/a.md", Version(1, 1, 1), None, "0"),))
+    with Directory.open(dst) as folder:
+        undo = Undo(journal, folder, {})
         assert not undo.is_done()
         assert undo.roll_back() == []
     assert (dst / "made").is_symlink()
@@ -211,5 +215,5 @@ def test_permissions_go_back_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     # Of a file that is another by then, nothing is changed.
     journal = journal_of(dst, modes=(_moves.ModeChange("a.md", 1, 0o600, 0o644), _moves.ModeChange("c", 1, 0, 0)))
     with Directory.open(dst) as folder:
-        assert Undo(journal, folder, folder).roll_back() == []
+        assert Undo(journal, folder, {}).roll_back() == []
     assert (dst / "a.md").stat().st_mode & 0o777 == 0o600

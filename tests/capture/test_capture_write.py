@@ -356,11 +356,11 @@ def test_a_failure_after_the_log_is_gone_brings_it_back(
     before = tree(database)
     real = Moves._take
 
-    def fails(moves: Moves, reach: Reach, number: int, step: Step) -> None:
+    def fails(moves: Moves, reach: Reach, step: Step) -> None:
         if step.name == "memory.db":
             assert not (database / "memory.db-wal").exists()
             raise OSError(errno.EIO, "Input/output error")
-        real(moves, reach, number, step)
+        real(moves, reach, step)
 
     monkeypatch.setattr(Moves, "_take", fails)
     with pytest.raises(ColonyMemoryError, match="nothing was changed"):
