@@ -147,9 +147,7 @@ class Recipients:
             secret, recipient = new_identity()
             sealed = _age().passphrase.encrypt(f"{secret}\n".encode("ascii"), self.passphrase)
             _check_work(sealed)
-            self._made = PassphraseKey(
-                base64.b64encode(sealed).decode("ascii"), recipient, secret, self.passphrase
-            )
+            self._made = PassphraseKey(base64.b64encode(sealed).decode("ascii"), recipient, secret, self.passphrase)
         return self._with(self._made)
 
     def lock_with(self, key: PassphraseKey | None) -> Lock | None:

@@ -1,4 +1,4 @@
-"""The server: tools and resources as the protocol has them, over what :mod:`.tools` and :mod:`.showing` do."""
+"""The server: tools as the protocol has them, over what :mod:`.tools` and :mod:`.showing` do."""
 # ruff: noqa: TC001 - the library reads the annotations
 
 from __future__ import annotations
@@ -12,23 +12,18 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context, RequestStateSecurity
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
-from mcp.shared.exceptions import MCPError
 from mcp_types import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
     CallToolResult,
     InputRequiredResult,
     ToolAnnotations,
 )
-from pydantic import AnyUrl, Field, ValidationError, create_model
+from pydantic import Field, ValidationError, create_model
 
 from colony_memory._version import __version__
 from colony_memory.cli.errors import say
-from colony_memory.exceptions import SnapshotNotFound
-from colony_memory.mcp import replies, resources, showing, tools
+from colony_memory.mcp import replies, showing, tools
 from colony_memory.mcp.asking import restore_tool
 from colony_memory.mcp.served import Served
-from colony_memory.mcp.uris import read_address
 from colony_memory.mcp.words import Words, is_foreseen
 from colony_memory.mcp.work import Job, Reporting, Worker
 
@@ -74,7 +69,7 @@ class MemoryServer(MCPServer):
                 instructions=_INSTRUCTIONS,
                 version=__version__,
                 tools=made,
-                subscriptions=False,  # neither list ever changes
+                subscriptions=False,  # the list never changes
                 request_state_security=RequestStateSecurity.ephemeral(ttl=_ANSWER_WITHIN),
             )
 
@@ -248,32 +243,6 @@ class MemoryServer(MCPServer):
             return str(cause) if not str(cause).startswith("Resolver ") else unread
         self._log(cause if isinstance(cause, Exception) else error)
         return f"{name} failed by a fault that was not foreseen; the log of the server has more"
-
-    async def list_resources(self) -> Any:
-        """The one that is always there."""
-        return resources.listed(self._served.label)
-
-    async def list_resource_templates(self) -> Any:
-        """The forms of address."""
-        return resources.templates(self._served.label)
-
-    async def read_resource(self, uri: AnyUrl | str, context: Context[Any, Any] | None = None) -> Any:
-        """Read what an address names.
-
-        Raises:
-            MCPError: There is no such thing, or it cannot be read; the text is one sentence.
-        """
-        address = read_address(str(uri), label=self._served.label)
-        if address is None:
-            raise MCPError(INVALID_PARAMS, "there is no such resource")
-        try:
-            told: Reporting = context if context is not None else Context(mcp_server=self)
-            done = await self.worker.do(lambda job: resources.read(self._served, job, address), told)
-        except Exception as error:
-            self._log(error)
-            code = INVALID_PARAMS if isinstance(error, (SnapshotNotFound, ValueError)) else INTERNAL_ERROR
-            raise MCPError(code, self.words.error(error)) from error
-        return done.value
 
 
 def _strict(tool: Tool) -> Tool:

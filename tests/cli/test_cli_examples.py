@@ -95,10 +95,9 @@ def test_an_example_of_the_help_works(cli, furnished, example, monkeypatch):
 def serve_nothing(monkeypatch):
     """Servers would go on."""
     pytest.importorskip("mcp")
-    from colony_memory.mcp import http, stdio
+    from colony_memory.mcp import stdio
 
     monkeypatch.setattr(stdio, "serve_stdio", lambda server: None)
-    monkeypatch.setattr(http, "serve_http", lambda server, at, token: None)
 
 
 def sign_file(folder, arguments):

@@ -21,11 +21,10 @@ cli, refused = cli_runs.cli, cli_runs.refused
 def served(monkeypatch):
     """What would be served, in the place of serving it."""
     pytest.importorskip("mcp.server")
-    from colony_memory.mcp import http, stdio
+    from colony_memory.mcp import stdio
 
     found = []
     monkeypatch.setattr(stdio, "serve_stdio", lambda server: found.append(server._served))
-    monkeypatch.setattr(http, "serve_http", lambda server, at, token: found.append((server._served, token)))
     return found
 
 
@@ -63,11 +62,9 @@ def test_a_link_leads_to_the_folder_for_good(cli, vault, folder, served, tmp_pat
     ("options", "says"),
     [
         (["--restore-unasked"], "--restore-unasked is for --allow-restore"),
-        (["--token-file", "x"], "--token-file is for --http"),
         (["--label", "a/b"], "label"),
         (["--secrets", "maybe"], "--secrets is stop, warn, mask or allow"),
         (["--exclude", ""], "--exclude is given without a value"),
-        (["--http", "70000"], "--http"),
     ],
 )
 def test_what_cannot_be_is_refused_before_a_host_is_answered(refused, vault, folder, served, options, says):
@@ -88,22 +85,6 @@ def test_a_vault_that_is_missing_is_told_before_a_host_is_answered(refused, fold
     told = refused(5, "mcp", "--vault", tmp_path / "none", folder)
     assert "make one with: colony-memory init" in told
     assert served == []
-
-
-def test_a_token_is_told_once_or_kept(cli, vault, folder, served, tmp_path):
-    _, out, err = cli("mcp", "--http", "0", folder)
-    where, told = err.splitlines()
-    assert where.startswith("serving http://127.0.0.1:")
-    assert told == f"the token, which is not told again: {served[0][1]}"
-    _, out, err = cli("mcp", "--http", "0", "--token-file", tmp_path / "token", folder)
-    assert served[1][1] not in err
-    assert (tmp_path / "token").read_text() == f"{served[1][1]}\n"
-    assert err.splitlines()[0] == f"the token is made and kept in {tmp_path / 'token'}"
-    cli("mcp", "--http", "0", "--token-file", tmp_path / "token", folder)
-    assert served[2][1] == served[1][1] != served[0][1]
-    assert out == ""
-    # Under --quiet it is still told: there is no other way to it.
-    assert cli("mcp", "--quiet", "--http", "0", folder)[2] == f"the token, which is not told again: {served[3][1]}\n"
 
 
 @pytest.mark.once

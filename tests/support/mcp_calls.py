@@ -11,7 +11,6 @@ pytest.importorskip("mcp.server")
 
 import anyio
 from mcp import Client
-from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult
 
 from colony_memory import open_vault
@@ -88,24 +87,6 @@ class Desk:
         (content,) = found.content
         assert "\n" not in content.text
         return content.text
-
-    def read(self, uri):
-        """What a resource gives: each text, or bytes in base64."""
-        found = self.run(lambda client: client.read_resource(uri))
-        return [getattr(each, "text", None) or each.blob for each in found.contents]
-
-    def unread(self, *uris):
-        """The error of each resource that cannot be had."""
-
-        async def work(client):
-            found = []
-            for uri in uris:
-                with pytest.raises(MCPError) as error:
-                    await client.read_resource(uri)
-                found.append(error.value.error)
-            return found
-
-        return self.run(work)
 
 
 @pytest.fixture
