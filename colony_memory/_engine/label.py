@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import timedelta, timezone
+from typing import TYPE_CHECKING, Any
 
 from colony_memory._cached import cached_property
 from colony_memory._format.names import (
@@ -39,6 +39,7 @@ class LabelFiles:
         parts: Names of the part files by id and number, whether or not a manifest stands beside them.
         packs: Names of the files of packs by id and number, whoever needs them.
         pins: Ids that are pinned.
+        pin_ends: When those of them end that end by themselves, as far as that was read.
         listing: The listing, which may be of other labels too.
     """
 
@@ -50,6 +51,13 @@ class LabelFiles:
     packs: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     pins: frozenset[str] = frozenset()
     listing: Listing | None = None
+    pin_ends: Mapping[str, datetime] = field(default_factory=dict)
+
+    def pinned(self, snapshot_id: str) -> dict[str, Any]:
+        """What the summary of a snapshot says of its pin."""
+        end = self.pin_ends.get(snapshot_id)
+        until = None if end is None else f"{end.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+        return {"pinned": snapshot_id in self.pins, "pinned_until": until}
 
     @property
     def now(self) -> datetime | None:

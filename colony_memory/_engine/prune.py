@@ -5,20 +5,21 @@ The order is the reverse of a backup's: out of the catalogue, then the manifest,
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from colony_memory._engine import deletion
 from colony_memory._engine.keep import Planned, newest_good, plan_for
 from colony_memory._engine.load import not_found
 from colony_memory._engine.observe import observed
+from colony_memory._engine.pins import pin_text, read_end
 from colony_memory._engine.publish import Move, may_write, publish, show_time
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import State, look, require_believed, require_listed, tell
 from colony_memory._format.formats import is_readable
-from colony_memory._format.names import id_order, manifest_filename, pin_filename, require_id, require_label
+from colony_memory._format.names import id_order, id_time, manifest_filename, pin_filename, require_id, require_label
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ConflictDetected,
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
     from colony_memory.reports import LifecycleEvent
     from colony_memory.retention import PrunePlan, Retention
 
-_PIN_FORMAT = "colony-memory/pin/1"
+# An end of a pin that is moved by less is not worth a write.
+_STEP = timedelta(days=1)
 
 
 @observed("plan_prune")
@@ -247,17 +249,20 @@ async def _left(session: Session, now: State, decision: Decision, snapshot_id: s
 
 
 @observed("pin")
-async def pin(session: Session, *, label: str, snapshot_id: str) -> None:
-    """See :meth:`colony_memory.ColonyMemory.pin`."""
+async def pin(session: Session, *, label: str, snapshot_id: str, lasts: timedelta | None = None) -> None:
+    """See :meth:`colony_memory.ColonyMemory.pin`. With ``lasts`` it ends by itself; one that lasts longer stays."""
     label, snapshot_id = require_label(label), require_id(snapshot_id)
+    name, until = pin_filename(label, snapshot_id), None
     if await session.vault.get(manifest_filename(label, snapshot_id)) is None:
         raise not_found(label, snapshot_id)
-    await session.vault.put(pin_filename(label, snapshot_id), pin_text(label, snapshot_id))
-
-
-def pin_text(label: str, snapshot_id: str) -> str:
-    """The text of a pin."""
-    return json.dumps({"format": _PIN_FORMAT, "label": label, "snapshot_id": snapshot_id})
+    if lasts is not None:
+        # A clock that is behind would make it end at once.
+        until = max(session.now(), id_time(snapshot_id) or session.now()) + lasts
+        there = await session.vault.get(name)
+        end = None if there is None else read_end(there.content)
+        if there is not None and (end is None or end > until - _STEP):
+            return
+    await session.vault.put(name, pin_text(label, snapshot_id, until))
 
 
 @observed("unpin")

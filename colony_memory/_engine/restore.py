@@ -193,7 +193,7 @@ async def _restore_latest(
             _require_followed(state, fallback=fallback)
             return await _walk_back(session, state, {tried: message_of(error)}, error, verify=verify, fallback=fallback)
         tell(decision)
-        info = replace(loaded.info, head=decision.head, pinned=_is_pinned(state, tried))
+        info = replace(loaded.info, head=decision.head, **_pinned(state, tried))
         return Restored(info, loaded.documents, state=state)
     if not same:
         raise VaultError(f"label {label!r} changes too fast to be read, try again")
@@ -208,8 +208,8 @@ def _require_followed(state: State, *, fallback: bool) -> Decision:
     return require_sound(state)
 
 
-def _is_pinned(state: State, snapshot_id: str) -> bool:
-    return state.files is not None and snapshot_id in state.files.pins
+def _pinned(state: State, snapshot_id: str) -> dict[str, Any]:
+    return {} if state.files is None else state.files.pinned(snapshot_id)
 
 
 def _with_fallback(error: ColonyMemoryError, label: str) -> ColonyMemoryError:
@@ -281,9 +281,8 @@ async def latest(session: Session, *, label: str) -> SnapshotInfo | None:
             require_listed_one(manifest, entry)
         tell(decision)
         stored = entry.info.stored_bytes if entry and entry.manifest_sha256 == manifest.sha256 else 0
-        pinned = _is_pinned(state, decision.follow)
         info = await told(session, label, Entry(manifest.info, manifest.sha256)) or manifest.info
-        return replace(info, stored_bytes=stored, head=decision.head, pinned=pinned)
+        return replace(info, stored_bytes=stored, head=decision.head, **_pinned(state, decision.follow))
     raise SnapshotCorrupt(f"the pointer of label {label!r} names snapshot {decision.follow}, which is not there")
 
 

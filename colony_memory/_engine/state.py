@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._engine.judge import Asked, Decision, Read, judge
 from colony_memory._engine.label import LabelFiles, read_label
+from colony_memory._engine.pins import with_ends
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.store import ABSENT, ANY
 from colony_memory._format.constants import FORMAT
@@ -181,10 +182,11 @@ async def read_pointer_file(session: Session, label: str) -> tuple[str | None, s
 async def _decide(session: Session, state: State, files: LabelFiles | None) -> State:
     """Read what the decision wants until it is made."""
     label, manifests = state.asked.label, dict[str, Read]()
+    files = None if files is None else await with_ends(session, files)
     decision = judge(state.asked, state.text, files, manifests)
     while decision.wants is not None:
         if decision.wants.listing:
-            files = read_label(await session.vault.list(f"cmem.{label}."), label)
+            files = await with_ends(session, read_label(await session.vault.list(f"cmem.{label}."), label))
         await read_manifests(session, label, decision.wants.manifests, manifests, verify=state.asked.verify)
         decision = judge(state.asked, state.text, files, manifests)
     return replace(state, decision=decision, files=files, manifests=manifests)

@@ -46,6 +46,7 @@ class SnapshotInfo:
         incomplete: What its writer had to leave out and why, one line each; empty if nothing is missing.
         merged: Names under which ``backup`` kept another writer's text beside this one's.
         tags: The tags that its writer filed it under, sorted.
+        pinned_until: When a pin ends by itself, as one of ``guard`` does; None where it does not, or there is none.
         shrunk_from: Id of the latest snapshot before it, if ``backup`` found this one to hold less than half as many
             bytes or documents.
         origin: 16 hex digits that tell whose it is: drawn for a folder on a host, or derived for a host. None if its
@@ -78,6 +79,7 @@ class SnapshotInfo:
     merged: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     shrunk_from: str | None = None
+    pinned_until: str | None = None
     origin: str | None = None
     based_on: tuple[str, ...] | None = None
     refused: bool = False

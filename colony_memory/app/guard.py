@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from colony_memory import _engine
+from colony_memory.app.options import BackupOptions
 from colony_memory.app.restore import restore_folder
-from colony_memory.app.save import save_folder
+from colony_memory.app.save import read_for, save_capture
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from colony_memory.app.restore import RestoredFolder
     from colony_memory.app.save import Saved
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Guarded", "guard", "keep_for_way_back"]
 
 _NAMED = 3
+_LASTS = timedelta(days=30)
 
 
 @dataclass(frozen=True)
@@ -56,9 +60,11 @@ def guard(
     *,
     label: str = "default",
     note: str = "before something dangerous",
+    on_progress: Callable[[int, int, str], None] | None = None,
     **options: Any,
 ) -> Iterator[Guarded]:
-    """Save a folder, and keep that snapshot whatever a retention says, before a block that may spoil the folder.
+    """Save a folder, and keep that snapshot for 30 days whatever a retention says, before a block that may spoil the
+    folder. Where the latest is pinned already and the folder is unchanged, that is the snapshot.
 
     Where not all of it can be saved, the block is not entered. Nothing is restored by itself, however the block ends.
 
@@ -77,18 +83,20 @@ def guard(
         directory: The folder. It must not hold the vault.
         label: Label to save under.
         note: What to say of the snapshot.
-        options: As for :func:`save_folder`: ``exclude``, ``secrets`` and so on.
+        on_progress: As for :func:`save_folder`, and so are
+        options: ``exclude``, ``secrets`` and so on.
 
     Raises:
         ValueError: As :func:`save_folder`.
         ColonyMemoryError: As :func:`save_folder` and :meth:`ColonyMemory.pin`; or something had to be left out.
     """
-    saved = save_folder(memory, directory, label=label, note=note, **options)
+    asked = BackupOptions(label=label, note=note, **{"secrets": "warn", **options})
+    saved = save_capture(memory, read_for(memory, directory, asked, on_progress=on_progress), asked, reuses_pinned=True)
     yield Guarded(keep_for_way_back(memory, saved), directory, memory)
 
 
 def keep_for_way_back(memory: ColonyMemory, saved: Saved) -> SnapshotInfo:
-    """Pin what was saved, for good; the snapshot.
+    """Pin what was saved for 30 days from now, unless it is pinned for longer; the snapshot.
 
     Raises:
         ColonyMemoryError: Something had to be left out, for which there would be no way back; or as
@@ -101,5 +109,8 @@ def keep_for_way_back(memory: ColonyMemory, saved: Saved) -> SnapshotInfo:
             f"there would be no way back for what had to be left out of the snapshot, {named}{more}: "
             "exclude what does not matter"
         )
-    memory.pin(label=saved.info.label, snapshot_id=saved.info.snapshot_id)
-    return saved.info
+    info = saved.info
+    memory._run(  # noqa: SLF001
+        _engine.prune.pin, label=info.label, snapshot_id=info.snapshot_id, lasts=_LASTS
+    )
+    return info

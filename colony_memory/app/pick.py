@@ -117,11 +117,12 @@ def find(memory: ColonyMemory, text: str, *, label: str, elsewhere: bool = True)
 
 
 def with_pin(memory: ColonyMemory, info: SnapshotInfo) -> SnapshotInfo:
-    """The same summary with what only a list knows: whether it is pinned."""
+    """The same summary with what only a list knows: whether and until when it is pinned."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ColonyMemoryWarning)  # they are of others
-        listed = {each.snapshot_id: each.pinned for each in memory.list_snapshots(label=info.label)}
-    return replace(info, pinned=listed.get(info.snapshot_id, info.pinned))
+        listed = {each.snapshot_id: each for each in memory.list_snapshots(label=info.label)}
+    found = listed.get(info.snapshot_id, info)
+    return replace(info, pinned=found.pinned, pinned_until=found.pinned_until)
 
 
 def latest_ids(memory: ColonyMemory, infos: Sequence[SnapshotInfo]) -> set[str]:

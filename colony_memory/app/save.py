@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -11,9 +12,11 @@ from typing import TYPE_CHECKING, Literal
 from colony_memory._arguments import require_type, several
 from colony_memory.app.content import Contents, contents_of
 from colony_memory.app.options import BackupOptions
+from colony_memory.app.pick import with_pin
 from colony_memory.app.place import refuse_vault_inside, require_synchronous
 from colony_memory.capture.folder import Capture, read_folder, read_paths
-from colony_memory.exceptions import ColonyMemoryError
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
+from colony_memory.snapshot import digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -191,12 +194,30 @@ def read_for(
     return read(what)
 
 
-def save_capture(memory: ColonyMemory, capture: Capture, options: BackupOptions) -> Saved:
-    """Save what was read, with a record of what it lacks. Errors as :meth:`ColonyMemory.backup`."""
+def save_capture(
+    memory: ColonyMemory, capture: Capture, options: BackupOptions, *, reuses_pinned: bool = False
+) -> Saved:
+    """Save what was read, with a record of what it lacks; ``reuses_pinned`` saves nothing for the note alone, where the
+    latest is pinned and holds just this. Errors as :meth:`ColonyMemory.backup`.
+    """
     require_synchronous(memory)
     require_type("capture", capture, Capture)
     incomplete = [str(each) for each in capture.left_out]
+    if reuses_pinned and _is_pinned(memory, capture, options.label):
+        options = replace(options, note=None)
     return Saved(memory.backup(capture.documents, incomplete=incomplete, **options.of_snapshot), capture)
+
+
+def _is_pinned(memory: ColonyMemory, capture: Capture, label: str) -> bool:
+    """Whether the latest snapshot is pinned, and holds just what was read."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)  # the backup that follows says what is wrong
+        try:
+            latest = memory.latest(label=label)
+            same = latest is not None and digest(capture.documents) == latest.plaintext_sha256
+            return same and latest is not None and with_pin(memory, latest).pinned
+        except ColonyMemoryError:
+            return False
 
 
 def save_present(

@@ -60,7 +60,7 @@ def snapshot_lines(info: SnapshotInfo, contents: Contents | None, *, now: dateti
         *([("sha256", info.plaintext_sha256.removeprefix("sha256:"))] if info.plaintext_sha256 else []),
         ("format", info.format + (", encrypted" if info.encrypted else "")),
         *([("after", info.parent_id)] if info.parent_id else []),
-        *([("pinned", "kept until it is unpinned")] if info.pinned else []),
+        *([("pinned", f"kept until {info.pinned_until or 'it is unpinned'}")] if info.pinned else []),
         *([("tags", ", ".join(info.tags))] if info.tags else []),
         *([("note", info.note)] if info.note else []),
         *([("incomplete", f"{number_left_out(info)} left out")] if info.incomplete else []),

@@ -81,7 +81,8 @@ def size_of(info: SnapshotInfo) -> str:
 
 def _remarks(info: SnapshotInfo) -> list[str]:
     """What is special about a snapshot, in a few words each."""
-    found = [word for word, is_so in (("encrypted", info.encrypted), ("pinned", info.pinned)) if is_so]
+    pinned = f"pinned until {info.pinned_until[:10]}" if info.pinned_until else "pinned"
+    found = [word for word, is_so in (("encrypted", info.encrypted), (pinned, info.pinned)) if is_so]
     if info.incomplete:
         found.append(f"{number_left_out(info)} left out")
     found += [f"#{tag}" for tag in info.tags]

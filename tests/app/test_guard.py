@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from colony_memory import ColonyMemory, ColonyMemoryError, QuotaExceeded, SecretsFound, guard
+from colony_memory import ColonyMemory, ColonyMemoryError, QuotaExceeded, SecretsFound, guard, save_folder
 from colony_memory.testing import FakeVault
 from colony_memory.vaults.memory import MemoryVault
 
@@ -40,6 +40,29 @@ def test_the_way_back(memory, folder):
     assert [each.name for each in folder.iterdir()] == ["MEMORY.md"]
     (info,) = memory.list_snapshots()
     assert (info.note, info.pinned, info.snapshot_id) == ("before the clean-up", True, before.info.snapshot_id)
+
+
+def test_one_snapshot_is_the_way_back_to_unchanged_memory(memory, folder):
+    seen = []
+    for text in ("two years", "two years", "and a day", "and a day", "two years"):
+        (folder / "MEMORY.md").write_text(text)
+        for n in range(3):
+            with guard(memory, folder, note=f"command {n}") as before:
+                seen.append(before.info.snapshot_id)
+    infos = memory.list_snapshots()
+    assert [info.snapshot_id for info in infos] == list(dict.fromkeys(seen))[::-1]
+    assert len(infos) == 3
+    assert all(info.pinned_until and info.note == "command 0" for info in infos)
+
+
+def test_what_somebody_pinned_stays_so_and_what_nobody_did_gets_the_note(memory, folder):
+    saved = save_folder(memory, folder)
+    with guard(memory, folder, note="first") as before:
+        assert (before.info.snapshot_id != saved.info.snapshot_id, before.info.note) == (True, "first")
+    memory.pin(snapshot_id=before.info.snapshot_id)
+    with guard(memory, folder, note="second") as again:
+        assert again.info.snapshot_id == before.info.snapshot_id
+    assert memory.list_snapshots()[0].pinned_until is None
 
 
 def test_no_retention_takes_the_way_back_away(memory, folder):

@@ -67,7 +67,7 @@ def test_the_way_back_is_a_command_to_paste(cli, vault, folder):
     (info,) = ColonyMemory(backend=vault).list_snapshots()
     assert (info.pinned, info.note) == (True, "before: rm -r notes")
     first, second = err.splitlines()
-    assert first == f"saved snapshot {info.snapshot_id} of label default, and pinned it"
+    assert first == f"saved snapshot {info.snapshot_id} of label default, and pinned it for 30 days"
     told, _, back = second.partition(": ")
     assert told == "the command ended with exit code 3; to get back what was there"
     _, *arguments = shlex.split(back)

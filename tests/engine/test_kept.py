@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import warnings
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
 from colony_memory import ColonyMemory, ColonyMemoryWarning, Ed25519Signer, Retention, SnapshotNotFound
+from colony_memory._engine import prune
 from colony_memory.testing import FakeVault, FaultyVault
 
 
@@ -159,6 +161,107 @@ def test_what_is_pinned_stays_until_it_is_unpinned(open_memory, vault):
     mem.unpin(snapshot_id=first.snapshot_id)
     assert mem.prune(label="default", keep=1) == 1
     assert first.snapshot_id not in ids_of(vault)
+
+
+BEGIN = datetime(2026, 11, 27, 8, 15, tzinfo=timezone.utc)
+
+
+class Hosts:
+    """A client and a vault, each with a clock that is so many days after the beginning."""
+
+    def __init__(self):
+        self.host = self.there = 0
+        self.vault = FakeVault(operations_per_hour=None, clock=lambda: self._at(self.there).timestamp())
+        self.memory = ColonyMemory(backend=self.vault)
+        self.memory._session.now = lambda: self._at(self.host)
+
+    def _at(self, days):
+        return BEGIN + timedelta(days=days)
+
+    def save(self, text):
+        return self.memory.backup({"m": text})
+
+    def pin(self, info, days):
+        self.memory._run(prune.pin, label="default", snapshot_id=info.snapshot_id, lasts=timedelta(days=days))
+
+    def ends(self):
+        return {info.snapshot_id: info.pinned_until for info in self.memory.list_snapshots() if info.pinned}
+
+
+@pytest.mark.parametrize("sizes", [True, False])
+@pytest.mark.parametrize(("host", "there", "ended"), [(29, 29, 0), (31, 0, 0), (0, 31, 0), (31, 31, 1)])
+def test_a_pin_may_end_by_itself_by_the_clock_that_is_behind(monkeypatch, host, there, ended, sizes):
+    at = Hosts()
+    first, second = at.save("0"), at.save("1")
+    at.pin(first, 30)
+    at.memory.pin(snapshot_id=second.snapshot_id)
+    if not sizes:
+        bare = lambda prefix="": sorted(name for name in at.vault.files if name.startswith(prefix))  # noqa: E731
+        monkeypatch.setattr(FakeVault, "vault_list_prefix", lambda self, prefix: {"items": bare(prefix)})
+        ended = int(host > 30)  # it tells no times either
+    at.host, at.there = host, there
+    at.save("2")
+    assert (
+        at.ends() == {first.snapshot_id: "2026-12-27T08:15:00Z", second.snapshot_id: None}
+        if not ended
+        else {second.snapshot_id: None}
+    )
+    assert at.memory.prune(keep=1) == ended
+
+
+def test_an_end_is_moved_on_and_never_back(monkeypatch):
+    at = Hosts()
+    info = at.save("0")
+    for day, lasts, end in ((0, 30, 27), (0.5, 30, 27), (1, 30, 28), (2, 3, 28)):
+        at.host = day
+        at.pin(info, lasts)
+        assert at.ends() == {info.snapshot_id: f"2026-12-{end}T08:15:00Z"}
+    at.memory.pin(snapshot_id=info.snapshot_id)
+    at.pin(info, 60)
+    assert at.ends() == {info.snapshot_id: None}
+    at.host = -9000  # a clock that lost its battery
+    info = at.save("1")
+    at.pin(info, 30)
+    assert at.ends()[info.snapshot_id] > "2026-12-26"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", '{"until": 7}', '{"until": "soon"}', "[]", '{"until": null} ' + " " * 99],
+)
+def test_a_pin_that_tells_no_end_has_none(text):
+    at = Hosts()
+    info = at.save("0")
+    at.memory.pin(snapshot_id=info.snapshot_id)
+    at.vault.files[f"cmem.default.{info.snapshot_id}.pin.json"] = text
+    assert at.ends() == {info.snapshot_id: None}
+
+
+def test_pins_that_cannot_be_read_count():
+    at = Hosts()
+    info = at.save("0")
+    at.pin(info, 1)
+    faulty = FaultyVault(at.vault)
+    faulty.fail("get", TimeoutError, match="*.pin.json")
+    memory = ColonyMemory(backend=faulty)
+    memory._session.now = lambda: BEGIN + timedelta(days=400)
+    assert [each.pinned for each in memory.list_snapshots()] == [True]
+    at.vault.calls.clear()
+    for n in range(300):
+        other = f"20260101T{n:012d}Z-abcdef"
+        at.vault.files[f"cmem.default.{other}.pin.json"] = at.vault.files[f"cmem.default.{other}.manifest.json"] = "{}"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)
+        at.memory.list_snapshots()
+    assert len({name for _, name in at.vault.calls if name.endswith("pin.json")}) == 100
+
+
+def test_a_pin_keeps_its_end_in_another_vault():
+    at, other = Hosts(), ColonyMemory(backend=FakeVault(operations_per_hour=None))
+    info = at.save("0")
+    at.pin(info, 3000)
+    at.memory.copy_to(other)
+    assert [each.pinned_until for each in other.list_snapshots()] == list(at.ends().values())
 
 
 def test_what_is_deleted_takes_its_pin_with_it(open_memory, vault):

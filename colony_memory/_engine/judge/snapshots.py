@@ -67,8 +67,9 @@ def find_snapshots(asked: Asked, base: Decision, files: LabelFiles, manifests: M
         else:
             continue  # gone since it was listed, or not asked for
         problem, stored = _check_files(entry, manifest, files, exact=base.proven)
-        if (stored, each in files.pins) != (entry.info.stored_bytes, entry.info.pinned):
-            entry = replace(entry, info=replace(entry.info, stored_bytes=stored, pinned=each in files.pins))
+        pinned = files.pinned(each)
+        if (stored, *pinned.values()) != (entry.info.stored_bytes, entry.info.pinned, entry.info.pinned_until):
+            entry = replace(entry, info=replace(entry.info, stored_bytes=stored, **pinned))
         if problem is None:
             entries.append(entry)
         else:

@@ -10,6 +10,7 @@ from colony_memory._arguments import require_call, several
 from colony_memory._engine import room
 from colony_memory._engine.label import LabelFiles, read_labels
 from colony_memory._engine.observe import observed
+from colony_memory._engine.pins import pin_text
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import State, look
 from colony_memory._engine.store import to_public
@@ -195,10 +196,11 @@ class _Copying:
         if whole.packs and not self.destination.vault.conditional:
             self._leave(whole)
             return True
-        row, pinned = state.decision.entry(snapshot_id), snapshot_id in state.listed.pins
+        row, files = state.decision.entry(snapshot_id), state.listed
+        pin = pin_text(label, snapshot_id, files.pin_ends.get(snapshot_id)) if snapshot_id in files.pins else None
         # The time of a shrink is known to the catalogue alone.
         shrunk_at = row.shrunk_at if row and retention.read_stamp(row.shrunk_at or "") else None
-        if await delivery.store(whole, pinned=pinned, shrunk_at=shrunk_at) is None:
+        if await delivery.store(whole, pin=pin, shrunk_at=shrunk_at) is None:
             if again:
                 raise delivery.in_the_way(whole)
             return False

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from colony_memory._engine import room
 from colony_memory._engine.deletion import sweep
 from colony_memory._engine.label import GRACE
-from colony_memory._engine.prune import pin_text
 from colony_memory._engine.publish import Move, publish, show_time
 from colony_memory._engine.sealed import require_closed
 from colony_memory._engine.state import State, look
@@ -76,14 +75,14 @@ class Delivery:
         require_no_rollback(state)
         return cls(session, state, origin or Origin(Pointer(label, None)))
 
-    async def store(self, whole: Whole, *, pinned: bool = False, shrunk_at: str | None = None) -> Arrived | None:
+    async def store(self, whole: Whole, *, pin: str | None = None, shrunk_at: str | None = None) -> Arrived | None:
         """Write a snapshot that is not there yet, and read it back.
 
         None where files of it are in the way, as :meth:`in_the_way` tells.
 
         Args:
             whole: The snapshot.
-            pinned: Pin it too.
+            pin: The text of its pin, None where it is not pinned.
             shrunk_at: What the catalogue where it comes from says of it, and its manifest does not.
 
         Raises:
@@ -101,7 +100,7 @@ class Delivery:
         lacking = await self._destination.compare(whole)
         if lacking is None:
             return None
-        own = await self._write(whole, lacking, pinned=pinned) if lacking.missing else ()
+        own = await self._write(whole, lacking, pin=pin) if lacking.missing else ()
         arrived = Arrived(
             whole.entry if shrunk_at is None else replace(whole.entry, shrunk_at=shrunk_at),
             whole.manifest.stream,
@@ -118,14 +117,16 @@ class Delivery:
             self.session.proved(self.label, snapshot_id)
         return arrived
 
-    async def _write(self, whole: Whole, lacking: Lacking, *, pinned: bool) -> tuple[str, ...]:
+    async def _write(self, whole: Whole, lacking: Lacking, *, pin: str | None) -> tuple[str, ...]:
         """Write what of a snapshot is not there; names of the files that are surely this client's."""
         session, label, snapshot_id = self.session, self.label, whole.snapshot_id
         missing, stale = lacking.missing, lacking.stale
         mark, what = pin_filename(label, snapshot_id), f"snapshot {snapshot_id} of label {label!r}"
-        pinned = pinned and mark not in self.here.listed.files
+        pin = None if mark in self.here.listed.files else pin
         room.check_files(missing, what)
-        await room.require_operations(session, len(stale) + len(missing) + pinned + 1, f"{what} with the pointer to it")
+        await room.require_operations(
+            session, len(stale) + len(missing) + (pin is not None) + 1, f"{what} with the pointer to it"
+        )
         if stale:
             await self._sweep(snapshot_id)
         await room.require(session, sum(len(text.encode("utf-8")) for text in missing.values()), what, label=label)
@@ -133,9 +134,9 @@ class Delivery:
         began, own, name = session.now(), list[str](), ""
         written: list[datetime | None] = []
         try:
-            if pinned:
+            if pin is not None:
                 # First, so that a transfer that stops half way leaves no snapshot that lost its pin.
-                await session.vault.put(mark, pin_text(label, snapshot_id))
+                await session.vault.put(mark, pin)
             for done, (name, text) in enumerate(missing.items(), 1):
                 created = await self._create(name, text, whole)
                 written.append(created.at)

@@ -116,8 +116,9 @@ def _preview(
     return found
 
 
-def save(opened: Opened, paths: list[str], options: BackupOptions) -> Saved:
+def save(opened: Opened, paths: list[str], options: BackupOptions, *, reuses_pinned: bool = False) -> Saved:
     """Make one backup by the options of this verb; a terminal shows what is under way, and only what is wrong is said.
+    ``reuses_pinned`` is as for :func:`colony_memory.app.save.save_capture`.
 
     Raises:
         ValueError: A path cannot be used.
@@ -132,7 +133,7 @@ def save(opened: Opened, paths: list[str], options: BackupOptions) -> Saved:
     capture = _read(opened, paths, options)
     make_unchosen(opened.place)
     with opened.working("Saving to"):
-        saved = save_capture(opened.memory, capture, options)
+        saved = save_capture(opened.memory, capture, options, reuses_pinned=reuses_pinned)
     before = saved.info.shrunk_from
     if before is not None:
         hint = Hint("restore", "snapshot_id", before, label=saved.info.label)

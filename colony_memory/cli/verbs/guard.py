@@ -30,10 +30,11 @@ def run(
 ) -> int:
     """Save a folder, run a command that may spoil it, and say how to get back.
 
-    The snapshot is pinned, so that no retention deletes it, and its note names the command. Where DIR cannot be saved,
-    all of it, the command is not started. The command has this terminal, and every signal that is sent here. After it,
-    stderr tells the command that restores what was there. The exit code is the command's, 128 and the number where a
-    signal ended it.
+    The snapshot is pinned for 30 days, so that no retention deletes it, and its note names the command; where the
+    latest is pinned already and DIR is unchanged, that is kept on instead. Where DIR cannot be saved, all of it, the
+    command is not started. The command has this terminal, and every signal that is sent here. After it, stderr tells
+    the command that restores what was there. The exit code is the command's, 128 and the number where a signal ended
+    it.
     """
     from colony_memory.app.guard import keep_for_way_back
     from colony_memory.cli.commands import command as worded
@@ -47,10 +48,11 @@ def run(
     directory, program = split_command(command)
     with starting(program):
         with open_memory(common, making=True) as opened:
-            saved = backup.save(opened, [directory], replace(saving, note=_note(program)).parsed())
+            options = replace(saving, note=_note(program)).parsed()
+            saved = backup.save(opened, [directory], options, reuses_pinned=True)
             with opened.working("Writing to"):
                 info = keep_for_way_back(opened.memory, saved)
-        common.output.note(f"saved snapshot {info.snapshot_id} of label {info.label}, and pinned it")
+        common.output.note(f"saved snapshot {info.snapshot_id} of label {info.label}, and pinned it for 30 days")
         with Child(program) as child:
             child.start()
             code = child.wait()
