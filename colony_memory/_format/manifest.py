@@ -46,7 +46,6 @@ class SnapshotInfo:
         incomplete: What its writer had to leave out and why, one line each; empty if nothing is missing.
         merged: Names under which ``backup`` kept another writer's text beside this one's.
         tags: The tags that its writer filed it under, sorted.
-        pinned_until: When a pin ends by itself, as one of ``guard`` does; None where it does not, or there is none.
         shrunk_from: Id of the latest snapshot before it, if ``backup`` found this one to hold less than half as many
             bytes or documents.
         origin: 16 hex digits that tell whose it is: drawn for a folder on a host, or derived for a host. None if its
@@ -55,6 +54,7 @@ class SnapshotInfo:
             that is not told, as by 0.1.1: it counts as based on all that was listed before it.
         refused: It met a conflict, and did not become the latest.
         rewrites: Id of the snapshot that it stands for, if it was rewritten.
+        pinned_until: When a pin ends by itself, as one of ``guard`` does; None where it does not, or there is none.
     """
 
     snapshot_id: str
@@ -79,11 +79,11 @@ class SnapshotInfo:
     merged: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     shrunk_from: str | None = None
-    pinned_until: str | None = None
     origin: str | None = None
     based_on: tuple[str, ...] | None = None
     refused: bool = False
     rewrites: str | None = None
+    pinned_until: str | None = None
 
 
 @dataclass(frozen=True)

@@ -234,6 +234,7 @@ def test_fields_of_a_snapshot_info() -> None:
         ("based_on", None),
         ("refused", False),
         ("rewrites", None),
+        ("pinned_until", None),
     ]
     assert colony_memory.SnapshotInfo.__dataclass_params__.frozen  # type: ignore[attr-defined]
 
