@@ -197,7 +197,7 @@ async def _move_away(session: Session, now: State, snapshot_id: str) -> Move | N
     require_listed(now, "choosing the newest snapshot left")
     decision = now.decision
     if snapshot_id not in (decision.written, decision.follow):
-        known = decision.entry(snapshot_id) is not None or snapshot_id in decision.pointer.removed
+        known = decision.entry(snapshot_id) is not None or snapshot_id in decision.pointer.gone
         if decision.follow is None and not known:
             return None  # what is lost was not deleted, and must not look so
         if not may_write(session, now):

@@ -51,6 +51,8 @@ class Catalog(Sequence[Entry]):
         self._label = label
         self._pages, self._opened = list(pages), list(opened)  # rows of the first pages
         self._grown: tuple[Entry, Catalog] | None = None
+        self._known: dict[str, Entry] = {}  # the rows of so many pages, by id
+        self._counted = 0
 
     @classmethod
     def of(cls, label: str, entries: Iterable[Entry] | None) -> Catalog:
@@ -108,16 +110,21 @@ class Catalog(Sequence[Entry]):
 
     def find(self, snapshot_id: str) -> Entry | None:
         """The row of a snapshot, or None; no page is opened beyond the place where it would stand."""
-        for entry in self:
-            if entry.info.snapshot_id == snapshot_id:
-                return entry
-            if entry.info.snapshot_id < snapshot_id and id_order(entry.info.snapshot_id) < id_order(snapshot_id):
-                return None
-        return None
+        place, wanted = 0, id_order(snapshot_id)
+        while (rows := self._open(place)) is not None and id_order(rows[-1].snapshot_id) > wanted:
+            place += 1
+        return self._rows().get(snapshot_id)
 
     def knows(self, snapshot_id: str) -> bool:
         """Whether a page that is open lists it."""
-        return any(entry.info.snapshot_id == snapshot_id for rows in self._opened for entry in rows)
+        return snapshot_id in self._rows()
+
+    def _rows(self) -> dict[str, Entry]:
+        """The rows of all pages that are open, by id."""
+        for rows in self._opened[self._counted :]:
+            self._known |= {entry.snapshot_id: entry for entry in rows}
+        self._counted = len(self._opened)
+        return self._known
 
     def adding(self, entry: Entry) -> Catalog:
         """The catalogue with one more row, or with another row for the same snapshot."""

@@ -9,7 +9,7 @@ from colony_memory._cached import cached_property
 from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.json import printable
 from colony_memory._format.lineage import Lineage, read_lineage
-from colony_memory._format.tags import read_tags
+from colony_memory._format.tags import read_lacking, read_note, read_tags, read_word
 from colony_memory.signing import sign_manifest
 from colony_memory.trust import previous_of
 
@@ -195,28 +195,28 @@ def _lines(left_out: object) -> tuple[str, ...]:
     """What was left out. Anything but a list still says that something was."""
     if left_out is None:
         return ()
-    return tuple(map(str, left_out)) if isinstance(left_out, list) else ("unknown",)
+    return read_lacking(map(str, left_out)) if isinstance(left_out, list) else ("unknown",)
 
 
 def summarize(raw: Mapping[str, Any], *, stored_bytes: int = 0) -> SnapshotInfo:
     """The summary of a manifest whose fields have been checked, or have just been written."""
     signature, previous = raw.get("signature"), previous_of(raw)
     issuer = signature.get("key_id") if isinstance(signature, dict) else None
-    note, left_out, lineage = raw.get("note"), raw.get("incomplete"), read_lineage(raw)
+    left_out, lineage = raw.get("incomplete"), read_lineage(raw)
     return SnapshotInfo(
         snapshot_id=raw["snapshot_id"],
         label=raw["label"],
-        created_at=raw["created_at"],
+        created_at=read_word(raw["created_at"]),
         doc_names=[printable(name) for name in raw["doc_names"]],
         part_count=raw["part_count"],
         byte_size=raw["byte_size"],
         plaintext_sha256=raw["plaintext_sha256"],
         signed=signature is not None,
-        issuer=issuer if isinstance(issuer, str) else None,
+        issuer=read_word(issuer) if isinstance(issuer, str) else None,
         format=raw["format"],
         stored_bytes=stored_bytes,
         parent_id=None if previous is None else previous[0],
-        note=note if isinstance(note, str) else None,
+        note=read_note(raw.get("note")),
         incomplete=_lines(left_out),
         tags=read_tags(raw.get("tags")),
         encrypted=raw["format"] == FORMAT_2 and "age" in raw["codec"].split("+"),

@@ -98,10 +98,15 @@ class Pointer:
         """All entries by the id of their snapshot."""
         return {entry.snapshot_id: entry for entry in self.entries or ()}
 
+    @cached_property
+    def gone(self) -> frozenset[str]:
+        """``removed``, to ask whether one is among them."""
+        return frozenset(self.removed)
+
     def took_out(self, snapshot_id: str) -> bool:
         """Whether it says that a snapshot was deleted: by name, or since the pointer went back over it."""
         back = id_order(self.snapshot_id or "") < id_order(snapshot_id) <= id_order(self.went_back_from or "")
-        return back or snapshot_id in self.removed
+        return back or snapshot_id in self.gone
 
     def brings(self, snapshot_id: str) -> bool:
         """Whether it says that a snapshot that it does not list yet may be there all the same."""

@@ -12,7 +12,7 @@ from colony_memory._format.json import load_object
 from colony_memory._format.lineage import read_lineage
 from colony_memory._format.manifest import SnapshotInfo
 from colony_memory._format.names import id_order, require_id
-from colony_memory._format.tags import read_tags
+from colony_memory._format.tags import read_lacking, read_note, read_tags, read_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -183,19 +183,19 @@ def _read_row(row: list[Any], below: list[list[Any]], names: list[list[str]], la
     info = SnapshotInfo(
         own,
         label,
-        created_at,
+        read_word(created_at),
         names[place],  # one list for all snapshots of the same names: a copy for each would grow with rows times names
         parts,
         size,
         plain_sha256,
         signed,
-        issuer,
-        wire,
+        None if issuer is None else read_word(issuer),
+        read_word(wire),
         stored,
         parent_id,
         encrypted=encrypted,
-        note=note,
-        incomplete=tuple(missing),
+        note=read_note(note),
+        incomplete=read_lacking(missing),
         tags=read_tags(tags) if tags else (),
         origin=lineage.origin,
         based_on=lineage.based_on,

@@ -6,6 +6,7 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from colony_memory._format.names import latest_filename, manifest_filename
 from colony_memory.app.past import every_history
 from colony_memory.app.protection import check_protection
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, VaultError, message_of
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from colony_memory.app.protection import Checked
     from colony_memory.client import ColonyMemory
-    from colony_memory.reports import Change, VerifyReport
+    from colony_memory.reports import Change, LabelMap, VerifyReport
     from colony_memory.retention import PrunePlan, Retention
     from colony_memory.snapshot import SnapshotInfo
 
@@ -78,11 +79,24 @@ def look_over(
         VaultError: The vault could not be reached or refused.
     """
     checked = check_protection(memory, url=url, label=label, now=now)
-    labels = [each.label for each in checked.found.labels]
     with warnings.catch_warnings():
         # All that they say is in what comes back.
         warnings.simplefilter("ignore", ColonyMemoryWarning)
-        return Overview(checked, tuple(_look_over(memory, each, retention, texts, quick) for each in labels))
+        return Overview(
+            checked,
+            tuple(
+                LabelOverview(each.label, problem=next(iter(each.broken.values()), None))
+                if _is_bare(each)
+                else _look_over(memory, each.label, retention, texts, quick)
+                for each in checked.found.labels
+            ),
+        )
+
+
+def _is_bare(found: LabelMap) -> bool:
+    """Whether there is a pointer to nothing and no snapshot: anyone can put thousands of them there."""
+    at_most = {manifest_filename(found.label, found.latest or ""), latest_filename(found.label)}
+    return found.dangling and not found.snapshots and not found.untrusted and at_most.issuperset(found.broken)
 
 
 def _look_over(memory: ColonyMemory, label: str, retention: Retention, texts: bool, quick: bool) -> LabelOverview:

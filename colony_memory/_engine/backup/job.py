@@ -14,7 +14,7 @@ from colony_memory._format.catalog import few_lines
 from colony_memory._format.constants import FORMAT
 from colony_memory._format.json import printable
 from colony_memory._format.names import require_label
-from colony_memory._format.tags import check_tags
+from colony_memory._format.tags import MAX_NOTE, check_tags
 from colony_memory.signing import did_key_of
 from colony_memory.snapshot import digest
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 _CONFLICT = ("raise", "continue", "merge")
 # Each catalogue has it again.
-_NOTE_CHARS = 1000
 
 
 @dataclass(frozen=True)
@@ -69,8 +68,8 @@ def check_arguments(
         raise ValueError(msg)
     if note is not None and not isinstance(note, str):
         raise ValueError(f"note must be a string, not {type(note).__name__}")
-    if note is not None and len(note) > _NOTE_CHARS:
-        raise ValueError(f"note must have at most {_NOTE_CHARS} characters, not {len(note)}")
+    if note is not None and len(note) > MAX_NOTE:
+        raise ValueError(f"note must have at most {MAX_NOTE} characters, not {len(note)}")
     if isinstance(incomplete, str):
         raise ValueError("incomplete must be lines, not one string")  # noqa: TRY004 - one type for bad arguments
     lines = tuple(several("incomplete", incomplete or ()))

@@ -217,7 +217,7 @@ def _still_there(now: State, built: BuiltSnapshot, beside: Sequence[str]) -> boo
     files, pointer = now.listed, now.decision.pointer
     if any(name not in files.files for name in (*built.files, *beside)):
         return False
-    if built.info.snapshot_id in pointer.removed:
+    if built.info.snapshot_id in pointer.gone:
         return False  # another client listed it, and a third one is deleting it as one of the old ones
     if pointer.entry(built.info.snapshot_id) is not None:
         return True

@@ -32,7 +32,7 @@ def latest_by_pointer(asked: Asked, found: Decision, files: LabelFiles, manifest
     """The latest where the pointer is followed."""
     label, named = asked.label, found.pointer.snapshot_id
     found = mark_committed(asked, found, files, manifests)
-    left = [each for each in files.manifests if each not in found.pointer.removed]
+    left = [each for each in files.manifests if each not in found.pointer.gone]
     if found.proven:
         found = _check_unlisted(asked, found, files, manifests)
     if named is None and found.pointer.arriving is not None:
@@ -70,7 +70,7 @@ def _check_unlisted(asked: Asked, found: Decision, files: LabelFiles, manifests:
             check_newer(label, pointer.snapshot_id, manifest.raw, went_back_from=pointer.went_back_from)
         except RollbackDetected as error:
             return replace(found, rollback=found.rollback or error)
-    told = [manifest.info.snapshot_id for manifest in newer if manifest.info.snapshot_id not in pointer.removed]
+    told = [manifest.info.snapshot_id for manifest in newer if manifest.info.snapshot_id not in pointer.gone]
     if told:
         found = _warned(
             found,

@@ -148,7 +148,7 @@ def was_removed(now: State, arrived: Arrived, *, before: State) -> bool:
         return True
     if now.text == before.text:
         return False
-    if snapshot_id in pointer.removed or (arrived.found and not is_committed(now, snapshot_id)):
+    if snapshot_id in pointer.gone or (arrived.found and not is_committed(now, snapshot_id)):
         return True
     written = files.written([manifest_filename(now.label, snapshot_id)])
     return arrived.wrote and written is not None and files.now is not None and files.now - written[0] >= GRACE

@@ -258,4 +258,4 @@ def _was_deleted(state: State, snapshot_id: str) -> bool:
     if snapshot_id in decision.counted:
         return False
     whole = any(entry.snapshot_id == snapshot_id for entry in decision.entries)
-    return whole or snapshot_id in decision.pointer.removed
+    return whole or snapshot_id in decision.pointer.gone

@@ -90,7 +90,7 @@ class Destination:
         listed = state.listed
         committed = is_committed(state, snapshot_id)
         stale: tuple[str, ...] = ()
-        if not committed and snapshot_id not in state.decision.pointer.removed:
+        if not committed and snapshot_id not in state.decision.pointer.gone:
             stale = listed.old_orphans(now=self.session.now()).get(snapshot_id, ())
         there = [name for name in files if (name in listed.files or not listed.complete) and name not in stale]
         found = await self._read(there)

@@ -45,7 +45,7 @@ def require_signer(session: Session, here: State, origin: Origin, whole: Whole) 
     if may_write(session, here):
         return
     snapshot_id, decision = whole.snapshot_id, here.decision
-    if snapshot_id in decision.pointer.removed:
+    if snapshot_id in decision.pointer.gone:
         why = "was deleted there, and the pointer that says so is signed: to list it again takes a signer"
     elif decision.signed and looks_put_back(here, whole) and not origin.may_follow(session, here):
         why = (

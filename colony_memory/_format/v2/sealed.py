@@ -10,6 +10,7 @@ from colony_memory._format import age
 from colony_memory._format.json import canonical, load_object
 from colony_memory._format.names import is_digest, manifest_filename
 from colony_memory._format.payload import decode_base64
+from colony_memory._format.tags import read_lacking, read_note
 from colony_memory._format.tree import read_tree
 from colony_memory.exceptions import DecryptionError, Hint, SnapshotCorrupt
 
@@ -165,13 +166,13 @@ def _facts(raw: dict[str, Any], snapshot_id: str) -> Facts:
         raise ValueError("byte_size and doc_count should be counts")
     if raw.get("snapshot_id") != snapshot_id:
         raise ValueError("it is of another snapshot")
-    digest, note = raw.get("plaintext_sha256"), raw.get("note")
+    digest, note = raw.get("plaintext_sha256"), read_note(raw.get("note"))
     if not isinstance(digest, str) or not is_digest(digest):
         raise ValueError("plaintext_sha256 should be 'sha256:' and 64 hex digits")
-    if note is not None and not isinstance(note, str):
+    if note is None and raw.get("note") is not None:
         raise ValueError("note should be a string")
     lists = [raw.get("incomplete"), raw.get("recipients")]
     if not all(isinstance(each, list) and all(isinstance(text, str) for text in each) for each in lists):
         raise ValueError("incomplete and recipients should be lists of strings")
-    missing, recipients = map(tuple, lists)  # type: ignore[arg-type]
+    missing, recipients = read_lacking(lists[0]), tuple(lists[1])  # type: ignore[arg-type]
     return Facts(raw["byte_size"], raw["doc_count"], digest, note, missing, recipients, read_tree(raw))

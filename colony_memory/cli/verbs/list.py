@@ -1,21 +1,26 @@
 """The verb ``list``."""
-# ruff: noqa: TC001 - typer reads the annotations
+# ruff: noqa: TC001, TC003 - typer reads the annotations
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from itertools import islice
 from typing import Annotated
 
 import typer
 
 from colony_memory.cli.options import CommonOptions, LabelFilter
+from colony_memory.snapshot import SnapshotInfo
 
 EXAMPLES = (
     "colony-memory list",
     "colony-memory list --label research --json",
     "colony-memory list --tag release",
 )
+
+# Characters of names that are written although a row above has the same.
+_AGAIN_CHARS = 2**22
 
 
 def run(
@@ -47,7 +52,7 @@ def run(
         followed = {info.label for info in infos if info.snapshot_id in latest}
         infos = [info for info in infos if wanted.issubset(info.tags)]
         if common.as_json:
-            opened.output.answer_json({"snapshots": [asdict(info) for info in infos]})
+            opened.output.answer_json({"snapshots": list(_documents(infos))})
         else:
             opened.output.answer(snapshot_table(infos, latest=latest, now=now_utc()))
             refused = {info.label: info.snapshot_id for info in reversed(infos) if info.label not in followed}
@@ -57,3 +62,21 @@ def run(
                     f"label {shown(name)}: restore refuses the latest; it takes a snapshot by its id: {restore}"
                 )
     return 0
+
+
+def _documents(infos: Sequence[SnapshotInfo]) -> Iterator[dict[str, object]]:
+    """Each snapshot for programs.
+
+    A catalogue holds names that many rows share once, and as often as there are rows they could take any room. So
+    where too much was written again, a row says in ``doc_names_of`` which one has its names.
+    """
+    room, above, written = _AGAIN_CHARS, None, dict[int, tuple[str, int]]()
+    for info in infos:
+        names = info.doc_names
+        if id(names) not in written and above is not None and names == above.doc_names:
+            written[id(names)] = written[id(above.doc_names)]
+        of, chars = written.setdefault(id(names), (info.snapshot_id, sum(map(len, names)) + 8 * len(names)))
+        room -= chars if of != info.snapshot_id else 0
+        row = {**asdict(replace(info, doc_names=[])), "doc_names": names}
+        yield row if room >= 0 or of == info.snapshot_id else {**row, "doc_names": None, "doc_names_of": of}
+        above = info

@@ -1,0 +1,108 @@
+"""Lists and texts that whoever holds the vault chose: no verb takes time by their square, or writes them twice."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import time
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from colony_memory import ColonyMemory
+from colony_memory._format.catalog import Catalog
+from colony_memory._format.constants import LATEST_FORMAT
+from colony_memory._format.names import latest_filename, manifest_filename
+from colony_memory._format.rows import count_values
+from colony_memory._format.tags import MAX_NOTE, read_lacking, read_note, read_word
+from colony_memory.cli.verbs.list import _documents
+from colony_memory.testing import FakeVault
+
+START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+DIGEST = "sha256:" + "0" * 64
+# Seconds that a verb may take on a busy machine; by the square of the lists it is a minute and more.
+PATIENCE = 10
+
+
+def ids(count):
+    return [f"{START + timedelta(seconds=n):%Y%m%dT%H%M%S}000000Z-0a1b2c" for n in range(count)]
+
+
+def forged(count, *, names=("a.md",), removed=(), **facts):
+    """A vault of so many snapshots, none of which can be read, and a pointer that lists them all."""
+    row = {"note": None, "missing": [], "issuer": None, **facts}
+    own = ids(count)
+    facts = (row["issuer"], "colony-memory/1", 2, None, False, None, row["note"], row["missing"])
+    rows = [[0, each, DIGEST, None, 1, 10, DIGEST, False, *facts] for each in reversed(own)]
+    plain = json.dumps({"format": "colony-memory/catalog/1", "names": [list(names)], "snapshots": rows}).encode()
+    page = f"{len(plain)}:{count_values(plain)}:{base64.b64encode(gzip.compress(plain)).decode()}"
+    vault = FakeVault(operations_per_hour=None, quota_bytes=None)
+    vault.files |= {manifest_filename("default", each): "x" for each in own}
+    vault.files |= {f"cmem.default.{each}.p0.json": "x" for each in own}
+    vault.files[latest_filename("default")] = json.dumps({
+        "format": LATEST_FORMAT, "label": "default", "snapshot_id": own[-1],
+        "manifest_file": manifest_filename("default", own[-1]), "updated_at": "2026-11-27T08:15:00Z", "generation": 3,
+        "stream": "0123456789abcdef", "catalog": [page],
+        "removed": list(removed),
+    })  # fmt: skip
+    return vault
+
+
+VERBS = {
+    "list": lambda memory: memory.list_snapshots(),
+    "plan": lambda memory: memory.plan_prune(keep=3),
+    "inspect": lambda memory: memory.inspect(),
+    "backup": lambda memory: memory.backup({"a.md": "new"}),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.filterwarnings("ignore::colony_memory.ColonyMemoryWarning")
+def test_what_is_removed_is_asked_in_sets(verb):
+    vault = forged(2000, removed=[f"{n:x}" for n in range(100_000)])
+    began = time.process_time()
+    VERBS[verb](ColonyMemory(backend=vault))
+    assert time.process_time() - began < PATIENCE
+
+
+def test_a_list_for_programs_writes_names_once():
+    memory = ColonyMemory(backend=forged(300, names=[f"{n:x}" for n in range(100_000)]))
+    infos = memory.list_snapshots()
+    assert len(infos) == 300
+    text = json.dumps(list(_documents(infos)))
+    assert len(text) < 20 * 2**20
+    rows, own = json.loads(text), {}
+    for row, info in zip(rows, infos, strict=True):
+        own[row["snapshot_id"]] = row["doc_names"]
+        assert (own[row["doc_names_of"]] if row["doc_names"] is None else row["doc_names"]) == info.doc_names
+
+
+def test_a_list_of_an_honest_size_is_written_in_full():
+    memory = ColonyMemory(backend=forged(300, names=[f"notes/{n}.md" for n in range(100)]))
+    assert all(row["doc_names"] and "doc_names_of" not in row for row in _documents(memory.list_snapshots()))
+
+
+def test_notes_and_lines_have_a_bound_wherever_they_come_from():
+    much = "n" * 10**6
+    (info,) = ColonyMemory(
+        backend=forged(1, note=much, missing=[much] * 3, issuer=much),
+    ).list_snapshots()
+    assert len(info.note) == MAX_NOTE + 1
+    assert info.incomplete == (much, "and 2 more")
+    assert len(info.issuer) == MAX_NOTE
+    assert (read_note(None), read_note(7), read_note("short"), read_word("short")) == (None, None, "short", "short")
+    assert read_note("\\ud83d" * MAX_NOTE) == "\\ud83d" * MAX_NOTE  # as a writer may have spelled it
+    assert len(read_lacking("n" * 100 for _ in range(10**5))) < 11_000
+
+
+def test_a_row_is_found_among_thousands_without_looking_at_each():
+    vault = forged(5000)
+    pointer = json.loads(vault.files[latest_filename("default")])
+    rows = Catalog.read("default", pointer["catalog"])
+    began = time.process_time()
+    assert all(rows.find(each).snapshot_id == each for each in ids(5000))
+    assert not rows.knows("other")
+    assert rows.find("other") is None
+    assert rows.find("20270101T000000000000Z-0a1b2c") is None
+    assert time.process_time() - began < PATIENCE
