@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._format import age
 from colony_memory._keyfile import read_key_file, write_key_file
+from colony_memory._os.memory import free_memory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,7 +91,7 @@ def read_identities(given: object, recipients: age.Recipients | None = None) -> 
     """
     own = () if recipients is None or recipients.passphrase is None else (recipients.passphrase,)
     if given is None:
-        return age.Identities(passphrases=own) if own else None
+        return age.Identities((), own, free_memory) if own else None
     several = _several("identities", given)
     if not several:
         raise ValueError("identities is empty: give one, or leave it out")
@@ -108,7 +109,7 @@ def read_identities(given: object, recipients: age.Recipients | None = None) -> 
         except ValueError as error:
             raise ValueError(f"{where} cannot be used: {error}") from None
         secrets += found
-    return age.Identities(secrets, dict.fromkeys(passphrases))
+    return age.Identities(secrets, dict.fromkeys(passphrases), free_memory)
 
 
 def _keys_of(given: object) -> Sequence[str]:

@@ -15,7 +15,7 @@ from colony_memory._format.payload import decode_base64
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from types import ModuleType
 
 #: What it takes to encrypt and to open, as the end of a message.
@@ -27,8 +27,10 @@ MAX_RECIPIENTS = 20
 _MAX_HEADER, _MAX_STANZAS = 16_384, 64
 # scrypt takes 2^N KiB of memory: 2 GiB at this, and 7 s. Writers choose what takes a second, which is 19 or 20.
 _MAX_WORK = 21
-# Keys of other passphrases that a client tries to open.
-_MAX_TRIES = 16
+# Keys of other passphrases that a client tries to open, and how often scrypt's loop is run for all of them together.
+_MAX_TRIES, _MAX_WORK_IN_ALL = 16, 2**23
+# Bytes beside what scrypt takes, so that what else goes on here has some too.
+_SPARE = 2**26
 _SCRYPT = re.compile(rb"age-encryption\.org/v1\n-> scrypt [A-Za-z0-9+/]{22} ([1-9][0-9]?)\n")
 _NO_FIT = ("No matching keys found", "Decryption failed")
 _SECRET = "AGE-SECRET-KEY-"  # noqa: S105 - how each of them begins
@@ -37,6 +39,10 @@ _PEM = "-----BEGIN "
 
 class NoFit(ValueError):
     """No key that was given opens it; it may be good."""
+
+
+class NoRoom(NoFit):
+    """It was not tried: that takes more memory than there is."""
 
 
 @cache
@@ -146,7 +152,7 @@ class Recipients:
         if self.passphrase is not None and self._made is None:
             secret, recipient = new_identity()
             sealed = _age().passphrase.encrypt(f"{secret}\n".encode("ascii"), self.passphrase)
-            _check_work(sealed)
+            _work_of(sealed)
             self._made = PassphraseKey(base64.b64encode(sealed).decode("ascii"), recipient, secret, self.passphrase)
         return self._with(self._made)
 
@@ -162,7 +168,13 @@ class Recipients:
 class Identities:
     """What a client opens with."""
 
-    def __init__(self, secrets: Iterable[str] = (), passphrases: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        secrets: Iterable[str] = (),
+        passphrases: Iterable[str] = (),
+        free_memory: Callable[[], int | None] = lambda: None,
+    ) -> None:
+        self._free_memory, self._work_left = free_memory, _MAX_WORK_IN_ALL
         self._own = [read_identity(each) for each in secrets]
         self._passphrases = tuple(passphrases)
         # What a passphrase's key holds, None where none of the passphrases opens it: it takes a second to find out.
@@ -202,13 +214,22 @@ class Identities:
         """The passphrase's key, None where there is none that a passphrase that was given opens.
 
         Raises:
+            NoRoom: There is not the memory to try.
             ValueError: It is damaged.
         """
         if not key or not self._passphrases:
             return None
         if key not in self._keys and list(self._keys.values()).count(None) < _MAX_TRIES:
+            work = _work_of(b"".join(decode_base64([key])))
+            if work > self._work_left:
+                return None
+            free, needed = self._free_memory(), work * 1024 + _SPARE
+            if free is not None and free < needed:
+                raise NoRoom(f"its passphrase takes {needed // 2**20} MiB of memory, and {free // 2**20} are free")
             found = (_open_key(key, each) for each in self._passphrases)
             self._keys[key] = next((each for each in found if each is not None), None)
+            if self._keys[key] is None:
+                self._work_left -= work  # of keys that fit, a label has as many as its owner had passphrases
         return self._keys.get(key)
 
     def learn(self, key: PassphraseKey | None) -> None:
@@ -219,8 +240,6 @@ class Identities:
 
 def _open_key(key: str, passphrase: str) -> PassphraseKey | None:
     sealed = b"".join(decode_base64([key]))
-    _check_header(sealed)
-    _check_work(sealed)
     try:
         text = _call(_age().passphrase.decrypt, sealed, passphrase).decode("ascii", "replace").strip()
     except NoFit:
@@ -230,12 +249,15 @@ def _open_key(key: str, passphrase: str) -> PassphraseKey | None:
     return PassphraseKey(key, str(read_identity(text).to_public()), text, passphrase)
 
 
-def _check_work(sealed: bytes) -> None:
+def _work_of(sealed: bytes) -> int:
+    """How often scrypt's loop is run; each takes 1 KiB."""
+    _check_header(sealed)
     found = _SCRYPT.match(sealed)
     if found is None:
         raise ValueError("what the passphrase should open is not an age file that a passphrase opens")
     if int(found[1]) > _MAX_WORK:
         raise ValueError(f"the passphrase would take 2^{int(found[1])} times, more than 2^{_MAX_WORK}")
+    return 1 << int(found[1])
 
 
 def _check_header(sealed: bytes) -> None:

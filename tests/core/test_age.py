@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import base64
+import subprocess
+import sys
 
 import age_keys as keys
 import pytest
 from age_files import locked_by, quick_passphrases
 
 from colony_memory._format import age
-from colony_memory._format.age import Identities, Lock, NoFit, Recipients
+from colony_memory._format.age import Identities, Lock, NoFit, NoRoom, Recipients
 
 __all__ = ["quick_passphrases"]
 
@@ -154,3 +156,42 @@ def test_secrets_are_in_no_repr():
     said = repr([Identities([keys.SECRET], ["hunter2"]), recipients, made, Lock((keys.RECIPIENT,), made)])
     assert "SECRET" not in said
     assert "hunter2" not in said
+
+
+PLANTED = (
+    b"age-encryption.org/v1\n-> scrypt " + b"A" * 22 + b" %d\n" + b"A" * 43 + b"\n--- " + b"A" * 43 + b"\n" + b"x" * 99
+)
+
+
+def test_a_key_that_takes_more_memory_than_there_is_is_not_tried(monkeypatch):
+    monkeypatch.setattr(age._age().passphrase, "decrypt", lambda *_: pytest.fail("it was tried"))
+    identities = Identities(passphrases=["words"], free_memory=lambda: 2**31)
+    with pytest.raises(NoRoom, match="takes 2112 MiB of memory, and 2048 are free"):
+        identities.open(SEALED, blob(PLANTED % 21))
+    with pytest.raises(ValueError, match="more than"):
+        identities.open(SEALED, blob(PLANTED % 22))
+
+
+def test_keys_of_others_cost_no_more_than_four_of_the_dearest(monkeypatch):
+    calls, identities = [], Identities(passphrases=["words"])
+
+    def fits_not(*_):
+        calls.append(1)
+        raise NoFit
+
+    monkeypatch.setattr(age, "_call", fits_not)
+    assert [identities.key_of(blob(PLANTED % 21 + bytes([n]))) for n in range(12)] == [None] * 12
+    assert len(calls) == 4
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a process has no such limit")
+def test_where_memory_is_limited_the_process_lives():
+    child = (
+        "import resource, sys; from colony_memory.encryption import Passphrase, read_identities\n"
+        "identities = read_identities(Passphrase('words'))\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))\n"
+        "try:\n    identities.key_of(sys.argv[1])\nexcept ValueError as error:\n    print(type(error).__name__)\n"
+    )
+    command = [sys.executable, "-c", child, blob(PLANTED % 21)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "NoRoom\n"), done.stderr

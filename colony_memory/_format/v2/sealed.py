@@ -120,6 +120,8 @@ def _open(manifest: ChainManifest, sealed: bytes, identities: Identities | None,
         raise locked(manifest, identities)
     try:
         return identities.open(sealed, manifest.passphrase_key)
+    except age.NoRoom as error:
+        raise DecryptionError(f"{what} was not opened: {error}") from error
     except age.NoFit as error:
         raise locked(manifest, identities) from error
     except ValueError as error:
