@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._format.names import id_order, id_time
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: How long a backup keeps a snapshot that a much smaller one followed.
 SHRINK_GRACE = timedelta(days=30)
+# Bytes of a document whose loss is told.
+_WORTHWHILE = 1000
 # Clocks of hosts differ by less than this; what is later is from a clock that is wrong.
 _CLOCK_SKEW = timedelta(minutes=10)
 
@@ -84,9 +86,9 @@ class PrunePlan:
         reasons: For each id why it stays: ``last``, ``hourly`` … ``yearly``, ``within``, ``newest``, ``latest`` (the
             pointer names it), ``future`` (its time has not come), ``in-flight`` (the pointer does not know of it and
             it is less than an hour old: a backup that may not be done yet), ``pinned``, ``before-shrink`` (a snapshot
-            of less than half its bytes or documents followed). Those in the future and in flight are set apart: not
-            counted, not removed. A snapshot in ``remove`` with ``before-shrink`` is one that a backup would keep and a
-            prune that is asked for does not.
+            of less than half its bytes or documents followed, or one in which a document was ruined). Those in the
+            future and in flight are set apart: not counted, not removed. A snapshot in ``remove`` with
+            ``before-shrink`` is one that a backup would keep and a prune that is asked for does not.
         unread: Vault files of snapshots that cannot be read or trusted, neither counted nor removed.
         orphans: Vault files that belong to no snapshot and are old enough to be swept.
     """
@@ -128,7 +130,7 @@ def plan(
     now: datetime,
     head: str | None = None,
     in_flight: Collection[str] = (),
-    shrunk: Mapping[str, datetime] | None = None,
+    shrunk: Mapping[str, Shrink] | None = None,
     keep_shrunk: bool = False,
 ) -> PrunePlan:
     """Decide what stays.
@@ -200,41 +202,96 @@ def _distinct(ordered: Sequence[SnapshotInfo]) -> list[SnapshotInfo]:
     return out
 
 
+class Shrink(NamedTuple):
+    """That a much smaller snapshot, or one in which a document was ruined, followed another.
+
+    Attributes:
+        since: When it followed.
+        ruined: It ruined a document.
+    """
+
+    since: datetime
+    ruined: bool = False
+
+
 def is_much_smaller(info: SnapshotInfo, than: SnapshotInfo) -> bool:
-    """Whether a snapshot holds less than half of the bytes or of the documents of another, as far as both tell."""
-    documents, others = len(info.doc_names), len(than.doc_names)
-    bytes_told = info.byte_size or not info.encrypted
-    return (bytes_told and info.byte_size * 2 < than.byte_size) or 0 < documents * 2 < others
+    """Whether a snapshot holds less than half of the bytes or of the documents of another.
+
+    Of what is encrypted and was not opened, the bytes that both store are compared, where each of them is stored whole.
+    """
+    if None in (info.doc_count, than.doc_count) and (info.encrypted or than.encrypted):
+        return info.encrypted and than.encrypted and 0 < info.stored_bytes * 2 < than.stored_bytes
+    fewer = info.doc_count is not None and than.doc_count is not None and info.doc_count * 2 < than.doc_count
+    return info.byte_size * 2 < than.byte_size or fewer
+
+
+def find_ruined(before: Mapping[str, int], documents: Mapping[str, str]) -> tuple[str, ...]:
+    """Documents of a memory that are ruined in the next, sorted, where most of its others are still there.
+
+    One of 1,000 bytes or more is ruined where it is empty now, all NUL, or under a tenth of itself: a power cut leaves
+    a file so, or somebody who wrote it anew from memory.
+
+    Args:
+        before: Bytes of each document before, as :func:`document_bytes` gives them.
+        documents: The documents now, by name.
+    """
+    lost = {
+        name
+        for name, size in before.items()
+        if size >= _WORTHWHILE and (text := documents.get(name)) is not None and document_bytes(text, size) * 10 < size
+    }
+    others = [name for name in before if name not in lost]
+    stayed = sum(name in documents for name in others)
+    return tuple(sorted(lost)) if 2 * stayed > len(others) or not others else ()
+
+
+def document_bytes(text: str, enough: int | None = None) -> int:
+    """Bytes of a document's text in UTF-8; 0 where there is nothing in it but NUL.
+
+    Of one whose characters alone are ``enough``, it is said that it has as many as that.
+    """
+    if not text.strip("\0"):
+        return 0
+    if enough is not None and len(text) >= enough:
+        return enough
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def before_shrink(
-    infos: Iterable[SnapshotInfo], *, now: datetime, noted: Mapping[str, datetime] | None = None
-) -> dict[str, datetime]:
-    """The snapshots to keep because a much smaller one followed, with the time when it did.
+    infos: Iterable[SnapshotInfo],
+    *,
+    now: datetime,
+    noted: Mapping[str, Shrink] | None = None,
+    spoilers: Collection[str] = (),
+) -> dict[str, Shrink]:
+    """The snapshots to keep because a much smaller one followed, or one in which a document was ruined.
 
     An agent that started empty by mistake saves a small memory again and again. Of the snapshots that were followed by
     a much smaller one within :data:`SHRINK_GRACE`, the newest is kept. A small memory that goes up and down must not
     take the place of the large one: going back from there, each that holds at least twice the bytes or documents of
-    those kept so far stays too, which is never many.
+    those kept so far stays too, which is never many, and each of which a document was ruined.
 
     Args:
         infos: Whole snapshots of one label.
         now: The time, with a zone.
         noted: Earlier findings by id, since the follower itself may be gone by now.
+        spoilers: Ids of snapshots in which a document of the one before was ruined.
     """
     ordered = newest_first(infos)
-    found: dict[str, tuple[datetime, SnapshotInfo]] = {}
+    found: dict[str, tuple[Shrink, SnapshotInfo]] = {}
     for follower, info in pairwise(ordered):
-        since = (noted or {}).get(info.snapshot_id)
-        if since is None and is_much_smaller(follower, info):
+        shrink = (noted or {}).get(info.snapshot_id)  # of which later followers say nothing
+        ruined = follower.snapshot_id in spoilers
+        if shrink is None and (ruined or is_much_smaller(follower, info)):
             # A follower from before what it follows is from a clock that was reset.
-            since = created(follower) if created(follower) >= created(info) else now
-        if since is not None and now - since < SHRINK_GRACE:
-            found[info.snapshot_id] = (since, info)
-    kept: dict[str, datetime] = {}
+            shrink = Shrink(created(follower) if created(follower) >= created(info) else now, ruined)
+        if shrink is not None and now - shrink.since < SHRINK_GRACE:
+            found[info.snapshot_id] = (shrink, info)
+    kept: dict[str, Shrink] = {}
     size = documents = 0
-    for snapshot_id, (since, info) in found.items():
-        if not kept or info.byte_size >= 2 * size or 0 < 2 * documents <= len(info.doc_names):
-            kept[snapshot_id] = since
-            size, documents = max(size, info.byte_size), max(documents, len(info.doc_names))
+    for snapshot_id, (shrink, info) in found.items():
+        own_size, own = info.byte_size or info.stored_bytes, info.doc_count or 0
+        if not kept or shrink.ruined or own_size >= 2 * size or 0 < 2 * documents <= own:
+            kept[snapshot_id] = shrink
+            size, documents = max(size, own_size), max(documents, own)
     return kept

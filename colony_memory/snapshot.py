@@ -100,6 +100,7 @@ def build(
     tags: Iterable[str] = (),
     converted: Iterable[Mapping[str, str | None]] = (),
     lineage: Lineage = Lineage(),  # noqa: B008 - it is frozen
+    ruined: int = 0,
     max_bytes: int = MAX_BYTES,
 ) -> BuiltSnapshot:
     """Serialise documents into vault files.
@@ -117,6 +118,7 @@ def build(
         tags: Tags to file it under.
         converted: What it was converted from, oldest first, if it was: ``{"format", "manifest_sha256", "issuer"}``.
         lineage: Where it comes from.
+        ruined: How many documents of the snapshot before it are ruined in it.
         max_bytes: Refuse more plain text than this: it could not be restored with the same setting.
 
     Raises:
@@ -159,6 +161,7 @@ def build(
         tags=tags,
         converted=converted,
         lineage=lineage,
+        ruined=ruined,
         signer=signer,
     )
     manifest_file, text = manifest_filename(label, snapshot_id), json.dumps(raw)

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import timezone
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from colony_memory import retention as rules
 from colony_memory._engine.load import restores
 from colony_memory._engine.publish import Move, publish
-from colony_memory._engine.sealed import known_of
+from colony_memory._engine.sealed import known_of, told
 from colony_memory._engine.state import forget, require_believed
 from colony_memory._format.formats import is_readable
-from colony_memory.retention import Retention
+from colony_memory.retention import Retention, Shrink, is_much_smaller
+from colony_memory.snapshot import SnapshotInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
 
     from colony_memory._engine.session import Session
     from colony_memory._engine.state import State
     from colony_memory._format.catalog import Entry
     from colony_memory.retention import PrunePlan
-    from colony_memory.snapshot import SnapshotInfo
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class Planned:
 
     Attributes:
         plan: What a retention keeps and removes.
-        shrunk: When each snapshot that it keeps for having been followed by a small one was.
+        shrunk: Of each snapshot that it keeps for what followed it, what that was.
         leftovers: Ids of snapshots that were taken out of the catalogue long ago and are still there.
     """
 
     plan: PrunePlan
-    shrunk: Mapping[str, datetime]
+    shrunk: Mapping[str, Shrink]
     leftovers: tuple[str, ...] = ()
 
     @property
@@ -48,11 +48,7 @@ class Planned:
         """The rows that stay, with the time of a shrink written down, since the follower may be gone the next time."""
         gone = set(self.removed)
         return [
-            replace(entry, shrunk_at=f"{since.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}")
-            if (since := self.shrunk.get(entry.snapshot_id))
-            else entry
-            for entry in entries
-            if entry.snapshot_id not in gone
+            note_shrink(entry, self.shrunk.get(entry.snapshot_id)) for entry in entries if entry.snapshot_id not in gone
         ]
 
     async def may_go(self, session: Session, state: State) -> list[str]:
@@ -90,8 +86,66 @@ def policy_of(keep: int | None, retention: Retention | None) -> Retention | None
     return Retention(keep_last=keep)
 
 
-def plan_for(session: Session, state: State, policy: Retention, *, new: SnapshotInfo | None = None) -> Planned:
-    """Apply a retention to what is there, as a backup does where ``new`` is the snapshot that it is about to write."""
+def note_shrink(entry: Entry, shrink: Shrink | None) -> Entry:
+    """The row that tells what followed, where that is to be told."""
+    if shrink is None:
+        return entry
+    since = f"{shrink.since.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+    return replace(entry, shrunk_at=since, spoiled=shrink.ruined)
+
+
+def shrunk_in(
+    session: Session, state: State, *, new: SnapshotInfo | None = None, spoils: bool = False
+) -> dict[str, Shrink]:
+    """Which snapshots a backup keeps for what followed them, where ``new`` is about to, and ``spoils`` a document."""
+    decision = state.decision
+    entries = [
+        each for each in decision.entries if each.snapshot_id in decision.counted and is_readable(each.info.format)
+    ]
+    infos, noted = list[SnapshotInfo](), dict[str, Shrink]()
+    spoilers = {new.snapshot_id} if new and spoils else set[str]()
+    for entry in entries:
+        if new is not None and entry.snapshot_id == new.snapshot_id:
+            continue
+        info = known_of(session, entry)
+        # What a patch stores says nothing of what it stands for.
+        infos.append(replace(info, stored_bytes=0) if info.doc_count is None and len(entry.packs) > 1 else info)
+        since = rules.read_stamp(entry.shrunk_at or "")
+        again = new is not None and entry.snapshot_id == decision.follow and (spoils or is_much_smaller(new, infos[-1]))
+        if since is not None and not again:
+            noted[entry.snapshot_id] = Shrink(since, entry.spoiled)
+        opened = session.opened.get(entry.manifest_sha256)
+        if entry.ruined or (opened is not None and opened.facts.ruined):
+            spoilers.add(entry.snapshot_id)
+    return rules.before_shrink([*infos, *([new] if new else [])], now=session.now(), noted=noted, spoilers=spoilers)
+
+
+async def open_shrunk(session: Session, state: State) -> None:
+    """Open what tells the sizes of those that something much smaller followed, where that is encrypted."""
+    for entry in state.decision.entries:
+        if entry.shrunk_at is not None and entry.info.encrypted:
+            await told(session, state.label, entry)
+
+
+def listed(session: Session, state: State) -> list[SnapshotInfo]:
+    """Summaries of the restore points, newest first, with what this client knows of each and what is kept for what
+    followed it.
+    """
+    entries = {entry.snapshot_id: entry for entry in state.decision.entries}
+    infos = [known_of(session, entries[info.snapshot_id], info) for info in state.decision.listed]
+    shrunk = shrunk_in(session, state)
+    ids = [info.snapshot_id for info in infos]
+    after = {newer: older for newer, older in pairwise(ids) if older in shrunk}
+    return [replace(info, shrunk_from=after.get(info.snapshot_id)) for info in infos]
+
+
+def plan_for(
+    session: Session, state: State, policy: Retention, *, new: SnapshotInfo | None = None, spoils: bool = False
+) -> Planned:
+    """Apply a retention to what is there, as a backup does where ``new`` is the snapshot that it is about to write.
+
+    ``spoils`` says that a document of the one before is ruined in that.
+    """
     decision, now = state.decision, session.now()
     # What this client cannot read is neither counted nor removed.
     entries = [entry for entry in decision.entries if is_readable(entry.info.format)]
@@ -100,9 +154,7 @@ def plan_for(session: Session, state: State, policy: Retention, *, new: Snapshot
         *(known_of(session, entry) for entry in counted if not new or entry.snapshot_id != new.snapshot_id),
         *([new] if new else []),
     ]
-    stamps = {entry.snapshot_id: rules.read_stamp(entry.shrunk_at or "") for entry in counted}
-    noted = {snapshot_id: since for snapshot_id, since in stamps.items() if since is not None}
-    shrunk = rules.before_shrink(infos, now=now, noted=noted)
+    shrunk = shrunk_in(session, state, new=new, spoils=spoils)
     plan = rules.plan(
         infos,
         retention=policy,

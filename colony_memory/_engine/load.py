@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from colony_memory._engine.sealed import open_manifest
+from colony_memory._engine.sealed import known_of, open_manifest
+from colony_memory._format.catalog import Entry
 from colony_memory._format.formats import format_of
 from colony_memory._format.names import manifest_filename, part_filename
 from colony_memory.exceptions import (
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from colony_memory._engine.session import Session
     from colony_memory._engine.store import StoredFile
     from colony_memory._format.age import Identities
-    from colony_memory._format.catalog import Entry
     from colony_memory.snapshot import SnapshotInfo
 
 # Parts to ask for before the manifest is there: what a vault of 10 MB holds at most.
@@ -134,6 +134,9 @@ async def load(
     except DecryptionError:
         if not closed:
             raise
+    if documents:
+        session.learn(manifest.sha256, documents)
+        info = known_of(session, Entry(info, manifest.sha256), info)
     if verify and (documents is not None or info.encrypted):
         session.proved(label, snapshot_id)
     return Loaded(manifest, info, documents or {}, files, tree)

@@ -174,7 +174,7 @@ def saved(info: SnapshotInfo, event: LifecycleEvent, options: dict[str, Any]) ->
         label=info.label,
         snapshot_id=info.snapshot_id,
         count=1,
-        documents=len(info.doc_names),
+        documents=info.doc_count or 0,
         plain_bytes=info.byte_size,
         stored_bytes=info.stored_bytes,
     )

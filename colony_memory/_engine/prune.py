@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from colony_memory._engine import deletion
-from colony_memory._engine.keep import Planned, newest_good, plan_for
+from colony_memory._engine.keep import Planned, newest_good, open_shrunk, plan_for
 from colony_memory._engine.load import not_found
 from colony_memory._engine.observe import observed
 from colony_memory._engine.pins import pin_text, read_end
@@ -49,6 +49,7 @@ async def plan_prune(session: Session, *, label: str, policy: Retention) -> Prun
     state = await look(session, require_label(label), everything=True)
     require_believed(state)
     state, _ = await newest_good(session, state)
+    await open_shrunk(session, state)
     planned = plan_for(session, state, policy)
     files = state.listed
     aged = files.old_orphans(now=session.now()) if files.complete else {}

@@ -40,6 +40,7 @@ class Move:
         first: All that the label has is what is to be listed, so that the count of writes begins.
         stream: The history that goes on here, where the label has none yet.
         arriving: The newest snapshot that is about to be brought there.
+        doc_bytes: Bytes of each document of the snapshot to name, see :class:`Pointer`; None where that is not known.
     """
 
     latest: str | None
@@ -50,6 +51,7 @@ class Move:
     first: bool = False
     stream: str | None = None
     arriving: str | None = None
+    doc_bytes: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -189,6 +191,7 @@ def _write(session: Session, state: State, move: Move, signer: Signer | None) ->
         stream=state.decision.stream or move.stream or session.stream(state.label),
         removed=removed,
         arriving=max(filter(None, (told, move.arriving)), key=id_order, default=None),
+        doc_bytes=move.doc_bytes,
         before=state.decision.follow,
         above=above,
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory._arguments import texts
 from colony_memory._engine import basis as basis_events
+from colony_memory._engine.keep import listed
 from colony_memory._engine.label import has_pointer, read_labels
 from colony_memory._engine.load import load, require_listed_one
 from colony_memory._engine.observe import observed
@@ -311,13 +312,14 @@ async def list_snapshots(session: Session, *, label: str | None) -> list[Snapsho
         if not files.manifests and not has_pointer(files):
             continue
         try:
-            decision = (await look(session, each, everything=True, files=files)).decision
+            state = await look(session, each, everything=True, files=files)
         except VaultError as error:
             if wanted is not None or error.code not in UNREADABLE:
                 raise
             warn(f"label {each!r} is left out of the list: {error.message}")
             unread.append(error)
             continue
+        decision = state.decision
         if decision.doubt is not None and message_of(decision.doubt) not in decision.broken.values():
             warn(decision.doubt.message, hint=decision.doubt.hint)
         elif decision.refusal is not None and not files.manifests:
@@ -327,7 +329,7 @@ async def list_snapshots(session: Session, *, label: str | None) -> list[Snapsho
             tell(decision)
         for problem in decision.broken.values():
             warn(f"a snapshot of label {each!r} is left out of the list: {problem}")
-        out += decision.listed
+        out += listed(session, state)
     if unread and not out:
         raise unread[0]  # nothing that was saved is no empty vault
     return sorted(out, key=lambda info: id_order(info.snapshot_id), reverse=True)

@@ -1,7 +1,8 @@
-"""What a client knows of encrypted snapshots beyond what is in the clear."""
+"""What a client knows of snapshots beyond what stands beside their content: what it opened, saved or read itself."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._engine.session import log, warn
@@ -13,6 +14,8 @@ from colony_memory._format.v2.sealed import Facts, lock_of, unseal
 from colony_memory.exceptions import ConflictDetected, DecryptionError, SnapshotCorrupt, message_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from colony_memory._engine.session import Session
     from colony_memory._format.age import Lock
     from colony_memory._format.catalog import Entry
@@ -58,8 +61,10 @@ async def told(session: Session, label: str, entry: Entry | None) -> SnapshotInf
     """The summary of a snapshot with what this client can open of it, and with what is in the clear alone where it can
     open nothing.
     """
-    if entry is None or not entry.info.encrypted:
-        return None if entry is None else entry.info
+    if entry is None:
+        return None
+    if not entry.info.encrypted:
+        return known_of(session, entry)
     if entry.manifest_sha256 not in session.opened and session.identities is not None:
         read: dict[str, object] = {}
         await read_manifests(session, label, [entry.snapshot_id], read)  # type: ignore[arg-type]
@@ -74,8 +79,11 @@ async def told(session: Session, label: str, entry: Entry | None) -> SnapshotInf
 
 def known_of(session: Session, entry: Entry, info: SnapshotInfo | None = None) -> SnapshotInfo:
     """The same, without a look into the vault; ``info`` in place of the entry's own."""
-    opened = session.opened.get(entry.manifest_sha256)
-    return (info or entry.info) if opened is None else opened.facts.told_of(info or entry.info)
+    opened, names = session.opened.get(entry.manifest_sha256), session.names.get(entry.manifest_sha256)
+    info = info or entry.info
+    if opened is not None:
+        info = opened.facts.told_of(info)
+    return info if info.doc_names or not names else replace(info, doc_names=[*names])
 
 
 def suits(session: Session, entry: Entry) -> bool:
@@ -113,8 +121,9 @@ def lock_for(session: Session, lock: Lock | None) -> Lock | None:
     return made
 
 
-def remember(session: Session, built: BuiltSnapshot) -> None:
-    """Keep what was just encrypted, and say so where this client could not open it again."""
+def remember(session: Session, built: BuiltSnapshot, documents: Mapping[str, str]) -> None:
+    """Keep what was just written, and say so where it is encrypted and this client could not open it again."""
+    session.learn(built.manifest_sha256, documents)
     lock = built.lock if isinstance(built, BuiltChain) else None
     if not isinstance(built, BuiltChain) or built.facts is None or lock is None:
         return

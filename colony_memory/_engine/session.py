@@ -17,6 +17,7 @@ from colony_memory._engine.basis import BasisHome, MemoryHome
 from colony_memory._engine.observe import apart, tally
 from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.head import read_head
+from colony_memory._format.json import printable
 from colony_memory._format.names import manifest_filename
 from colony_memory.exceptions import (
     ColonyMemoryError,
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 # A client says that stored bytes are good for so long without reading them again.
 _PROOF_LASTS = timedelta(days=1)
+# Snapshots whose names a client remembers.
+_NAMES_OF = 16
 
 
 def _utc_now() -> datetime:
@@ -70,6 +73,7 @@ class Session:
         recipients: Whom what it writes is encrypted to, None where it writes in the clear.
         identities: What opens what is encrypted, None where there is nothing.
         opened: What it knows of encrypted snapshots, by the digest of the manifest.
+        names: Names of the documents that it saved or read last, likewise.
         told_of_lock: It was looked at whether this client opens what it writes.
     """
 
@@ -116,6 +120,7 @@ class Session:
         self._wire = wire
         self.recipients, self.identities = recipients, identities
         self.opened: dict[str, Opened] = {}
+        self.names: dict[str, tuple[str, ...]] = {}
         self.told_of_lock = False
         self._streams: dict[str, str] = {}
         if self.trust.pins:
@@ -169,6 +174,12 @@ class Session:
     def proved(self, label: str, snapshot_id: str) -> None:
         """Remember that every byte of a snapshot was read or written just now."""
         self.good[manifest_filename(label, snapshot_id)] = self.now()
+
+    def learn(self, manifest_sha256: str, documents: Mapping[str, str]) -> None:
+        """Remember the names of a snapshot, which its manifest may not tell; of the last few alone."""
+        self.names[manifest_sha256] = tuple(printable(name) for name in sorted(documents))
+        for old in [*self.names][:-_NAMES_OF]:
+            self.names.pop(old, None)
 
     def knows_good(self, label: str, snapshot_id: str) -> bool:
         """Whether this client has read or written every byte of a snapshot within a day."""

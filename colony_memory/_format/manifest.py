@@ -27,7 +27,8 @@ class SnapshotInfo:
         snapshot_id: Its id, which is unique and sorts by time.
         label: Label that it is saved under.
         created_at: When it was saved, by the writer's clock: ``YYYY-MM-DDThh:mm:ssZ``.
-        doc_names: Names of the documents, sorted by code point, with lone surrogates written as escapes.
+        doc_names: Names of the documents, sorted by code point, with lone surrogates written as escapes. Format 2 does
+            not tell them beside the content: there they are empty, but for what this client has just saved or read.
         part_count: Number of part files.
         byte_size: Bytes of the documents as canonical JSON.
         plaintext_sha256: ``sha256:`` and the hex digest of those bytes: equal memories have equal digests.
@@ -47,7 +48,9 @@ class SnapshotInfo:
         merged: Names under which ``backup`` kept another writer's text beside this one's.
         tags: The tags that its writer filed it under, sorted.
         shrunk_from: Id of the latest snapshot before it, if ``backup`` found this one to hold less than half as many
-            bytes or documents.
+            bytes or documents. In a list, id of the one before it, as long as backups keep that since so much less
+            followed, or a document of it was ruined.
+        doc_count: Number of the documents; None where that is encrypted and this client has not opened it.
         origin: 16 hex digits that tell whose it is: drawn for a folder on a host, or derived for a host. None if its
             writer had none.
         based_on: Ids of the snapshots that it is directly based on: what its writer held, saved or merged. None if
@@ -79,11 +82,16 @@ class SnapshotInfo:
     merged: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     shrunk_from: str | None = None
+    doc_count: int | None = None
     origin: str | None = None
     based_on: tuple[str, ...] | None = None
     refused: bool = False
     rewrites: str | None = None
     pinned_until: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.doc_count is None and (self.doc_names or self.format == FORMAT):
+            object.__setattr__(self, "doc_count", len(self.doc_names))
 
 
 @dataclass(frozen=True)
@@ -151,12 +159,23 @@ class Manifest:
         return read_lineage(self.raw)
 
     @property
+    def ruined(self) -> int:
+        """How many documents of the snapshot before it are ruined in it, as its writer found."""
+        return read_ruined(self.raw)
+
+    @property
     def converted(self) -> tuple[dict[str, str | None], ...]:
         """What it was converted from, oldest first, as whoever converted it says."""
         told = self.raw.get("converted")
         rows = [each for each in told if isinstance(each, dict)] if isinstance(told, list) else []
         keys = ("format", "manifest_sha256", "issuer")
         return tuple({key: each[key] if isinstance(each.get(key), str) else None for key in keys} for each in rows)
+
+
+def read_ruined(raw: Mapping[str, Any]) -> int:
+    """How many documents are ruined in a snapshot; 0 where that is not told."""
+    told = raw.get("ruined")
+    return told if type(told) is int and told > 0 else 0
 
 
 def finish_manifest(
@@ -169,6 +188,7 @@ def finish_manifest(
     tags: Iterable[str],
     converted: Iterable[Mapping[str, str | None]],
     lineage: Lineage,
+    ruined: int,
     signer: Signer | None,
 ) -> None:
     """Add to a manifest of any format what it says beside its content, and sign it."""
@@ -187,6 +207,8 @@ def finish_manifest(
     if made_from:
         raw["converted"] = made_from
     raw.update(lineage.raw())
+    if ruined:
+        raw["ruined"] = ruined
     if signer is not None:
         raw["signature"] = sign_manifest(raw, signer)
 
@@ -203,6 +225,9 @@ def summarize(raw: Mapping[str, Any], *, stored_bytes: int = 0) -> SnapshotInfo:
     signature, previous = raw.get("signature"), previous_of(raw)
     issuer = signature.get("key_id") if isinstance(signature, dict) else None
     left_out, lineage = raw.get("incomplete"), read_lineage(raw)
+    encrypted = raw["format"] == FORMAT_2 and "age" in raw["codec"].split("+")
+    # Format 1 has a name for each document.
+    count = None if encrypted else len(raw["doc_names"]) if raw["format"] == FORMAT else raw["doc_count"]
     return SnapshotInfo(
         snapshot_id=raw["snapshot_id"],
         label=raw["label"],
@@ -219,7 +244,8 @@ def summarize(raw: Mapping[str, Any], *, stored_bytes: int = 0) -> SnapshotInfo:
         note=read_note(raw.get("note")),
         incomplete=_lines(left_out),
         tags=read_tags(raw.get("tags")),
-        encrypted=raw["format"] == FORMAT_2 and "age" in raw["codec"].split("+"),
+        encrypted=encrypted,
+        doc_count=count,
         origin=lineage.origin,
         based_on=lineage.based_on,
         refused=lineage.refused,

@@ -51,6 +51,8 @@ class Pointer:
         went_back_from: Newest snapshot that it named before, where that was deleted; None where it names its newest.
         arriving: Newest snapshot that was to be brought there from elsewhere; None where none is newer than the named.
         unmerged: Snapshots that no latest is based on: overtaken, or refused.
+        doc_bytes: Bytes of each document of the snapshot that it names, in the order of its row's names, 0 where there
+            is nothing in it but NUL; empty where that is not known.
         raw: The JSON object as it was read, which is what a signature covers; empty for one that is to be written.
     """
 
@@ -64,6 +66,7 @@ class Pointer:
     went_back_from: str | None = None
     arriving: str | None = None
     unmerged: tuple[Unmerged, ...] = ()
+    doc_bytes: tuple[int, ...] = ()
     raw: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -122,6 +125,7 @@ class Pointer:
         removed: Iterable[str] = (),
         arriving: str | None = None,
         unmerged: Iterable[Unmerged] = (),
+        doc_bytes: tuple[int, ...] | None = None,
         above: int = 0,
         before: str | None = None,
     ) -> Pointer:
@@ -138,8 +142,20 @@ class Pointer:
         if id_order(arriving or "") <= id_order(snapshot_id or ""):
             arriving = None
         gone = tuple(sorted(removed))
+        if doc_bytes is None:
+            doc_bytes = self.doc_bytes if snapshot_id == self.snapshot_id else ()
         return Pointer(
-            self.label, snapshot_id, updated_at, generation, stream, kept, gone, back, arriving, tuple(unmerged)
+            self.label,
+            snapshot_id,
+            updated_at,
+            generation,
+            stream,
+            kept,
+            gone,
+            back,
+            arriving,
+            tuple(unmerged),
+            doc_bytes,
         )
 
 
@@ -184,6 +200,7 @@ def read_pointer(text: str, *, label: str, strict: bool = False) -> Pointer:
         went_back_from=_read_id(raw.get("went_back_from")),
         arriving=_read_id(raw.get("arriving")),
         unmerged=read_unmerged(raw.get("unmerged")),
+        doc_bytes=_read_counts(raw.get("doc_bytes")),
         raw=raw,
     )
 
@@ -208,6 +225,8 @@ def write_pointer(pointer: Pointer, *, signer: Signer | None = None) -> str:
         raw["arriving"] = pointer.arriving
     if pointer.unmerged:
         raw["unmerged"] = raw_unmerged(pointer.unmerged)
+    if pointer.doc_bytes:
+        raw["doc_bytes"] = list(pointer.doc_bytes)
     raw["catalog"] = pointer.catalog.texts()
     if signer is not None:
         raw["signature"] = sign_manifest(raw, signer)
@@ -223,6 +242,11 @@ def _read_id(value: object) -> str | None:
         return require_id(value)
     except ValueError:
         return None
+
+
+def _read_counts(value: object) -> tuple[int, ...]:
+    good = isinstance(value, list) and all(type(each) is int and 0 <= each < _MAX_COUNT for each in value)
+    return tuple(value) if isinstance(value, list) and good else ()
 
 
 def _read_catalog(catalog: object, label: str, *, whole: bool) -> tuple[Sequence[Entry] | None, str | None]:

@@ -58,14 +58,19 @@ class Entry:
     Attributes:
         info: The summary.
         manifest_sha256: Digest of the manifest file.
-        shrunk_at: When a snapshot of less than half its bytes or documents first followed, ``YYYY-MM-DDThh:mm:ssZ``.
+        shrunk_at: When a snapshot of less than half its bytes or documents, or one that ruined a document of it, last
+            followed, ``YYYY-MM-DDThh:mm:ssZ``.
         packs: Ids of the packs of its chain, base first; empty in format 1, and if the row does not say.
+        spoiled: What followed then ruined a document of it.
+        ruined: How many documents of the one before are ruined in it, as its manifest tells; no row does.
     """
 
     info: SnapshotInfo
     manifest_sha256: str
     shrunk_at: str | None = None
     packs: tuple[str, ...] = ()
+    spoiled: bool = False
+    ruined: int = 0
 
     @property
     def snapshot_id(self) -> str:
@@ -112,6 +117,10 @@ def _facts(entry: Entry) -> dict[str, Any]:
     if info.based_on is not None:
         facts["based_on"] = True if info.based_on == (info.parent_id,) else list(info.based_on)
     facts |= {name: value for name in ("origin", "refused", "rewrites") if (value := getattr(info, name))}
+    if info.doc_count not in (None, len(info.doc_names)):
+        facts["doc_count"] = info.doc_count
+    if entry.spoiled:
+        facts["spoiled"] = True
     return facts
 
 
@@ -177,6 +186,9 @@ def _read_row(row: list[Any], below: list[list[Any]], names: list[list[str]], la
         raise TypeError("a row is wrong")
     based_on = facts.get("based_on")
     lineage = read_lineage({**facts, "based_on": [parent_id] if based_on is True else based_on})
+    count = facts.get("doc_count", None if encrypted or (wire != FORMAT and not names[place]) else len(names[place]))
+    if not (count is None or (type(count) is int and 0 <= count < _MAX_COUNT)):
+        raise ValueError("a count is wrong")
     packs = tuple(map(require_id, packs))
     if packs and packs[-1] != own:
         raise ValueError("packs is wrong")
@@ -201,5 +213,6 @@ def _read_row(row: list[Any], below: list[list[Any]], names: list[list[str]], la
         based_on=lineage.based_on,
         refused=lineage.refused,
         rewrites=lineage.rewrites,
+        doc_count=count,
     )
-    return Entry(info, sha256, shrunk_at, packs)
+    return Entry(info, sha256, shrunk_at, packs, facts.get("spoiled") is True)

@@ -230,6 +230,7 @@ def test_fields_of_a_snapshot_info() -> None:
         ("merged", ()),
         ("tags", ()),
         ("shrunk_from", None),
+        ("doc_count", None),
         ("origin", None),
         ("based_on", None),
         ("refused", False),

@@ -13,6 +13,7 @@ from colony_memory._format.names import id_order
 from colony_memory.retention import (
     SHRINK_GRACE,
     Retention,
+    Shrink,
     before_shrink,
     created,
     newest_first,
@@ -77,9 +78,9 @@ def test_a_memory_that_half_of_it_followed_is_not_kept() -> None:
 
 def test_a_note_outlives_the_snapshot_that_it_came_from() -> None:
     big, small, later = at(NOW - 20 * DAY, size=1000), at(NOW - 19 * DAY, size=10), at(NOW, size=900)
-    assert before_shrink([big, small, later], now=NOW) == {big.snapshot_id: NOW - 19 * DAY}
-    noted = {big.snapshot_id: NOW - 19 * DAY, "gone": NOW}
-    assert before_shrink([big, later], now=NOW, noted=noted) == {big.snapshot_id: NOW - 19 * DAY}
+    assert before_shrink([big, small, later], now=NOW) == {big.snapshot_id: Shrink(NOW - 19 * DAY)}
+    noted = {big.snapshot_id: Shrink(NOW - 19 * DAY), "gone": Shrink(NOW)}
+    assert before_shrink([big, later], now=NOW, noted=noted) == {big.snapshot_id: Shrink(NOW - 19 * DAY)}
     assert before_shrink([big, later], now=NOW) == {}
     assert before_shrink([big, later], now=NOW + 11 * DAY, noted=noted) == {}
 
@@ -87,26 +88,31 @@ def test_a_note_outlives_the_snapshot_that_it_came_from() -> None:
 def test_nothing_follows_the_newest() -> None:
     only = at(NOW, size=1000)
     assert before_shrink([only], now=NOW) == {}
-    assert before_shrink([only], now=NOW, noted={only.snapshot_id: NOW}) == {}
+    assert before_shrink([only], now=NOW, noted={only.snapshot_id: Shrink(NOW)}) == {}
     assert before_shrink([], now=NOW) == {}
 
 
 def test_fewer_than_half_of_the_documents_are_a_shrink_too() -> None:
     def of(days: int, documents: int, size: int = 1000, **more: Any) -> SnapshotInfo:
-        return replace(at(NOW - days * DAY, size=size), doc_names=[f"{n}.md" for n in range(documents)], **more)
+        count = None if more.get("encrypted") else documents
+        return replace(at(NOW - days * DAY, size=size), doc_names=[], doc_count=count, **more)
 
     many, few = of(3, 40), of(2, 19)
-    assert before_shrink([many, few], now=NOW) == {many.snapshot_id: created(few)}
+    assert before_shrink([many, few], now=NOW) == {many.snapshot_id: Shrink(created(few))}
     assert before_shrink([many, of(2, 20)], now=NOW) == {}
     # Many small documents are not what a few large ones take the place of, and the other way round.
     large, small = of(5, 2, 90_000), of(4, 2, 100)
     found = before_shrink([large, small, many, few], now=NOW)
     assert set(found) == {large.snapshot_id, many.snapshot_id}
-    # What is encrypted tells neither.
+    # What is encrypted and was not opened tells neither: what is stored of both is compared.
     hidden = of(2, 0, 0, encrypted=True)
     assert before_shrink([many, hidden], now=NOW) == {}
-    assert before_shrink([hidden, replace(hidden, snapshot_id="a")], now=NOW) == {}
-    assert before_shrink([many, replace(hidden, byte_size=400)], now=NOW) == {many.snapshot_id: created(hidden)}
+    large, small = (replace(hidden, snapshot_id=name, stored_bytes=stored) for name, stored in (("a", 900), ("b", 400)))
+    assert before_shrink([large, small], now=NOW).keys() == {"a"}
+    assert before_shrink([large, replace(small, stored_bytes=450)], now=NOW) == {}
+    assert before_shrink([large, replace(small, stored_bytes=0)], now=NOW) == {}
+    opened = replace(hidden, doc_count=40, byte_size=400)
+    assert before_shrink([many, opened], now=NOW) == {many.snapshot_id: Shrink(created(hidden))}
 
 
 def test_an_explicit_prune_shows_what_a_backup_would_keep_and_removes_it() -> None:
@@ -125,7 +131,7 @@ def test_an_explicit_prune_shows_what_a_backup_would_keep_and_removes_it() -> No
 
 def test_a_clock_that_is_ahead_keeps_longer_and_not_shorter() -> None:
     big, small = at(NOW, size=1000), at(NOW + 400 * DAY, size=10)
-    assert before_shrink([big, small], now=NOW) == {big.snapshot_id: NOW + 400 * DAY}
+    assert before_shrink([big, small], now=NOW) == {big.snapshot_id: Shrink(NOW + 400 * DAY)}
 
 
 @unhurried
@@ -140,7 +146,7 @@ def test_what_is_found_before_a_shrink_was_followed_by_less_than_half(infos: lis
         if follower.byte_size * 2 < info.byte_size
     }
     live = {snapshot_id: since for snapshot_id, since in followed.items() if NOW - since < SHRINK_GRACE}
-    assert found.items() <= live.items()
+    assert {snapshot_id: shrink.since for snapshot_id, shrink in found.items()}.items() <= live.items()
     assert bool(found) == bool(live)
     if live:
         assert max(live, key=id_order) in found
@@ -156,14 +162,14 @@ def test_a_follower_whose_clock_was_reset_is_a_follower(made: str) -> None:
     big = at(NOW, size=100_000)
     small = at(NOW + timedelta(microseconds=1), size=200, made=made)
     later = NOW + timedelta(hours=1)
-    assert before_shrink([big, small], now=later) == {big.snapshot_id: later}
+    assert before_shrink([big, small], now=later) == {big.snapshot_id: Shrink(later)}
 
 
 def test_a_follower_without_a_time_is_a_follower() -> None:
     """Ids of other writers need not have a time."""
     big = SnapshotInfo("a", "work", "2026-06-15T00:00:00Z", [], 1, 100_000, "sha256:1")
     small = SnapshotInfo("b", "work", "", [], 1, 200, "sha256:2")
-    assert before_shrink([big, small], now=NOW) == {"a": NOW}
+    assert before_shrink([big, small], now=NOW) == {"a": Shrink(NOW)}
 
 
 def test_a_memory_that_was_made_smaller_on_purpose_is_not_what_is_kept_instead() -> None:

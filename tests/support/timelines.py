@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from colony_memory._format.names import new_id
 from colony_memory.retention import (
     Retention,
+    Shrink,
     before_shrink,
     plan,
 )
@@ -73,7 +74,7 @@ class Agent:
     def __init__(self, **rules: Any) -> None:
         self.retention = Retention(**rules)
         self.held: list[SnapshotInfo] = []
-        self.noted: dict[str, datetime] = {}
+        self.noted: dict[str, Shrink] = {}
 
     def save(self, moment: datetime, size: int) -> SnapshotInfo:
         new = at(moment, size=size)
@@ -81,7 +82,7 @@ class Agent:
         shrunk = before_shrink(infos, now=moment, noted=self.noted)
         made = plan(infos, retention=self.retention, now=moment, head=new.snapshot_id, shrunk=shrunk, keep_shrunk=True)
         self.held = list(made.keep)
-        self.noted = {i: since.replace(microsecond=0) for i, since in shrunk.items()}
+        self.noted = {i: each._replace(since=each.since.replace(microsecond=0)) for i, each in shrunk.items()}
         return new
 
     def holds(self, info: SnapshotInfo) -> bool:

@@ -99,6 +99,8 @@ class Job:
         combined: It saves what this memory and the other's were merged to, which no memory is based on.
         planned: What the retention keeps and removes.
         as_base: What it would have gone on from is gone.
+        ruined: Documents of the latest snapshot that are ruined in this memory.
+        ruined_since: That snapshot.
     """
 
     session: Session
@@ -116,6 +118,8 @@ class Job:
     given: dict[str, str] = field(init=False)
     planned: Planned | None = None
     as_base: bool = False
+    ruined: tuple[str, ...] = ()
+    ruined_since: str | None = None
 
     def __post_init__(self) -> None:
         self.given = self.documents

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from colony_memory._engine import deletion, room
-from colony_memory._engine.keep import newest_good, plan_for, withdraw
+from colony_memory._engine.backup.shrink import Lost, doc_bytes, noted
+from colony_memory._engine.keep import newest_good, open_shrunk, plan_for, withdraw
 from colony_memory._engine.publish import touch
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import look
@@ -34,22 +35,31 @@ async def plan_retention(job: Job, state: State, built: BuiltSnapshot) -> None:
         if built.info.incomplete:
             # It does not count as good, so the newest that does has to be seen to restore.
             state, _ = await newest_good(job.session, state)
-        job.planned = plan_for(job.session, state, job.policy, new=built.info)
+        await open_shrunk(job.session, state)
+        job.planned = plan_for(job.session, state, job.policy, new=built.info, spoils=bool(job.ruined))
 
 
-def rows_with(job: Job, state: State, built: BuiltSnapshot) -> Iterable[Entry]:
-    """The catalogue with the new snapshot, and without what the retention gives up."""
+def rows_with(job: Job, state: State, built: BuiltSnapshot, *, lost: Lost | None = None) -> Iterable[Entry]:
+    """The catalogue with the new snapshot, and without what the retention gives up; what was lost since the one before
+    is noted with that.
+    """
     own = Entry(built.listed, built.manifest_sha256, packs=built.packs)
     if state.files is None:
-        return state.decision.pointer.catalog.adding(own)
-    rows = [*(entry for entry in state.decision.building if entry.snapshot_id != own.snapshot_id), own]
+        grown = state.decision.pointer.catalog.adding(own)
+        return grown if lost is None else grown.adding(noted(lost.before, lost))
+    others = (entry for entry in state.decision.building if entry.snapshot_id != own.snapshot_id)
+    rows = [*(noted(entry, lost) for entry in others), own]
     return job.planned.rows(rows) if job.planned is not None else rows
 
 
 def needed_bytes(job: Job, state: State, built: BuiltSnapshot) -> int:
     """Bytes that a snapshot takes, with what the pointer grows by."""
     moved = state.decision.pointer.follow(
-        built.info.snapshot_id, updated_at=job.session.stamp(), entries=rows_with(job, state, built), stream="0" * 16
+        built.info.snapshot_id,
+        updated_at=job.session.stamp(),
+        entries=rows_with(job, state, built),
+        stream="0" * 16,
+        doc_bytes=doc_bytes(job, built),
     )
     pages = sum(len(text) + len('"", ') for text in moved.catalog.texts())
     size = len(write_pointer(replace(moved, entries=()))) + pages + (_SIGNATURE_CHARS if job.signer else 0)
@@ -87,7 +97,7 @@ async def make_room(job: Job, state: State, built: BuiltSnapshot, what: str) -> 
     free += await deletion.sweep(session, state.listed, told=state.needs)
     asked = 0
     if need > free:
-        planned = plan_for(session, state, policy, new=built.info)
+        planned = plan_for(session, state, policy, new=built.info, spoils=bool(job.ruined))
         asked = len(planned.plan.keep)
         victims = await _choose(session, state, await planned.may_go(session, state), need - free)
         if not victims:

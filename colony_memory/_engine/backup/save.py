@@ -10,12 +10,14 @@ from colony_memory._engine import deletion, room
 from colony_memory._engine import upload as uploads
 from colony_memory._engine.backup.conflict import conflict, race
 from colony_memory._engine.backup.rotate import make_room, plan_retention, retire, rows_with
+from colony_memory._engine.backup.shrink import doc_bytes, find_lost, ruined_in, tell_ruined
 from colony_memory._engine.label import GRACE
 from colony_memory._engine.parent import keep, parent_of
 from colony_memory._engine.publish import Move, Published, may_move, publish
 from colony_memory._engine.sealed import known_of, lock_for, remember
 from colony_memory._engine.session import log
 from colony_memory._engine.store import Unanswered, to_public
+from colony_memory._format.catalog import Entry
 from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.names import new_id
 from colony_memory._format.v2.build import build as build_chain
@@ -28,7 +30,6 @@ from colony_memory.exceptions import (
     VaultError,
     message_of,
 )
-from colony_memory.retention import is_much_smaller
 from colony_memory.snapshot import BuiltSnapshot, SnapshotInfo
 from colony_memory.snapshot import build as build_parts
 
@@ -61,7 +62,8 @@ async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
         return None
     keep(session, built)
     head = done.pointer.head if done.pointer.snapshot_id == built.info.snapshot_id else ""
-    info = replace(built.info, head=head, diverged_from=job.theirs, merged=job.merged)
+    info = known_of(session, Entry(built.info, built.manifest_sha256))
+    info = replace(info, head=head, diverged_from=job.theirs, merged=job.merged)
     if job.is_refused or not head:
         job.note_refused(info.snapshot_id)
     if job.is_refused:
@@ -71,10 +73,10 @@ async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
     job.note_saved(info.snapshot_id, done.state)
     if job.planned is not None:
         await retire(job, done)
-    before = done.state.decision.entry(done.state.decision.follow)
-    if before is not None and is_much_smaller(info, known_of(session, before)):
-        info = replace(info, shrunk_from=before.snapshot_id)
-    return info
+    lost = find_lost(job, done.state, built)
+    if lost is not None:
+        tell_ruined(job, lost)
+    return replace(info, shrunk_from=lost.before.snapshot_id) if lost is not None and lost.smaller else info
 
 
 async def _write(job: Job, built: BuiltSnapshot, beside: Sequence[str]) -> bool:
@@ -94,7 +96,7 @@ async def _write(job: Job, built: BuiltSnapshot, beside: Sequence[str]) -> bool:
             await _give_up(job, built)
             raise
     session.proved(job.label, built.info.snapshot_id)
-    remember(session, built)
+    remember(session, built, job.documents)
     if not beside and not uploads.took_long(session, began, written):
         return True
     return await uploads.prove(session, job.label, [*built.files, *beside], own=built.files)
@@ -124,6 +126,7 @@ def build(job: Job, state: State, stream: str, parent: Parent | None) -> BuiltSn
     previous = None
     if latest is not None and digest_of_latest is not None:
         previous = {"snapshot_id": latest, "manifest_sha256": digest_of_latest}
+    job.ruined, job.ruined_since = ruined_in(job, state, parent), decision.follow
     write: Any = build_parts
     if session.format != FORMAT or session.recipients is not None:  # what is to be encrypted is never in the clear
         chain, lock = (None, None) if parent is None else (parent.chain, parent.lock)
@@ -136,6 +139,7 @@ def build(job: Job, state: State, stream: str, parent: Parent | None) -> BuiltSn
         signer=job.signer,
         previous=previous,
         stream=stream,
+        ruined=len(job.ruined),
         max_bytes=session.max_bytes,
         **job.facts,
     )
@@ -182,7 +186,8 @@ async def _publish(
             job.planned = None
             return Move(follow, rows_with(job, now, built))
         removed = job.planned.removed if job.planned is not None else ()
-        return Move(mine, rows_with(job, now, built), removed)
+        rows = rows_with(job, now, built, lost=find_lost(job, now, built))
+        return Move(mine, rows, removed, doc_bytes=doc_bytes(job, built))
 
     try:
         done = await publish(session, state, change, signer=job.signer, lenient=True)

@@ -82,8 +82,9 @@ def rows_of(asked: Asked, base: Decision) -> Mapping[str, Entry]:
 
 def stands(asked: Asked, base: Decision, entry: Entry) -> bool:
     """Whether a row stands without a look at the manifest: who pins takes a trusted signer's word only, and where every
-    snapshot is looked at, a chain has to name its packs.
+    snapshot is looked at, a chain has to name its packs and to count its documents.
     """
-    if asked.everything and entry.info.format == FORMAT_2 and not entry.packs:
+    counted = entry.info.doc_count is not None or entry.info.encrypted
+    if asked.everything and entry.info.format == FORMAT_2 and not (entry.packs and counted):
         return False
     return not asked.pins or (base.proven and asked.trust.accepts(entry.info.issuer, entry.snapshot_id))

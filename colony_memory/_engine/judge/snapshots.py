@@ -61,7 +61,8 @@ def find_snapshots(asked: Asked, base: Decision, files: LabelFiles, manifests: M
             continue
         manifest = read if isinstance(read, Manifest) else None
         if manifest is not None:
-            entry = Entry(manifest.info, manifest.sha256, row.shrunk_at if row else None, manifest.packs)
+            shrink = (row.shrunk_at, row.spoiled) if row else (None, False)
+            entry = Entry(manifest.info, manifest.sha256, shrink[0], manifest.packs, shrink[1], manifest.ruined)
         elif row is not None and stands(asked, base, row):
             entry = row
         else:

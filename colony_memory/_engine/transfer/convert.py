@@ -140,6 +140,7 @@ class Converter:
                 tags=info.tags,
                 converted=[*manifest.converted, _origin(manifest)],
                 lineage=manifest.lineage,
+                ruined=manifest.ruined,
                 max_bytes=self._session.max_bytes,
             )
             room.check_files(built.files, f"snapshot {info.snapshot_id} of label {info.label!r}")

@@ -198,9 +198,9 @@ class _Copying:
             return True
         row, files = state.decision.entry(snapshot_id), state.listed
         pin = pin_text(label, snapshot_id, files.pin_ends.get(snapshot_id)) if snapshot_id in files.pins else None
-        # The time of a shrink is known to the catalogue alone.
-        shrunk_at = row.shrunk_at if row and retention.read_stamp(row.shrunk_at or "") else None
-        if await delivery.store(whole, pin=pin, shrunk_at=shrunk_at) is None:
+        # What followed is known to the catalogue alone.
+        known = row if row is not None and retention.read_stamp(row.shrunk_at or "") else None
+        if await delivery.store(whole, pin=pin, known=known) is None:
             if again:
                 raise delivery.in_the_way(whole)
             return False

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from colony_memory._engine.session import Session
     from colony_memory._engine.store import Created
     from colony_memory._engine.transfer.whole import Whole
+    from colony_memory._format.catalog import Entry
 
 
 class Delivery:
@@ -75,7 +76,7 @@ class Delivery:
         require_no_rollback(state)
         return cls(session, state, origin or Origin(Pointer(label, None)))
 
-    async def store(self, whole: Whole, *, pin: str | None = None, shrunk_at: str | None = None) -> Arrived | None:
+    async def store(self, whole: Whole, *, pin: str | None = None, known: Entry | None = None) -> Arrived | None:
         """Write a snapshot that is not there yet, and read it back.
 
         None where files of it are in the way, as :meth:`in_the_way` tells.
@@ -83,7 +84,7 @@ class Delivery:
         Args:
             whole: The snapshot.
             pin: The text of its pin, None where it is not pinned.
-            shrunk_at: What the catalogue where it comes from says of it, and its manifest does not.
+            known: Its row where it comes from, which says what followed it; its manifest does not.
 
         Raises:
             ColonyMemoryError: It is of format 2, and the vault does not write on condition.
@@ -102,7 +103,7 @@ class Delivery:
             return None
         own = await self._write(whole, lacking, pin=pin) if lacking.missing else ()
         arrived = Arrived(
-            whole.entry if shrunk_at is None else replace(whole.entry, shrunk_at=shrunk_at),
+            whole.entry if known is None else replace(whole.entry, shrunk_at=known.shrunk_at, spoiled=known.spoiled),
             whole.manifest.stream,
             whole.needed,
             lacking.found,

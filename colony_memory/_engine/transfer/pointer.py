@@ -107,8 +107,8 @@ def list_arrivals(session: Session, now: State, arrivals: Arrivals, origin: Orig
         )
     rows = {entry.snapshot_id: entry for entry in decision.building}
     for snapshot_id, arrived in there.items():
-        noted = rows[snapshot_id].shrunk_at if snapshot_id in rows else None
-        rows[snapshot_id] = replace(arrived.entry, shrunk_at=arrived.entry.shrunk_at or noted)
+        known = rows[snapshot_id] if snapshot_id in rows and arrived.entry.shrunk_at is None else arrived.entry
+        rows[snapshot_id] = replace(arrived.entry, shrunk_at=known.shrunk_at, spoiled=known.spoiled)
     # A history that is continued elsewhere stays the same to a witness.
     stream = there[target].stream if target in there else None
     return Move(target, rows.values(), above=origin.above(session), first=first, stream=stream)

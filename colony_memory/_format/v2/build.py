@@ -61,6 +61,7 @@ def build(
     tags: Iterable[str] = (),
     converted: Iterable[Mapping[str, str | None]] = (),
     lineage: Lineage = Lineage(),  # noqa: B008 - it is frozen
+    ruined: int = 0,
     max_bytes: int = MAX_BYTES,
     lock: Lock | None = None,
 ) -> BuiltChain:
@@ -80,6 +81,7 @@ def build(
         tags: What to file it under.
         converted: What it was made from, see :func:`colony_memory.snapshot.build`.
         lineage: Where it comes from.
+        ruined: How many documents of the snapshot before it are ruined in it.
         max_bytes: Bytes of plain text to accept at most.
         lock: Encrypts it; the packs of ``parent`` have to be encrypted to the same recipients.
 
@@ -114,8 +116,8 @@ def build(
         raw = raw_manifest(**common, plaintext_sha256=digest, byte_size=size, doc_count=len(documents), tree=tree)
     else:
         told = None if note is None else printable(note)
-        facts = Facts(size, len(documents), digest, told, tuple(left_out), lock.recipients, tree)
-        note, left_out = None, [LEFT_OUT] if left_out else []
+        facts = Facts(size, len(documents), digest, told, tuple(left_out), lock.recipients, tree, ruined)
+        note, left_out, ruined = None, [LEFT_OUT] if left_out else [], 0
         raw = raw_manifest(SEALED_CODEC, **common, plaintext_sha256="", byte_size=0)
         raw["sealed"] = seal(facts, snapshot_id, lock)
         if lock.key is not None:
@@ -129,6 +131,7 @@ def build(
         tags=tags,
         converted=converted,
         lineage=lineage,
+        ruined=ruined,
         signer=signer,
     )
     manifest_file, text = manifest_filename(label, snapshot_id), json.dumps(raw)
@@ -192,10 +195,10 @@ def read_chain(
     wanted = age.WANTED if info.encrypted and not age.is_installed() else WANTED
     require_reader(f"snapshot {info.snapshot_id} of label {label!r}", file=file, wanted=wanted)
     packs = read_packs(manifest, texts, known=() if known is None else [link.pack for link in known.links])
-    count, tree = manifest.doc_count, manifest.tree
+    tree = manifest.tree
     if info.encrypted:
         facts = unseal(manifest, identities)
-        info, count, tree = facts.told_of(info), facts.doc_count, facts.tree
+        info, tree = facts.told_of(info), facts.tree
     if info.byte_size > max_bytes:
         msg = f"{file} says {info.byte_size} bytes, more than the {max_bytes} that this client takes"
         raise SnapshotCorrupt(msg, file=file, hint=Hint("open", "max_bytes"))
@@ -206,7 +209,7 @@ def read_chain(
         documents = state.documents()
     except ValueError as error:
         raise SnapshotCorrupt(f"the packs of {file} do not hold documents: {error}", file=file) from error
-    if (*measure(documents), len(documents)) != (info.byte_size, info.plaintext_sha256, count):
+    if (*measure(documents), len(documents)) != (info.byte_size, info.plaintext_sha256, info.doc_count):
         msg = f"integrity check failed: the packs of {file} hold different text (plaintext sha256 mismatch)"
         raise SnapshotCorrupt(msg, file=file)
     check_tree(tree, documents, file=file)

@@ -34,7 +34,6 @@ class ChainManifest(Manifest):
         pack_sha256: Digest of the last pack.
         levels: How often what each pack holds was folded.
         on_base: Snapshots that were made on the base before it.
-        doc_count: Number of documents; 0 where that is encrypted.
         sealed: base64 of what is told to those alone who hold a key, empty where nothing is encrypted.
         passphrase_key: base64 of a key that a passphrase opens, empty where there is none.
     """
@@ -43,7 +42,6 @@ class ChainManifest(Manifest):
     pack_sha256: str = ""
     levels: tuple[int, ...] = ()
     on_base: int = 0
-    doc_count: int = 0
     sealed: str = ""
     passphrase_key: str = ""
 
@@ -86,7 +84,8 @@ def check_manifest(
     if sum(map(len, sizes)) > MAX_FILES:
         raise fields.wrong(f"it needs more than {MAX_FILES} files")
     fields.text("created_at")
-    fields.count("byte_size")
+    for key in ("byte_size",) if encrypted else ("byte_size", "doc_count"):
+        fields.count(key)
     # Derived, not trusted: a manifest cannot send anyone to files of another label.
     files = tuple(
         pack_filename(own_label, each, seq) for each, of in zip(packs, sizes, strict=True) for seq in range(len(of))
@@ -103,7 +102,6 @@ def check_manifest(
         levels=levels,
         on_base=fields.count("on_base"),
         tree=fields.tree(),
-        doc_count=0 if encrypted else fields.count("doc_count"),
         sealed=fields.text("sealed") if encrypted else "",
         passphrase_key=fields.text("passphrase_key") if encrypted and "passphrase_key" in raw else "",
     )

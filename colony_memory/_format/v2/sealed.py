@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._format import age
 from colony_memory._format.json import canonical, load_object
+from colony_memory._format.manifest import read_ruined
 from colony_memory._format.names import is_digest, manifest_filename
 from colony_memory._format.payload import decode_base64
 from colony_memory._format.tags import read_lacking, read_note
@@ -42,6 +43,7 @@ class Facts:
         incomplete: What its writer had to leave out and why.
         recipients: Whom all packs of the chain are encrypted to, sorted.
         tree: Digest of the names and their contents, empty where it was not told.
+        ruined: How many documents of the snapshot before it are ruined in it.
     """
 
     byte_size: int
@@ -51,6 +53,7 @@ class Facts:
     incomplete: tuple[str, ...] = ()
     recipients: tuple[str, ...] = ()
     tree: str = ""
+    ruined: int = 0
 
     def told_of(self, info: SnapshotInfo) -> SnapshotInfo:
         """The summary with what it does not say in the clear."""
@@ -60,6 +63,7 @@ class Facts:
             plaintext_sha256=self.plaintext_sha256,
             note=self.note,
             incomplete=self.incomplete,
+            doc_count=self.doc_count,
         )
 
 
@@ -76,6 +80,8 @@ def seal(facts: Facts, snapshot_id: str, lock: Lock) -> str:
     }
     if facts.note is not None:
         raw["note"] = facts.note
+    if facts.ruined:
+        raw["ruined"] = facts.ruined
     plain = canonical(raw)
     return base64.b64encode(lock.seal(plain.ljust(-(-len(plain) // _STEP) * _STEP))).decode("ascii")
 
@@ -177,4 +183,5 @@ def _facts(raw: dict[str, Any], snapshot_id: str) -> Facts:
     if not all(isinstance(each, list) and all(isinstance(text, str) for text in each) for each in lists):
         raise ValueError("incomplete and recipients should be lists of strings")
     missing, recipients = read_lacking(lists[0]), tuple(lists[1])  # type: ignore[arg-type]
-    return Facts(raw["byte_size"], raw["doc_count"], digest, note, missing, recipients, read_tree(raw))
+    sizes = (raw["byte_size"], raw["doc_count"])
+    return Facts(*sizes, digest, note, missing, recipients, read_tree(raw), read_ruined(raw))

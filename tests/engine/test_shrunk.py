@@ -1,0 +1,165 @@
+"""What a retention in a backup keeps since something much smaller followed, or a document was ruined."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from colony_memory import ColonyMemory, Ed25519Signer
+from colony_memory._format.v2.zstd import is_installed
+from colony_memory.retention import find_ruined
+from colony_memory.testing import FakeVault
+
+NOTES = {"log.md": "\n".join(map(str, range(9_000))), **{f"note{n}.md": f"what was learned {n}\n" for n in range(40)}}
+MEMORY = {
+    "MEMORY.md": "two years of notes. " * 300,
+    "other.md": random.Random(1).randbytes(9_500).hex(),
+    "small.md": "a line\n",
+}
+RUINS = {
+    "nothing": lambda text: "",
+    "NUL bytes": lambda text: "\0" * len(text),
+    "a stub": lambda text: "- new\n[the rest is unchanged]\n",
+}
+LOSSES = {
+    "documents": (NOTES, {"log.md": NOTES["log.md"]}),
+    "bytes": (MEMORY, {name: text[:50] for name, text in MEMORY.items()}),
+    **{what: (MEMORY, {**MEMORY, "MEMORY.md": ruin(MEMORY["MEMORY.md"])}) for what, ruin in RUINS.items()},
+    "all of it NUL bytes": (MEMORY, {name: "\0" * len(text) for name, text in MEMORY.items()}),
+}
+
+
+@pytest.fixture(params=["1", "2", "signed 1", "signed 2", "encrypted", "no key"])
+def options(request):
+    kind = request.param
+    if kind not in ("1", "signed 1") and not is_installed():
+        pytest.skip("zstd is not installed")
+    made = {"format": int(kind[-1]) if kind[-1].isdigit() else 2}
+    if kind.startswith("signed"):
+        pytest.importorskip("cryptography")
+        made["signer"] = Ed25519Signer(bytes(range(32)))
+    if kind in ("encrypted", "no key"):
+        age_keys = pytest.importorskip("age_keys")
+        pytest.importorskip("pyrage")
+        made["encrypt_to"] = age_keys.RECIPIENT
+        if kind == "encrypted":
+            made["identities"] = age_keys.SECRET
+    return made
+
+
+def saved(vault, options, documents, **more):
+    """Save by a client that has just started, and give its summary and what it warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        info = ColonyMemory(backend=vault, **options).backup(documents, **more)
+    return info, [str(one.message) for one in caught if "hardly anything" in str(one.message)]
+
+
+@pytest.mark.parametrize(("whole", "less"), LOSSES.values(), ids=LOSSES)
+def test_what_was_lost_stays_for_thirty_days_and_is_told(whole, less, options):
+    if "encrypt_to" in options and "identities" not in options and less is not LOSSES["bytes"][1]:
+        pytest.skip("who cannot open what it wrote judges by what is stored")
+    vault = FakeVault(operations_per_hour=None)
+    before, _ = saved(vault, options, whole)
+    info, warned = saved(vault, options, less, prune_keep=1)
+    assert [info.shrunk_from, *warned] != [None]
+    assert info.shrunk_from in (None, before.snapshot_id)
+    assert all(before.snapshot_id in line and "MEMORY.md" in line for line in warned)
+    for day in range(4):
+        info, warned = saved(vault, options, {**less, "log of the day": f"{day}\n"}, prune_keep=1)
+        assert [info.shrunk_from, *warned] == [None]  # once is enough
+    mem = ColonyMemory(backend=vault, **options)
+    latest, kept = mem.list_snapshots()
+    assert (latest.shrunk_from, kept.snapshot_id) == (before.snapshot_id, before.snapshot_id)
+    assert "before-shrink" in mem.plan_prune(keep=1).reasons[before.snapshot_id]
+    mem.prune(keep=1)
+    assert [each.snapshot_id for each in mem.list_snapshots()] == [latest.snapshot_id]
+
+
+def test_it_goes_when_its_thirty_days_are_over(options, monkeypatch):
+    whole, less = LOSSES["bytes"]
+    now = datetime.now(timezone.utc)
+    vault = FakeVault(operations_per_hour=None)
+
+    def save(days, documents):
+        mem = ColonyMemory(backend=vault, **options)
+        mem._session.now = lambda: now + timedelta(days=days)
+        return mem.backup(documents, prune_keep=1)
+
+    before = save(0, whole)
+    for day in (1, 15, 30):
+        save(day, {**less, "day": str(day)})
+        assert before.snapshot_id in {
+            each.snapshot_id for each in ColonyMemory(backend=vault, **options).list_snapshots()
+        }
+    save(31.1, {**less, "day": "31"})
+    assert len(ColonyMemory(backend=vault, **options).list_snapshots()) == 1
+
+
+def test_each_snapshot_of_which_a_document_was_ruined_stays(options):
+    if "encrypt_to" in options and "identities" not in options:
+        pytest.skip("who cannot open what it wrote judges by what is stored")
+    vault = FakeVault(operations_per_hour=None)
+    memory = {f"{n}.md": random.Random(n).randbytes(1500).hex() for n in range(4)}
+    whole = []
+    for name in list(memory)[:3]:
+        whole.append(saved(vault, options, memory, prune_keep=1)[0].snapshot_id)
+        memory = {**memory, name: ""}
+        saved(vault, options, memory, prune_keep=1)
+        memory = {**memory, "log": f"after {name}"}
+    listed = {each.snapshot_id for each in ColonyMemory(backend=vault, **options).list_snapshots()}
+    assert {*whole} <= listed
+    assert len(listed) == 4
+
+
+def test_a_summary_counts_documents_and_names_what_was_just_saved_or_read(options):
+    vault = FakeVault(operations_per_hour=None)
+    mem = ColonyMemory(backend=vault, **options)
+    names = sorted(MEMORY)
+    opens = "encrypt_to" not in options or "identities" in options
+    for info in (mem.backup(MEMORY), mem.latest(), *mem.list_snapshots(), mem.backup(MEMORY)):
+        assert (info.doc_names, info.doc_count) == (names, 3)
+    later = ColonyMemory(backend=vault, **options)
+    (info,) = later.list_snapshots()
+    assert info.doc_names == (names if options["format"] == 1 else [])
+    assert info.doc_count == (None if "encrypt_to" in options else 3)
+    if opens:
+        assert later.restore() == MEMORY
+        assert [(each.doc_names, each.doc_count) for each in later.list_snapshots()] == [(names, 3)]
+
+
+def test_nothing_of_what_is_encrypted_is_told_beside_it():
+    age_keys = pytest.importorskip("age_keys")
+    pytest.importorskip("pyrage")
+    if not is_installed():
+        pytest.skip("zstd is not installed")
+    vault = FakeVault(operations_per_hour=None)
+    options = {"encrypt_to": age_keys.RECIPIENT, "identities": age_keys.SECRET}
+    saved(vault, options, MEMORY)
+    saved(vault, options, {**MEMORY, "MEMORY.md": ""})
+    stored = "".join(vault.vault_get_file(each["filename"])["content"] for each in vault.vault_list_files()["items"])
+    for fact in ("ruined", "doc_bytes", "doc_count", '"tree"', "MEMORY.md"):
+        assert fact not in stored
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "ruined"),
+    [
+        ({"a": 1000, "b": 5}, {"a": "", "b": "12345"}, ("a",)),
+        ({"a": 1000, "b": 5}, {"a": "x" * 99, "b": "12345"}, ("a",)),
+        ({"a": 1000, "b": 5}, {"a": "x" * 100, "b": "12345"}, ()),
+        ({"a": 1000, "b": 5}, {"a": "é" * 50, "b": "12345"}, ()),
+        ({"a": 1000, "b": 5}, {"a": "\0" * 1000, "b": "12345"}, ("a",)),
+        ({"a": 999, "b": 5}, {"a": "", "b": "12345"}, ()),
+        ({"a": 0, "b": 5}, {"a": "", "b": "12345"}, ()),  # NUL before
+        ({"a": 1000, "b": 5}, {"b": "12345"}, ()),  # deleted
+        ({"a": 1000, "b": 5, "c": 5}, {"a": "", "b": ""}, ()),  # as many of the others went
+        ({"a": 1000, "b": 2000}, {"a": "", "b": "\0"}, ("a", "b")),
+        ({}, {"a": ""}, ()),
+    ],
+)
+def test_a_document_is_ruined_where_hardly_anything_is_left_of_it(before, now, ruined):
+    assert find_ruined(before, now) == ruined
