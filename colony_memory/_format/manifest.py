@@ -90,7 +90,7 @@ class SnapshotInfo:
     pinned_until: str | None = None
 
     def __post_init__(self) -> None:
-        if self.doc_count is None and (self.doc_names or self.format == FORMAT):
+        if self.doc_count is None and not self.encrypted and (self.doc_names or self.format == FORMAT):
             object.__setattr__(self, "doc_count", len(self.doc_names))
 
 
