@@ -30,6 +30,7 @@ class ObjectServer:
         fault: Called with verb and key; what it returns, ``(status, body)``, is the answer. None: no fault;
             ``("applied", answer)``: this answer, and it is done all the same.
         conditions: How PUT takes a condition: ``"kept"``, ``"ignored"`` or ``"refused"`` (501).
+        bulk: Whether several objects can be deleted with one request; else that is answered by a 501.
         page: Keys in one answer to LIST.
     """
 
@@ -39,6 +40,7 @@ class ObjectServer:
         self.bytes: Counter[str] = Counter()
         self.fault = lambda verb, key: None
         self.conditions = "kept"
+        self.bulk = True
         self.page = 1000
         self.now = datetime(2026, 1, 1, tzinfo=timezone.utc)
         self.times: dict[str, datetime] = {}
@@ -107,7 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         bucket, _, key = unquote(path)[1:].partition("/")
         if verb == "POST" or (verb == "DELETE" and not key):
-            verb, key = "DELETE", re.search(rb"<Key>(.*?)</Key>", body)[1].decode()
+            verb, key = "DELETE", re.search(rb"<Key>(.*?)</Key>", body)[1].decode() if store.bulk else None
         with store.lock:
             store.calls[verb] += 1
             answer = store.fault(verb, key)
@@ -154,6 +156,8 @@ class _Handler(BaseHTTPRequestHandler):
         return 200, b"", {"ETag": _etag(body)}
 
     def _delete(self, key, body, query):
+        if key is None:
+            return error(501, "NotImplemented")
         self.store.objects.pop(key, None)
         deleted = f"<DeleteResult><Deleted><Key>{escape(key)}</Key></Deleted></DeleteResult>"
         return 200, deleted.encode()

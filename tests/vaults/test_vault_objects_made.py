@@ -59,6 +59,34 @@ def test_conditions_that_a_store_only_half_keeps_are_found_out(server):
     assert server.objects == {}
 
 
+def test_a_store_that_deletes_one_by_one_is_a_vault_like_any_other(server):
+    server.bulk = False
+    vault = ObjectVault(server.store(), create=True)
+    assert isinstance(vault, ConditionalUpload)
+    assert list(server.objects) == [MARKER]
+    memory = ColonyMemory(backend=vault)
+    memory.backup(NOTES)
+    memory.delete_snapshot(label="default", snapshot_id=memory.latest().snapshot_id)
+    assert memory.restore() is None
+
+
+@pytest.mark.parametrize("status", [501, 500])
+def test_a_store_that_does_not_delete_is_called_that(server, status):
+    server.fault = lambda verb, key: error(status) if verb == "DELETE" else None
+    with pytest.raises(VaultError) as caught:
+        ObjectVault(server.store(), create=True)
+    assert ("does not delete in the way" in str(caught.value)) is (status == 501)
+    assert "on condition" not in str(caught.value)
+    assert MARKER not in server.objects
+
+
+def test_what_a_probe_that_was_cut_short_left_is_removed(server):
+    server.fault = lambda verb, key: error(500) if verb == "GET" and ".cmem-probe" in key else None
+    with pytest.raises(VaultUnavailable):
+        ObjectVault(server.store(), create=True)
+    assert server.objects == {}
+
+
 def test_a_store_that_learns_to_say_501_later(server, vault):
     server.conditions = "refused"
     with pytest.raises(VaultError, match="the store does not do that") as caught:

@@ -30,7 +30,7 @@ from colony_memory.vaults.objects.bucket import Bucket, holds_snapshots, look_at
 from colony_memory.vaults.objects.keys import folder_of, key_of, name_of
 from colony_memory.vaults.objects.probe import probe_conditions
 from colony_memory.vaults.objects.replies import describe_object, read_tag, tag_of
-from colony_memory.vaults.objects.stores import describe, writes_on_condition
+from colony_memory.vaults.objects.stores import deleting_singly, describe, writes_on_condition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +48,10 @@ class ObjectVault:
     on condition. A store with neither the marker nor any file of a snapshot is no vault, and every call raises
     :class:`~colony_memory.VaultMissing`. If the store cannot be reached, or refuses, that is an error and never counts
     as absence.
+
+    How long a request may take, and how large a page of a listing may be, are the store's bounds: obstore waits 30 s
+    for a whole answer unless told otherwise. An object is read only where it says that it has at most
+    ``max_file_bytes``, and a listing of more than 100,000 objects is refused.
 
     Text is stored as its UTF-8 bytes. What is no longer UTF-8 comes back with U+FFFD for every broken byte, so that
     the reader sees wrong content. ``etag`` and ``updated_at`` are the store's. An object whose key is not that of a
@@ -94,7 +98,7 @@ class ObjectVault:
         if max_file_bytes < 1:
             raise ValueError(f"max_file_bytes must be at least 1, not {max_file_bytes!r}")
         self.url = describe(store)
-        self._bucket = Bucket(store, self.url)
+        self._bucket = Bucket(deleting_singly(store), self.url)
         self._most = max_file_bytes
         self._known = False
         self.snapshot_format: Literal[1, 2] = 1
