@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, TypeVar
 
 from colony_memory.app.facts import left_out
-from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, split_documents
+from colony_memory.capture._metadata import (
+    METADATA_NAME,
+    Contents,
+    Metadata,
+    contents_of,
+    dump_metadata,
+    split_documents,
+)
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
@@ -19,46 +25,6 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value")
 
 __all__ = ["Contents", "content_of", "contents_of", "narrow", "near", "reshape"]
-
-
-@dataclass(frozen=True)
-class Contents:
-    """What a snapshot of a folder holds, each with its path, sorted.
-
-    This is the one count of files. A document of the snapshot is not always one: what text cannot hold is in a document
-    that describes the folder, and that itself is no file.
-
-    Attributes:
-        texts: Files that are text.
-        others: Files that are not.
-        links: Symbolic links, with what they say.
-        empty_dirs: Folders that nothing is in.
-    """
-
-    texts: tuple[str, ...]
-    others: tuple[str, ...] = ()
-    links: Mapping[str, str] = field(default_factory=dict)
-    empty_dirs: tuple[str, ...] = ()
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """Every file, links among them: what a restore writes beside folders."""
-        return tuple(sorted((*self.texts, *self.others, *self.links)))
-
-
-def contents_of(documents: Mapping[str, str]) -> Contents:
-    """What these documents are on a disk.
-
-    Raises:
-        SnapshotCorrupt: The document that describes the folder is malformed.
-    """
-    _, metadata = split_documents(documents)
-    return Contents(
-        tuple(sorted(name for name in documents if name != METADATA_NAME)),
-        tuple(sorted(metadata.files)),
-        dict(sorted(metadata.links.items())),
-        tuple(sorted(metadata.empty_dirs)),
-    )
 
 
 def content_of(info: SnapshotInfo, documents: Mapping[str, str], name: str) -> str | bytes:

@@ -158,6 +158,46 @@ def split_documents(documents: Mapping[str, str]) -> tuple[dict[str, str | bytes
     return {**texts, **metadata.files}, metadata
 
 
+@dataclass(frozen=True)
+class Contents:
+    """What a snapshot of a folder holds, each with its path, sorted.
+
+    This is the one count of files. A document of the snapshot is not always one: what text cannot hold is in a document
+    that describes the folder, and that itself is no file.
+
+    Attributes:
+        texts: Files that are text.
+        others: Files that are not.
+        links: Symbolic links, with what they say.
+        empty_dirs: Folders that nothing is in.
+    """
+
+    texts: tuple[str, ...]
+    others: tuple[str, ...] = ()
+    links: Mapping[str, str] = field(default_factory=dict)
+    empty_dirs: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Every file, links among them: what a restore writes beside folders."""
+        return tuple(sorted((*self.texts, *self.others, *self.links)))
+
+
+def contents_of(documents: Mapping[str, str]) -> Contents:
+    """What these documents are on a disk.
+
+    Raises:
+        SnapshotCorrupt: The document that describes the folder is malformed.
+    """
+    _, metadata = split_documents(documents)
+    return Contents(
+        tuple(sorted(name for name in documents if name != METADATA_NAME)),
+        tuple(sorted(metadata.files)),
+        dict(sorted(metadata.links.items())),
+        tuple(sorted(metadata.empty_dirs)),
+    )
+
+
 def _corrupt(what: str) -> SnapshotCorrupt:
     return SnapshotCorrupt(f"document {METADATA_NAME!r} {what}", file=METADATA_NAME)
 

@@ -18,6 +18,7 @@ from colony_memory.capture._patience import TookTooLong
 from colony_memory.capture._steady import TRIES, TooLarge
 from colony_memory.capture._walk import SECONDS, LeftOut, Note
 from colony_memory.capture.git import BUNDLE_NAME, GIT_NAME, NotBundled, holds_bundle, make_bundle
+from colony_memory.capture.index import PART
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from colony_memory.capture._patience import Deadline, Patience
     from colony_memory.capture._steady import Proof
     from colony_memory.capture._walk import Entry, Tree
+    from colony_memory.capture.index import Known, Row
 
 _BYTES_A_SECOND = 1_000_000  # what a slow disk gives at the least
 _SECONDS_BETWEEN_REPORTS = 0.1
@@ -40,23 +42,60 @@ class Found:
         tree: What is there, and what is left out of it.
         max_bytes: How many bytes a snapshot may hold.
         on_progress: Is told the files and bytes so far and a name, now and then.
+        contents: What was read, by name.
+        unread: What need not be read, since it is as it was when it was read before, with what was noted then.
+        parts: Files that are a part of a database, by name, as they were found.
+        databases: Those that were read as SQLite databases, by name.
+        status: What the system says of what was read, or need not be.
+        notes: What is good to know.
     """
 
     tree: Tree
     max_bytes: int
     on_progress: Callable[[int, int, str], None] | None = None
     contents: dict[str, str | bytes] = field(default_factory=dict)
+    unread: dict[str, tuple[Entry, Row]] = field(default_factory=dict)
+    parts: dict[str, os.stat_result] = field(default_factory=dict)
+    databases: set[str] = field(default_factory=set)
     status: dict[str, os.stat_result] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
     _parts: dict[tuple[str, str], str] = field(default_factory=dict)  # of databases, with what became of these
+    _passed: dict[str, Row] = field(default_factory=dict)
     _unproven: dict[str, tuple[Entry, Proof]] = field(default_factory=dict)
     _used: int = 0
     _bytes: int = 0
     _reported: float = 0.0
 
-    def read(self, patience: Patience) -> None:
-        """Read all files that there is room for."""
-        self._read_all(self._choose(), patience)
+    def read(self, patience: Patience, known: Known | None = None) -> None:
+        """Read all files that there is room for, but for those that are known to be as they were."""
+        chosen = self._choose()
+        self._read_in_turn(chosen if known is None else self._pass_over(chosen, known), patience)
+
+    def read_rest(self, patience: Patience) -> None:
+        """Read what was passed over."""
+        rest, self.unread = [entry for entry, _ in self.unread.values()], {}
+        for entry in rest:
+            self._used -= _cost_of(entry, self._passed.pop(entry.name))
+        self._read_in_turn(rest, patience)
+
+    def _pass_over(self, chosen: list[Entry], known: Known) -> list[Entry]:
+        """Put aside what need not be read, and return the others."""
+        there = {entry.name: entry.status for entry in chosen if entry.status is not None}
+        left = []
+        for entry in chosen:
+            row = known.find(entry.name, there)
+            if row is None:
+                left.append(entry)
+            elif row.digest == PART:
+                self.parts[entry.name] = there[entry.name]
+            else:
+                self.unread[entry.name], self._passed[entry.name] = (entry, row), row
+                self.status[entry.name] = there[entry.name]
+                self._used += _cost_of(entry, row)
+        return left
+
+    def _read_in_turn(self, chosen: Iterable[Entry], patience: Patience) -> None:
+        self._read_all(chosen, patience)
         for _ in range(TRIES - 1):
             self._read_all(self._prove(patience), patience)
         for entry in self._prove(patience):
@@ -131,13 +170,17 @@ class Found:
 
     def attributes(self) -> dict[str, os.stat_result]:
         """What the system says of each file that was read, and of each directory, whose name ends with ``/``."""
-        files = {name: status for name, status in self.status.items() if name in self.contents}
+        files = {name: status for name, status in self.status.items() if name in self.contents or name in self.unread}
         return files | {f"{name}/": status for name, status in self.tree.directories.items()}
+
+    def __bool__(self) -> bool:
+        return bool(self.contents or self.unread)
 
     def finish(self) -> None:
         """Report the end."""
-        if self.on_progress is not None and self.contents:
-            self.on_progress(len(self.contents), self._bytes, next(reversed(self.contents)))
+        if self.on_progress is not None and self:
+            last = next(reversed(self.contents or self.unread))
+            self.on_progress(len(self.contents) + len(self.unread), self._bytes, last)
 
     def _choose(self) -> list[Entry]:
         """The files that fit. Where not all do, it is the largest that are left out: what is short is read most."""
@@ -166,6 +209,8 @@ class Found:
         if part is not None:
             if part:
                 self._leave([entry], part)
+            elif entry.status is not None:
+                self.parts[entry.name] = entry.status
             return
         limit = self.max_bytes - self._used
         seconds = SECONDS + entry.size / _BYTES_A_SECOND
@@ -187,6 +232,8 @@ class Found:
             if read.note:
                 self.notes.append(Note(entry.name, read.note))
             self.status[entry.name] = read.status
+            if read.is_database:
+                self.databases.add(entry.name)
             if read.proof is not None:
                 self._unproven[entry.name] = entry, read.proof
             self._add(entry.name, content)
@@ -244,6 +291,10 @@ def _cost(content: str | bytes) -> int:
     """Bytes that it takes in a snapshot."""
     length = _length(content)
     return (length + 2) // 3 * 4 if isinstance(content, bytes) else length  # base64
+
+
+def _cost_of(entry: Entry, row: Row) -> int:
+    return entry.size if row.is_text else (entry.size + 2) // 3 * 4
 
 
 def _belongs_to(name: str, names: set[str]) -> str:

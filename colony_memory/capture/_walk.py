@@ -70,14 +70,19 @@ class Entry:
         inside: The directories that lead to it from there.
         own: Its name there.
         name: Its name among all that is saved.
-        size: Its bytes when it was found.
+        status: What the system said of it when it was found; None of a repository.
     """
 
     root: Path
     inside: tuple[str, ...]
     own: str
     name: str
-    size: int = 0
+    status: os.stat_result | None = None
+
+    @property
+    def size(self) -> int:
+        """Its bytes when it was found."""
+        return 0 if self.status is None else self.status.st_size
 
 
 @dataclass
@@ -226,7 +231,7 @@ class _Walk:
             elif own in listing.links:
                 self.links[name] = listing.links[own]
             else:
-                self.tree.files.append(Entry(self.root, inside, own, self.prefix + name, status.st_size))
+                self.tree.files.append(Entry(self.root, inside, own, self.prefix + name, status))
         return deeper
 
     def _exclude(self, own: str, name: str, *, is_directory: bool) -> bool:

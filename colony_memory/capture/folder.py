@@ -9,37 +9,40 @@ that it first puts back what a restore that was cut off has left, by what the us
 from __future__ import annotations
 
 import os
-import stat
+import time
 import warnings
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from colony_memory._arguments import require_call, require_type, several
 from colony_memory._format.constants import MAX_BYTES
 from colony_memory._os.held import settling
-from colony_memory._os.kinds import PERMISSIONS
 from colony_memory._os.names import decode_name
 from colony_memory._os.paths import real_path
 from colony_memory.capture._contents import reason_of
-from colony_memory.capture._filenames import name_problem, parents_of
+from colony_memory.capture._filenames import name_problem
 from colony_memory.capture._ignore import Excluded, read_excluded
-from colony_memory.capture._metadata import METADATA_NAME, Metadata, encode_file, metadata_pieces
+from colony_memory.capture._metadata import contents_of
 from colony_memory.capture._patience import patience
 from colony_memory.capture._reading import Found
 from colony_memory.capture._recover import recover, unfinished
 from colony_memory.capture._sources import find_sources, require_directory
-from colony_memory.capture._unsaved import VAULT
+from colony_memory.capture._survey import Survey
 from colony_memory.capture._walk import Entry, LeftOut, Note, Tree, walk
 from colony_memory.capture._write import Written, write_folder
-from colony_memory.capture.secrets import is_allowed, judge_secrets, read_allowed
+from colony_memory.capture.git import BUNDLE_NAME
+from colony_memory.capture.index import Known
+from colony_memory.capture.secrets import RULES, masked_names, read_allowed
 from colony_memory.exceptions import ColonyMemoryWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    from colony_memory.capture._metadata import Contents
     from colony_memory.capture._patience import Patience
     from colony_memory.capture._sources import Source
+    from colony_memory.capture.index import FolderIndex
     from colony_memory.capture.secrets import SecretFinding
 
     SecretsChoice = Literal["stop", "warn", "mask", "allow"]
@@ -61,6 +64,8 @@ class Capture:
         notes: What else is good to know, by name, such as a git repository that was not asked for.
         secrets: Likely secrets, by name and line; with ``secrets="mask"`` they are masked in ``documents``.
         allowed: Those that were allowed by name, and are saved as they are.
+        survey: Of a folder that has an index, what is known of it without the documents. Where nothing has changed
+            since the last save, no file is read, and ``documents`` is empty; :meth:`read` gives them.
     """
 
     documents: dict[str, str]
@@ -69,6 +74,25 @@ class Capture:
     notes: tuple[Note, ...] = ()
     secrets: tuple[SecretFinding, ...] = ()
     allowed: tuple[SecretFinding, ...] = ()
+    survey: Survey | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def contents(self) -> Contents:
+        """The names of all that it holds, read or not."""
+        return contents_of(self.documents) if self.survey is None else self.survey.contents
+
+    @property
+    def masked(self) -> tuple[str, ...]:
+        """The files in which secrets were masked, sorted."""
+        return masked_names(self.documents) if self.survey is None else self.survey.masked
+
+    def read(self) -> Capture:
+        """The same with all documents; a file that has changed meanwhile is as it is now.
+
+        Raises:
+            SecretsFound: There are likely secrets in what has changed.
+        """
+        return self if self.survey is None or self.documents else _captured(self.survey)
 
 
 def read_folder(
@@ -115,12 +139,19 @@ def read_folder(
         SecretsFound: There are likely secrets that must stop the reading or that cannot be masked.
         ColonyMemoryError: The rules of a ``.cmemignore`` cannot be kept.
     """
-    allowed, excluded = read_choices(secrets=secrets, allow_secrets=allow_secrets, exclude=exclude)
-    tree = Tree(excluded=excluded)
-    found = _read(
-        [require_directory(path)], tree, git=git, max_bytes=max_bytes, dry_run=dry_run, on_progress=on_progress
+    return _captured(
+        _survey(
+            [require_directory(path)],
+            git=git,
+            exclude=exclude,
+            secrets=secrets,
+            allow_secrets=allow_secrets,
+            max_bytes=max_bytes,
+            attributes=attributes,
+            dry_run=dry_run,
+            on_progress=on_progress,
+        )
     )
-    return _capture(found, secrets=secrets, allowed=allowed, attributes=attributes)
 
 
 def read_paths(
@@ -160,17 +191,32 @@ def read_paths(
     """
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
-    allowed, excluded = read_choices(secrets=secrets, allow_secrets=allow_secrets, exclude=exclude)
-    tree = Tree(excluded=excluded)
-    found = _read(
-        find_sources(several("paths", paths)),
-        tree,
-        git=git,
-        max_bytes=max_bytes,
-        dry_run=dry_run,
-        on_progress=on_progress,
+    return _captured(
+        _survey(
+            find_sources(several("paths", paths)),
+            git=git,
+            exclude=exclude,
+            secrets=secrets,
+            allow_secrets=allow_secrets,
+            max_bytes=max_bytes,
+            attributes=attributes,
+            dry_run=dry_run,
+            on_progress=on_progress,
+        )
     )
-    return _capture(found, secrets=secrets, allowed=allowed, attributes=attributes)
+
+
+def read_by_index(
+    what: str | os.PathLike[str] | list[str | os.PathLike[str]], index: FolderIndex, **choices: Any
+) -> Capture:
+    """:func:`read_folder`, or of a list :func:`read_paths`, where an index tells which files need not be read.
+
+    Where the folder is what it is based on, there are no documents yet.
+    """
+    sources = find_sources(what) if isinstance(what, list) else [require_directory(what)]
+    survey, basis = _survey(sources, index=index, **choices), index.read()
+    is_basis = bool(basis) and survey.tree == basis.tree and not basis.reverted
+    return _captured(survey, reading=not (is_basis and survey.tree))
 
 
 def read_named(path: Path, name: str, *, git: bool = False, max_bytes: int = MAX_BYTES) -> Capture:
@@ -181,20 +227,23 @@ def read_named(path: Path, name: str, *, git: bool = False, max_bytes: int = MAX
         ColonyMemoryError: The rules of a ``.cmemignore`` cannot be kept.
     """
     (source,) = find_sources([path])
-    found = _read([replace(source, prefix=name)], Tree(), git=git, max_bytes=max_bytes, dry_run=False, on_progress=None)
-    return _capture(found, secrets="allow", allowed=frozenset(), attributes=False)
+    return _captured(_survey([replace(source, prefix=name)], git=git, secrets="allow", max_bytes=max_bytes))
 
 
-@settling()
-def _read(
+def _survey(
     sources: list[Source],
-    tree: Tree,
     *,
-    git: bool,
-    max_bytes: int,
-    dry_run: bool,
-    on_progress: Callable[[int, int, str], None] | None,
-) -> Found:
+    git: bool = False,
+    exclude: str | Iterable[str] = (),
+    secrets: str = "warn",
+    allow_secrets: str | Iterable[str] = (),
+    max_bytes: int = MAX_BYTES,
+    attributes: bool = False,
+    dry_run: bool = False,
+    on_progress: Callable[[int, int, str], None] | None = None,
+    index: FolderIndex | None = None,
+) -> Survey:
+    allowed, excluded = read_choices(secrets=secrets, allow_secrets=allow_secrets, exclude=exclude)
     require_call("on_progress", on_progress)
     require_type("max_bytes", max_bytes, int)
     for source in sources:
@@ -203,21 +252,48 @@ def _read(
         else:
             # Else a half of one memory and a half of another would be saved.
             recover(source.path, lenient=True)
-    found = Found(tree, max_bytes, on_progress)
-    with patience() as patient:
-        # A database goes before the files beside it that are a part of it.
-        for source in sorted(sources, key=lambda source: str(source.path)):
-            _find(source, tree, patient)
-        found.read(patient)
+    began, found = time.time_ns(), Found(Tree(excluded=excluded), max_bytes, on_progress)
+    _read(sources, found, lambda: None if index is None else _known(index, found.tree, secrets=secrets, git=git))
     if git:
         found.take_repositories()
     else:
         found.note_repositories()
     found.finish()
-    tree.left_out.sort(key=lambda entry: entry.name)
-    if not found.contents:
-        _refuse_nothing(sources, tree)
-    return found
+    if not found:
+        _refuse_nothing(sources, found.tree)
+    return Survey(found, secrets=secrets, allowed=allowed, attributes=attributes, index=index, began=began)
+
+
+@settling()
+def _read(sources: list[Source], found: Found, known: Callable[[], Known | None]) -> None:
+    with patience() as patient:
+        # A database goes before the files beside it that are a part of it.
+        for source in sorted(sources, key=lambda source: str(source.path)):
+            _find(source, found.tree, patient)
+        found.read(patient, known())
+
+
+def _known(index: FolderIndex, tree: Tree, *, secrets: str, git: bool) -> Known:
+    if index.rows and not any(entry.name in index.rows for entry in tree.files):
+        # Somebody began it anew: it is based on nothing that it holds nothing of.
+        index.forget()
+    return Known(index.rows, None if secrets == "allow" else RULES, (BUNDLE_NAME,) if git else ())
+
+
+def _captured(survey: Survey, *, reading: bool = True) -> Capture:
+    """What came of it, with the documents where they are to be read."""
+    if reading and not survey.is_read:
+        survey.read_rest()
+    tree = survey.found.tree
+    return Capture(
+        documents=survey.documents() if survey.is_read else {},
+        left_out=tuple(sorted(tree.left_out, key=lambda entry: entry.name)),
+        ignored=tuple(sorted(tree.ignored)),
+        notes=tuple(sorted(survey.found.notes, key=lambda note: note.name)),
+        secrets=survey.acted_on,
+        allowed=tuple(each for each in survey.findings if each not in survey.acted_on),
+        survey=survey if survey.has_index else None,
+    )
 
 
 def _tell_unfinished(path: Path) -> None:
@@ -229,19 +305,6 @@ def _tell_unfinished(path: Path) -> None:
             ColonyMemoryWarning,
             stacklevel=4,
         )
-
-
-def _capture(found: Found, *, secrets: SecretsChoice, allowed: frozenset[str], attributes: bool) -> Capture:
-    findings = () if secrets == "allow" else judge_secrets(found.contents, secrets, allowed)
-    acted_on = tuple(finding for finding in findings if not is_allowed(finding, allowed))
-    return Capture(
-        documents=_documents(found, acted_on if secrets == "mask" else (), attributes=attributes),
-        left_out=tuple(found.tree.left_out),
-        ignored=tuple(sorted(found.tree.ignored)),
-        notes=tuple(sorted(found.notes, key=lambda note: note.name)),
-        secrets=acted_on,
-        allowed=tuple(finding for finding in findings if is_allowed(finding, allowed)),
-    )
 
 
 def read_choices(
@@ -274,57 +337,17 @@ def _find(source: Source, tree: Tree, patient: Patience) -> None:
         # The caller named this very file: as with most tools, its being a link does not matter.
         try:
             file = real_path(source.path)
-            size = file.stat().st_size
+            status = file.stat()
         except OSError as error:
             tree.left_out.append(LeftOut(source.prefix, reason_of(error)))
         else:
-            tree.files.append(Entry(file.parent, (), decode_name(file.name), source.prefix, size))
+            tree.files.append(Entry(file.parent, (), decode_name(file.name), source.prefix, status))
 
 
 def _refuse_nothing(sources: list[Source], tree: Tree) -> None:
+    tree.left_out.sort(key=lambda entry: entry.name)
     where = ", ".join(repr(str(source.path)) for source in sources) or "no path was given"
     why = f": {tree.left_out[0].name!r} was left out ({tree.left_out[0].reason})" if tree.left_out else ""
     if not why and tree.ignored:
         why = f": {tree.ignored[0]!r} is excluded" + (", and more" if len(tree.ignored) > 1 else "")
     raise ValueError(f"{where}: nothing to back up{why}")
-
-
-def _documents(found: Found, masked: tuple[SecretFinding, ...], *, attributes: bool) -> dict[str, str]:
-    told = found.attributes() if attributes else {}
-    others = Metadata(
-        empty_dirs=tuple(_empty_directories(found)),
-        executable=frozenset(_executable(found)),
-        links=found.tree.links,
-        left_out={entry.name: entry.reason for entry in found.tree.left_out if entry.reason != VAULT},
-        modes={name: status.st_mode & PERMISSIONS for name, status in told.items()},
-        times={name: status.st_mtime_ns for name, status in told.items()},
-        masked=tuple(sorted({finding.name for finding in masked})),
-    )
-    documents: dict[str, str] = {}
-    encoded: dict[str, str] = {}
-    # Taken out one by one: large files should not stand twice in memory.
-    for name in sorted(found.contents):
-        content = found.contents.pop(name)
-        if isinstance(content, bytes):
-            encoded[name] = encode_file(content)
-        elif name == METADATA_NAME:
-            encoded[name] = encode_file(content.encode("utf-8"))
-        else:
-            documents[name] = content
-    if encoded or others:
-        documents[METADATA_NAME] = "".join(metadata_pieces(encoded, others))
-    return documents
-
-
-def _empty_directories(found: Found) -> list[str]:
-    """Directories that no file implies; of nested ones, the innermost."""
-    tree = found.tree
-    implied = {parent for name in [*found.contents, *tree.directories, *tree.links] for parent in parents_of(name)}
-    return [name for name in tree.directories if name not in implied]
-
-
-def _executable(found: Found) -> Iterator[str]:
-    if os.name != "nt":  # which has no such bits
-        for name, status in found.status.items():
-            if name in found.contents and status.st_mode & stat.S_IXUSR:
-                yield name

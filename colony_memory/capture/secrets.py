@@ -164,8 +164,12 @@ def mask_contents(contents: dict[str, str | bytes], allowed: frozenset[str] = fr
     return findings
 
 
-def judge_secrets(contents: dict[str, str | bytes], choice: str, allowed: frozenset[str]) -> tuple[SecretFinding, ...]:
+def judge_secrets(
+    contents: dict[str, str | bytes], choice: str, allowed: frozenset[str], *, depth: int = 2
+) -> tuple[SecretFinding, ...]:
     """What is found, that which is allowed included; masked in the contents where that is the choice.
+
+    Warnings are told as of whoever called that many calls above.
 
     Raises:
         SecretsFound: There are likely secrets that must stop the backup, or cannot be masked.
@@ -182,15 +186,15 @@ def judge_secrets(contents: dict[str, str | bytes], choice: str, allowed: frozen
             hint=Hint("read_folder", "secrets", "mask"),
         )
     for finding in likely[:_TOLD]:
-        _warn(f"a likely secret is saved: {finding}; have secrets masked, or allow this one", finding.id)
+        _warn(f"a likely secret is saved: {finding}; have secrets masked, or allow this one", depth, finding.id)
     if len(likely) > _TOLD:
-        _warn(f"and {len(likely) - _TOLD} more likely secrets are saved")
+        _warn(f"and {len(likely) - _TOLD} more likely secrets are saved", depth)
     return findings
 
 
-def _warn(what: str, allow: str | None = None) -> None:
+def _warn(what: str, depth: int, allow: str | None = None) -> None:
     hint = Hint("read_folder", "secrets", "mask") if allow is None else Hint("read_folder", "allow_secrets", allow)
-    warnings.warn(ColonyMemoryWarning(what, hint=hint), stacklevel=5)
+    warnings.warn(ColonyMemoryWarning(what, hint=hint), stacklevel=depth + 2)
 
 
 def _masked(text: str, found: list[tuple[SecretFinding, tuple[int, int]]]) -> Iterator[str]:

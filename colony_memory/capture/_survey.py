@@ -1,0 +1,237 @@
+"""A folder between its files and its documents: searched for secrets, compared with its index, and turned into text.
+
+Of what the index knows to be as it was, nothing is read as long as its digest will do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from colony_memory._format.tree import document_digest, tree_of_digests
+from colony_memory._os.kinds import PERMISSIONS
+from colony_memory.capture._companions import INDEX, companions_of, whole_of
+from colony_memory.capture._filenames import parents_of
+from colony_memory.capture._metadata import METADATA_NAME, Contents, Metadata, encode_file, metadata_pieces
+from colony_memory.capture._patience import patience
+from colony_memory.capture._unsaved import VAULT
+from colony_memory.capture.index import PART, Row, is_settled
+from colony_memory.capture.secrets import RULES, is_allowed, judge_secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from colony_memory.capture._reading import Found
+    from colony_memory.capture.index import FolderIndex
+    from colony_memory.capture.secrets import SecretFinding
+
+
+class Survey:
+    """What is to be saved of a folder.
+
+    Args:
+        found: What is in it, read but for what the index knows.
+        secrets: What to do about likely secrets.
+        allowed: Those that may be saved.
+        attributes: Record permission bits and times too.
+        index: What the folder was, None where nobody asks.
+        began: When its files were looked at, in nanoseconds.
+
+    Attributes:
+        found: As it was given, read further.
+        tree: Digest of all that is to be saved; empty without an index, and where it takes reading to tell.
+        findings: The likely secrets, those that are allowed among them.
+
+    Raises:
+        SecretsFound: They must stop the backup, or cannot be masked.
+    """
+
+    def __init__(
+        self,
+        found: Found,
+        *,
+        secrets: str,
+        allowed: frozenset[str],
+        attributes: bool,
+        index: FolderIndex | None,
+        began: int,
+    ) -> None:
+        self.found, self._index, self._began = found, index, began
+        self._secrets, self._allowed, self._attributes = secrets, allowed, attributes
+        self._digests: dict[str, str] = {}
+        self._clean: dict[str, str] = {}
+        self._texts: set[str] = set()
+        self._described = "", ""
+        self._documents: dict[str, str] = {}
+        self.findings: tuple[SecretFinding, ...] = ()
+        self._take_in({})
+        self.tree = "" if index is None else self._known_tree(index)
+
+    @property
+    def acted_on(self) -> tuple[SecretFinding, ...]:
+        """The likely secrets that nobody has allowed."""
+        return tuple(each for each in self.findings if not is_allowed(each, self._allowed))
+
+    @property
+    def masked(self) -> tuple[str, ...]:
+        """The files in which secrets were masked, sorted."""
+        return tuple(sorted({each.name for each in self.acted_on})) if self._secrets == "mask" else ()
+
+    @property
+    def has_index(self) -> bool:
+        """Whether there is an index to ask, and to tell."""
+        return self._index is not None
+
+    @property
+    def is_read(self) -> bool:
+        """Whether every file was read."""
+        return not self.found.unread
+
+    @property
+    def contents(self) -> Contents:
+        """The names of what is to be saved."""
+        names, others = sorted([*self._digests, *self.found.unread]), self._others()
+        texts, rest = [name for name in names if self._is_text(name)], [n for n in names if not self._is_text(n)]
+        return Contents(tuple(texts), tuple(rest), dict(sorted(others.links.items())), tuple(sorted(others.empty_dirs)))
+
+    def read_rest(self) -> None:
+        """Read what was passed over. What has changed meanwhile is as it is now.
+
+        Raises:
+            SecretsFound: As for the class.
+        """
+        known = {name: row for name, (_, row) in self.found.unread.items()}
+        with patience() as patient:
+            self.found.read_rest(patient)
+        self._take_in(known)
+
+    def documents(self) -> dict[str, str]:
+        """All of it as documents, once it is read."""
+        if self._documents:
+            return self._documents
+        others, documents, encoded = self._others(), self._documents, dict[str, str]()
+        # Taken out one by one: large files should not stand twice in memory.
+        for name in sorted(self.found.contents):
+            content = self.found.contents.pop(name)
+            if name in self._texts and isinstance(content, str):
+                documents[name] = content
+            else:
+                encoded[name] = encode_file(content.encode("utf-8") if isinstance(content, str) else content)
+        if encoded or others:
+            documents[METADATA_NAME] = "".join(metadata_pieces(encoded, others))
+        if self._index is not None:
+            digests = {name: self._digests[name] for name in documents if name != METADATA_NAME}
+            if METADATA_NAME in documents:
+                digests[METADATA_NAME] = document_digest(documents[METADATA_NAME])
+                self._described = self._made_of(others), digests[METADATA_NAME]
+            self.tree = tree_of_digests(digests)
+        return documents
+
+    def note(self, index: FolderIndex) -> None:
+        """Let the index know what every file is."""
+        there, rows = self.found.status, dict[str, Row]()
+        for name, (_, row) in self.found.unread.items():
+            mode = there[name].st_mode
+            rows[name] = row if row.mode == mode else replace(row, mode=mode)
+        for name, digest in self._digests.items():
+            if name in there:
+                rows[name] = self._row(name, digest)
+        for name, status in self.found.parts.items():
+            rows[name] = Row.of(status, PART, began=sys.maxsize, is_text=False)
+        for name, row in index.rows.items():
+            # Readers of a database come and go, and with them what holds nothing.
+            if row.digest == PART and name not in rows and (name.endswith(INDEX) or not row.size):
+                whole = rows.get(whole_of(name))
+                if whole is not None and whole.is_database:
+                    rows[name] = row
+        index.update(rows=rows, described=self._described)
+
+    def _row(self, name: str, digest: str) -> Row:
+        is_database = name in self.found.databases
+        parts = [self.found.parts.get(part) for part in companions_of(name)] if is_database else []
+        young = any(part is not None and not is_settled(part, self._began) for part in parts)
+        return Row.of(
+            self.found.status[name],
+            "" if young or name in self.masked else digest,
+            began=self._began,
+            clean=self._clean.get(name, ""),
+            is_text=name in self._texts,
+            is_database=is_database,
+        )
+
+    def _take_in(self, known: Mapping[str, Row]) -> None:
+        """Search what has been read for secrets, unless it is what was searched before, and take its digests."""
+        contents = self.found.contents
+        fresh = {name: content for name, content in contents.items() if name not in self._digests}
+        self._texts |= {name for name, each in fresh.items() if isinstance(each, str) and name != METADATA_NAME}
+        for name, content in fresh.items():
+            self._digests[name] = "" if self._index is None else _digest(content)
+        same = {name for name, row in known.items() if row.digest == self._digests.get(name)}
+        self._clean |= {name: known[name].clean for name in same}
+        if self._secrets == "allow":
+            return
+        searched = {name: content for name, content in fresh.items() if name not in same}
+        findings = judge_secrets(searched, self._secrets, self._allowed, depth=5)
+        suspicious = {each.name for each in findings}
+        self._clean |= {name: "" if name in suspicious else RULES for name in searched}
+        if self._secrets == "mask" and suspicious:
+            contents.update(searched)
+            self._digests |= {name: _digest(contents[name]) for name in suspicious & searched.keys()}
+        self.findings += findings
+
+    def _known_tree(self, index: FolderIndex) -> str:
+        """The tree, as far as the index tells the digest of what describes the folder."""
+        names = [*self._digests, *self.found.unread]
+        digests = {name: self._digest_of(name) for name in names if self._is_text(name)}
+        others = self._others()
+        if len(digests) < len(names):
+            self._described = index.described
+            if self._described[0] != self._made_of(others):
+                return ""
+            digests[METADATA_NAME] = self._described[1]
+        elif others:
+            digests[METADATA_NAME] = document_digest("".join(metadata_pieces({}, others)))
+        return tree_of_digests(digests)
+
+    def _made_of(self, others: Metadata) -> str:
+        """What the document that describes the folder is made of, as a digest."""
+        names = [name for name in [*self._digests, *self.found.unread] if not self._is_text(name)]
+        return document_digest("".join(metadata_pieces({name: self._digest_of(name) for name in names}, others)))
+
+    def _is_text(self, name: str) -> bool:
+        return name in self._texts or (name in self.found.unread and self.found.unread[name][1].is_text)
+
+    def _digest_of(self, name: str) -> str:
+        return self._digests[name] if name in self._digests else self.found.unread[name][1].digest
+
+    def _others(self) -> Metadata:
+        """What there is to say beside the files themselves."""
+        found, names = self.found, {*self._digests, *self.found.unread}
+        told = found.attributes() if self._attributes else {}
+        implied = {
+            parent for name in [*names, *found.tree.directories, *found.tree.links] for parent in parents_of(name)
+        }
+        return Metadata(
+            # Of nested ones, the innermost.
+            empty_dirs=tuple(name for name in found.tree.directories if name not in implied),
+            executable=frozenset(self._executable(names)),
+            links=found.tree.links,
+            left_out={entry.name: entry.reason for entry in found.tree.left_out if entry.reason != VAULT},
+            modes={name: status.st_mode & PERMISSIONS for name, status in told.items()},
+            times={name: status.st_mtime_ns for name, status in told.items()},
+            masked=self.masked,
+        )
+
+    def _executable(self, names: set[str]) -> Iterator[str]:
+        if os.name != "nt":  # which has no such bits
+            for name, status in self.found.status.items():
+                if name in names and status.st_mode & stat.S_IXUSR:
+                    yield name
+
+
+def _digest(content: str | bytes) -> str:
+    return document_digest(content) if isinstance(content, str) else f"sha256:{hashlib.sha256(content).hexdigest()}"
