@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory import _engine
 from colony_memory.app.options import BackupOptions
 from colony_memory.app.restore import restore_folder
-from colony_memory.app.save import read_for, save_capture
+from colony_memory.app.save import FolderSave
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
@@ -91,7 +91,8 @@ def guard(
         ColonyMemoryError: As :func:`save_folder` and :meth:`ColonyMemory.pin`; or something had to be left out.
     """
     asked = BackupOptions(label=label, note=note, **{"secrets": "warn", **options})
-    saved = save_capture(memory, read_for(memory, directory, asked, on_progress=on_progress), asked, reuses_pinned=True)
+    with FolderSave(memory, directory, asked) as saving:
+        saved = saving.save(saving.read(on_progress=on_progress), reuses_pinned=True)
     yield Guarded(keep_for_way_back(memory, saved), directory, memory)
 
 

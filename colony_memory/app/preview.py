@@ -112,7 +112,7 @@ def find_unsaved(
     saved = split_documents(latest.documents or {})[0]
     git = any(name.rpartition("/")[2] == BUNDLE_NAME for name in saved)
     capture = read_for(
-        memory, listed_paths(paths), BackupOptions(label=label, git=git, exclude=exclude, secrets="allow"), dry_run=True
+        memory, listed_paths(paths), BackupOptions(label=label, git=git, exclude=exclude, secrets="allow")
     )
     return _compare(latest, capture, masking=True)
 

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from colony_memory import _engine
 from colony_memory._arguments import require_type, several
+from colony_memory._engine.backup.job import Unread
+from colony_memory._format.names import manifest_filename
 from colony_memory.app.content import Contents, contents_of
 from colony_memory.app.options import BackupOptions
 from colony_memory.app.pick import with_pin
-from colony_memory.app.place import refuse_vault_inside, require_synchronous
-from colony_memory.capture.folder import Capture, read_folder, read_paths
-from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
+from colony_memory.app.place import identify_vault, refuse_vault_inside, require_synchronous
+from colony_memory.capture._sources import find_sources, require_directory
+from colony_memory.capture.folder import Capture, read_by_index, read_folder, read_paths
+from colony_memory.capture.index import FolderIndex, open_index
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, ConflictDetected, VaultError
 from colony_memory.snapshot import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
+    from typing_extensions import Self
+
+    from colony_memory._engine.basis import BasisHome
     from colony_memory.capture.folder import LeftOut, SecretsChoice
     from colony_memory.client import ColonyMemory
     from colony_memory.retention import Retention
@@ -28,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BEFORE_RESTORE",
+    "FolderSave",
     "Saved",
     "read_for",
     "save_capture",
@@ -61,6 +72,8 @@ class Saved:
     def contents(self) -> Contents | None:
         """What the snapshot holds, None where it was joined with another's and is more than what was read."""
         names, documents = self.info.doc_names, self.capture.documents
+        if not documents:
+            return self.capture.contents
         # Format 2 names no documents.
         as_read = len(documents) == len(names) or not (names or self.info.diverged_from)
         return contents_of(documents) if as_read else None
@@ -84,11 +97,13 @@ def save_folder(
     secrets: SecretsChoice = "warn",
     allow_secrets: str | Iterable[str] = (),
     on_progress: Callable[[int, int, str], None] | None = None,
+    index: bool = True,
 ) -> Saved:
     """Save every file under a directory as a new snapshot, byte for byte.
 
-    Where nothing has changed, nothing is written. What could not be read is in ``left_out`` of what is returned, and in
-    the snapshot's own record. In a coroutine: ``await asyncio.to_thread(save_folder, memory, path)``.
+    Where nothing has changed, nothing is written, and no file is opened: ``capture.documents`` is empty then. What
+    could not be read is in ``left_out`` of what is returned, and in the snapshot's own record. In a coroutine:
+    ``await asyncio.to_thread(save_folder, memory, path)``.
 
     >>> import pathlib, tempfile
     >>> from colony_memory import ColonyMemory, open_vault, save_folder
@@ -113,6 +128,8 @@ def save_folder(
         secrets: As there: what to do about likely secrets, ``"stop"``, ``"warn"``, ``"mask"`` or ``"allow"``.
         allow_secrets: As there: findings that may be saved, by their ``id``.
         on_progress: As there: called with the number of files and of bytes read so far, and a name.
+        index: Read only what has changed since the last save, by the index that is kept of the directory. Without it
+            every file is read.
 
     Raises:
         ValueError: The directory is missing, not readable, empty or holds the vault; or an argument is bad.
@@ -130,7 +147,8 @@ def save_folder(
         secrets=secrets,
         allow_secrets=allow_secrets,
     )
-    return save_capture(memory, read_for(memory, path, options, on_progress=on_progress), options)
+    with FolderSave(memory, path, options, index=index) as saving:
+        return saving.save(saving.read(on_progress=on_progress))
 
 
 def save_paths(
@@ -148,6 +166,7 @@ def save_paths(
     secrets: SecretsChoice = "warn",
     allow_secrets: str | Iterable[str] = (),
     on_progress: Callable[[int, int, str], None] | None = None,
+    index: bool = True,
 ) -> Saved:
     """Save files and directories as one snapshot, under the names that :func:`colony_memory.capture.read_paths` gives.
 
@@ -165,7 +184,158 @@ def save_paths(
         secrets=secrets,
         allow_secrets=allow_secrets,
     )
-    return save_capture(memory, read_for(memory, listed_paths(paths), options, on_progress=on_progress), options)
+    with FolderSave(memory, listed_paths(paths), options, index=index) as saving:
+        return saving.save(saving.read(on_progress=on_progress))
+
+
+class FolderSave:
+    """One backup of folders and files, from the first look at them to its end: a ``with`` that has their index.
+
+    Args:
+        memory: Where to.
+        what: One directory, or a list of files and directories.
+        options: What is read of it, and how it is saved.
+        index: Go by the index. Without it every file is read, and nothing is noted.
+        patience: Seconds to wait for another backup or restore of the same.
+        unattended: Nobody looks on: a link that took the place of what was saved before is refused.
+
+    Raises:
+        ValueError: As :func:`save_folder`.
+        ColonyMemoryError: Another process saves or restores the same for all that time, or a link took its place.
+    """
+
+    def __init__(
+        self,
+        memory: ColonyMemory,
+        what: str | os.PathLike[str] | list[str | os.PathLike[str]],
+        options: BackupOptions,
+        *,
+        index: bool = True,
+        patience: float = 30.0,
+        unattended: bool = False,
+    ) -> None:
+        require_synchronous(memory)
+        refuse_vault_inside(memory, what if isinstance(what, list) else [what])
+        self._memory, self._what, self._options = memory, what, options
+        self._patience, self._unattended = patience, unattended
+        self._index = FolderIndex(problem="nobody asked for it" if not index else None)
+        self._kept = contextlib.ExitStack()
+        self._is_open = not index
+        self._capture: Capture | None = None
+
+    def __enter__(self) -> Self:
+        find_sources(self._what) if isinstance(self._what, list) else require_directory(self._what)
+        with contextlib.suppress(VaultError):  # which the save itself tells, or mends by making the vault
+            self._open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._kept.close()
+
+    @property
+    def problem(self) -> str | None:
+        """Why no index is kept, None where one is."""
+        return self._index.problem
+
+    def read(self, *, on_progress: Callable[[int, int, str], None] | None = None) -> Capture:
+        """Read what is to be saved; where it is all as it was saved last, nothing."""
+        choices: dict[str, Any] = {
+            **self._options.of_folder,
+            "max_bytes": self._memory._session.max_bytes,  # noqa: SLF001
+            "on_progress": on_progress,
+        }
+        if self._index.problem is None:
+            return read_by_index(self._what, self._index, **choices)
+        return read_paths(self._what, **choices) if isinstance(self._what, list) else read_folder(self._what, **choices)
+
+    def save(self, capture: Capture, *, reuses_pinned: bool = False) -> Saved:
+        """Save what was read, with a record of what it lacks; ``reuses_pinned`` saves nothing for the note alone, where
+        the latest is pinned and holds just this. Errors as :meth:`ColonyMemory.backup`.
+        """
+        self._open()
+        self._capture, survey = require_type("capture", capture, Capture), capture.survey
+        whole, options = survey is None or survey.is_read, self._options
+        if reuses_pinned and self._is_pinned(capture):
+            options = replace(options, note=None)
+        try:
+            info = self._memory._run(  # noqa: SLF001
+                _engine.backup.backup,
+                capture.documents if whole else Unread(survey.tree, self._read_rest),  # type: ignore[union-attr]
+                incomplete=[str(each) for each in capture.left_out],
+                tree="" if survey is None else survey.tree,
+                **options.of_snapshot,
+            )
+        except ConflictDetected:
+            self._note(None)
+            raise
+        self._note(info)
+        return Saved(info, self._capture)
+
+    def _read_rest(self) -> tuple[dict[str, str], list[str]]:
+        assert self._capture is not None  # noqa: S101 - it was set before anybody could ask
+        self._capture = self._capture.read()
+        return self._capture.documents, [str(each) for each in self._capture.left_out]
+
+    def _is_pinned(self, capture: Capture) -> bool:
+        """Whether the latest snapshot is pinned, and holds just what was read."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ColonyMemoryWarning)  # the backup that follows says what is wrong
+            try:
+                latest = self._memory.latest(label=self._options.label)
+                if latest is None:
+                    return False
+                if capture.documents:
+                    same = digest(capture.documents) == latest.plaintext_sha256
+                else:
+                    same = self._index.read().snapshot_id == latest.snapshot_id
+                return same and with_pin(self._memory, latest).pinned
+            except ColonyMemoryError:
+                return False
+
+    def _open(self) -> None:
+        """Take the index, and have the client keep there what this memory is based on."""
+        if self._is_open:
+            return
+        vault, session = identify_vault(self._memory), self._memory._session  # noqa: SLF001
+        self._is_open, label = True, self._options.label
+        self._index = self._kept.enter_context(
+            open_index(
+                self._what if isinstance(self._what, list) else [self._what],
+                vault=vault,
+                label=label,
+                patience=self._patience,
+                unattended=self._unattended,
+            )
+        )
+        if self._index.problem is None:
+            self._kept.enter_context(_in_the_place_of(session.homes, label, self._index))
+            if self._index.proven is not None:
+                snapshot_id, when = self._index.proven
+                with contextlib.suppress(ValueError):
+                    session.good.setdefault(manifest_filename(label, snapshot_id), datetime.fromisoformat(when))
+
+    def _note(self, info: SnapshotInfo | None) -> None:
+        """Let the index know what every file is, and the rest of what the next run need not find out."""
+        survey = None if self._capture is None else self._capture.survey
+        if survey is None or self._index.problem is not None:
+            return
+        survey.note(self._index)
+        if info is not None:
+            good = self._memory._session.good.get(manifest_filename(info.label, info.snapshot_id))  # noqa: SLF001
+            proven = None if good is None else (info.snapshot_id, good.isoformat())
+            self._index.update(options=self._options.of_folder, proven=proven)
+
+
+@contextlib.contextmanager
+def _in_the_place_of(homes: dict[str, BasisHome], label: str, home: BasisHome) -> Iterator[None]:
+    before = homes.get(label)
+    homes[label] = home
+    try:
+        yield
+    finally:
+        del homes[label]
+        if before is not None:
+            homes[label] = before
 
 
 def read_for(
@@ -173,10 +343,9 @@ def read_for(
     what: str | os.PathLike[str] | list[str | os.PathLike[str]],
     options: BackupOptions,
     *,
-    dry_run: bool = False,
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> Capture:
-    """Read what is to be saved in this memory: one directory, or a list of files and directories.
+    """Read what would be saved in this memory: one directory, or a list of files and directories; nothing is changed.
 
     Raises:
         ValueError: As :func:`save_folder`.
@@ -188,36 +357,18 @@ def read_for(
         read_paths if isinstance(what, list) else read_folder,
         **options.of_folder,
         max_bytes=memory._session.max_bytes,  # noqa: SLF001
-        dry_run=dry_run,
+        dry_run=True,
         on_progress=on_progress,
     )
     return read(what)
 
 
-def save_capture(
-    memory: ColonyMemory, capture: Capture, options: BackupOptions, *, reuses_pinned: bool = False
-) -> Saved:
-    """Save what was read, with a record of what it lacks; ``reuses_pinned`` saves nothing for the note alone, where the
-    latest is pinned and holds just this. Errors as :meth:`ColonyMemory.backup`.
-    """
+def save_capture(memory: ColonyMemory, capture: Capture, options: BackupOptions) -> Saved:
+    """Save what was read, with a record of what it lacks. Errors as :meth:`ColonyMemory.backup`."""
     require_synchronous(memory)
     require_type("capture", capture, Capture)
     incomplete = [str(each) for each in capture.left_out]
-    if reuses_pinned and _is_pinned(memory, capture, options.label):
-        options = replace(options, note=None)
     return Saved(memory.backup(capture.documents, incomplete=incomplete, **options.of_snapshot), capture)
-
-
-def _is_pinned(memory: ColonyMemory, capture: Capture, label: str) -> bool:
-    """Whether the latest snapshot is pinned, and holds just what was read."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ColonyMemoryWarning)  # the backup that follows says what is wrong
-        try:
-            latest = memory.latest(label=label)
-            same = latest is not None and digest(capture.documents) == latest.plaintext_sha256
-            return same and latest is not None and with_pin(memory, latest).pinned
-        except ColonyMemoryError:
-            return False
 
 
 def save_present(
@@ -251,7 +402,13 @@ def save_present(
     if not folder.is_dir() or next(folder.iterdir(), None) is None:
         return None
     options = BackupOptions(label=label + BEFORE_RESTORE, exclude=exclude, secrets="stop")
-    capture = read_for(memory, folder, options)
+    with FolderSave(memory, folder, options, index=False) as saving:
+        capture = saving.read()
+        _require_saved(capture, needed)
+        return saving.save(capture)
+
+
+def _require_saved(capture: Capture, needed: Iterable[str]) -> None:
     reasons = {entry.name: entry.reason for entry in capture.left_out} | dict.fromkeys(capture.ignored, "is ignored")
     lacking = [name for name in needed if name in reasons]
     if lacking:
@@ -259,7 +416,6 @@ def save_present(
             f"the folder as it is was not saved: {lacking[0]!r} would be replaced, and is not in it "
             f"({reasons[lacking[0]]}); nothing was written"
         )
-    return save_capture(memory, capture, options)
 
 
 def listed_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str | os.PathLike[str]]:

@@ -248,7 +248,12 @@ class FolderIndex:
 
 @contextlib.contextmanager
 def open_index(
-    paths: Iterable[str | os.PathLike[str]], *, vault: str | None, label: str, patience: float = 30.0
+    paths: Iterable[str | os.PathLike[str]],
+    *,
+    vault: str | None,
+    label: str,
+    patience: float = 30.0,
+    unattended: bool = False,
 ) -> Iterator[FolderIndex]:
     """The index of folders and files, locked for the length of a ``with``.
 
@@ -259,10 +264,10 @@ def open_index(
         vault: What the vault is, wherever it is named; None where it does not outlive the process.
         label: The label.
         patience: Seconds to wait for another backup or restore of the same.
+        unattended: Refuse a link that took the place of one of the paths since the last time.
 
     Raises:
-        ColonyMemoryError: Another process has it for all that time.
-        OSError: A path cannot be looked at.
+        ColonyMemoryError: Another process has it for all that time, or there is such a link.
     """
     with contextlib.ExitStack() as stack:
         found = _place(paths, vault, label)
@@ -281,17 +286,14 @@ def open_index(
         except OSError as error:
             yield FolderIndex(problem=f"{error.filename or 'the state directory'}: {error.strerror or error}")
             return
+        _note_where(directory, found, unattended=unattended)
         index._open(directory, found.name, found.header, found.identities)  # noqa: SLF001 - made for this
         stack.callback(index._close)  # noqa: SLF001
         yield index
 
 
 def peek_index(paths: Iterable[str | os.PathLike[str]], *, vault: str | None, label: str) -> FolderIndex:
-    """The same for who only looks: not locked, and nothing of it is kept.
-
-    Raises:
-        OSError: A path cannot be looked at.
-    """
+    """The same for who only looks: not locked, and nothing of it is kept."""
     found = _place(paths, vault, label)
     if isinstance(found, str):
         return FolderIndex(problem=found)
@@ -341,6 +343,7 @@ class _Place:
 
     name: str
     title: str
+    given: str
     identities: tuple[FolderIdentity, ...]
     header: dict[str, Any]
     owner: int | None
@@ -350,12 +353,39 @@ def _place(paths: Iterable[str | os.PathLike[str]], vault: str | None, label: st
     """The place, or why there is none."""
     if vault is None:
         return "the vault does not tell what it is"
-    identities = tuple(sorted(map(FolderIdentity.of, paths), key=lambda each: each.path))
-    named = json.dumps([vault, label, [each.path for each in identities]])
-    name = f"{hashlib.sha256(named.encode()).hexdigest()[:32]}.json"
+    spelled = sorted({os.path.abspath(path) for path in paths})  # noqa: PTH100 - with its links
+    try:
+        identities = tuple(sorted(map(FolderIdentity.of, spelled), key=lambda each: each.path))
+    except OSError as error:
+        return f"{error.filename}: {error.strerror or error}"
+    name = f"{_hashed(vault, label, [each.path for each in identities])}.json"
     header = {"vault": vault, "label": label, "folders": [each.dump() for each in identities]}
     title = ", ".join(repr(each.path) for each in identities)
-    return _Place(name, title, identities, header, _owner(identities))
+    return _Place(name, title, f"{_hashed(vault, label, spelled)}.given", identities, header, _owner(identities))
+
+
+def _hashed(*named: object) -> str:
+    return hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32]
+
+
+def _note_where(directory: Files, place: _Place, *, unattended: bool) -> None:
+    """Note what the paths lead to, as they were given.
+
+    Raises:
+        ColonyMemoryError: With ``unattended``, they led elsewhere before: a link took the place of what was meant.
+    """
+    leads_to = json.dumps([each.path for each in place.identities]).encode()
+    try:
+        before = directory.read(place.given, limit=_LARGEST)
+        if before is None or before.data != leads_to:
+            if unattended and before is not None:
+                raise ColonyMemoryError(
+                    f"{place.title} is not what was saved or restored here before: a link took its place; if that is "
+                    "meant, save it once by hand"
+                )
+            directory.replace(place.given, leads_to)
+    except OSError as error:
+        logger.warning("%s could not be noted: %s", directory.path / place.given, error)
 
 
 def _owner(identities: Iterable[FolderIdentity]) -> int | None:

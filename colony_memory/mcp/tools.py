@@ -12,7 +12,7 @@ from colony_memory.app.past import change_word, file_history
 from colony_memory.app.pick import find_id, may_name_a_snapshot
 from colony_memory.app.preview import find_unsaved
 from colony_memory.app.protection import check_protection
-from colony_memory.app.save import read_for, save_capture
+from colony_memory.app.save import FolderSave, read_for
 from colony_memory.app.sides import compare_sides, patch_of, read_snapshot, side_of_folder
 from colony_memory.exceptions import (
     ColonyMemoryError,
@@ -43,12 +43,12 @@ FOLDER = "folder"
 def backup(served: Served, job: Job, words: Words, *, note: str | None, tags: Sequence[str]) -> replies.BackupReply:
     """Save the folder."""
     options = replace(served.options, note=note, tags=tags)
-    memory = served.open(job.on_event)
-    with served.fixed():
-        capture = read_for(memory, served.root, options, on_progress=job.on_reading)
-    if served.place.make_unchosen():
-        _warn("no vault was chosen, so one was made in the data directory of the user")
-    saved = save_capture(memory, capture, options)
+    with FolderSave(served.open(job.on_event), served.root, options, unattended=True) as saving:
+        with served.fixed():
+            capture = saving.read(on_progress=job.on_reading)
+        if served.place.make_unchosen():
+            _warn("no vault was chosen, so one was made in the data directory of the user")
+        saved = saving.save(capture)
     info = saved.info
     if info.shrunk_from is not None:
         _warn(
@@ -195,7 +195,7 @@ def _side(served: Served, memory: ColonyMemory, job: Job, text: str) -> Side:
         masking = served.options.secrets in ("stop", "mask")
         options = replace(served.options, secrets="mask" if masking else "allow")
         with served.fixed():
-            capture = read_for(memory, served.root, options, dry_run=True, on_progress=job.on_reading)
+            capture = read_for(memory, served.root, options, on_progress=job.on_reading)
         return side_of_folder(FOLDER, capture)
     if not may_name_a_snapshot(text):
         raise ValueError(f"{text!r} names no snapshot: give an id, the beginning of one, latest, latest~2, or {FOLDER}")

@@ -141,6 +141,14 @@ def check_format(asked: int | None, *, conditional: bool = True) -> None:
         require_zstd()
 
 
+def marker_id(data: bytes) -> str | None:
+    """The random id that a marker gives its vault, None where it is none that can be read."""
+    try:
+        return str(load_object(data.decode("utf-8"))["id"])
+    except (ValueError, KeyError):
+        return None
+
+
 @lru_cache(maxsize=16)
 def read_marker(data: bytes, layout: str = IN_DIRECTORY) -> Literal[1, 2]:
     """The format that a marker of this layout says to write snapshots in; 1 if it names none that is known.

@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._os.files import make_directory, open_files
+from colony_memory._os.kinds import UnfitFile
 from colony_memory._os.locks import locked_in
+from colony_memory._os.paths import real_path
 from colony_memory.exceptions import VaultError, VaultMissing, VaultUnavailable
 from colony_memory.vaults._directory import (
     clear_leftovers,
@@ -43,7 +45,7 @@ from colony_memory.vaults._files import (
     time_at,
     too_large,
 )
-from colony_memory.vaults._marker import MARKER, check_format
+from colony_memory.vaults._marker import MARKER, check_format, marker_id
 from colony_memory.vaults._names import is_plain_name
 
 if TYPE_CHECKING:
@@ -151,6 +153,18 @@ class LocalVault:
         """
         with self._opened():
             pass
+
+    def identity(self) -> str:
+        """What this vault is, wherever it is moved to: the id that its marker gives it; its real path without one.
+
+        Raises:
+            VaultMissing: There is none.
+            VaultError: Nobody can tell.
+        """
+        known = None
+        with self._opened() as directory, contextlib.suppress(UnfitFile):
+            known = marker_id(look_at_marker(directory).data)
+        return f"vault:{known}" if known else f"file:{real_path(self.path)}"
 
     # --- the five methods
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.backup.conflict import compare, note_theirs
-from colony_memory._engine.backup.job import Job, check_arguments
+from colony_memory._engine.backup.job import Job, Unread, check_arguments
 from colony_memory._engine.backup.save import save_snapshot
 from colony_memory._engine.load import restores
 from colony_memory._engine.observe import observed, saved
@@ -37,19 +37,24 @@ _TRIES = 3
 @observed("backup", saved)
 async def backup(
     session: Session,
-    documents: dict[str, str],
+    documents: dict[str, str] | Unread,
     *,
     label: str,
-    signer: Signer | None,
+    signer: Signer | None = None,
     prune_keep: int | None,
     retention: Retention | None,
-    skip_unchanged: bool,
+    skip_unchanged: bool = True,
     on_conflict: str,
     note: str | None = None,
     incomplete: Iterable[str] | None = None,
     tags: str | Iterable[str] = (),
+    tree: str = "",
 ) -> SnapshotInfo:
-    """See :meth:`colony_memory.ColonyMemory.backup`."""
+    """See :meth:`colony_memory.ColonyMemory.backup`.
+
+    The text of a memory that was not read is not asked for where it is as its basis, and that is the latest. ``tree``
+    is the digest of the documents, where the caller has it.
+    """
     asked = check_arguments(
         label=label,
         prune_keep=prune_keep,
@@ -59,10 +64,14 @@ async def backup(
         incomplete=incomplete,
         tags=tags,
     )
-    check_documents(documents)
+    unread = documents if isinstance(documents, Unread) else None
+    given: dict[str, str] = {}
+    if not isinstance(documents, Unread):
+        check_documents(documents)
+        given = dict(documents)
     _require_conditions(session)
-    label, policy = asked.label, asked.policy
-    job = Job(session, label, dict(documents), signer or session.signer, policy, on_conflict, asked.facts)
+    label, policy, signer = asked.label, asked.policy, signer or session.signer
+    job = Job(session, label, given, signer, policy, on_conflict, asked.facts, tree=tree, unread=unread)
     session.trust.check_signer(job.issuer)
     async with session.writing(label):
         return await _backup(job, skip_unchanged=skip_unchanged)
@@ -76,6 +85,12 @@ async def _backup(job: Job, *, skip_unchanged: bool) -> SnapshotInfo:
     _tell_doubt(job, state)
     _tell_unsigned(job, state.decision)
     _tell_clear(job, state.decision)
+    if job.unread is not None:
+        if skip_unchanged and _is_basis(job, state):
+            state, same = await _unchanged(job, state)
+            if same is not None:
+                return same
+        await job.read()
     state = await compare(job, state)
     if skip_unchanged and state.decision.doubt is None:
         state, same = await _unchanged(job, state)
@@ -96,6 +111,13 @@ async def _backup(job: Job, *, skip_unchanged: bool) -> SnapshotInfo:
             state = await compare(job, state)
     msg = f"label {label!r} kept changing, or writing took too long, so nothing was saved"
     raise VaultError(msg, hint=Hint("backup", label=label))
+
+
+def _is_basis(job: Job, state: State) -> bool:
+    """Whether a memory that was not read is what it is based on, and that is the latest."""
+    basis, decision = job.session.home(job.label).read(), state.decision
+    as_it_was = bool(job.tree) and job.tree == basis.tree and not basis.reverted
+    return as_it_was and decision.doubt is None and decision.follow == basis.snapshot_id
 
 
 def _require_conditions(session: Session) -> None:
@@ -181,6 +203,6 @@ async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None
         if problem is not None:
             warn(f"the memory is unchanged, but its stored copy is damaged, so it is saved anew: {problem}")
             return state, None
-    job.note_saved(whole.snapshot_id, state)
+    await job.note_saved(whole.snapshot_id, state)
     whole = known_of(session, entry, whole)
     return state, replace(whole, reused=True, diverged_from=job.theirs if job.merged else None, merged=job.merged)

@@ -15,8 +15,9 @@ from colony_memory._format.constants import FORMAT
 from colony_memory._format.json import printable
 from colony_memory._format.names import require_label
 from colony_memory._format.tags import MAX_NOTE, check_tags
+from colony_memory._format.tree import tree_of
 from colony_memory.signing import did_key_of
-from colony_memory.snapshot import digest
+from colony_memory.snapshot import check_documents, digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -79,6 +80,19 @@ def check_arguments(
     return Arguments(label, policy_of(prune_keep, retention), facts)
 
 
+@dataclass(frozen=True)
+class Unread:
+    """A memory whose text need not be read as long as its tree will do.
+
+    Attributes:
+        tree: Digest of its names and their contents.
+        read: Gives its documents, and what had to be left out of them, one line each.
+    """
+
+    tree: str
+    read: Callable[[], tuple[dict[str, str], Iterable[str]]]
+
+
 @dataclass
 class Job:
     """One backup under way: what was asked for, and what it met.
@@ -101,6 +115,8 @@ class Job:
         as_base: What it would have gone on from is gone.
         ruined: Documents of the latest snapshot that are ruined in this memory.
         ruined_since: That snapshot.
+        tree: Digest of what the caller gave, empty where nobody has asked for it yet.
+        unread: What the caller gave, as long as it was not read; None where it was.
     """
 
     session: Session
@@ -120,9 +136,25 @@ class Job:
     as_base: bool = False
     ruined: tuple[str, ...] = ()
     ruined_since: str | None = None
+    tree: str = ""
+    unread: Unread | None = None
 
     def __post_init__(self) -> None:
         self.given = self.documents
+        self.tree = self.tree if self.unread is None else self.unread.tree
+
+    async def read(self) -> None:
+        """Read the text, where that was not done yet.
+
+        Raises:
+            ValueError: It is no mapping of strings, or empty.
+        """
+        if self.unread is not None:
+            documents, lines = await self.session.vault.compute(self.unread.read)
+            check_documents(documents)
+            self.documents = self.given = dict(documents)
+            # What has changed meanwhile is as it is now.
+            self.facts, self.unread, self.tree = {**self.facts, "incomplete": tuple(lines)}, None, ""
 
     @property
     def issuer(self) -> str | None:
@@ -144,6 +176,8 @@ class Job:
             return False
         if self.facts["note"] not in (None, info.note) or not set(self.facts["tags"]).issubset(info.tags):
             return False
+        if self.unread is not None:
+            return self.session.home(self.label).read().snapshot_id == info.snapshot_id
         if not info.plaintext_sha256:
             return False  # without a digest in the clear it cannot be told
         if info.format == FORMAT and info.doc_names != [printable(name) for name in sorted(self.documents)]:
@@ -169,9 +203,11 @@ class Job:
         """Note one that is stored and is not the latest."""
         self._note(events.with_refused, snapshot_id)
 
-    def note_saved(self, snapshot_id: str, state: State) -> None:
+    async def note_saved(self, snapshot_id: str, state: State) -> None:
         """Note that the latest is exactly this memory."""
-        self._note(events.saved, snapshot_id, stream=state.decision.stream, listed={*state.shown, snapshot_id})
+        self.tree = self.tree or await self.session.vault.compute(tree_of, self.given)
+        shown = {*state.shown, snapshot_id}
+        self._note(events.saved, snapshot_id, stream=state.decision.stream, tree=self.tree, listed=shown)
 
     def _note(self, event: Callable[..., Basis], *facts: Any, **more: Any) -> None:
         """Keep what comes of an event. What was merged is in no memory, and is no event."""

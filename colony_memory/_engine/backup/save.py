@@ -70,7 +70,7 @@ async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
         raise conflict(job, info.snapshot_id)
     if not head:
         return replace(info, diverged_from=done.pointer.snapshot_id)
-    job.note_saved(info.snapshot_id, done.state)
+    await job.note_saved(info.snapshot_id, done.state)
     if job.planned is not None:
         await retire(job, done)
     lost = find_lost(job, done.state, built)

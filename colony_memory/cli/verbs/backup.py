@@ -47,6 +47,9 @@ def run(
     ping: PingOption = None,
     on_error: OnErrorOption = None,
     format: FormatOption = None,  # noqa: A002 - the word for it
+    no_index: Annotated[
+        bool, typer.Option("--no-index", help="Read every file, whatever is known of it since the last backup.")
+    ] = False,
     verbose: VerboseOption = False,
     common: CommonOptions,
 ) -> int:
@@ -55,8 +58,9 @@ def run(
     Each PATH is a folder or a file; without one, each set of the configuration file is saved, or the one of --set or
     --agent. One folder's files are saved under their path inside it; of several PATHs, each under its own name, such as
     notes/a.md. Every file is saved byte for byte; links are not followed, and what a .cmemignore or --exclude excludes
-    is not saved. Where nothing has changed, nothing is written, unless it lacks the note or a tag that is given. What
-    cannot be read is left out and named, and the exit code is then 1.
+    is not saved. A file that is as it was at the last backup, by its size, times and inode, is not read again. Where
+    nothing has changed, nothing is written, unless it lacks the note or a tag that is given. What cannot be read is
+    left out and named, and the exit code is then 1.
     """
     from colony_memory.cli.errors import FAILED
     from colony_memory.cli.hosts import tell_elsewhere
@@ -68,7 +72,7 @@ def run(
         return 0 if _preview(paths, common, saving, wire=format, verbose=verbose) else FAILED
     with telling(notifier, patience=AT_LEISURE):
         notifier.started()
-        saved = _save(paths, common, saving, wire=format, verbose=verbose)
+        saved = _save(paths, common, saving, wire=format, verbose=verbose, index=not no_index)
         if saved:
             notifier.succeeded()
         else:
@@ -76,7 +80,9 @@ def run(
     return 0 if saved else FAILED
 
 
-def _save(paths: list[str], common: CommonOptions, saving: SavingOptions, *, wire: str | None, verbose: bool) -> Saved:
+def _save(
+    paths: list[str], common: CommonOptions, saving: SavingOptions, *, wire: str | None, verbose: bool, index: bool
+) -> Saved:
     """Make the backup and tell of it."""
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.summary import backup_lines, diverged_line
@@ -84,7 +90,7 @@ def _save(paths: list[str], common: CommonOptions, saving: SavingOptions, *, wir
     from colony_memory.exceptions import ColonyMemoryWarning
 
     with open_memory(common, making=True, wire=wire) as opened:
-        saved = save(opened, paths, saving.parsed())
+        saved = save(opened, paths, saving.parsed(), index=index)
         info, contents = saved.info, saved.contents
         if common.as_json:
             opened.output.answer_json(_document(info, saved.capture, contents))
@@ -116,30 +122,41 @@ def _preview(
     return found
 
 
-def save(opened: Opened, paths: list[str], options: BackupOptions, *, reuses_pinned: bool = False) -> Saved:
+def save(
+    opened: Opened,
+    paths: list[str],
+    options: BackupOptions,
+    *,
+    reuses_pinned: bool = False,
+    index: bool = True,
+    patience: float = 30.0,
+    unattended: bool = False,
+) -> Saved:
     """Make one backup by the options of this verb; a terminal shows what is under way, and only what is wrong is said.
-    ``reuses_pinned`` is as for :func:`colony_memory.app.save.save_capture`.
+    ``reuses_pinned``, ``index``, ``patience`` and ``unattended`` are those of :class:`colony_memory.app.save.FolderSave`.
 
     Raises:
         ValueError: A path cannot be used.
         ColonyMemoryError: As :func:`colony_memory.save_folder`.
     """
-    from colony_memory.app.content import contents_of
-    from colony_memory.app.save import save_capture
+    from colony_memory.app.save import FolderSave
     from colony_memory.cli.memory import make_unchosen
+    from colony_memory.cli.progress import show_reading
     from colony_memory.cli.summary import shrunk_line
     from colony_memory.exceptions import ColonyMemoryWarning, Hint
 
-    capture = _read(opened, paths, options)
-    make_unchosen(opened.place)
-    with opened.working("Saving to"):
-        saved = save_capture(opened.memory, capture, options, reuses_pinned=reuses_pinned)
+    with FolderSave(
+        opened.memory, list(paths), options, index=index, patience=patience, unattended=unattended
+    ) as saving:
+        with show_reading(opened.output) as on_progress:
+            capture = saving.read(on_progress=on_progress)
+        make_unchosen(opened.place)
+        with opened.working("Saving to"):
+            saved = saving.save(capture, reuses_pinned=reuses_pinned)
     before = saved.info.shrunk_from
     if before is not None:
         hint = Hint("restore", "snapshot_id", before, label=saved.info.label)
-        warnings.warn(
-            ColonyMemoryWarning(shrunk_line(saved.info, contents_of(capture.documents)), hint=hint), stacklevel=1
-        )
+        warnings.warn(ColonyMemoryWarning(shrunk_line(saved.info, saved.capture.contents), hint=hint), stacklevel=1)
     return saved
 
 
@@ -151,10 +168,13 @@ def preview(opened: Opened, paths: list[str], options: BackupOptions) -> Preview
         ColonyMemoryError: As :func:`colony_memory.app.preview.preview_capture`.
     """
     from colony_memory.app.preview import preview_capture
+    from colony_memory.app.save import read_for
+    from colony_memory.cli.progress import show_reading
     from colony_memory.client import ColonyMemory
     from colony_memory.vaults import open_vault
 
-    capture = _read(opened, paths, options, dry_run=True)
+    with show_reading(opened.output) as on_progress:
+        capture = read_for(opened.memory, list(paths), options, on_progress=on_progress)
     if opened.place.exists():
         with opened.working():
             return preview_capture(opened.memory, capture, options)
@@ -164,18 +184,9 @@ def preview(opened: Opened, paths: list[str], options: BackupOptions) -> Preview
     return replace(found, plan=replace(found.plan, available_bytes=None))
 
 
-def _read(opened: Opened, paths: list[str], options: BackupOptions, *, dry_run: bool = False) -> Capture:
-    from colony_memory.app.save import read_for
-    from colony_memory.cli.progress import show_reading
-
-    with show_reading(opened.output) as on_progress:
-        return read_for(opened.memory, list(paths), options, dry_run=dry_run, on_progress=on_progress)
-
-
 def _document(
     info: SnapshotInfo | None, capture: Capture, contents: Contents | None, found: Preview | None = None
 ) -> dict[str, Any]:
-    from colony_memory.capture import masked_names
     from colony_memory.cli.summary import preview_document
 
     return {
@@ -188,7 +199,7 @@ def _document(
         "notes": [asdict(each) for each in capture.notes],
         "secrets": [asdict(each) for each in capture.secrets],
         "allowed": [asdict(each) for each in capture.allowed],
-        "masked": list(masked_names(capture.documents)),
+        "masked": list(capture.masked),
     }
 
 

@@ -156,7 +156,7 @@ def _saver(opened: Opened, directory: str, options: BackupOptions, *, first: boo
         if nothing_yet and os.path.isdir(directory) and not os.listdir(directory):  # noqa: PTH112, PTH208
             return None
         opened.place.require()
-        saved = backup.save(opened, [directory], options)
+        saved = backup.save(opened, [directory], options, unattended=True)
         nothing_yet = False
         return saved
 

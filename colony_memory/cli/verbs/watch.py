@@ -101,7 +101,7 @@ def _save(paths: list[str], common: CommonOptions, saving: SavingOptions, *, wir
     from colony_memory.cli.memory import open_memory
 
     with open_memory(replace(common, quiet=True), making=True, wire=wire) as opened:
-        return backup.save(opened, paths, saving.parsed())
+        return backup.save(opened, paths, saving.parsed(), unattended=True)
 
 
 def _tell(done: LastRun, output: Output) -> None:

@@ -94,6 +94,10 @@ class ColonyVault:
         """The files whose names start with the literal ``prefix``, of at most 255 characters."""
         return drive(self._calls.list_prefix(prefix))
 
+    def identity(self) -> str:
+        """What this vault is: its address. Which account it is of shows in the history of a label."""
+        return self._calls.identity
+
     def vault_operations_left(self) -> int | None:
         """Uploads and deletes left this hour by the latest reply to one of them, None where it is not known."""
         return self._calls.budget.left()

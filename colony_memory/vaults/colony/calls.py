@@ -80,8 +80,13 @@ class Calls:
     @property
     def address(self) -> str:
         """The base URL as an argument in a repr."""
-        base_url = self._base_url if self._given is None else self._given.base_url
+        base_url = self.identity.removeprefix("colony:")
         return f"base_url={base_url!r}" if base_url else ""
+
+    @property
+    def identity(self) -> str:
+        """The base URL, and nothing of the key."""
+        return f"colony:{(self._base_url if self._given is None else self._given.base_url) or ''}"
 
     def forget(self) -> None:
         """Drop the client that was made here; the next call makes another."""

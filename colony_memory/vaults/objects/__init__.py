@@ -23,7 +23,7 @@ from colony_memory.vaults._files import (
     not_a_name,
     too_large,
 )
-from colony_memory.vaults._marker import IN_OBJECTS, MARKER, check_format
+from colony_memory.vaults._marker import IN_OBJECTS, MARKER, check_format, marker_id
 from colony_memory.vaults._names import is_ours, is_plain_name
 from colony_memory.vaults.memory import UNLIMITED_BYTES
 from colony_memory.vaults.objects.bucket import Bucket, holds_snapshots, look_at_marker, require_vault
@@ -112,6 +112,15 @@ class ObjectVault:
 
     def __repr__(self) -> str:
         return f"ObjectVault({self.url!r})"
+
+    def identity(self) -> str:
+        """What this vault is, wherever it is moved to: the id that its marker gives it; its address without one.
+
+        Raises:
+            VaultError: The store cannot be reached, or refused.
+        """
+        known = marker_id(look_at_marker(self._bucket).data)
+        return f"vault:{known}" if known else self.url
 
     def exists(self) -> bool:
         """Whether there is a vault.
