@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import warnings
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,10 +16,12 @@ from colony_memory import _engine
 from colony_memory._arguments import require_type, several
 from colony_memory._engine.backup.job import Unread
 from colony_memory._format.names import manifest_filename
+from colony_memory._os.paths import real_path
 from colony_memory.app.content import Contents, contents_of
 from colony_memory.app.options import BackupOptions
 from colony_memory.app.pick import with_pin
 from colony_memory.app.place import identify_vault, refuse_vault_inside, require_synchronous
+from colony_memory.capture._identity import unmoved
 from colony_memory.capture._sources import find_sources, require_directory
 from colony_memory.capture.folder import Capture, read_by_index, read_folder, read_paths
 from colony_memory.capture.index import FolderIndex, open_index
@@ -49,6 +52,8 @@ __all__ = [
 
 BEFORE_RESTORE = "-before-restore"
 """What the label of a snapshot ends with that was made before something was restored over it."""
+
+_LATELY = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
@@ -215,10 +220,12 @@ class FolderSave:
         unattended: bool = False,
     ) -> None:
         require_synchronous(memory)
-        refuse_vault_inside(memory, what if isinstance(what, list) else [what])
+        self._paths = what if isinstance(what, list) else [what]
+        refuse_vault_inside(memory, self._paths)
         self._memory, self._what, self._options = memory, what, options
         self._patience, self._unattended = patience, unattended
         self._index = FolderIndex(problem="nobody asked for it" if not index else None)
+        self._places = {os.fspath(each): real_path(each) for each in self._paths} if unattended else {}
         self._kept = contextlib.ExitStack()
         self._is_open = not index
         self._capture: Capture | None = None
@@ -244,9 +251,12 @@ class FolderSave:
             "max_bytes": self._memory._session.max_bytes,  # noqa: SLF001
             "on_progress": on_progress,
         }
-        if self._index.problem is None:
-            return read_by_index(self._what, self._index, **choices)
-        return read_paths(self._what, **choices) if isinstance(self._what, list) else read_folder(self._what, **choices)
+        with unmoved(self._places):
+            if self._index.problem is None:
+                return read_by_index(self._what, self._index, **choices)
+            if isinstance(self._what, list):
+                return read_paths(self._what, **choices)
+            return read_folder(self._what, **choices)
 
     def save(self, capture: Capture, *, reuses_pinned: bool = False) -> Saved:
         """Save what was read, with a record of what it lacks; ``reuses_pinned`` saves nothing for the note alone, where
@@ -270,6 +280,24 @@ class FolderSave:
             raise
         self._note(info)
         return Saved(info, self._capture)
+
+    def was_saved(self, capture: Capture, asked: str) -> bool:
+        """Whether what was read is as it was saved within the last hour, by whoever asked for the same.
+
+        Args:
+            capture: What was read.
+            asked: All that decides what is saved and where, the vault as far as it shows at no cost.
+        """
+        survey, known = capture.survey, self._index.asked
+        if survey is None or survey.is_read or capture.left_out or known is None or known[0] != _digest(asked):
+            return False
+        with contextlib.suppress(ValueError):
+            return timedelta(0) <= datetime.now(timezone.utc) - datetime.fromisoformat(known[1]) <= _LATELY
+        return False
+
+    def note_asked(self, asked: str) -> None:
+        """Note that it was saved now, for :meth:`was_saved`."""
+        self._index.update(asked=(_digest(asked), datetime.now(timezone.utc).isoformat()))
 
     def _read_rest(self) -> tuple[dict[str, str], list[str]]:
         assert self._capture is not None  # noqa: S101 - it was set before anybody could ask
@@ -300,7 +328,7 @@ class FolderSave:
         self._is_open, label = True, self._options.label
         self._index = self._kept.enter_context(
             open_index(
-                self._what if isinstance(self._what, list) else [self._what],
+                self._paths,
                 vault=vault,
                 label=label,
                 patience=self._patience,
@@ -308,6 +336,9 @@ class FolderSave:
             )
         )
         if self._index.problem is None:
+            before = session.homes.get(label)
+            if before is not None and not self._index.read():
+                self._index.write(before.read())  # what this very client has restored or saved by value
             self._kept.enter_context(_in_the_place_of(session.homes, label, self._index))
             if self._index.proven is not None:
                 snapshot_id, when = self._index.proven
@@ -324,6 +355,10 @@ class FolderSave:
             good = self._memory._session.good.get(manifest_filename(info.label, info.snapshot_id))  # noqa: SLF001
             proven = None if good is None else (info.snapshot_id, good.isoformat())
             self._index.update(options=self._options.of_folder, proven=proven)
+
+
+def _digest(asked: str) -> str:
+    return hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @contextlib.contextmanager

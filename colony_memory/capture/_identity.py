@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from colony_memory._os.directory import DIRECTORY_FLAGS
 from colony_memory._os.paths import real_path
+from colony_memory.exceptions import ColonyMemoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 _BOOT = "/proc/sys/kernel/random/boot_id"
 _MOUNTS = "/proc/self/mountinfo"
@@ -84,6 +89,33 @@ class FolderIdentity:
         if any(found.get(name) is not None and type(found[name]) is not kind for name, kind in kinds.items()):
             raise ValueError("a malformed identity of a folder")
         return cls(found["path"], *(found.get(name) for name in list(kinds)[1:]))
+
+
+@contextlib.contextmanager
+def unmoved(places: Mapping[str, Path]) -> Iterator[None]:
+    """Do something with folders that nobody watches, where each path leads, and still does at the end, to what it did.
+
+    Whoever may write beside a folder, such as an agent in a sandbox of its own, could put a link to elsewhere in its
+    place, and have that saved and shown, or written to.
+
+    Args:
+        places: What each path led to before.
+
+    Raises:
+        ColonyMemoryError: A link stands in the place of one, or did when it was done.
+    """
+    _require_unmoved(places)
+    yield
+    _require_unmoved(places)
+
+
+def _require_unmoved(places: Mapping[str, Path]) -> None:
+    for path, before in places.items():
+        if real_path(path) != before:
+            raise ColonyMemoryError(
+                f"{path!r} is not what it was, {str(before)!r}: a link stands there; if that is meant, save it once by "
+                "hand"
+            )
 
 
 def _born(path: Path, status: os.stat_result) -> int | None:

@@ -27,7 +27,7 @@ from colony_memory._os.homes import state_directory
 from colony_memory._os.kinds import UnfitFile
 from colony_memory._os.locks import locked_in
 from colony_memory.capture._companions import INDEX, JOURNAL, LOG, whole_of
-from colony_memory.capture._identity import FolderIdentity
+from colony_memory.capture._identity import FolderIdentity, unmoved
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
@@ -154,6 +154,7 @@ class FolderIndex:
         described: Digest of the document that describes the folder, and of what that is made of; empty where not known.
         options: Of the last save, for JSON.
         proven: ``(snapshot id, ISO time)`` of the last proof of stored bytes, None where there is none.
+        asked: ``(digest, ISO time)`` of who was told last that all is saved, and when; None where nobody was.
         problem: Why nothing of it is kept on disk, None where it is.
     """
 
@@ -162,6 +163,7 @@ class FolderIndex:
         self.described: tuple[str, str] = ("", "")
         self.options: dict[str, Any] = {}
         self.proven: tuple[str, str] | None = None
+        self.asked: tuple[str, str] | None = None
         self.problem = problem
         self._basis = Basis()
         self._directory: Files | None = None
@@ -188,16 +190,18 @@ class FolderIndex:
         described: tuple[str, str] | None = None,
         options: Mapping[str, Any] | None = None,
         proven: tuple[str, str] | None = None,
+        asked: tuple[str, str] | None = None,
     ) -> None:
         """Remember what is given; what is not given stays."""
         if rows is not None and (rows != self.rows or described not in (None, self.described)):
             self.rows, self.described = dict(rows), described or ("", "")
             self._keep_rows()
-        if (options is None or options == self.options) and proven in (None, self.proven):
-            return
+        before = self.options, self.proven, self.asked
         self.options = self.options if options is None else dict(options)
-        self.proven = self.proven if proven is None else proven
-        self._keep()
+        self.proven = proven or self.proven
+        self.asked = asked or self.asked
+        if before != (self.options, self.proven, self.asked):
+            self._keep()
 
     # --- on disk
 
@@ -208,17 +212,17 @@ class FolderIndex:
             known = _load(directory, name, _LARGEST, _FORMAT)
             if known is None or not _is_of(known, header, identities):
                 return
-            basis, options, proven = _load_basis(known["basis"]), known["options"], known["proven"]
-            if not isinstance(options, dict) or not _is_pair(proven, optional=True):
-                raise ValueError("malformed")
+            basis, options = _load_basis(known["basis"]), known["options"]
+            if not isinstance(options, dict):
+                raise TypeError("malformed")
+            self.proven, self.asked = _load_pair(known["proven"]), _load_pair(known["asked"])
             self._basis, self.options = basis, options
-            self.proven = None if proven is None else (proven[0], proven[1])
             if directory.look(_ended(name)) is not None:
                 self.forget()
                 directory.clear(_ended(name))
             found = _load(directory, _rows(name), _LARGEST_ROWS, _ROWS)
-            if found is not None and _is_of(found, header, identities) and _is_pair(found["described"]):
-                self.described = (found["described"][0], found["described"][1])
+            if found is not None and _is_of(found, header, identities):
+                self.described = _load_pair(found["described"]) or ("", "")
                 self.rows = {str(each): _load_row(row) for each, row in found["rows"].items()}
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             logger.warning("%s is passed over: %s", directory.path / name, error)
@@ -227,9 +231,8 @@ class FolderIndex:
         self._directory = None
 
     def _keep(self) -> None:
-        proven = None if self.proven is None else list(self.proven)
-        known = {"basis": _dump_basis(self._basis), "options": self.options, "proven": proven}
-        self._replace(self._name, {"format": _FORMAT, **self._header, **known})
+        known = {"options": self.options, "proven": self.proven, "asked": self.asked}
+        self._replace(self._name, {"format": _FORMAT, **self._header, "basis": _dump_basis(self._basis), **known})
 
     def _keep_rows(self) -> None:
         rows = {name: [getattr(row, each.name) for each in fields(Row)] for name, row in self.rows.items()}
@@ -343,7 +346,7 @@ class _Place:
 
     name: str
     title: str
-    given: str
+    leads_to: dict[str, str]
     identities: tuple[FolderIdentity, ...]
     header: dict[str, Any]
     owner: int | None
@@ -355,13 +358,15 @@ def _place(paths: Iterable[str | os.PathLike[str]], vault: str | None, label: st
         return "the vault does not tell what it is"
     spelled = sorted({os.path.abspath(path) for path in paths})  # noqa: PTH100 - with its links
     try:
-        identities = tuple(sorted(map(FolderIdentity.of, spelled), key=lambda each: each.path))
+        found = {path: FolderIdentity.of(path) for path in spelled}
     except OSError as error:
         return f"{error.filename}: {error.strerror or error}"
+    identities = tuple(sorted(found.values(), key=lambda each: each.path))
     name = f"{_hashed(vault, label, [each.path for each in identities])}.json"
     header = {"vault": vault, "label": label, "folders": [each.dump() for each in identities]}
     title = ", ".join(repr(each.path) for each in identities)
-    return _Place(name, title, f"{_hashed(vault, label, spelled)}.given", identities, header, _owner(identities))
+    leads_to = {path: each.path for path, each in found.items()}
+    return _Place(name, title, leads_to, identities, header, _owner(identities))
 
 
 def _hashed(*named: object) -> str:
@@ -369,23 +374,26 @@ def _hashed(*named: object) -> str:
 
 
 def _note_where(directory: Files, place: _Place, *, unattended: bool) -> None:
-    """Note what the paths lead to, as they were given.
+    """Note what each path leads to, as it was given.
 
     Raises:
-        ColonyMemoryError: With ``unattended``, they led elsewhere before: a link took the place of what was meant.
+        ColonyMemoryError: With ``unattended``, one led elsewhere before.
     """
-    leads_to = json.dumps([each.path for each in place.identities]).encode()
+    name = f"{_hashed(place.header['vault'], place.header['label'], list(place.leads_to))}.given"
+    data = json.dumps(place.leads_to).encode()
+    before = None
     try:
-        before = directory.read(place.given, limit=_LARGEST)
-        if before is None or before.data != leads_to:
-            if unattended and before is not None:
-                raise ColonyMemoryError(
-                    f"{place.title} is not what was saved or restored here before: a link took its place; if that is "
-                    "meant, save it once by hand"
-                )
-            directory.replace(place.given, leads_to)
-    except OSError as error:
-        logger.warning("%s could not be noted: %s", directory.path / place.given, error)
+        found = directory.read(name, limit=_LARGEST)
+        before = None if found is None else json.loads(found.data)
+        if before != place.leads_to and not unattended:
+            before = None
+        if before is None:
+            directory.replace(name, data)
+    except (OSError, ValueError, RecursionError) as error:
+        logger.warning("%s is passed over: %s", directory.path / name, error)
+    if isinstance(before, dict) and all(isinstance(each, str) for each in before.values()):
+        with unmoved({path: Path(real) for path, real in before.items() if path in place.leads_to}):
+            pass
 
 
 def _owner(identities: Iterable[FolderIdentity]) -> int | None:
@@ -512,10 +520,13 @@ def _is_of(known: dict[str, Any], header: dict[str, Any], identities: Sequence[F
     ) and all(one.is_same_as(other) for one, other in zip(folders, identities, strict=True))
 
 
-def _is_pair(value: object, *, optional: bool = False) -> bool:
-    if value is None:
-        return optional
-    return isinstance(value, list) and len(value) == 2 and all(isinstance(each, str) for each in value)
+def _load_pair(found: Any) -> tuple[str, str] | None:
+    if found is None:
+        return None
+    one, other = found
+    if not isinstance(one, str) or not isinstance(other, str):
+        raise ValueError("malformed")  # noqa: TRY004 - what was read is wrong
+    return one, other
 
 
 def _load_row(found: list[Any]) -> Row:

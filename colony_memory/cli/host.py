@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory.cli.commands import command
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from colony_memory.app.place import Place
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Seconds for what the host says to come in. Hosts have it ready, and close stdin behind it.
 _LISTENING = 3.0
+#: Seconds to wait for another backup or restore of the same folder.
+_PATIENCE = 5.0
 
 
 @dataclass(frozen=True)
@@ -182,8 +184,6 @@ class _Task:
 
     def save(self) -> Told:
         """Save the memory, or find that there is nothing to save."""
-        from pathlib import Path
-
         from colony_memory.app.place import choose_place
         from colony_memory.cli.telling import notifier_of
         from colony_memory.cli.text import shown
@@ -194,18 +194,11 @@ class _Task:
         call = self._call
         self._saving = True
         place = choose_place(call.common.vault)
-        self._notifier = notifier_of(
+        self._notifier = notifier = notifier_of(
             ping=call.ping, on_error=call.on_error, label=call.label, output=call.common.output
         )
         self._state = last_run_path(place.url, call.label)
-        turn: Turn = save_once(
-            self._save,
-            state=self._state,
-            directory=Path(call.folder),
-            saved_by=repr((call.saving, call.common, _key_facts(call.common))),
-            vault=lambda: _pointer_facts(place, call.label),
-            patience=self.left(),
-        )
+        turn: Turn = save_once(lambda said: self._save(place, notifier, said), state=self._state)
         run = turn.run
         if run is None or run.ok:
             if run is not None:
@@ -254,21 +247,36 @@ class _Task:
         if self._notifier is not None:
             self._notifier.close(max(0.2, self.left()))
 
-    def _save(self) -> Saved | None:
+    def _save(self, place: Place, notifier: Notifier, said: Sequence[str]) -> Saved | None:
         from dataclasses import replace
 
+        from colony_memory.app.save import FolderSave
         from colony_memory.cli.memory import open_memory
         from colony_memory.cli.verbs import backup
         from colony_memory.hooks.standing import is_empty
+        from colony_memory.hooks.turn import AsSaved
 
         call = self._call
-        if self._notifier is not None:
-            self._notifier.started()
         with open_memory(replace(call.common, quiet=True), making=True) as opened:
             # Only where there never was any. Memory that is gone is an error, and what was saved of it stays.
             if is_empty(call.folder) and (not opened.place.exists() or opened.memory.latest(label=call.label) is None):
                 return None
-            return backup.save(opened, [call.folder], call.saving.parsed())
+            patience, options = min(_PATIENCE, self.left()), call.saving.parsed()
+            with FolderSave(opened.memory, [call.folder], options, patience=patience, unattended=True) as saving:
+                asked = repr((call.saving, call.common, _key_facts(call.common)))
+                try:
+                    capture = saving.read()
+                except BaseException:
+                    notifier.started()
+                    raise
+                if saving.was_saved(capture, f"{asked} {_pointer_facts(place, call.label)}"):
+                    raise AsSaved
+                notifier.started()
+                saved = backup.finish(opened, saving, capture)
+                # What there was something to say about is said again next time.
+                if saved and not said:
+                    saving.note_asked(f"{asked} {_pointer_facts(place, call.label)}")
+                return saved
 
 
 def _key_facts(common: CommonOptions) -> list[tuple[int, int]]:

@@ -6,27 +6,23 @@ import contextlib
 import errno
 import os
 import threading
-import time
 import warnings
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from colony_memory._os import locks
-from colony_memory._os.files import make_directory
 from colony_memory.exceptions import ColonyMemoryWarning, VaultUnavailable, message_of
-from colony_memory.hooks.seen import is_as_saved, look_at, note_saved
-from colony_memory.schedule.last_run import only_one, write_last_run
+from colony_memory.schedule.last_run import write_last_run
 from colony_memory.schedule.result import done_of, run_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from colony_memory.app.save import Saved
     from colony_memory.schedule.last_run import LastRun
 
-__all__ = ["Turn", "Worker", "heard", "late", "note_run", "read_input", "save_once"]
+__all__ = ["AsSaved", "Turn", "Worker", "heard", "late", "note_run", "read_input", "save_once"]
 
 _T = TypeVar("_T")
 # What is late is noted by whoever waits, and a moment later perhaps by the one that was waited for.
@@ -96,56 +92,31 @@ def read_input(descriptor: int, *, limit: int, patience: float) -> bytes:
     return bytes(data)
 
 
-def save_once(
-    save: Callable[[], Saved | None],
-    *,
-    state: Path,
-    directory: Path,
-    saved_by: object,
-    vault: Callable[[], object],
-    patience: float,
-) -> Turn:
-    """Save a folder, unless it is as it was when it was last saved; what was done is noted in the log of runs.
+class AsSaved(Exception):
+    """The folder is as it was saved within the last hour, by a look at it, and the vault is as it was then."""
 
-    Hooks of one vault and label wait for each other. Where a ``watch`` or ``run`` saves the same on this host, it is
-    left to that: it knows of its own snapshots, and would take this one for another's.
+
+def save_once(save: Callable[[Sequence[str]], Saved | None], *, state: Path) -> Turn:
+    """Save a folder, and note in the log of runs what was done.
 
     Args:
-        save: Makes one backup; None where there is nothing to save yet.
+        save: Makes one backup; None where there is nothing to save yet. It gets what was said until then.
         state: The log of runs, see :func:`colony_memory.schedule.watch.last_run_path`.
-        directory: The folder.
-        saved_by: What decides what is saved of it, for JSON.
-        vault: How the vault looks, as far as that shows at no cost, for JSON.
-        patience: Seconds to wait for another hook.
 
     Raises:
         Exception: What ``save`` failed of, which is noted.
     """
-    with _in_turn(state, patience), heard() as said:
-        if not _is_free(state):
-            return Turn(None)
-        seen = state.with_suffix(".seen")
-        look = look_at(directory, saved_by, now=time.time())
-        if look is not None and is_as_saved(seen, look, vault(), now=datetime.now(timezone.utc)):
-            return Turn(None)
+    with heard() as said:
         try:
-            saved = save()
+            saved = save(said)
+        except AsSaved:
+            return Turn(None)
         except Exception as error:
             note_run(state, run_of(datetime.now(timezone.utc), error))
             raise
         run = run_of(datetime.now(timezone.utc), done_of(saved))
-        # What there was something to say about is said again next time.
-        if run.ok and saved is not None and not said:
-            with _warned("what was seen of the folder"):
-                note_saved(seen, look, vault())
         note_run(state, run)
     return Turn(run, tuple(said))
-
-
-def _is_free(state: Path) -> bool:
-    """Whether nobody else saves this all the time; the lock is let go of at once, so that somebody may begin to."""
-    with heard(), only_one(state) as free:
-        return free
 
 
 def note_run(state: Path, run: LastRun) -> None:
@@ -180,23 +151,3 @@ def heard() -> Iterator[list[str]]:
         warnings.simplefilter("always", ColonyMemoryWarning)
         warnings.showwarning = hear
         yield said
-
-
-@contextlib.contextmanager
-def _in_turn(state: Path, patience: float) -> Iterator[None]:
-    """Be the one hook that saves.
-
-    Raises:
-        VaultUnavailable: Another one was, all the time, which is noted.
-    """
-    with contextlib.ExitStack() as held:
-        try:
-            make_directory(state.parent)
-            held.enter_context(locks.locked(state.with_suffix(".hook"), patience=max(0.0, patience)))
-        except TimeoutError:
-            error = VaultUnavailable("another hook was saving it all the time")
-            note_run(state, run_of(datetime.now(timezone.utc), error))
-            raise error from None
-        except OSError:
-            pass  # this place takes no locks: that two save at once is no danger, only a waste
-        yield

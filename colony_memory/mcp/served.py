@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from colony_memory._os.paths import real_path
 from colony_memory.app.options import BackupOptions
 from colony_memory.app.place import refuse_vault_inside
+from colony_memory.capture._identity import unmoved
 from colony_memory.client import ColonyMemory
-from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from colony_memory.app.place import Place
@@ -67,23 +67,13 @@ class Served:
         found = {self.place.url, *([str(path), os.path.realpath(path)] if path is not None else [])}
         return {spelling for each in found for spelling in (each, repr(each)[1:-1])}
 
-    @contextmanager
-    def fixed(self) -> Iterator[None]:
+    def fixed(self) -> AbstractContextManager[None]:
         """Do something with the folder, where it is still the one that the server was started for.
-
-        Whoever may write beside it, such as an agent in a sandbox of its own, could put a link to elsewhere in its
-        place, and have that saved and shown, or written to.
 
         Raises:
             ColonyMemoryError: A link stands in its place, or did when it was done.
         """
-        self._require_no_link()
-        yield
-        self._require_no_link()
-
-    def _require_no_link(self) -> None:
-        if real_path(self.root) != self.root:
-            raise ColonyMemoryError("the folder is not the one that this server was started for: a link stands there")
+        return unmoved({str(self.root): self.root})
 
     def open(self, on_event: Callable[[Event | LifecycleEvent], None] | None = None) -> ColonyMemory:
         """A client for one call, as each run of the command line has: what others saved in between is no conflict."""

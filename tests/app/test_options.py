@@ -64,7 +64,13 @@ def test_what_a_call_is_given_is_what_is_passed_on(call, monkeypatch):
         "tags": ("a",), "git": True, "exclude": ("*.log",), "secrets": "mask", "allow_secrets": ("a.md:github-token",),
     }  # fmt: skip
     seen = []
-    monkeypatch.setattr(save, "read_for", lambda memory, what, asked, *, on_progress: seen.append(asked))
-    monkeypatch.setattr(save, "save_capture", lambda memory, capture, asked: seen.append(asked))
-    call(None, "memory", **given)
-    assert [dataclasses.asdict(each) for each in seen] == [given | {"retention": dataclasses.asdict(RULES)}] * 2
+    monkeypatch.setattr(
+        save.FolderSave, "__init__", lambda _, memory, what, asked, *, index: seen.append((asked, index))
+    )
+    monkeypatch.setattr(save.FolderSave, "__enter__", lambda self: self)
+    monkeypatch.setattr(save.FolderSave, "__exit__", lambda *_: None)
+    monkeypatch.setattr(save.FolderSave, "read", lambda _, *, on_progress: on_progress)
+    monkeypatch.setattr(save.FolderSave, "save", lambda *_: None)
+    call(None, "memory", index=False, **given)
+    ((asked, index),) = seen
+    assert (dataclasses.asdict(asked), index) == (given | {"retention": dataclasses.asdict(RULES)}, False)

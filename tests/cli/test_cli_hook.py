@@ -24,6 +24,7 @@ from monitors import Monitor
 
 from colony_memory import ColonyMemory, ColonyMemoryError, open_vault
 from colony_memory.app.place import Place
+from colony_memory.capture.index import open_index
 from colony_memory.cli import commands, telling
 from colony_memory.cli import host as host_calls
 from colony_memory.cli import memory as memory_module
@@ -67,14 +68,9 @@ def hook(cli, monkeypatch, folder):
     return call
 
 
-def settle(folder):
-    """Have everything in a folder look old, as it is between two turns."""
-    turn_time = turn.time.time
-
-    class Clock:
-        time = staticmethod(lambda: turn_time() + 60)
-
-    return Clock
+def settle():
+    """Have everything in the folder be as old as it is between two turns."""
+    time.sleep(0.03)
 
 
 def runs(vault, label="default"):
@@ -101,7 +97,7 @@ def test_any_event_but_a_start_saves_the_folder_that_was_configured(hook, vault,
 
 
 def test_what_is_unchanged_is_neither_read_nor_saved_again(hook, vault, folder, monkeypatch):
-    monkeypatch.setattr(turn, "time", settle(folder))
+    settle()
     assert hook() == {}
     with monkeypatch.context() as patch:
         patch.setattr(LocalVault, "vault_get_file", None)
@@ -112,8 +108,8 @@ def test_what_is_unchanged_is_neither_read_nor_saved_again(hook, vault, folder, 
     assert runs(vault) == [(True, "saved")] * 2
 
 
-def test_a_vault_that_is_away_or_another_is_noticed_though_nothing_changed(hook, vault, folder, monkeypatch):
-    monkeypatch.setattr(turn, "time", settle(folder))
+def test_a_vault_that_is_away_or_another_is_noticed_though_nothing_changed(hook, vault, folder):
+    settle()
     assert hook() == {}
     moved = vault.path.rename(vault.path.with_name("away"))
     assert "no vault" in hook()["systemMessage"]
@@ -121,13 +117,10 @@ def test_a_vault_that_is_away_or_another_is_noticed_though_nothing_changed(hook,
     assert hook() == {}
     assert len(ids(vault)) == 1
     assert ids(vault) != ids(LocalVault(moved))
-    save(vault, {"MEMORY.md": "another's"})
-    assert hook() == {}
-    assert len(ids(vault)) == 3
 
 
-def test_other_options_look_again(hook, vault, folder, monkeypatch):
-    monkeypatch.setattr(turn, "time", settle(folder))
+def test_other_options_look_again(hook, vault, folder):
+    settle()
     assert hook() == {}
     assert hook("Stop", "--keep", "9") == {}
     assert runs(vault) == [(True, "saved"), (True, "unchanged")]
@@ -136,17 +129,12 @@ def test_other_options_look_again(hook, vault, folder, monkeypatch):
 def test_other_words_in_the_files_of_keys_look_again(hook, vault, folder, tmp_path, monkeypatch):
     import age_keys as keys  # skips where there is no age
 
-    monkeypatch.setattr(turn, "time", settle(folder))
+    settle()
     to = tmp_path / "to.txt"
     for count, whom in ((1, keys.RECIPIENT), (2, keys.OTHER_RECIPIENT)):
         to.write_text(whom)
         assert hook("Stop", "--encrypt-to", str(to)) == hook("Stop", "--encrypt-to", str(to)) == {}
         assert len(ids(vault)) == count
-
-
-def test_what_is_new_is_looked_at_twice(hook, vault, folder):
-    assert hook() == hook() == {}
-    assert runs(vault) == [(True, "saved"), (True, "unchanged")]
 
 
 def test_a_first_start_has_nothing_to_save(hook, vault, tmp_path):
@@ -177,8 +165,8 @@ def test_what_is_left_out_is_told(hook, vault, folder):
     assert runs(vault) == [(False, "saved"), (False, "unchanged")]
 
 
-def test_a_memory_that_shrank_is_told_and_looked_at_again(hook, vault, folder, monkeypatch):
-    monkeypatch.setattr(turn, "time", settle(folder))
+def test_a_memory_that_shrank_is_told_and_looked_at_again(hook, vault, folder):
+    settle()
     (folder / "large.md").write_text("a long story\n" * 100)
     assert hook() == {}
     (folder / "large.md").unlink()
@@ -252,42 +240,26 @@ def test_an_empty_variable_blocks_no_host(cli, folder, monkeypatch):
     assert cli("hook", "--label", "install", "--wrong", folder)[0] == 1
 
 
-def test_a_watch_is_left_to_save(hook, vault):
+def test_a_watch_and_a_hook_are_one_writer(hook, vault, folder):
     with only_one(last_run_path(str(vault.path), "default")) as free:
         assert free
         assert hook() == {}
-    assert ids(vault) == []
-    assert runs(vault) == []
-    assert hook() == {}
-    assert len(ids(vault)) == 1
-
-
-def test_a_watch_can_start_while_a_hook_saves(hook, vault, folder, monkeypatch):
-    from colony_memory.cli.verbs import backup
-
-    seen, real = [], backup.save
-
-    def slow(*args, **options):
-        with only_one(last_run_path(str(vault.path), "default")) as free:
-            seen.append(free)
-        return real(*args, **options)
-
-    monkeypatch.setattr(backup, "save", slow)
-    assert hook() == {}
-    assert seen == [True]
+        (folder / "MEMORY.md").write_text("and more")
+        assert hook() == {}
+    assert len(ids(vault)) == 2
 
 
 @POSIX
 def test_a_terminal_that_closes_does_not_end_it(hook, vault, monkeypatch):
     from colony_memory.cli.verbs import backup
 
-    before, real = signal.getsignal(signal.SIGHUP), backup.save
+    before, real = signal.getsignal(signal.SIGHUP), backup.finish
 
     def closed(*args, **options):
         os.kill(os.getpid(), signal.SIGHUP)
         return real(*args, **options)
 
-    monkeypatch.setattr(backup, "save", closed)
+    monkeypatch.setattr(backup, "finish", closed)
     assert hook("SessionEnd") == {}
     assert len(ids(vault)) == 1
     assert signal.getsignal(signal.SIGHUP) == before
@@ -297,7 +269,7 @@ def test_what_hangs_holds_nobody_up(hook, vault, monkeypatch):
     from colony_memory.cli.verbs import backup
 
     let_go, left = threading.Event(), []
-    monkeypatch.setattr(backup, "save", lambda *_, **__: let_go.wait(30))
+    monkeypatch.setattr(backup, "finish", lambda *_, **__: let_go.wait(30))
     monkeypatch.setattr(telling, "leave", left.append)
     began = time.monotonic()
     found = hook("PreCompact", "--block", "--timeout", "1s")
@@ -309,15 +281,10 @@ def test_what_hangs_holds_nobody_up(hook, vault, monkeypatch):
     assert runs(vault)[0] == (False, "failed:")
 
 
-def test_hooks_wait_for_each_other(hook, vault, monkeypatch):
-    from colony_memory._os.locks import locked
-
-    monkeypatch.setattr(telling, "leave", lambda code: None)
-    lock = last_run_path(str(vault.path), "default").with_suffix(".hook")
-    lock.parent.mkdir(parents=True)
-    with locked(lock):
-        waited = hook("Stop", "--timeout", "1s")["systemMessage"]
-        assert "another hook was saving" in waited or "not done within" in waited
+def test_a_hook_waits_for_who_saves_or_restores_the_same_and_names_it(hook, vault, folder, monkeypatch):
+    monkeypatch.setattr(host_calls, "_PATIENCE", 0.1)
+    with open_index([folder], vault=vault.identity(), label="default"):
+        assert f"by process {os.getpid()}: waited 0 s" in hook("Stop")["systemMessage"]
     assert runs(vault)[0] == (False, "failed:")
     assert hook() == {}
     assert len(ids(vault)) == 1
@@ -368,7 +335,7 @@ def test_a_conflict_is_told_and_blocks_nobody_as_all_is_saved(hook, vault, folde
     def conflict(*_, **__):
         raise ConflictDetected("another one", theirs="20261127T081500000000Z-0a1b2c", snapshot_id="x")
 
-    monkeypatch.setattr(backup, "save", conflict)
+    monkeypatch.setattr(backup, "finish", conflict)
     found = hook("PreCompact", "--block")
     assert found == {"systemMessage": "colony-memory: the memory is saved, but: another one"}
 

@@ -175,9 +175,9 @@ def test_a_link_that_took_the_place_of_the_folder_is_not_followed(tmp_path):
 
 
 def test_a_link_that_comes_while_the_folder_is_read_saves_nothing(tmp_path, monkeypatch):
-    from colony_memory.mcp import tools
+    from colony_memory.app.save import FolderSave
 
-    desk, real = Desk(tmp_path), tools.read_for
+    desk, real = Desk(tmp_path), FolderSave.read
 
     def read_and_swap(*args, **options):
         capture = real(*args, **options)
@@ -185,7 +185,7 @@ def test_a_link_that_comes_while_the_folder_is_read_saves_nothing(tmp_path, monk
         desk.root.symlink_to(tmp_path / "moved")
         return capture
 
-    monkeypatch.setattr(tools, "read_for", read_and_swap)
+    monkeypatch.setattr(FolderSave, "read", read_and_swap)
     assert "a link stands there" in desk.refused("backup")
     assert ColonyMemory(backend=desk.place.backend).list_snapshots() == []
 

@@ -128,9 +128,9 @@ def test_progress_is_told_and_only_grows(tmp_path, era, monkeypatch):
 
 
 def test_calls_at_once_are_made_one_after_the_other(desk, monkeypatch):
-    under_way, most, real = [], [], tools.read_for
+    under_way, most = [], []
 
-    def watched(*args, **options):
+    def watched(real, *args, **options):
         under_way.append(1)
         most.append(len(under_way))
         try:
@@ -138,7 +138,9 @@ def test_calls_at_once_are_made_one_after_the_other(desk, monkeypatch):
         finally:
             under_way.pop()
 
-    monkeypatch.setattr(tools, "read_for", watched)
+    for home, name in ((tools, "read_for"), (tools.FolderSave, "read")):
+        real = getattr(home, name)
+        monkeypatch.setattr(home, name, lambda *args, _real=real, **more: watched(_real, *args, **more))
 
     async def work(client):
         found = []

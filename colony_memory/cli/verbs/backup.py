@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from colony_memory.app.content import Contents
     from colony_memory.app.options import BackupOptions
     from colony_memory.app.preview import Preview
-    from colony_memory.app.save import Saved
+    from colony_memory.app.save import FolderSave, Saved
     from colony_memory.capture import Capture
     from colony_memory.cli.memory import Opened
     from colony_memory.snapshot import SnapshotInfo
@@ -140,19 +140,25 @@ def save(
         ColonyMemoryError: As :func:`colony_memory.save_folder`.
     """
     from colony_memory.app.save import FolderSave
-    from colony_memory.cli.memory import make_unchosen
     from colony_memory.cli.progress import show_reading
-    from colony_memory.cli.summary import shrunk_line
-    from colony_memory.exceptions import ColonyMemoryWarning, Hint
 
     with FolderSave(
         opened.memory, list(paths), options, index=index, patience=patience, unattended=unattended
     ) as saving:
         with show_reading(opened.output) as on_progress:
             capture = saving.read(on_progress=on_progress)
-        make_unchosen(opened.place)
-        with opened.working("Saving to"):
-            saved = saving.save(capture, reuses_pinned=reuses_pinned)
+        return finish(opened, saving, capture, reuses_pinned=reuses_pinned)
+
+
+def finish(opened: Opened, saving: FolderSave, capture: Capture, *, reuses_pinned: bool = False) -> Saved:
+    """Save what was read, and say where it is much less than before."""
+    from colony_memory.cli.memory import make_unchosen
+    from colony_memory.cli.summary import shrunk_line
+    from colony_memory.exceptions import ColonyMemoryWarning, Hint
+
+    make_unchosen(opened.place)
+    with opened.working("Saving to"):
+        saved = saving.save(capture, reuses_pinned=reuses_pinned)
     before = saved.info.shrunk_from
     if before is not None:
         hint = Hint("restore", "snapshot_id", before, label=saved.info.label)
