@@ -133,7 +133,7 @@ def save(
     unattended: bool = False,
 ) -> Saved:
     """Make one backup by the options of this verb; a terminal shows what is under way, and only what is wrong is said.
-    ``reuses_pinned``, ``index``, ``patience`` and ``unattended`` are those of :class:`colony_memory.app.save.FolderSave`.
+    The other arguments are those of :class:`colony_memory.app.save.FolderSave`.
 
     Raises:
         ValueError: A path cannot be used.
