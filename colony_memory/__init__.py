@@ -43,7 +43,16 @@ if TYPE_CHECKING:
     from colony_memory.app.save import save_folder, save_paths
     from colony_memory.attestation import to_attestation
     from colony_memory.encryption import Passphrase
-    from colony_memory.reports import Change, Event, LifecycleEvent, SearchReport, SnapshotDiff, VaultMap, VerifyReport
+    from colony_memory.reports import (
+        Change,
+        Event,
+        LifecycleEvent,
+        Merged,
+        SearchReport,
+        SnapshotDiff,
+        VaultMap,
+        VerifyReport,
+    )
     from colony_memory.retention import PrunePlan, Retention
     from colony_memory.signing import Ed25519Signer, Signer
     from colony_memory.snapshot import SnapshotInfo
@@ -65,6 +74,7 @@ __all__ = [
     "FileWitness",
     "Hint",
     "LifecycleEvent",
+    "Merged",
     "Passphrase",
     "PruneIncomplete",
     "PrunePlan",
@@ -105,6 +115,7 @@ _LATE = {
     "Event": "reports",
     "FileWitness": "witness",
     "LifecycleEvent": "reports",
+    "Merged": "reports",
     "Passphrase": "encryption",
     "PrunePlan": "retention",
     "Retention": "retention",

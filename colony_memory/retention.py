@@ -12,6 +12,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_order, id_time
 
 if TYPE_CHECKING:
@@ -86,9 +87,11 @@ class PrunePlan:
         reasons: For each id why it stays: ``last``, ``hourly`` … ``yearly``, ``within``, ``newest``, ``latest`` (the
             pointer names it), ``future`` (its time has not come), ``in-flight`` (the pointer does not know of it and
             it is less than an hour old: a backup that may not be done yet), ``pinned``, ``before-shrink`` (a snapshot
-            of less than half its bytes or documents followed, or one in which a document was ruined). Those in the
-            future and in flight are set apart: not counted, not removed. A snapshot in ``remove`` with
-            ``before-shrink`` is one that a backup would keep and a prune that is asked for does not.
+            of less than half its bytes or documents followed, or one in which a document was ruined),
+            ``before-divergence`` (it met a conflict, or another writer's save took its place without being based on it,
+            and nothing goes on from it yet). Those in the future and in flight are set apart: not counted, not removed;
+            what is before a divergence is not counted either. A snapshot in ``remove`` with ``before-shrink`` is one
+            that a backup would keep and a prune that is asked for does not.
         unread: Vault files of snapshots that cannot be read or trusted, neither counted nor removed.
         orphans: Vault files that belong to no snapshot and are old enough to be swept.
     """
@@ -130,6 +133,7 @@ def plan(
     now: datetime,
     head: str | None = None,
     in_flight: Collection[str] = (),
+    unmerged: Collection[str] = (),
     shrunk: Mapping[str, Shrink] | None = None,
     keep_shrunk: bool = False,
 ) -> PrunePlan:
@@ -141,6 +145,7 @@ def plan(
         now: The time, with a zone.
         head: Id that the pointer names; it stays.
         in_flight: Ids that another client may be about to point to; they stay.
+        unmerged: Ids of what no latest is based on; they stay, and don't count.
         shrunk: What :func:`before_shrink` gave.
         keep_shrunk: Keep those, as a backup does.
     """
@@ -151,7 +156,18 @@ def plan(
             reasons[info.snapshot_id].append("future")
         if info.snapshot_id in in_flight:
             reasons[info.snapshot_id].append("in-flight")
-    counted = _distinct([info for info in ordered if not reasons[info.snapshot_id]])
+    # What a merge goes on from is kept as long as that is the latest. What was refused takes no other's place.
+    named = next((info.based_on or () for info in ordered if info.snapshot_id == head), ())
+    spared = {
+        info.snapshot_id
+        for info in ordered
+        if info.snapshot_id in unmerged or (info.refused and info.snapshot_id in named)
+    }
+    uncounted = refused_only(ordered) | spared
+    for own in spared:
+        reasons[own].append("before-divergence")
+    plain = [info for info in ordered if info.snapshot_id not in uncounted] or ordered
+    counted = _distinct([info for info in plain if not {"future", "in-flight"} & {*reasons[info.snapshot_id]}])
     _apply_rules(counted, retention, now, reasons)
     # One that is set apart stays anyway, and must not cost the newest real one; nor must one that holds a part only.
     for info in [info for info in counted if not info.incomplete][:1] or counted[:1]:

@@ -41,7 +41,7 @@ GROUPS = (
         "What the verbs return: frozen values, most of them true where there is something good to say.",
         {
             "": (
-                "SnapshotInfo", "VerifyReport", "SnapshotDiff", "Change", "SearchReport", "VaultMap", "Event",
+                "SnapshotInfo", "VerifyReport", "SnapshotDiff", "Merged", "Change", "SearchReport", "VaultMap", "Event",
                 "LifecycleEvent",
             ),
             "reports": ("SnapshotCheck", "DocumentChange", "Match", "LabelMap"),

@@ -46,6 +46,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.T
     monkeypatch.setenv("COLONY_SDK_NO_TOKEN_CACHE", "1")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     number = str(next(_NUMBERS))
+    monkeypatch.setattr("colony_memory._os.machine.machine_id", lambda: None)  # as in a container
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state" / number))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config" / number))
 

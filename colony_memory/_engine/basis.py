@@ -72,6 +72,12 @@ class Basis:
         """Snapshots that count as this memory's own where they are the latest: its basis, and what is pending."""
         return frozenset((*filter(None, (self.snapshot_id,)), *self.pending))
 
+    @property
+    def known(self) -> frozenset[str]:
+        """Snapshots that this memory held or was saved in: :attr:`own`, and what met a conflict."""
+        held = () if self.not_held or self.snapshot_id is None else (self.snapshot_id,)
+        return frozenset((*held, *self.pending, *self.refused))
+
 
 class BasisHome(Protocol):
     """Where a basis is kept. Whoever calls holds the lock of the label."""

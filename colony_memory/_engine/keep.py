@@ -13,6 +13,7 @@ from colony_memory._engine.publish import Move, publish
 from colony_memory._engine.sealed import known_of, told
 from colony_memory._engine.state import forget, require_believed
 from colony_memory._format.formats import is_readable
+from colony_memory._format.lineage import still_unmerged
 from colony_memory.retention import Retention, Shrink, is_much_smaller
 from colony_memory.snapshot import SnapshotInfo
 
@@ -22,7 +23,11 @@ if TYPE_CHECKING:
     from colony_memory._engine.session import Session
     from colony_memory._engine.state import State
     from colony_memory._format.catalog import Entry
+    from colony_memory._format.lineage import Unmerged
     from colony_memory.retention import PrunePlan
+
+
+_UNMERGED = "before-divergence"
 
 
 @dataclass(frozen=True)
@@ -54,19 +59,26 @@ class Planned:
     async def may_go(self, session: Session, state: State) -> list[str]:
         """What may go to make room before the new snapshot is there, in this order.
 
-        First what the retention gives up, then the oldest of what it would keep; never what is pinned, kept for a
-        shrink, or the latest, nor the newest that is complete and restores.
+        First what the retention gives up, then the oldest of what it would keep, and last what is unmerged; never what
+        is pinned, kept for a shrink, or the latest, nor the newest that is complete and restores.
         """
         _, newest = await newest_good(session, state)
         safe = {state.decision.follow, newest}
         kept = [
             info.snapshot_id
             for info in reversed(self.plan.keep)
-            if not {"pinned", "before-shrink", "in-flight", "future"} & set(self.plan.reasons[info.snapshot_id])
+            if not {"pinned", "before-shrink", "in-flight", "future", _UNMERGED}
+            & {*self.plan.reasons[info.snapshot_id]}
             and state.decision.entry(info.snapshot_id) is not None
         ]
         given_up = [info.snapshot_id for info in reversed(self.plan.remove)]
-        return [each for each in (*self.leftovers, *given_up, *kept) if each not in safe]
+        return [own for own in (*self.leftovers, *given_up, *kept, *self.unmerged) if own not in safe]
+
+    @property
+    def unmerged(self) -> list[str]:
+        """Ids of what it keeps for being unmerged alone, oldest first: they give way last."""
+        reasons = self.plan.reasons
+        return [i.snapshot_id for i in reversed(self.plan.keep) if {*reasons[i.snapshot_id]} <= {_UNMERGED, "newest"}]
 
 
 def policy_of(keep: int | None, retention: Retention | None) -> Retention | None:
@@ -97,12 +109,18 @@ def note_shrink(entry: Entry, shrink: Shrink | None) -> Entry:
 def shrunk_in(
     session: Session, state: State, *, new: SnapshotInfo | None = None, spoils: bool = False
 ) -> dict[str, Shrink]:
-    """Which snapshots a backup keeps for what followed them, where ``new`` is about to, and ``spoils`` a document."""
+    """Which snapshots a backup keeps for what followed them, where ``new`` is about to, and ``spoils`` a document.
+
+    What was refused followed nothing.
+    """
     decision = state.decision
     entries = [
-        each for each in decision.entries if each.snapshot_id in decision.counted and is_readable(each.info.format)
+        each
+        for each in decision.entries
+        if each.snapshot_id in decision.counted and is_readable(each.info.format) and not each.info.refused
     ]
     infos, noted = list[SnapshotInfo](), dict[str, Shrink]()
+    new = None if new is not None and new.refused else new
     spoilers = {new.snapshot_id} if new and spoils else set[str]()
     for entry in entries:
         if new is not None and entry.snapshot_id == new.snapshot_id:
@@ -140,11 +158,25 @@ def listed(session: Session, state: State) -> list[SnapshotInfo]:
 
 
 def plan_for(
-    session: Session, state: State, policy: Retention, *, new: SnapshotInfo | None = None, spoils: bool = False
+    session: Session,
+    state: State,
+    policy: Retention,
+    *,
+    new: SnapshotInfo | None = None,
+    spoils: bool = False,
+    refused: bool = False,
+    unmerged: Iterable[Unmerged] | None = None,
 ) -> Planned:
     """Apply a retention to what is there, as a backup does where ``new`` is the snapshot that it is about to write.
 
-    ``spoils`` says that a document of the one before is ruined in that.
+    Args:
+        session: The client.
+        state: The label.
+        policy: The retention.
+        new: The snapshot.
+        spoils: A document of the one before is ruined in that.
+        refused: It does not become the latest.
+        unmerged: What is unmerged once it is there, by default what is.
     """
     decision, now = state.decision, session.now()
     # What this client cannot read is neither counted nor removed.
@@ -154,12 +186,16 @@ def plan_for(
         *(known_of(session, entry) for entry in counted if not new or entry.snapshot_id != new.snapshot_id),
         *([new] if new else []),
     ]
+    new = None if new is None else replace(new, refused=refused)
     shrunk = shrunk_in(session, state, new=new, spoils=spoils)
+    if unmerged is None:
+        unmerged = still_unmerged(state.unmerged, now=now)
     plan = rules.plan(
         infos,
         retention=policy,
         now=now,
-        head=new.snapshot_id if new else decision.follow,
+        head=new.snapshot_id if new and not refused else decision.follow,
+        unmerged=[one.snapshot_id for one in unmerged],
         in_flight=decision.waiting - ({new.snapshot_id} if new else set()),
         shrunk=shrunk,
         keep_shrunk=new is not None,
@@ -180,7 +216,9 @@ async def newest_good(session: Session, state: State, *, complete: bool = True) 
     What proved good at an earlier moment is no proof. One that is complete is preferred where there is any.
     """
     for want_complete in (True, False) if complete else (False,):
-        for entry in state.decision.building:
+        for entry in state.decision.ranked:
+            if entry.snapshot_id not in state.decision.committed:
+                continue
             if (want_complete and entry.info.incomplete) or not is_readable(entry.info.format):
                 continue
             problem = await restores(session, state.label, entry.snapshot_id)

@@ -12,12 +12,13 @@ import posixpath
 import re
 import unicodedata
 from bisect import bisect_left
-from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING
 
 from colony_memory._format.names import require_id
+from colony_memory._format.record import RECORD_NAME, merge_records, write_record
 from colony_memory._lines import Steps, bounded, split_lines
+from colony_memory.reports import Merged
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -31,31 +32,6 @@ _MAX_STEPS = 10_000_000
 # Bytes that file systems take in one component of a path.
 _MAX_COMPONENT = 255
 _EXTENSION = re.compile(r"\.[A-Za-z0-9_+~-]{1,16}")
-
-
-@dataclass(frozen=True)
-class Merged:
-    """Two memories as one.
-
-    Attributes:
-        documents: ``{name: text}``, sorted by name.
-        beside: Documents that are kept twice because both sides changed the same lines: ours under its name, the
-            other's whole text under the name that is given here.
-        taken: Documents whose text is the other side's: it added or changed them.
-        joined: Documents of ours that gained or lost lines as the other's did.
-        removed: Documents that the other side removed, and that we had not changed.
-    """
-
-    documents: dict[str, str]
-    beside: dict[str, str] = field(default_factory=dict)
-    taken: tuple[str, ...] = ()
-    joined: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-
-    @property
-    def conflicts(self) -> tuple[str, ...]:
-        """Names of the documents that are kept twice, sorted."""
-        return tuple(self.beside)
 
 
 def merge(
@@ -93,16 +69,24 @@ def merge(
         if text is not None:
             documents[name] = text
 
-    joined = _join(known, ours, theirs, names=[name for name in both if name in known])
+    record = None
+    if RECORD_NAME in both:
+        record = merge_records(known.get(RECORD_NAME), ours[RECORD_NAME], theirs[RECORD_NAME])
+    joined = _join(known, ours, theirs, names=[name for name in both if name in known and name != RECORD_NAME])
     documents.update(joined)
-    apart = [name for name in both if name not in joined]
-    beside = dict(zip(apart, _new_names(apart, names, documents, theirs, theirs_name), strict=True))
-    documents.update({new: theirs[name] for name, new in beside.items()})
+    bytes_of = {} if record is None else record[1]
+    twice = [name for name in both if name not in joined and (record is None or name != RECORD_NAME)]
+    texts = {**{name: theirs[name] for name in twice}, **bytes_of}
+    copies = dict(zip(texts, _new_names(texts, {*names, *bytes_of}, documents, texts, theirs_name), strict=True))
+    documents.update({copies[name]: theirs[name] for name in twice})
+    if record is not None:
+        whole = {**record[0], "files": {**record[0]["files"], **{copies[name]: bytes_of[name] for name in bytes_of}}}
+        documents[RECORD_NAME] = write_record(whole, documents.keys() - {RECORD_NAME})
     return Merged(
         documents=dict(sorted(documents.items())),
-        beside=beside,
+        copies=copies,
         taken=tuple(taken),
-        joined=tuple(name for name in both if joined.get(name, ours[name]) != ours[name]),
+        joined=tuple(name for name in both if name not in copies and documents[name] != ours[name]),
         removed=tuple(removed),
     )
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from colony_memory._engine.state import look, read_pointer_file
 from colony_memory._engine.store import Changed
 from colony_memory._format.head import read_head
+from colony_memory._format.lineage import still_unmerged
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, new_id, part_filename
 from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
 from colony_memory.exceptions import ConflictDetected
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from colony_memory._engine.session import Session
     from colony_memory._engine.state import State
     from colony_memory._format.catalog import Entry
+    from colony_memory._format.lineage import Unmerged
     from colony_memory.signing import Signer
 
 _TRIES = 8
@@ -41,6 +43,7 @@ class Move:
         stream: The history that goes on here, where the label has none yet.
         arriving: The newest snapshot that is about to be brought there.
         doc_bytes: Bytes of each document of the snapshot to name, see :class:`Pointer`; None where that is not known.
+        unmerged: What is unmerged from then on; None for what was.
     """
 
     latest: str | None
@@ -52,6 +55,7 @@ class Move:
     stream: str | None = None
     arriving: str | None = None
     doc_bytes: tuple[int, ...] | None = None
+    unmerged: tuple[Unmerged, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -182,6 +186,10 @@ def _write(session: Session, state: State, move: Move, signer: Signer | None) ->
     removed = [
         each for each in {*before.removed, *move.removed} if not _is_gone(state, each) and not catalog.knows(each)
     ]
+    unmerged = state.unmerged if move.unmerged is None else move.unmerged
+    gone = [one.snapshot_id for one in unmerged if one.snapshot_id in removed or _is_gone(state, one.snapshot_id)]
+    own = {move.latest, *(entry.snapshot_id for entry in catalog.front)}
+    unmerged = still_unmerged(unmerged, now=session.now(), gone={*gone} - own)
     # Who signs takes over nobody's word that was not signed.
     told = before.arriving if state.decision.proven else None
     pointer = before.follow(
@@ -192,6 +200,7 @@ def _write(session: Session, state: State, move: Move, signer: Signer | None) ->
         removed=removed,
         arriving=max(filter(None, (told, move.arriving)), key=id_order, default=None),
         doc_bytes=move.doc_bytes,
+        unmerged=unmerged,
         before=state.decision.follow,
         above=above,
     )

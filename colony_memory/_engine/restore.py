@@ -10,7 +10,7 @@ from colony_memory._arguments import texts
 from colony_memory._engine import basis as basis_events
 from colony_memory._engine.keep import listed
 from colony_memory._engine.label import has_pointer, read_labels
-from colony_memory._engine.load import load, nothing_saved, require_listed_one
+from colony_memory._engine.load import load, require_listed_one
 from colony_memory._engine.observe import observed
 from colony_memory._engine.sealed import told
 from colony_memory._engine.session import log, warn
@@ -18,6 +18,7 @@ from colony_memory._engine.state import UNREADABLE, State, look, manifest_of, re
 from colony_memory._format.catalog import Entry
 from colony_memory._format.constants import NO_DEFAULT
 from colony_memory._format.head import read_head
+from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_order, manifest_filename, require_id, require_label
 from colony_memory.exceptions import (
     ColonyMemoryError,
@@ -30,7 +31,6 @@ from colony_memory.exceptions import (
     message_of,
 )
 from colony_memory.snapshot import SnapshotInfo
-from colony_memory.trust import ACCEPT_UNSIGNED, lacks_signature, older_than_signing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,6 +60,7 @@ class Restored:
     info: SnapshotInfo
     documents: dict[str, str]
     basis: Basis | None = None
+    tree: str = ""  # digest of all its documents, empty where its manifest tells none
     state: State | None = field(default=None, repr=False, compare=False)  # in which it was found
 
 
@@ -134,8 +135,25 @@ async def _basis_with(session: Session, restored: Restored) -> Basis:
     basis = basis_events.settled(session.home(label).read(), latest, listed=shown)
     stream = None if state is None else state.decision.stream
     if mine == latest:
-        return basis_events.restored(basis, mine, stream=stream, listed=shown)
+        _tell_unmerged(session, restored, basis)
+        return basis_events.restored(basis, mine, stream=stream, tree=restored.tree, listed=shown)
     return basis_events.reverted(basis, latest, stream=stream, listed=shown)
+
+
+def _tell_unmerged(session: Session, restored: Restored, basis: Basis) -> None:
+    """Say which saves of this memory no latest goes on from: others took their place, or they met a conflict."""
+    state, label = restored.state, restored.info.label
+    for one in () if state is None else state.unmerged:
+        entry = state.decision.entry(one.snapshot_id) if state is not None else None
+        # That neither has an origin says nothing of whose it is.
+        own = entry is not None and entry.info.origin is not None and entry.info.origin == session.origin(label)
+        if entry is None or not (own or one.snapshot_id in basis.known):
+            continue
+        how = "met a conflict" if one.refused else "was overtaken by another writer's"
+        warn(
+            f"snapshot {one.snapshot_id} of label {label!r}, saved from here, {how}, and the latest is not based on it",
+            hint=Hint("merge", "snapshot_id", one.snapshot_id, label=label),
+        )
 
 
 async def restore_documents(session: Session, /, *, default: _D, **options: Any) -> dict[str, str] | _D:
@@ -167,7 +185,7 @@ async def _restore_one(session: Session, label: str, snapshot_id: str, *, verify
         _require_followed(state, fallback=True)
         passed = {snapshot_id: message_of(error)}
         return await _walk_back(session, state, passed, error, verify=verify, fallback=True, from_id=snapshot_id)
-    return Restored(loaded.info, loaded.documents)
+    return Restored(loaded.info, loaded.documents, tree=loaded.tree)
 
 
 async def _restore_latest(
@@ -180,7 +198,7 @@ async def _restore_latest(
         decision = _require_followed(state, fallback=fallback)
         if decision.follow is None:
             tell(decision)
-            raise await nothing_saved(session, label=label)
+            raise SnapshotNotFound(f"no snapshot for label {label!r}")
         tried, same = decision.follow, decision.follow == tried
         try:
             loaded = await load(
@@ -196,7 +214,7 @@ async def _restore_latest(
             return await _walk_back(session, state, {tried: message_of(error)}, error, verify=verify, fallback=fallback)
         tell(decision)
         info = replace(loaded.info, head=decision.head, **_pinned(state, tried))
-        return Restored(info, loaded.documents, state=state)
+        return Restored(info, loaded.documents, tree=loaded.tree, state=state)
     if not same:
         raise VaultError(f"label {label!r} changes too fast to be read, try again")
     raise SnapshotCorrupt(f"the latest snapshot {tried} of label {label!r} is not there any more")
@@ -239,7 +257,8 @@ async def _walk_back(
         raise first
     why = [decision.problem] if decision.problem else []
     deleted = {entry.snapshot_id for entry in decision.entries} - decision.counted - decision.unproven
-    for snapshot_id in state.listed.manifests:
+    refused = refused_only([entry.info for entry in decision.entries])
+    for snapshot_id in sorted(state.listed.manifests, key=lambda own: own in refused):
         if snapshot_id in passed or snapshot_id in deleted:
             continue
         if from_id is not None and id_order(snapshot_id) > id_order(from_id):
@@ -261,7 +280,7 @@ async def _walk_back(
             continue
         told = "; ".join((*why, *passed.values()))
         warn(f"restored the newest intact snapshot {snapshot_id} of label {label!r}: {told}")
-        return Restored(loaded.info, loaded.documents, state=state)
+        return Restored(loaded.info, loaded.documents, tree=loaded.tree, state=state)
     raise first
 
 
@@ -321,20 +340,15 @@ async def list_snapshots(session: Session, *, label: str | None) -> list[Snapsho
             unread.append(error)
             continue
         decision = state.decision
-        if decision.unsigned:
-            warn(older_than_signing(each, decision.unsigned), hint=ACCEPT_UNSIGNED)
-        doubt = None if lacks_signature(decision.doubt) else decision.doubt
-        if doubt is not None and message_of(doubt) not in decision.broken.values():
-            warn(doubt.message, hint=doubt.hint)
+        if decision.doubt is not None and message_of(decision.doubt) not in decision.broken.values():
+            warn(decision.doubt.message, hint=decision.doubt.hint)
         elif decision.refusal is not None and not files.manifests:
             warn(decision.refusal.message, hint=decision.refusal.hint)
             unread.append(decision.refusal)
         if decision.proven:
             tell(decision)
-        older = {manifest_filename(each, snapshot_id) for snapshot_id in decision.unsigned}
-        for file, problem in decision.broken.items():
-            if file not in older:
-                warn(f"a snapshot of label {each!r} is left out of the list: {problem}")
+        for problem in decision.broken.values():
+            warn(f"a snapshot of label {each!r} is left out of the list: {problem}")
         out += listed(session, state)
     if unread and not out:
         raise unread[0]  # nothing that was saved is no empty vault

@@ -8,7 +8,7 @@ import threading
 import warnings
 from collections.abc import Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Literal
 
@@ -19,6 +19,7 @@ from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.head import read_head
 from colony_memory._format.json import printable
 from colony_memory._format.names import manifest_filename
+from colony_memory._os.machine import origin_of
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ColonyMemoryWarning,
@@ -123,6 +124,7 @@ class Session:
         self.names: dict[str, tuple[str, ...]] = {}
         self.told_of_lock = False
         self._streams: dict[str, str] = {}
+        self._origins: dict[str, str | None] = {}
         if self.trust.pins:
             require_cryptography("to tell which snapshots to trust")
 
@@ -207,6 +209,20 @@ class Session:
             if outer is None:
                 self.writers.pop(label, None)
             lock.release()
+
+    def origin(self, label: str) -> str | None:
+        """Whose a snapshot of this memory is: drawn for a folder, which its index keeps; of this host by value."""
+        home = self.home(label)
+        basis = home.read()
+        if basis.origin is not None:
+            return basis.origin
+        if isinstance(home, MemoryHome):
+            if label not in self._origins:
+                self._origins[label] = origin_of(label)
+            return self._origins[label]
+        drawn = self.draw_stream()
+        home.write(replace(basis, origin=drawn))
+        return drawn
 
     def stamp(self) -> str:
         """The time as manifests and pointers give it."""

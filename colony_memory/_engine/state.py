@@ -11,7 +11,7 @@ from colony_memory._engine.pins import with_ends
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.store import ABSENT, ANY
 from colony_memory._format.constants import FORMAT
-from colony_memory._format.names import latest_filename, manifest_filename
+from colony_memory._format.names import id_order, latest_filename, manifest_filename
 from colony_memory._format.pointer import Pointer
 from colony_memory.exceptions import (
     ColonyMemoryError,
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from colony_memory._engine.session import Session
+    from colony_memory._format.lineage import Unmerged
+    from colony_memory.snapshot import SnapshotInfo
 
 # How often a label that other clients keep changing is looked at before what it shows then has to do.
 _TRIES = 6
@@ -82,6 +84,23 @@ class State:
         rows = self.decision.building
         known = {entry.snapshot_id: entry.packs for entry in rows if entry.packs or entry.info.format == FORMAT}
         return {} if self.decision.doubt is not None else known
+
+    @property
+    def infos(self) -> list[SnapshotInfo]:
+        """Summaries of all that is listed, newest first."""
+        rows = self.decision.building if self.files is not None else self.decision.pointer.entries or ()
+        return [row.info for row in rows]
+
+    @property
+    def unmerged(self) -> tuple[Unmerged, ...]:
+        """What no latest is based on: as our pointer says, else, where an old client wrote it, our newest manifest."""
+        if self.decision.pointer.generation:
+            return self.decision.pointer.unmerged
+        ours = [
+            read for read in self.manifests.values() if isinstance(read, Manifest) and read.lineage.based_on is not None
+        ]
+        newest = max(ours, key=lambda manifest: id_order(manifest.info.snapshot_id), default=None)
+        return () if newest is None else newest.lineage.unmerged
 
     @property
     def shown(self) -> frozenset[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from colony_memory._engine.load import load, nothing_saved
+from colony_memory._engine.load import load
 from colony_memory._engine.sealed import known_of
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import UNREADABLE, State, look, require_believed, require_listed, tell
@@ -118,7 +118,7 @@ async def walk(
         await session.vault.compute(see, info if entry is None else known_of(session, entry, info), value)
         read += 1
     if not read:
-        raise _unreadable(label, passed, error) or await nothing_saved(session, label=label)
+        raise _nothing(label, passed, error)
     return Walked(passed, read)
 
 
@@ -137,11 +137,13 @@ def _pass_over(label: str, snapshot_id: str, why: str, hint: Hint | None = None)
     warn(f"snapshot {snapshot_id} of label {label!r} is passed over: {why}", hint=hint)
 
 
-def _unreadable(label: str, passed: Mapping[str, str], error: ColonyMemoryError | None) -> ColonyMemoryError | None:
-    """Why nothing of what is there could be read, None where nothing is there."""
-    if error is None and passed:
+def _nothing(label: str, passed: Mapping[str, str], error: ColonyMemoryError | None) -> ColonyMemoryError:
+    """Why nothing was read: what there is cannot be, or there is nothing."""
+    if error is not None:
+        return error
+    if passed:
         return SnapshotCorrupt(f"no snapshot of label {label!r} can be read: {next(iter(passed.values()))}")
-    return error
+    return SnapshotNotFound(f"no snapshot for label {label!r}")
 
 
 class _Reading:

@@ -26,11 +26,9 @@ class Begun:
 
     Attributes:
         restored: What was restored; None on a first start, where nothing is saved yet.
-        missing: What is said of that, with the labels that are there.
     """
 
     restored: RestoredFolder | None
-    missing: str = ""
 
 
 def begin(
@@ -62,10 +60,10 @@ def begin(
     refuse_vault_inside(memory, [directory])
     try:
         return Begun(restore_folder(memory, directory, label=label, shape=shape, on_progress=on_progress))
-    except SnapshotNotFound as error:
-        missing = error.message
+    except SnapshotNotFound:
+        pass
     try:
         Path(directory).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ValueError(f"{str(directory)!r}: {error.strerror}") from error
-    return Begun(None, missing)
+    return Begun(None)

@@ -10,6 +10,7 @@ from colony_memory.client._face import Awaiting, Blocking
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
+    from colony_memory.reports import Merged
     from colony_memory.retention import Retention
     from colony_memory.schedule.async_autobackup import AsyncAutobackup
     from colony_memory.schedule.autobackup import Autobackup
@@ -51,11 +52,12 @@ class Saving(Blocking):
                 nothing. Older snapshots go first only if the new one does not fit otherwise.
             skip_unchanged: Where the memory is the same as in the latest snapshot, under the same signer, write
                 nothing and return that one with ``reused`` set.
-            on_conflict: What to do where another client has saved since this one last restored or saved, or saves in
-                between. ``"raise"`` stores the snapshot, leaves the latest as it is, and raises. ``"continue"`` makes
-                this one the latest and tells of the other in ``diverged_from``. ``"merge"`` joins both over what they
-                have in common, by document and then by line, and keeps twice what cannot be joined.
-                Equal memory is no conflict.
+            on_conflict: What to do where the latest is another writer's, and this memory never held it, or another one
+                saves in between. ``"raise"`` stores the snapshot, leaves the latest as it is, and raises.
+                ``"continue"`` makes this one the latest and tells of the other in ``diverged_from``. ``"merge"`` stores
+                the snapshot likewise, and saves what both have, over what they have in common, by document and then by
+                line; it keeps twice what cannot be joined. Equal memory is no conflict, nor is memory
+                in which nothing is new: then nothing is written.
             note: What to say of it, for people, in at most 1,000 characters.
             incomplete: What could not be saved and why, one line each. Such a snapshot never takes the place of the
                 newest complete one in a retention.
@@ -83,6 +85,27 @@ class Saving(Blocking):
             incomplete=incomplete,
             tags=tags,
         )
+
+    def merge(self, documents: dict[str, str], *, snapshot_id: str, label: str = "default") -> Merged:
+        """Join these documents with a snapshot, such as one of your own that met a conflict or was overtaken.
+
+        By document and then by line, over what both come from: what only one side added, changed or removed is done.
+        Where both changed the same lines, ours keeps the name and the other's text is kept too, under a name that says
+        whose it is. Nothing is saved: the next :meth:`backup` of the label names the snapshot in ``based_on``.
+
+        Args:
+            documents: The memory as it is, not empty.
+            snapshot_id: The snapshot, listed or not.
+            label: Its label.
+
+        Raises:
+            ValueError: Bad documents or arguments.
+            SnapshotNotFound: There is no such snapshot.
+            SnapshotCorrupt: It is damaged.
+            UntrustedSnapshot: This client does not trust it.
+            VaultError: The vault could not be reached or refused.
+        """
+        return self._run(_engine.backup.merge_snapshot, documents, label=label, snapshot_id=snapshot_id)
 
     def autobackup(
         self,
@@ -142,6 +165,10 @@ class AsyncSaving(Awaiting):
             incomplete=incomplete,
             tags=tags,
         )
+
+    async def merge(self, documents: dict[str, str], *, snapshot_id: str, label: str = "default") -> Merged:
+        """See :meth:`ColonyMemory.merge`."""
+        return await self._run(_engine.backup.merge_snapshot, documents, label=label, snapshot_id=snapshot_id)
 
     def autobackup(
         self,

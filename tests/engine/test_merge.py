@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from colony_memory import _lines
 from colony_memory._engine import merge as merging
-from colony_memory._engine.merge import Merged, merge
+from colony_memory._engine.merge import merge
+from colony_memory.reports import Merged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -106,7 +107,7 @@ def test_what_one_side_did_to_a_document_is_done(
     result = of_one(base, ours, theirs)
     assert result.documents == ({} if merged is None else {"n.md": merged})
     assert (result.taken, result.removed) == (("n.md",) * (told == "taken"), ("n.md",) * (told == "removed"))
-    assert (result.joined, result.beside, result.conflicts) == ((), {}, ())
+    assert (result.joined, result.copies, result.conflicts) == ((), {}, ())
 
 
 @pytest.mark.parametrize(
@@ -174,7 +175,7 @@ def test_a_memory_without_a_known_base_loses_nothing() -> None:
             base, {"same": "=", "a": "1", "mine": "m"}, {"same": "=", "a": "2", "yours": "y"}, theirs_name="x"
         )
         assert result.documents == {"a": "1", "a.theirs-x": "2", "mine": "m", "same": "=", "yours": "y"}
-        assert result.beside == {"a": "a.theirs-x"}
+        assert result.copies == {"a": "a.theirs-x"}
         assert result.taken == ("yours",)
         assert (result.joined, result.removed) == ((), ())
 
@@ -187,7 +188,7 @@ def test_what_came_of_each_document_is_told_sorted() -> None:
     assert result.taken == ("new1", "new2")
     assert result.removed == ("gone1", "gone2")
     assert result.joined == ("line2",)
-    assert list(result.beside.items()) == [(name, f"{name}.theirs-x") for name in ("conflict1", "conflict2", "line1")]
+    assert list(result.copies.items()) == [(name, f"{name}.theirs-x") for name in ("conflict1", "conflict2", "line1")]
     assert list(result.documents) == sorted(result.documents)
 
 
@@ -232,7 +233,7 @@ def test_a_name_stays_short_enough_for_file_systems(stem: str, extension: str, d
     ours, theirs = dict.fromkeys(names, "o"), {name: f"t{n}" for n, name in enumerate(names)}
     result = merge(None, ours, theirs, theirs_name="i" * 64)
     assert result.conflicts == tuple(names)
-    for name, new in result.beside.items():
+    for name, new in result.copies.items():
         assert new.startswith(directory)
         assert new.endswith(f".theirs-{'i' * 64}{extension}")
         file = new[len(directory) :]
@@ -249,7 +250,7 @@ def test_a_name_of_just_the_length_that_fits_is_not_cut() -> None:
     name = f"{fits}n.md"
     tag = hashlib.sha256(name.encode()).hexdigest()[:8]
     result = merge(None, {f"{fits}.md": "o", name: "o"}, {f"{fits}.md": "t", name: "t"}, theirs_name="x")
-    assert result.beside == {f"{fits}.md": f"{fits}.theirs-x.md", name: f"{fits[:-9]}-{tag}.theirs-x.md"}
+    assert result.copies == {f"{fits}.md": f"{fits}.theirs-x.md", name: f"{fits[:-9]}-{tag}.theirs-x.md"}
 
 
 @pytest.mark.parametrize("side", ["base", "ours", "theirs"])
@@ -268,33 +269,33 @@ def test_a_name_that_is_taken_is_not_taken_again(side: str, taken: str) -> None:
     # What sorts between the name and what is below it hides neither.
     ours["n.theirs-x.md!"] = ours["n.theirs-x.md-"] = ""
     result = merge(base, ours, theirs, theirs_name="x")
-    assert result.beside == {"n.md": "n.theirs-x-2.md"}
+    assert result.copies == {"n.md": "n.theirs-x-2.md"}
     assert result.documents["n.theirs-x-2.md"] == "t"
     assert result.documents.get(taken) == (None if side == "base" else "there")
 
 
 def test_names_are_numbered_until_one_is_free() -> None:
     there = {"n.theirs-x.md": "", "n.theirs-x-2.md": "", "n.theirs-x-3.md/z": "", "n.theirs-x-5.md": ""}
-    assert merge(None, {"n.md": "o", **there}, {"n.md": "t"}, theirs_name="x").beside == {"n.md": "n.theirs-x-4.md"}
+    assert merge(None, {"n.md": "o", **there}, {"n.md": "t"}, theirs_name="x").copies == {"n.md": "n.theirs-x-4.md"}
 
 
 def test_a_directory_of_the_first_of_all_names_is_in_the_way_too() -> None:
     ours, theirs = {"n.zip": "o", "n.theirs-x.zip/below": ""}, {"n.zip": "t"}
-    assert merge(None, ours, theirs, theirs_name="x").beside == {"n.zip": "n.theirs-x-2.zip"}
+    assert merge(None, ours, theirs, theirs_name="x").copies == {"n.zip": "n.theirs-x-2.zip"}
 
 
 def test_a_name_that_only_begins_like_it_is_not_in_the_way() -> None:
     there = {"n.theirs-x.mdx": "", "n.theirs-x": "", "n.theirs-x.md.d/z": "", "z/n.theirs-x.md": ""}
-    assert merge(None, {"n.md": "o", **there}, {"n.md": "t"}, theirs_name="x").beside == {"n.md": "n.theirs-x.md"}
+    assert merge(None, {"n.md": "o", **there}, {"n.md": "t"}, theirs_name="x").copies == {"n.md": "n.theirs-x.md"}
 
 
 @pytest.mark.parametrize("twins", [("N.md", "n.md"), ("e\u0301.md", "\u00e9.md"), ("\N{KELVIN SIGN}.md", "k.md")])
 def test_twins_of_case_or_composition_get_names_that_are_none(twins: tuple[str, str]) -> None:
     ours, theirs = dict.fromkeys(twins, "o"), dict.fromkeys(twins, "t")
-    beside = merge(None, ours, theirs, theirs_name="x").beside
+    beside = merge(None, ours, theirs, theirs_name="x").copies
     assert len({folded(new) for new in beside.values()}) == 2
     again = merge(None, merge(None, ours, theirs, theirs_name="x").documents, theirs, theirs_name="x")
-    assert again.beside == beside
+    assert again.copies == beside
 
 
 def test_many_twins_are_named_in_a_time_that_does_not_grow_with_their_square() -> None:
@@ -310,14 +311,14 @@ def test_many_twins_are_named_in_a_time_that_does_not_grow_with_their_square() -
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(merging, "_folded", counted)
         result = merge(None, dict.fromkeys(names, "o"), dict.fromkeys(names, "t"), theirs_name="x")
-    assert len({fold(new) for new in result.beside.values()}) == len(names)
+    assert len({fold(new) for new in result.copies.values()}) == len(names)
     assert calls <= 3 * len(names)
 
 
 def test_twins_are_numbered_without_gaps() -> None:
     names = ["ABC.md", "Abc.md", "abc.md"]
     result = merge(None, dict.fromkeys(names, "o"), dict.fromkeys(names, "t"), theirs_name="x")
-    assert list(result.beside.values()) == ["ABC.theirs-x.md", "Abc.theirs-x-2.md", "abc.theirs-x-3.md"]
+    assert list(result.copies.values()) == ["ABC.theirs-x.md", "Abc.theirs-x-2.md", "abc.theirs-x-3.md"]
 
 
 def test_what_is_kept_beside_already_is_not_kept_again() -> None:
@@ -416,8 +417,8 @@ def test_no_text_of_either_side_is_lost(base: dict[str, str], ours: dict[str, st
             assert result.documents[name] == text
     for name, text in theirs.items():
         if text != base.get(name) and name not in result.joined and text != ours.get(name):
-            joined_to_ours = result.documents.get(name) == ours.get(name) and name not in result.beside
-            assert result.documents[result.beside.get(name, name)] == text or joined_to_ours
+            joined_to_ours = result.documents.get(name) == ours.get(name) and name not in result.copies
+            assert result.documents[result.copies.get(name, name)] == text or joined_to_ours
 
 
 @unhurried
@@ -427,11 +428,11 @@ def test_the_report_says_what_was_done(base: dict[str, str], ours: dict[str, str
     kinds = [set(result.conflicts), set(result.taken), set(result.joined), set(result.removed)]
     assert sum(map(len, kinds)) == len(set().union(*kinds))
     assert set(result.removed) <= set(ours) - set(theirs)
-    assert not set(result.removed) & (set(result.documents) - set(result.beside.values()))
+    assert not set(result.removed) & (set(result.documents) - set(result.copies.values()))
     assert all(result.documents[name] == theirs[name] != ours.get(name) for name in result.taken)
     assert all(result.documents[name] != ours[name] for name in result.joined)
     assert all(ours[name] != theirs[name] for name in result.conflicts)
-    assert set(result.documents) <= {*ours, *theirs, *result.beside.values()}
+    assert set(result.documents) <= {*ours, *theirs, *result.copies.values()}
 
 
 @unhurried
@@ -439,9 +440,9 @@ def test_the_report_says_what_was_done(base: dict[str, str], ours: dict[str, str
 def test_a_conflict_never_takes_a_name(base: dict[str, str], ours: dict[str, str], theirs: dict[str, str]) -> None:
     result = merge(base, ours, theirs, theirs_name="x")
     used = {folded(name) for name in (*base, *ours, *theirs)}
-    new = list(result.beside.values())
+    new = list(result.copies.values())
     assert len(set(new)) == len(new)
-    for name, beside in result.beside.items():
+    for name, beside in result.copies.items():
         there = beside in {*ours, *theirs}
         assert folded(beside) not in used or (there and result.documents[beside] == theirs[name])
     fresh = [folded(beside) for beside in new if beside not in {*ours, *theirs}]
@@ -487,7 +488,7 @@ def test_both_sides_come_to_the_same_but_for_the_names_of_conflicts(
     here = merge(base, ours, theirs, theirs_name="x")
     there = merge(base, theirs, ours, theirs_name="y")
     assert here.conflicts == there.conflicts
-    clear = {*ours, *theirs} - set(here.conflicts) - {*here.beside.values(), *there.beside.values()}
+    clear = {*ours, *theirs} - set(here.conflicts) - {*here.copies.values(), *there.copies.values()}
     assert {n: here.documents.get(n) for n in clear} == {n: there.documents.get(n) for n in clear}
     assert lines_in(here.documents.values()) == lines_in(there.documents.values())
 
@@ -506,4 +507,4 @@ def test_the_order_of_a_mapping_means_nothing(
     other = merge(shuffled(base), shuffled(ours), shuffled(theirs), theirs_name="x")
     assert one == other
     assert list(one.documents) == list(other.documents) == sorted(one.documents)
-    assert list(one.beside) == list(other.beside)
+    assert list(one.copies) == list(other.copies)

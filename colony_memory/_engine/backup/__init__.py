@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from colony_memory._engine.backup.conflict import compare, note_theirs
+from colony_memory._engine.backup.conflict import compare, conflict, find_stored, merge_snapshot, merge_theirs
 from colony_memory._engine.backup.job import Job, Unread, check_arguments
 from colony_memory._engine.backup.save import save_snapshot
 from colony_memory._engine.load import restores
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from colony_memory._engine.session import Session
     from colony_memory.retention import Retention
     from colony_memory.signing import Signer
+
+__all__ = ["backup", "doubt", "merge_snapshot"]
 
 _TRIES = 3
 
@@ -89,26 +91,23 @@ async def _backup(job: Job, *, skip_unchanged: bool) -> SnapshotInfo:
         if skip_unchanged and _is_basis(job, state):
             state, same = await _unchanged(job, state)
             if same is not None:
-                return same
+                return replace(same, reused=True)
         await job.read()
-    state = await compare(job, state)
-    if skip_unchanged and state.decision.doubt is None:
-        state, same = await _unchanged(job, state)
-        if same is not None:
-            return same
     if session.lacks_zstd:
         warn(f"saving in format 1: this vault is for format 2, which needs {WANTED}")
     for _ in range(_TRIES):
-        info = await save_snapshot(job, state)
+        state = await compare(job, state)
+        if skip_unchanged and state.decision.doubt is None:
+            state, same = await _unchanged(job, state)
+            stored = same or await find_stored(job, state)
+            if stored is not None:
+                return replace(stored, reused=True, diverged_from=job.theirs)
+        info = await (_save_merged(job, state) if _is_merge(job) else save_snapshot(job, state))
+        if info is not None and job.is_refused:
+            raise conflict(job, info.snapshot_id)
         if info is not None:
             return info
         state = await look(session, label, everything=True, lenient=True)
-        raced, job.theirs = job.theirs, None
-        if raced is not None and state.decision.follow is not None:
-            job.latest = state.decision.follow
-            await note_theirs(job, state, job.latest)
-        else:
-            state = await compare(job, state)
     msg = f"label {label!r} kept changing, or writing took too long, so nothing was saved"
     raise VaultError(msg, hint=Hint("backup", label=label))
 
@@ -118,6 +117,36 @@ def _is_basis(job: Job, state: State) -> bool:
     basis, decision = job.session.home(job.label).read(), state.decision
     as_it_was = bool(job.tree) and job.tree == basis.tree and not basis.reverted
     return as_it_was and decision.doubt is None and decision.follow == basis.snapshot_id
+def _is_merge(job: Job) -> bool:
+    return job.theirs is not None and job.on_conflict == "merge"
+
+
+async def _save_merged(job: Job, state: State) -> SnapshotInfo | None:
+    """Store this memory, and then what it and the latest are merged to; None where it has to be done anew.
+
+    What was given is stored first, where it is not what is saved in the end: the next merge is made over it.
+    """
+    merged, equal = await merge_theirs(job, state)
+    latest = state.decision.entry(job.theirs)
+    if merged is None:
+        return await save_snapshot(job, state)
+    if latest is not None and equal:
+        return replace(known_of(job.session, latest), reused=True, diverged_from=job.theirs)
+    known = {*job.known, str(job.theirs)}
+    if merged.documents == job.documents:
+        job.known = known
+        return await save_snapshot(job, state)
+    if job.stored is None:
+        info = await save_snapshot(replace(job, on_conflict="raise"), state)
+        if info is None:
+            return None
+        job.stored = info.snapshot_id
+        state = await look(job.session, job.label, everything=job.policy is not None, lenient=True, newer=False)
+        if state.decision.follow != job.theirs:
+            return None
+    names = tuple(merged.copies.values())
+    both = replace(job, documents=merged.documents, merged=names, combined=True, tree="", known={*known, job.stored})
+    return await save_snapshot(both, state)
 
 
 def _require_conditions(session: Session) -> None:
@@ -204,5 +233,4 @@ async def _unchanged(job: Job, state: State) -> tuple[State, SnapshotInfo | None
             warn(f"the memory is unchanged, but its stored copy is damaged, so it is saved anew: {problem}")
             return state, None
     await job.note_saved(whole.snapshot_id, state)
-    whole = known_of(session, entry, whole)
-    return state, replace(whole, reused=True, diverged_from=job.theirs if job.merged else None, merged=job.merged)
+    return state, known_of(session, entry, whole)

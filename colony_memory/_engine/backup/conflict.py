@@ -1,14 +1,18 @@
-"""Two writers: what to do where another client has saved since the memory was read or saved here."""
+"""Two writers: what a save goes on from, and what to do where another client has saved what this memory never held."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from colony_memory._engine.basis import is_conflict, settled
+from colony_memory._engine.basis import MemoryHome, is_conflict, settled, with_merged
 from colony_memory._engine.load import load
+from colony_memory._engine.observe import observed
+from colony_memory._engine.sealed import known_of, told
 from colony_memory._engine.session import warn
-from colony_memory._engine.state import list_files
-from colony_memory._format.names import id_order
+from colony_memory._engine.state import list_files, look
+from colony_memory._format.lineage import merge_base
+from colony_memory._format.names import require_id, require_label
+from colony_memory._format.record import lacks_text
 from colony_memory.exceptions import (
     ConflictDetected,
     DecryptionError,
@@ -18,52 +22,138 @@ from colony_memory.exceptions import (
     UntrustedSnapshot,
     message_of,
 )
+from colony_memory.snapshot import check_documents, digest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from colony_memory._engine.backup.job import Job
+    from colony_memory._engine.session import Session
     from colony_memory._engine.state import State
+    from colony_memory.reports import Merged
+    from colony_memory.snapshot import SnapshotInfo
+
+_UNREADABLE = (SnapshotCorrupt, UntrustedSnapshot, SnapshotNotFound, DecryptionError)
 
 
 async def compare(job: Job, state: State) -> State:
-    """Compare what the memory is based on with the latest there is, before anything is written.
-
-    Where it is based on nothing, whatever is there is what it goes on from.
-
-    Raises:
-        ConflictDetected: Another client has saved, and this memory is stored already.
-    """
-    home = job.session.home(job.label)
-    job.basis = basis = settled(home.read(), state.decision.follow, listed=state.shown)
+    """Compare what the memory is based on with the latest there is, before anything is written."""
+    basis = settled(job.session.home(job.label).read(), state.decision.follow, listed=state.shown)
     if basis and state.decision.follow not in basis.own:
         # A pointer may name what is not there, which is nobody's memory.
         state = await list_files(job.session, state)
-    job.latest = latest = state.decision.follow
-    if not state.decision.doubt and is_conflict(basis, latest, listed=state.lists(basis.snapshot_id)):
-        await note_theirs(job, state, str(latest))
+    job.begin(basis, state.decision.follow)
+    latest = state.decision.follow
+    if latest is None or state.decision.doubt:
+        return state
+    if await job.is_equal(state.decision.entry(latest)):
+        job.known.add(latest)  # equal memory is no conflict
+    elif job.without_basis:
+        await _go_on_without_basis(job, state, latest)
+    elif is_conflict(basis, latest, listed=state.lists(basis.snapshot_id)):
+        job.theirs = latest
+    elif latest not in basis.own and any(one.snapshot_id == latest for one in state.unmerged):
+        # The newest was deleted, and what it did not go on from is the latest again.
+        await _tell_lacking(job, latest)
     return state
 
 
-async def note_theirs(job: Job, state: State, theirs: str) -> None:
-    """Another client has saved. Equal memory is no conflict; else it is merged, or told in the end."""
-    entry = state.decision.entry(theirs)
-    if await job.is_equal(entry):
+async def race(job: Job, now: State, theirs: str) -> None:
+    """Another client has saved between the look and the write, which is a conflict without a basis too."""
+    if await job.is_equal(now.decision.entry(theirs)):
+        job.known.add(theirs)
+    else:
+        job.theirs = theirs
+
+
+async def _go_on_without_basis(job: Job, state: State, latest: str) -> None:
+    """Where nothing is known of what the memory held, the save becomes the latest.
+
+    By value, all that is of this host is one writer's. What another has saved is read once: where the save has every
+    line of it, it counts as based on it, else that is told.
+    """
+    by_value = isinstance(job.session.home(job.label), MemoryHome)
+    origin, entry = job.session.origin(job.label), state.decision.entry(latest)
+    if by_value:
+        job.known |= set(_of_origin(state, origin))
+        if entry is not None and entry.info.origin == origin:
+            if job.on_conflict == "merge":
+                await _find_refused(job, state, latest)
+            return
+    await _tell_lacking(job, latest)
+    if job.passed_over is not None and job.on_conflict == "merge":
+        job.theirs, job.passed_over = latest, None
+
+
+def _of_origin(state: State, origin: str | None) -> Iterable[str]:
+    """The newest of one origin, and what of it is unmerged."""
+    rows = state.decision.building if state.files is not None else state.decision.pointer.entries or ()
+    newest = next((row.snapshot_id for row in rows if row.info.origin == origin and not row.info.refused), None)
+    if newest is not None:
+        yield newest
+    for one in state.unmerged:
+        entry = state.decision.entry(one.snapshot_id)
+        if entry is not None and entry.info.origin == origin:
+            yield one.snapshot_id
+
+
+async def _find_refused(job: Job, state: State, latest: str) -> None:
+    """Take up a conflict that an earlier process of this host met: it has stored this very memory."""
+    for one in state.unmerged:
+        entry = state.decision.entry(one.snapshot_id)
+        own = entry is not None and entry.info.origin == job.session.origin(job.label)
+        if one.refused and own and await job.is_equal(entry):
+            job.theirs, job.stored = latest, one.snapshot_id
+            job.known.clear()
+
+
+async def _tell_lacking(job: Job, latest: str) -> None:
+    """Go on from the latest where the save has all its text, else say that it takes the place of it."""
+    label = job.label
+    try:
+        lacking = lacks_text(job.documents, (await load(job.session, label, latest)).documents)
+        why = "has text that this memory lacks"
+    except _UNREADABLE as error:
+        lacking, why = True, f"cannot be read here: {message_of(error)}"
+    if not lacking:
+        job.known.add(latest)
         return
-    job.theirs = theirs
+    job.passed_over = latest
+    if job.on_conflict != "merge":
+        warn(
+            f"snapshot {latest} of label {label!r}, which another writer saved, {why}: this save takes its place as "
+            "the latest, and it stays listed for 30 days",
+            hint=Hint("merge", "snapshot_id", latest, label=label),
+        )
+
+
+async def find_stored(job: Job, state: State) -> SnapshotInfo | None:
+    """The snapshot that holds just this memory already, where another's is the latest: nothing is to be saved then.
+
+    Raises:
+        ConflictDetected: That one met a conflict. Told once more, it need not be written once more.
+    """
+    basis = job.basis
+    if job.theirs is None or basis.reverted:
+        return None
+    for own in basis.own - {job.theirs}:
+        entry = state.decision.entry(own) if state.lists(own) else None
+        if entry is not None and not entry.info.refused and await job.is_equal(entry):
+            return known_of(job.session, entry)
     if job.on_conflict == "raise":
-        await _tell_at_once(job, state)
-    if job.on_conflict == "merge":
-        await _merge(job, theirs)
+        stored = await _stored_refused(job, state)
+        if stored is not None:
+            raise conflict(job, stored)
+    return None
 
 
-async def _tell_at_once(job: Job, state: State) -> None:
-    """Raise where this very memory is stored already: told once more, it need not be written once more."""
-    known = {*job.basis.own, *job.basis.refused}
-    for info in state.decision.listed:
-        entry = state.decision.entry(info.snapshot_id) if info.snapshot_id in known else None
-        if entry is not None and await job.holds(entry):
-            raise conflict(job, info.snapshot_id)
+async def _stored_refused(job: Job, state: State) -> str | None:
+    """An own snapshot that met a conflict and holds just this memory."""
+    for own in (*job.basis.refused, *job.basis.pending):
+        entry = state.decision.entry(own) if state.lists(own) else None
+        if entry is not None and await job.is_equal(entry):
+            return own
+    return None
 
 
 def conflict(job: Job, mine: str) -> ConflictDetected:
@@ -76,39 +166,60 @@ def conflict(job: Job, mine: str) -> ConflictDetected:
     return ConflictDetected(msg, theirs=job.theirs, snapshot_id=mine, hint=hint)
 
 
-async def _merge(job: Job, theirs: str) -> None:
+async def merge_theirs(job: Job, state: State) -> tuple[Merged | None, bool]:
+    """What this memory and the latest are as one, None where the latest cannot be read, which is told; and whether the
+    latest is just that.
+    """
     from colony_memory._engine.merge import merge
 
+    theirs = str(job.theirs)
     try:
         other = (await load(job.session, job.label, theirs)).documents
-    except (SnapshotCorrupt, UntrustedSnapshot, SnapshotNotFound) as error:
-        warn(f"snapshot {theirs} of label {job.label!r} could not be merged, and is passed over: {message_of(error)}")
-        return
     except DecryptionError as error:
-        # Theirs may hold what is nowhere else: it stays the latest, and ours is stored beside it.
+        # Theirs may hold what is nowhere else: it stays the latest, and ours is stored without being it.
         warn(f"snapshot {theirs} of label {job.label!r} is not merged, and stays the latest: {message_of(error)}")
         job.on_conflict = "raise"
-        return
-    before = await _common(job)
-    joined = await job.session.vault.compute(merge, before, job.given, other, theirs_name=theirs)
-    job.documents, job.merged = joined.documents, tuple(joined.beside.values())
-    job.combined = job.documents != job.given
+        return None, False
+    except _UNREADABLE as error:
+        warn(f"snapshot {theirs} of label {job.label!r} could not be merged, and is passed over: {message_of(error)}")
+        job.on_conflict = "continue"
+        return None, False
+    job.stored = job.stored or await _stored_refused(job, state)
+    own = {*job.basis.known, *filter(None, (job.stored,))}
+    before = await _common(job.session, state, own, theirs)
+    merged = await job.session.vault.compute(merge, before, job.documents, other, theirs_name=theirs)
+    return merged, merged.documents == other
 
 
-async def _common(job: Job) -> Mapping[str, str] | None:
-    """The text that both sides started from, None where it is not there any more."""
-    if not job.basis or job.basis.not_held:
+async def _common(session: Session, state: State, own: Iterable[str], theirs: str) -> Mapping[str, str] | None:
+    """What both sides come from, None where that is nothing, or not there any more."""
+    over = merge_base(state.infos, state.unmerged, {*own}, theirs)
+    if over is None:
         return None
-    for own in sorted({*job.basis.own, *job.basis.refused}, key=id_order, reverse=True):
-        try:
-            return (await load(job.session, job.label, own)).documents
-        except (SnapshotCorrupt, UntrustedSnapshot, SnapshotNotFound, DecryptionError):
-            continue
-    return None
+    try:
+        return (await load(session, state.label, over)).documents
+    except _UNREADABLE:
+        return None
 
 
-async def race(job: Job, now: State, theirs: str) -> None:
-    """Another client has saved between the look and the write."""
-    entry = now.decision.entry(theirs)
-    if not await job.is_equal(entry):
-        job.theirs = theirs
+@observed("merge")
+async def merge_snapshot(session: Session, documents: dict[str, str], *, label: str, snapshot_id: str) -> Merged:
+    """See :meth:`colony_memory.ColonyMemory.merge`."""
+    from colony_memory._engine.merge import merge
+
+    label, snapshot_id = require_label(label), require_id(snapshot_id)
+    check_documents(documents)
+    async with session.writing(label) as home:
+        other = (await load(session, label, snapshot_id)).documents
+        state = await look(session, label, lenient=True, newer=False)
+        if state.decision.pointer.entries is None:
+            state = await look(session, label, everything=True, lenient=True)
+        follow = state.decision.follow
+        own = set(settled(home.read(), follow).known)
+        latest = await told(session, label, state.decision.entry(follow))
+        if latest is not None and latest.plaintext_sha256 == await session.vault.compute(digest, documents):
+            own.add(latest.snapshot_id)
+        before = await _common(session, state, own, snapshot_id)
+        merged: Merged = await session.vault.compute(merge, before, documents, other, theirs_name=snapshot_id)
+        home.write(with_merged(home.read(), snapshot_id))
+        return merged

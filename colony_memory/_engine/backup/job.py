@@ -13,7 +13,8 @@ from colony_memory._engine.sealed import suits, told
 from colony_memory._format.catalog import few_lines
 from colony_memory._format.constants import FORMAT
 from colony_memory._format.json import printable
-from colony_memory._format.names import require_label
+from colony_memory._format.lineage import Lineage, Unmerged, still_unmerged
+from colony_memory._format.names import id_order, require_label
 from colony_memory._format.tags import MAX_NOTE, check_tags
 from colony_memory._format.tree import tree_of
 from colony_memory.signing import did_key_of
@@ -100,8 +101,7 @@ class Job:
     Attributes:
         session: The client.
         label: The label.
-        documents: What to save; after a merge, what was joined.
-        given: What the caller gave.
+        documents: What to save.
         signer: Signs it.
         policy: What to keep, None to remove nothing.
         on_conflict: ``raise``, ``continue`` or ``merge``.
@@ -109,6 +109,9 @@ class Job:
         basis: What the memory is based on, as it was when the latest was looked at.
         latest: The latest snapshot that it goes on from.
         theirs: The one of another writer that it met, None where it met none.
+        passed_over: One that it takes the place of, without having a basis, and does not hold all the text of.
+        known: Snapshots beside the basis that it is based on.
+        stored: An own snapshot that met a conflict and holds just this memory.
         merged: Names under which the other's text is kept beside the own one's.
         combined: It saves what this memory and the other's were merged to, which no memory is based on.
         planned: What the retention keeps and removes.
@@ -129,9 +132,11 @@ class Job:
     basis: Basis = field(default_factory=Basis)
     latest: str | None = None
     theirs: str | None = None
+    passed_over: str | None = None
+    known: set[str] = field(default_factory=set)
+    stored: str | None = None
     merged: tuple[str, ...] = ()
     combined: bool = False
-    given: dict[str, str] = field(init=False)
     planned: Planned | None = None
     as_base: bool = False
     ruined: tuple[str, ...] = ()
@@ -140,8 +145,13 @@ class Job:
     unread: Unread | None = None
 
     def __post_init__(self) -> None:
-        self.given = self.documents
         self.tree = self.tree if self.unread is None else self.unread.tree
+
+    def begin(self, basis: Basis, latest: str | None) -> None:
+        """Compare with another latest, and forget what was found out of the one before."""
+        self.basis, self.latest = basis, latest
+        self.theirs = self.passed_over = self.stored = None
+        self.known = set()
 
     async def read(self) -> None:
         """Read the text, where that was not done yet.
@@ -152,7 +162,7 @@ class Job:
         if self.unread is not None:
             documents, lines = await self.session.vault.compute(self.unread.read)
             check_documents(documents)
-            self.documents = self.given = dict(documents)
+            self.documents = dict(documents)
             # What has changed meanwhile is as it is now.
             self.facts, self.unread, self.tree = {**self.facts, "incomplete": tuple(lines)}, None, ""
 
@@ -160,6 +170,40 @@ class Job:
     def issuer(self) -> str | None:
         """did:key of the signer."""
         return None if self.signer is None else did_key_of(self.signer)
+
+    @property
+    def without_basis(self) -> bool:
+        """Whether nothing is known of what the memory held, or only that it was not the latest of that moment."""
+        return not self.basis or (self.basis.not_held and self.latest in self.basis.own)
+
+    def based_on(self, state: State) -> tuple[str, ...]:
+        """What the new snapshot is directly based on, oldest first."""
+        found = set(self.known)
+        if not self.combined:
+            found |= {
+                own
+                for own in (*self.basis.known, *self.basis.merged)
+                if own == self.basis.snapshot_id or state.lists(own)
+            }
+        return tuple(sorted(found, key=id_order))
+
+    def unmerged(self, state: State, snapshot_id: str, *, refused: bool) -> tuple[Unmerged, ...]:
+        """What is unmerged once the new snapshot is saved."""
+        based_on, stamp = self.based_on(state), self.session.stamp()
+        over = self.theirs or self.passed_over
+        new = [Unmerged(snapshot_id, stamp, refused=True)] if refused else []
+        if not refused and over is not None and over not in based_on:
+            new.append(Unmerged(over, stamp, without_basis=not self.basis))
+        return still_unmerged(state.unmerged, now=self.session.now(), new=new, based_on=based_on)
+
+    def lineage(self, state: State, snapshot_id: str) -> Lineage:
+        """What the new snapshot says of where it comes from."""
+        return Lineage(
+            self.based_on(state),
+            self.session.origin(self.label),
+            refused=self.is_refused,
+            unmerged=self.unmerged(state, snapshot_id, refused=self.is_refused),
+        )
 
     @property
     def is_refused(self) -> bool:
@@ -205,7 +249,9 @@ class Job:
 
     async def note_saved(self, snapshot_id: str, state: State) -> None:
         """Note that the latest is exactly this memory."""
-        self.tree = self.tree or await self.session.vault.compute(tree_of, self.given)
+        if self.combined:
+            return
+        self.tree = self.tree or await self.session.vault.compute(tree_of, self.documents)
         shown = {*state.shown, snapshot_id}
         self._note(events.saved, snapshot_id, stream=state.decision.stream, tree=self.tree, listed=shown)
 

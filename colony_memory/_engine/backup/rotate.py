@@ -36,14 +36,25 @@ async def plan_retention(job: Job, state: State, built: BuiltSnapshot) -> None:
             # It does not count as good, so the newest that does has to be seen to restore.
             state, _ = await newest_good(job.session, state)
         await open_shrunk(job.session, state)
-        job.planned = plan_for(job.session, state, job.policy, new=built.info, spoils=bool(job.ruined))
+        job.planned = plan_for(
+            job.session,
+            state,
+            job.policy,
+            new=built.info,
+            spoils=bool(job.ruined),
+            refused=job.is_refused,
+            unmerged=job.unmerged(state, built.info.snapshot_id, refused=job.is_refused),
+        )
 
 
-def rows_with(job: Job, state: State, built: BuiltSnapshot, *, lost: Lost | None = None) -> Iterable[Entry]:
+def rows_with(
+    job: Job, state: State, built: BuiltSnapshot, *, lost: Lost | None = None, refused: bool = False
+) -> Iterable[Entry]:
     """The catalogue with the new snapshot, and without what the retention gives up; what was lost since the one before
     is noted with that.
     """
-    own = Entry(built.listed, built.manifest_sha256, packs=built.packs)
+    info = replace(built.listed, refused=True) if refused else built.listed
+    own = Entry(info, built.manifest_sha256, packs=built.packs)
     if state.files is None:
         grown = state.decision.pointer.catalog.adding(own)
         return grown if lost is None else grown.adding(noted(lost.before, lost))
@@ -102,6 +113,8 @@ async def make_room(job: Job, state: State, built: BuiltSnapshot, what: str) -> 
         victims = await _choose(session, state, await planned.may_go(session, state), need - free)
         if not victims:
             raise room.full(need, free, what, label)
+        for own in (own for own in planned.unmerged if own in victims):
+            warn(f"the vault is full: snapshot {own} of label {label!r} is removed, though no latest is based on it")
         state = await withdraw(session, state, victims)
         await deletion.remove(session, state.listed, victims, told=state.needs)
     left = await room.available(session)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine import deletion, room
 from colony_memory._engine import upload as uploads
-from colony_memory._engine.backup.conflict import conflict, race
+from colony_memory._engine.backup.conflict import race
 from colony_memory._engine.backup.rotate import make_room, plan_retention, retire, rows_with
 from colony_memory._engine.backup.shrink import doc_bytes, find_lost, ruined_in, tell_ruined
 from colony_memory._engine.label import GRACE
@@ -51,9 +51,9 @@ async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
     what = f"snapshot of label {label!r}"
     room.check_files(built.files, what)
     state = await make_room(job, state, built, what)
+    # Before its manifest is there: where a pointer is missing, that alone may make it the latest.
+    job.note_pending(built.info.snapshot_id)
     written = await _write(job, built, beside)
-    if written:
-        job.note_pending(built.info.snapshot_id)
     done = await _publish(job, state, built, stream, beside) if written else None
     if done is None:
         await _give_up(job, built)
@@ -63,13 +63,11 @@ async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
     keep(session, built)
     head = done.pointer.head if done.pointer.snapshot_id == built.info.snapshot_id else ""
     info = known_of(session, Entry(built.info, built.manifest_sha256))
-    info = replace(info, head=head, diverged_from=job.theirs, merged=job.merged)
-    if job.is_refused or not head:
-        job.note_refused(info.snapshot_id)
-    if job.is_refused:
-        raise conflict(job, info.snapshot_id)
+    info = replace(info, head=head, diverged_from=job.theirs or job.passed_over, merged=job.merged)
     if not head:
-        return replace(info, diverged_from=done.pointer.snapshot_id)
+        job.note_refused(info.snapshot_id)
+        return replace(info, refused=True, diverged_from=done.pointer.snapshot_id)
+    job.tree = job.tree or built.tree
     await job.note_saved(info.snapshot_id, done.state)
     if job.planned is not None:
         await retire(job, done)
@@ -131,15 +129,17 @@ def build(job: Job, state: State, stream: str, parent: Parent | None) -> BuiltSn
     if session.format != FORMAT or session.recipients is not None:  # what is to be encrypted is never in the clear
         chain, lock = (None, None) if parent is None else (parent.chain, parent.lock)
         write = partial(build_chain, parent=chain, lock=lock_for(session, lock))
+    mine = new_id(session.now(), session.token(), seen)
     built: BuiltSnapshot = write(
         job.documents,
         label=job.label,
-        snapshot_id=new_id(session.now(), session.token(), seen),
+        snapshot_id=mine,
         created_at=session.stamp(),
         signer=job.signer,
         previous=previous,
         stream=stream,
         ruined=len(job.ruined),
+        lineage=job.lineage(state, mine),
         max_bytes=session.max_bytes,
         **job.facts,
     )
@@ -181,13 +181,14 @@ async def _publish(
                 return None
             await plan_retention(job, now, built)
         follow = None if decision.doubt else decision.follow
-        if follow is not None and (job.is_refused or not may_move(now, mine)):
-            # The pointer never moves to an older snapshot.
-            job.planned = None
-            return Move(follow, rows_with(job, now, built))
+        # The pointer never moves to an older snapshot.
+        refused = follow is not None and (job.is_refused or not may_move(now, mine))
         removed = job.planned.removed if job.planned is not None else ()
-        rows = rows_with(job, now, built, lost=find_lost(job, now, built))
-        return Move(mine, rows, removed, doc_bytes=doc_bytes(job, built))
+        lost = None if refused else find_lost(job, now, built)
+        rows = rows_with(job, now, built, lost=lost, refused=refused)
+        unmerged = job.unmerged(now, mine, refused=refused)
+        sizes = None if refused else doc_bytes(job, built)
+        return Move(follow if refused else mine, rows, removed, doc_bytes=sizes, unmerged=unmerged)
 
     try:
         done = await publish(session, state, change, signer=job.signer, lenient=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._cached import cached_property
-from colony_memory._format.names import id_order
+from colony_memory._format.lineage import refused_only
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ColonyMemoryWarning,
@@ -15,7 +15,6 @@ from colony_memory.exceptions import (
     UntrustedSnapshot,
 )
 from colony_memory.snapshot import Manifest
-from colony_memory.trust import lacks_signature
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -147,15 +146,6 @@ class Decision:
         """Ids of the restore points: what is committed, and what may be under way."""
         return self.committed | self.waiting
 
-    @cached_property
-    def unsigned(self) -> tuple[str, ...]:
-        """Ids of what is older than signing, newest first: nobody signed it, and all that is trusted is newer."""
-        oldest = min((id_order(entry.snapshot_id) for entry in self.entries), default=None)
-        found = (each for each, error in self.untrusted.items() if lacks_signature(error))
-        return tuple(
-            sorted((each for each in found if oldest is None or id_order(each) < oldest), key=id_order, reverse=True)
-        )
-
     @property
     def head(self) -> str:
         """Head of the pointer, empty where it has none that is believed or names another snapshot."""
@@ -165,6 +155,12 @@ class Decision:
     def building(self) -> tuple[Entry, ...]:
         """What a catalogue is to list: all that is committed, and nothing that may be under way or was removed."""
         return tuple(entry for entry in self.entries if entry.snapshot_id in self.committed)
+
+    @property
+    def ranked(self) -> tuple[Entry, ...]:
+        """Entries in the order in which they may become the latest: newest first, and last what was only refused."""
+        refused = refused_only([entry.info for entry in self.entries])
+        return tuple(sorted(self.entries, key=lambda entry: entry.snapshot_id in refused))
 
     def entry(self, snapshot_id: str | None) -> Entry | None:
         """The entry of a whole snapshot, else what the pointer lists of it, else None."""

@@ -19,7 +19,7 @@ from colony_memory.exceptions import (
     VaultError,
 )
 from colony_memory.snapshot import Manifest
-from colony_memory.trust import ACCEPT_UNSIGNED, check_newer, follows_signed_pointer, older_than_signing
+from colony_memory.trust import check_newer, follows_signed_pointer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -130,7 +130,7 @@ def _follow_newest(asked: Asked, found: Decision, files: LabelFiles, manifests: 
     if not files.complete:
         msg = f"{problem}, and the vault's list of label {label!r} is cut, so the newest snapshot is not known"
         return replace(found, follow=None, refusal=VaultError(msg))
-    newest = next((entry.snapshot_id for entry in found.entries if entry.snapshot_id in found.counted), None)
+    newest = next((entry.snapshot_id for entry in found.ranked if entry.snapshot_id in found.counted), None)
     found = replace(found, follow=newest)
     if newest is not None and not (asked.trust.accept_legacy_pointer and found.written == newest):
         found = _warned(found, f"taking the newest whole snapshot {newest} of label {label!r}: {problem}")
@@ -141,11 +141,7 @@ def _follow_newest(asked: Asked, found: Decision, files: LabelFiles, manifests: 
     if newest is not None:
         return found
     if found.untrusted:
-        last = max(found.untrusted, key=id_order)
-        if last not in found.unsigned:
-            return replace(found, refusal=found.untrusted[last])
-        msg = f"{older_than_signing(label, found.unsigned)}; if they are yours, accept them once, and back up again"
-        return replace(found, refusal=UntrustedSnapshot(msg, hint=ACCEPT_UNSIGNED))
+        return replace(found, refusal=found.untrusted[max(found.untrusted, key=id_order)])
     if found.broken or found.written or (found.written is None and has_pointer(files)):
         what = "; ".join((problem, *found.broken.values()))
         msg = f"label {label!r} has no snapshot that can be restored, though it had one: {what}"

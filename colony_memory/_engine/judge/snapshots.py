@@ -42,7 +42,8 @@ def _newest_to_read(unlisted: tuple[str, ...], files: LabelFiles, manifests: Map
         if each not in manifests:
             return (each,)
         read = manifests[each]
-        if isinstance(read, Manifest) and _check_files(Entry(read.info, ""), read, files, exact=False)[0] is None:
+        whole = isinstance(read, Manifest) and _check_files(Entry(read.info, ""), read, files, exact=False)[0] is None
+        if whole and isinstance(read, Manifest) and not read.info.refused:
             break
     return ()
 
@@ -51,6 +52,12 @@ def find_snapshots(asked: Asked, base: Decision, files: LabelFiles, manifests: M
     """Every snapshot whose manifest is listed: whole, broken or not trusted."""
     rows, entries, broken = rows_of(asked, base), list[Entry](), dict[str, str]()
     untrusted: dict[str, UntrustedSnapshot] = {}
+    # A race may refuse what its manifest could not say yet.
+    unmerged = [
+        base.pointer.unmerged,
+        *(read.lineage.unmerged for read in manifests.values() if isinstance(read, Manifest)),
+    ]
+    refused = {one.snapshot_id for rows_of_one in unmerged for one in rows_of_one if one.refused}
     for each in files.manifests:
         read, row, file = manifests.get(each), rows.get(each), manifest_filename(asked.label, each)
         error = _why_unusable(asked, base, read, row)
@@ -61,8 +68,10 @@ def find_snapshots(asked: Asked, base: Decision, files: LabelFiles, manifests: M
             continue
         manifest = read if isinstance(read, Manifest) else None
         if manifest is not None:
-            shrink = (row.shrunk_at, row.spoiled) if row else (None, False)
-            entry = Entry(manifest.info, manifest.sha256, shrink[0], manifest.packs, shrink[1], manifest.ruined)
+            info, shrink = manifest.info, (row.shrunk_at, row.spoiled) if row else (None, False)
+            if not info.refused and (each in refused or (row is not None and row.info.refused)):
+                info = replace(info, refused=True)
+            entry = Entry(info, manifest.sha256, shrink[0], manifest.packs, shrink[1], manifest.ruined)
         elif row is not None and stands(asked, base, row):
             entry = row
         else:
