@@ -117,6 +117,8 @@ def _is_basis(job: Job, state: State) -> bool:
     basis, decision = job.session.home(job.label).read(), state.decision
     as_it_was = bool(job.tree) and job.tree == basis.tree and not basis.reverted
     return as_it_was and decision.doubt is None and decision.follow == basis.snapshot_id
+
+
 def _is_merge(job: Job) -> bool:
     return job.theirs is not None and job.on_conflict == "merge"
 
