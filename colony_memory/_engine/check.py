@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from colony_memory._engine.observe import spending
 from colony_memory._format.formats import format_of
 from colony_memory._format.names import manifest_filename
 from colony_memory.exceptions import (
@@ -128,9 +129,16 @@ async def _check_content(session: Session, manifest: Manifest, *, unpacks: bool)
     if not unpacks:
         # Anyone may have made it: what it costs to unpack is not spent on it, nor a passphrase tried.
         return _Content("missing" if parts == "missing" else "unchecked", "unchecked")
+    file = manifest_filename(manifest.info.label, manifest.info.snapshot_id)
+    try:
+        spend = spending(session, file)
+    except ColonyMemoryError as error:
+        return _Content("unchecked" if parts == "ok" else parts, "unchecked", message_of(error))
     try:
         unpack = format_of(manifest.info.format).read
-        await session.vault.compute(unpack, manifest, texts, max_bytes=session.max_bytes, identities=session.identities)
+        await session.vault.compute(
+            unpack, manifest, texts, max_bytes=session.max_bytes, identities=session.identities, spend=spend
+        )
     except DecryptionError as error:
         return _Content(parts, "unchecked", closed=message_of(error))
     except UnsupportedFormat as error:  # nothing was looked into, which is not to have found damage

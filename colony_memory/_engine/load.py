@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from colony_memory._engine.observe import spending
 from colony_memory._engine.sealed import known_of, open_manifest
 from colony_memory._format.catalog import Entry
 from colony_memory._format.formats import format_of
 from colony_memory._format.names import manifest_filename, part_filename
+from colony_memory._format.payload import Spend, spend_freely
 from colony_memory.exceptions import (
     ColonyMemoryError,
     DecryptionError,
@@ -43,6 +45,7 @@ class Unpack(Protocol):
         *,
         max_bytes: int,
         identities: Identities | None = None,
+        spend: Spend = spend_freely,
     ) -> dict[str, str] | None: ...
 
 
@@ -99,6 +102,7 @@ async def load(
         SnapshotCorrupt: It is damaged.
         UntrustedSnapshot: The client does not trust it.
         DecryptionError: It is encrypted, and this client has nothing that opens it.
+        ColonyMemoryError: The verb has unpacked as much as one may.
     """
     file = manifest_filename(label, snapshot_id)
     parts = min(entry.info.part_count, _AHEAD) if entry else 0
@@ -120,13 +124,14 @@ async def load(
     if not keep_files:
         files = {}
     del read, stored  # so that a part's text is freed once it is read
+    spend = spending(session, file)
     read_all: Unpack = unpack if unpack is not None and manifest.packs else format_of(manifest.info.format).read
     at_most = session.max_bytes if max_bytes is None else max_bytes
     session.manifests[file] = manifest
     info, documents, tree = manifest.info, None, manifest.tree
     try:
         documents = await session.vault.compute(
-            read_all, manifest, texts, max_bytes=at_most, identities=session.identities
+            read_all, manifest, texts, max_bytes=at_most, identities=session.identities, spend=spend
         )
         if info.encrypted and documents is not None:
             facts = (await open_manifest(session, manifest)).facts

@@ -16,6 +16,8 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory._engine.boundary import public_kind
+from colony_memory._format.payload import Spend, spend_freely
+from colony_memory.exceptions import ColonyMemoryError, Hint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -69,6 +71,24 @@ class Tally:
             self.bytes_read += _size(content)
 
 
+# Bytes that one verb unpacks, in times max_bytes, and at least.
+_MOST_UNPACKED, _LEAST_UNPACKED = 64, 2**30
+
+
+class _Budget:
+    """What a verb may still unpack, of however many snapshots: each has bounds, and a vault may have any number."""
+
+    def __init__(self, session: Session) -> None:
+        self.vault = session.vault
+        self.left = self.whole = max(_MOST_UNPACKED * session.max_bytes, _LEAST_UNPACKED)
+        self._lock = threading.Lock()
+
+    def spend(self, number: int) -> None:
+        with self._lock:
+            self.left -= number
+
+
+_BUDGET: ContextVar[_Budget | None] = ContextVar("colony_memory_budget", default=None)
 _CURRENT: ContextVar[Tally | None] = ContextVar("colony_memory_tally", default=None)
 
 
@@ -77,14 +97,49 @@ def tally() -> Tally | None:
     return _CURRENT.get()
 
 
+def spent_by(session: Session) -> str | None:
+    """Why the verb that runs unpacks nothing more, None where it does."""
+    own = _BUDGET.get()
+    if own is None or own.vault is not session.vault or own.left > 0:
+        return None
+    return f"{own.whole} bytes were unpacked by now, and no more are at once"
+
+
+def spending(session: Session, file: str) -> Spend:
+    """What is to be told of the bytes that reading a snapshot unpacks.
+
+    Raises:
+        ColonyMemoryError: The verb has unpacked as much as one may.
+    """
+    spent, own = spent_by(session), _BUDGET.get()
+    if spent is not None:
+        raise ColonyMemoryError(f"{file} is not read: {spent}", hint=Hint("open", "max_bytes"))
+    return spend_freely if own is None or own.vault is not session.vault else own.spend
+
+
 @contextmanager
 def apart() -> Iterator[None]:
     """Outside of any verb: for code of the caller's, which may use the client, or start tasks that do later."""
-    token = _CURRENT.set(None)
+    token, budget = _CURRENT.set(None), _BUDGET.set(None)
     try:
         yield
     finally:
         _CURRENT.reset(token)
+        _BUDGET.reset(budget)
+
+
+@contextmanager
+def _bounded(session: Session) -> Iterator[None]:
+    around = _BUDGET.get()
+    if around is not None and around.vault is session.vault:
+        yield
+        return
+    token = _BUDGET.set(_Budget(session))
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # one that is never awaited to its end may be closed in another context
+            _BUDGET.reset(token)
 
 
 def observed(
@@ -101,6 +156,10 @@ def observed(
     def decorate(verb: _Verb) -> _Verb:
         @wraps(verb)
         async def run(session: Session, *args: Any, **options: Any) -> Any:
+            with _bounded(session):
+                return await told(session, *args, **options)
+
+        async def told(session: Session, *args: Any, **options: Any) -> Any:
             around = _CURRENT.get()
             if session.on_event is None or (around is not None and around.vault is session.vault):
                 return await verb(session, *args, **options)

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from colony_memory._engine.load import load
+from colony_memory._engine.observe import spent_by
 from colony_memory._engine.sealed import known_of
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import UNREADABLE, State, look, require_believed, require_listed, tell
@@ -99,6 +100,9 @@ async def walk(
         left[digest] -= 1
         if digest in kept:
             value = kept[digest]
+        elif (spent := spent_by(session)) is not None:
+            passed[info.snapshot_id] = spent
+            continue
         else:
             try:
                 value = await session.vault.compute(take, await reading.documents(info))
@@ -117,6 +121,9 @@ async def walk(
         entry = decision.entry(info.snapshot_id)
         await session.vault.compute(see, info if entry is None else known_of(session, entry, info), value)
         read += 1
+    if (spent := spent_by(session)) is not None and spent in passed.values():
+        number = [*passed.values()].count(spent)
+        warn(f"{number} snapshots of label {label!r} are passed over: {spent}", hint=Hint("open", "max_bytes"))
     if not read:
         raise _nothing(label, passed, error)
     return Walked(passed, read)

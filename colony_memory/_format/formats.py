@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from colony_memory._format import v1
 from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.names import pack_filename, part_filename
+from colony_memory._format.payload import Spend, spend_freely
 from colony_memory._format.v2.build import read_documents
 from colony_memory._format.v2.manifest import ChainManifest
 from colony_memory._format.v2.zstd import is_installed
@@ -40,8 +41,9 @@ class Format(Protocol):
         *,
         max_bytes: int,
         identities: Identities | None = None,
+        spend: Spend = spend_freely,
     ) -> dict[str, str]:
-        """The documents; the texts are used up.
+        """The documents; the texts are used up, and ``spend`` is told of what was unpacked.
 
         Raises:
             SnapshotCorrupt: The files are not what the manifest says.
@@ -65,8 +67,9 @@ class _Parts:
         *,
         max_bytes: int,
         identities: Identities | None = None,  # noqa: ARG002
+        spend: Spend = spend_freely,
     ) -> dict[str, str]:
-        return v1.read_documents(manifest, texts, max_bytes=max_bytes)
+        return v1.read_documents(manifest, texts, max_bytes=max_bytes, spend=spend)
 
 
 class _Packs:
@@ -87,10 +90,11 @@ class _Packs:
         *,
         max_bytes: int,
         identities: Identities | None = None,
+        spend: Spend = spend_freely,
     ) -> dict[str, str]:
         if not isinstance(manifest, ChainManifest):
             raise TypeError("the manifest was not read as one of format 2")
-        return read_documents(manifest, texts, max_bytes=max_bytes, identities=identities)
+        return read_documents(manifest, texts, max_bytes=max_bytes, identities=identities, spend=spend)
 
 
 FORMATS: Mapping[str, Format] = {FORMAT: _Parts(), FORMAT_2: _Packs()}

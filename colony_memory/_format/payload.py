@@ -11,7 +11,7 @@ import binascii
 import hashlib
 import zlib
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -25,6 +25,14 @@ _GZIP = 16 + zlib.MAX_WBITS
 _MAX_MEMBERS = 1000
 # Bytes to decompress at once at most; zlib takes no larger number than a C long.
 _PIECE = 2**30
+
+
+#: Is told how many bytes were unpacked, or are about to be.
+Spend: TypeAlias = "Callable[[int], None]"
+
+
+def spend_freely(_number: int) -> None:
+    """Tells nobody."""
 
 
 class Packed(NamedTuple):

@@ -9,7 +9,7 @@ from colony_memory._format.fields import Fields
 from colony_memory._format.json import decode_documents, load_object, printable
 from colony_memory._format.manifest import Manifest, summarize
 from colony_memory._format.names import manifest_filename, part_filename
-from colony_memory._format.payload import sha256, unpack
+from colony_memory._format.payload import Spend, sha256, spend_freely, unpack
 from colony_memory._format.tree import check_tree
 from colony_memory.exceptions import Hint, SnapshotCorrupt
 
@@ -52,7 +52,9 @@ def check_manifest(
     return Manifest(summarize(raw), raw, digest_of_file, tuple(listed), chars, tree=fields.tree())
 
 
-def read_documents(manifest: Manifest, parts: dict[str, str | None], *, max_bytes: int = MAX_BYTES) -> dict[str, str]:
+def read_documents(
+    manifest: Manifest, parts: dict[str, str | None], *, max_bytes: int = MAX_BYTES, spend: Spend = spend_freely
+) -> dict[str, str]:
     """The documents of a checked manifest; the parts are used up, to free memory.
 
     See :func:`colony_memory.snapshot.parse`.
@@ -61,6 +63,7 @@ def read_documents(manifest: Manifest, parts: dict[str, str | None], *, max_byte
     if info.byte_size > max_bytes:
         msg = f"{file} says {info.byte_size} bytes, more than the {max_bytes} that this client takes"
         raise SnapshotCorrupt(msg, file=file, hint=Hint("open", "max_bytes"))
+    spend(info.byte_size)
     try:
         plaintext = unpack(_chunks(manifest, parts), size=info.byte_size)
     except ValueError as error:

@@ -6,21 +6,25 @@ import base64
 import gzip
 import json
 import time
+import warnings
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from colony_memory import ColonyMemory
+from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning
+from colony_memory._engine import observe
 from colony_memory._format.catalog import Catalog
 from colony_memory._format.constants import LATEST_FORMAT
 from colony_memory._format.names import latest_filename, manifest_filename
 from colony_memory._format.rows import count_values
 from colony_memory._format.tags import MAX_NOTE, read_lacking, read_note, read_word
+from colony_memory._format.v2.zstd import is_installed
 from colony_memory.cli.verbs.list import _documents
 from colony_memory.testing import FakeVault
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 DIGEST = "sha256:" + "0" * 64
+FORMATS = [1, pytest.param(2, marks=pytest.mark.skipif(not is_installed(), reason="needs zstd"))]
 # Seconds that a verb may take on a busy machine; by the square of the lists it is a minute and more.
 PATIENCE = 10
 
@@ -106,3 +110,53 @@ def test_a_row_is_found_among_thousands_without_looking_at_each():
     assert rows.find("other") is None
     assert rows.find("20270101T000000000000Z-0a1b2c") is None
     assert time.process_time() - began < PATIENCE
+
+
+@pytest.fixture
+def thrifty(monkeypatch):
+    """A verb unpacks no more than some 3,000 bytes."""
+    monkeypatch.setattr(observe, "_MOST_UNPACKED", 0)
+    monkeypatch.setattr(observe, "_LEAST_UNPACKED", 3000)
+
+
+@pytest.mark.parametrize(
+    "wire", [1, pytest.param(2, marks=pytest.mark.skipif(not is_installed(), reason="needs zstd"))]
+)
+@pytest.mark.usefixtures("thrifty")
+def test_a_verb_unpacks_so_much_and_says_what_it_did_not_read(wire):
+    vault = FakeVault(operations_per_hour=None)
+    writer = ColonyMemory(backend=vault, format=wire)
+    own = [writer.backup({"a.md": f"{n}" + "text " * 150}).snapshot_id for n in range(20)]
+    memory = ColonyMemory(backend=vault)
+    report = memory.verify()
+    unread = {each.snapshot_id for each in report.snapshots if each.digest == "unchecked"}
+    assert not report
+    assert 0 < len(unread) < 20
+    assert own[-1] not in unread
+    assert all("no more are at once" in each.problem for each in report.snapshots if each.snapshot_id in unread)
+    with pytest.warns(ColonyMemoryWarning, match="snapshots of label 'default' are passed over") as warned:
+        found = memory.search("text")
+    assert len(warned) == 1
+    assert set(found.passed_over) == {*own[: 20 - found.searched]}
+    assert 0 < found.searched < 20
+    for each in own:  # one by one they are all there
+        assert memory.restore(snapshot_id=each)["a.md"].startswith(str(own.index(each)))
+
+
+@pytest.mark.usefixtures("thrifty")
+def test_what_was_not_read_is_not_taken_for_damaged():
+    vault = FakeVault(operations_per_hour=None)
+    writer = ColonyMemory(backend=vault, format=1)
+    good = writer.backup({"a.md": "good"})
+    for n in range(9):
+        info = writer.backup({"a.md": f"{n}" + "text " * 150})
+        raw = json.loads(vault.files[manifest_filename("default", info.snapshot_id)])
+        vault.files[manifest_filename("default", info.snapshot_id)] = json.dumps({**raw, "plaintext_sha256": DIGEST})
+    memory = ColonyMemory(backend=vault)
+    with pytest.raises(ColonyMemoryError, match="no more are at once"):
+        memory.prune(keep=1)
+    with pytest.raises(ColonyMemoryError, match="no more are at once"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)
+        memory.restore(fallback=True)
+    assert memory.restore(snapshot_id=good.snapshot_id) == {"a.md": "good"}
+    assert len([name for name in vault.files if "manifest" in name]) == 10

@@ -10,6 +10,7 @@ from colony_memory._engine.store import StoredFile
 from colony_memory._format.catalog import Entry
 from colony_memory._format.formats import is_readable
 from colony_memory._format.names import manifest_filename
+from colony_memory._format.payload import Spend, spend_freely
 from colony_memory._format.v2.build import read_chain, read_packs
 from colony_memory._format.v2.manifest import ChainManifest
 from colony_memory.exceptions import DecryptionError, SnapshotCorrupt
@@ -110,15 +111,16 @@ class Reader:
         *,
         max_bytes: int,
         identities: Identities | None = None,
+        spend: Spend = spend_freely,
     ) -> dict[str, str] | None:
         if not isinstance(manifest, ChainManifest):
             raise TypeError("the manifest was not read as one of format 2")
         if manifest.info.encrypted:
-            return self._unseal(manifest, texts, max_bytes, identities)
+            return self._unseal(manifest, texts, max_bytes, identities, spend)
         if self._blindly and not is_readable(manifest.info.format):
             self._packs, self._chain = read_packs(manifest, texts, known=self._packs), None
             return None
-        self._chain, documents = read_chain(manifest, texts, max_bytes=max_bytes, known=self._chain)
+        self._chain, documents = read_chain(manifest, texts, max_bytes=max_bytes, known=self._chain, spend=spend)
         self._packs = tuple(link.pack for link in self._chain.links)
         return documents
 
@@ -128,6 +130,7 @@ class Reader:
         texts: dict[str, str | None],
         max_bytes: int,
         identities: Identities | None,
+        spend: Spend,
     ) -> dict[str, str] | None:
         """An encrypted one, opened where this client can, so that it is no bomb; what is below is never kept open."""
         sealed, before = dict(texts), self._packs
@@ -135,7 +138,7 @@ class Reader:
         if identities is None or not is_readable(manifest.info.format):
             return None
         try:
-            return read_chain(manifest, sealed, max_bytes=max_bytes, identities=identities)[1]
+            return read_chain(manifest, sealed, max_bytes=max_bytes, identities=identities, spend=spend)[1]
         except DecryptionError:
             return None
 

@@ -13,7 +13,7 @@ from colony_memory._format.json import encode_documents, printable
 from colony_memory._format.lineage import Lineage
 from colony_memory._format.manifest import BuiltSnapshot, finish_manifest, summarize
 from colony_memory._format.names import manifest_filename, pack_filename, require_id, sanitize_label
-from colony_memory._format.payload import sha256
+from colony_memory._format.payload import Spend, sha256, spend_freely
 from colony_memory._format.tree import check_tree, tree_of
 from colony_memory._format.v2.chain import Chain, Link, extend, replay
 from colony_memory._format.v2.manifest import SEALED_CODEC, ChainManifest, raw_manifest
@@ -163,9 +163,10 @@ def read_documents(
     *,
     max_bytes: int = MAX_BYTES,
     identities: Identities | None = None,
+    spend: Spend = spend_freely,
 ) -> dict[str, str]:
     """The documents of a checked manifest. See :func:`read_chain`."""
-    return read_chain(manifest, texts, max_bytes=max_bytes, identities=identities)[1]
+    return read_chain(manifest, texts, max_bytes=max_bytes, identities=identities, spend=spend)[1]
 
 
 def read_chain(
@@ -175,6 +176,7 @@ def read_chain(
     max_bytes: int = MAX_BYTES,
     known: Chain | None = None,
     identities: Identities | None = None,
+    spend: Spend = spend_freely,
 ) -> tuple[Chain, dict[str, str]]:
     """What the next snapshot may go on from, and the documents, every byte of them checked.
 
@@ -184,6 +186,7 @@ def read_chain(
         max_bytes: Bytes of plain text to accept at most.
         known: A chain that was read within the same bounds; of packs that both have nothing is read or unpacked anew.
         identities: What opens it where it is encrypted.
+        spend: Is told of the work that each pack takes.
 
     Raises:
         UnsupportedFormat: zstd is not installed.
@@ -204,7 +207,7 @@ def read_chain(
         raise SnapshotCorrupt(msg, file=file, hint=Hint("open", "max_bytes"))
     if info.encrypted:
         packs = tuple(unseal_packs(manifest, packs, identities))
-    state, steps = replay(packs, label=label, max_bytes=max_bytes, known=known)
+    state, steps = replay(packs, label=label, max_bytes=max_bytes, known=known, spend=spend)
     try:
         documents = state.documents()
     except ValueError as error:

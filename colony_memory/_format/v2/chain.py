@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from colony_memory._format.names import pack_filename
+from colony_memory._format.payload import Spend, spend_freely
 from colony_memory._format.v2.pack import PACK_CHARS, Below, Pack, write_pack
 from colony_memory._format.v2.state import EMPTY, Change, State, apply, change, most_line
 from colony_memory._format.v2.zstd import WINDOW_LOG, Prefix, TooLarge, compress, decompress
@@ -152,11 +153,12 @@ def _pays(frame: bytes, parent: Chain, state: State) -> bool:
 
 
 def replay(
-    packs: Sequence[Pack], *, label: str, max_bytes: int, known: Chain | None = None
+    packs: Sequence[Pack], *, label: str, max_bytes: int, known: Chain | None = None, spend: Spend = spend_freely
 ) -> tuple[State, list[tuple[int, int]]]:
     """What packs lead to, base first, and of each of them the size and the work, as :class:`Link` has them.
 
-    It goes on from what a ``known`` chain leads to, where all of that one's packs are the first of these.
+    It goes on from what a ``known`` chain leads to, where all of that one's packs are the first of these. ``spend`` is
+    told of the work that each pack takes.
 
     Raises:
         SnapshotCorrupt: A pack does not hold what it should; ``file`` names it.
@@ -175,6 +177,7 @@ def replay(
             state, work = apply(state, content, max_bytes=max_bytes), len(content)
             del content
             work += len(state)
+            spend(work)
             left -= work
             if left < 0:
                 raise TooLarge(f"the chain unpacks to more than {most_work(max_bytes)} bytes, which this client takes")
