@@ -61,4 +61,5 @@ def is_coroutine(function: object) -> bool:
     """Whether it is a coroutine function."""
     # inspect.iscoroutinefunction without its import, which is slow: the flag is that of PEP 492.
     code = getattr(getattr(function, "__func__", function), "__code__", None)
-    return bool(code is not None and code.co_flags & 0x80)
+    flags = getattr(code, "co_flags", None)  # a mock has every attribute, and they are mocks
+    return isinstance(flags, int) and bool(flags & 0x80)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format import v1
@@ -32,7 +33,7 @@ from colony_memory.exceptions import Hint, SnapshotCorrupt, bad_argument
 from colony_memory.trust import OPEN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from colony_memory.signing import Signer
 
@@ -65,17 +66,32 @@ PART_CHARS = 700_000
 MAX_FILE_BYTES = 1_000_000
 
 
-def check_documents(documents: object) -> None:
-    """Raise a ValueError that names the document unless this is a non-empty mapping of strings to strings."""
+def exact_documents(documents: object) -> dict[str, str]:
+    """The documents as a dict and strings, and nothing that is one by inheritance: what is checked is what is saved.
+
+    Raises:
+        ValueError: They are no non-empty dict of strings. The message names the document.
+    """
+    if isinstance(documents, Mapping) and not isinstance(documents, dict):
+        msg = f"documents must be a dict {{name: text}}, not a {type(documents).__name__}: give dict(documents)"
+        raise ValueError(msg)  # noqa: TRY004 - published behaviour
     if not isinstance(documents, dict) or not documents:
         raise ValueError("documents must be a non-empty {name: text} mapping; there is nothing to back up")
-    for name, text in documents.items():
+    exact: dict[str, str] = {}
+    for name, text in list(documents.items()):  # at once: another thread may change it
         if not isinstance(name, str):
             msg = f"document names must be strings, {name!r} is a {type(name).__name__}"
             raise ValueError(msg)  # noqa: TRY004 - published behaviour
         if not isinstance(text, str):
             msg = f"document {name!r} must be a string, not {type(text).__name__}"
             raise ValueError(msg)  # noqa: TRY004 - published behaviour
+        plain = str.__str__(name)
+        if plain in exact:
+            raise ValueError(f"document {plain!r} is there twice")
+        exact[plain] = str.__str__(text)
+    if not exact:
+        raise ValueError("documents must be a non-empty {name: text} mapping; there is nothing to back up")
+    return exact
 
 
 def digest(documents: Mapping[str, str]) -> str:
@@ -124,7 +140,7 @@ def build(
     Raises:
         ValueError: The documents are no mapping of strings, empty or too large, or the id is bad.
     """
-    check_documents(documents)
+    documents = exact_documents(documents)
     label, snapshot_id = sanitize_label(label), require_id(snapshot_id)
     packed = pack(encode_documents(documents))
     if packed.size > max_bytes:

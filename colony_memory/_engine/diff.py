@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from colony_memory._engine.observe import observed
 from colony_memory._engine.restore import read
 from colony_memory.reports import SnapshotDiff, compare
-from colony_memory.snapshot import check_documents
+from colony_memory.snapshot import exact_documents
 
 if TYPE_CHECKING:
     from colony_memory._engine.session import Session
@@ -28,5 +28,4 @@ async def _documents(session: Session, side: str | Mapping[str, str] | None, lab
         return (await read(session, label=label, snapshot_id=side)).documents
     if not isinstance(side, Mapping):
         raise ValueError(f"a and b must each be an id or documents, not {type(side).__name__}")  # noqa: TRY004
-    check_documents(dict(side))
-    return side
+    return exact_documents(side if isinstance(side, dict) else dict(side))

@@ -9,17 +9,23 @@ from __future__ import annotations
 import threading
 import time
 from contextvars import copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from colony_memory._arguments import is_coroutine
 from colony_memory._engine.drive import drive
 from colony_memory._engine.store import StoredFile, Vault, nobody
 from colony_memory.exceptions import VaultUnavailable
+from colony_memory.vaults import VaultBackend
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
 _T = TypeVar("_T")
 _READERS = 12
+# Calls that change the vault.
+_CHANGES = frozenset({"vault_upload_file", "vault_upload_file_if", "vault_delete_file"})
 # Seconds; a call that takes less is not worth a thread.
 _FAST = 0.002
 # Seconds between two looks whether a lock is free.
@@ -39,7 +45,7 @@ class SyncVault(Vault):
             reply = getattr(self.backend, method)(*args, **kwargs)
         finally:
             self._pace = time.perf_counter() - begin
-        if hasattr(reply, "__await__"):
+        if hasattr(type(reply), "__await__"):
             if hasattr(reply, "close"):
                 reply.close()
             raise VaultUnavailable("this backend is asynchronous: use AsyncColonyMemory")
@@ -91,20 +97,18 @@ class AsyncVault(Vault):
 
     def __init__(self, backend: Any) -> None:
         super().__init__(backend)
-        import inspect
-
-        methods = (inspect.unwrap(getattr(backend, name)) for name in dir(backend) if name.startswith("vault_"))
-        self._threads = not any(inspect.iscoroutinefunction(method) for method in methods)
+        methods = (name for name in vars(VaultBackend) if name.startswith("vault_"))
+        self._threads = not any(is_coroutine(getattr(backend, name)) for name in methods)
 
     async def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         bound = getattr(self.backend, method)
-        if self._threads:
-            import asyncio
-
-            reply = await asyncio.to_thread(_outside_loop, bound, args, kwargs)
-        else:
+        if not self._threads:
             reply = bound(*args, **kwargs)
-        return await reply if hasattr(reply, "__await__") else reply
+        elif method in _CHANGES:
+            reply = await _to_its_end(_in_thread(bound, args, kwargs))
+        else:
+            reply = await _in_thread(bound, args, kwargs)
+        return await reply if hasattr(type(reply), "__await__") else reply
 
     def new_lock(self) -> threading.Lock:
         return threading.Lock()
@@ -119,9 +123,7 @@ class AsyncVault(Vault):
             pause = min(2 * pause, _LONGEST)
 
     async def compute(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
-        import asyncio
-
-        return await asyncio.to_thread(function, *args, **kwargs)
+        return await _in_thread(function, args, kwargs)
 
     async def gather(self, names: list[str], told: Callable[[str], None] = nobody) -> list[StoredFile | None]:
         import asyncio
@@ -141,6 +143,32 @@ class AsyncVault(Vault):
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _in_thread(function: Callable[..., _T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> asyncio.Future[_T]:
+    """A call in a thread of its own, in a copy of this context. No task: the end of a loop cancels every one."""
+    import asyncio
+
+    run = partial(copy_context().run, _outside_loop, function, args, kwargs)
+    return asyncio.get_running_loop().run_in_executor(None, run)
+
+
+async def _to_its_end(call: asyncio.Future[_T]) -> _T:
+    """What comes of a call that cannot be called off. A cancellation is passed on once it has ended: else it would
+    change the vault behind whoever goes on from there.
+    """
+    import asyncio
+
+    cancelled: asyncio.CancelledError | None = None
+    while not call.done():
+        try:
+            await asyncio.wait([call])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is None:
+        return call.result()
+    call.exception()  # nobody else hears of it
+    raise cancelled
 
 
 def _outside_loop(bound: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

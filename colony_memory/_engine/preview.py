@@ -20,7 +20,7 @@ from colony_memory.exceptions import (
     UntrustedSnapshot,
     message_of,
 )
-from colony_memory.snapshot import check_documents
+from colony_memory.snapshot import exact_documents
 
 if TYPE_CHECKING:
     from colony_memory._engine.session import Session
@@ -87,8 +87,8 @@ async def plan_backup(
     """
     session = session.unnoticed()
     asked = check_arguments(**asked_for)
-    check_documents(documents)
-    job = Job(session, asked.label, dict(documents), session.signer, asked.policy, "raise", asked.facts)
+    documents = exact_documents(documents)
+    job = Job(session, asked.label, documents, session.signer, asked.policy, "raise", asked.facts)
     session.trust.check_signer(job.issuer)
     state = await look(session, asked.label, everything=True, lenient=True)
     if doubt(job, state) is not None:

@@ -59,13 +59,15 @@ class Vault:
 
     def __init__(self, backend: Any) -> None:
         self.backend = backend
-        self.conditional = isinstance(backend, ConditionalUpload)
+        # On its class: an object that has every attribute that it is asked for, as a mock, can do no more for that.
+        kind = type(backend)
+        self.conditional = issubclass(kind, ConditionalUpload)
         #: Whether there is no quota to ask for, which may cost a listing of everything.
         self.unlimited = getattr(backend, "unlimited", False) is True
-        self._prefixes = isinstance(backend, PrefixListing)
-        self._lookup = isinstance(backend, FileLookup)
-        self._budget = isinstance(backend, OperationBudget)
-        self._free = isinstance(backend, FreeSpace)
+        self._prefixes = issubclass(kind, PrefixListing)
+        self._lookup = issubclass(kind, FileLookup)
+        self._budget = issubclass(kind, OperationBudget)
+        self._free = issubclass(kind, FreeSpace)
 
     @property
     def snapshot_format(self) -> str:

@@ -116,7 +116,8 @@ class ColonyMemory(Saving, Reading, Keeping, Carrying):
 class AsyncColonyMemory(AsyncSaving, AsyncReading, AsyncKeeping, AsyncCarrying):
     """:class:`ColonyMemory` as coroutines, over ``colony_sdk.AsyncColonyClient`` or any asynchronous vault.
 
-    A plain vault works too: its calls then run in threads. A cancelled verb leaves what a crash at that place leaves.
+    A plain vault works too: its calls then run in threads. A cancelled verb leaves what a crash at that place leaves; a
+    call in a thread that changes the vault is waited for first.
     Belongs to one event loop; ``async with`` closes the connection that it opened itself. Arguments and errors are
     those of :class:`ColonyMemory`. The hosted vault needs the extra ``async``.
     """

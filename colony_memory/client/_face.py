@@ -72,10 +72,9 @@ class Face:
         Raises:
             ValueError: Not a non-empty mapping of strings.
         """
-        from colony_memory.snapshot import check_documents
+        from colony_memory.snapshot import exact_documents
 
-        check_documents(documents)
-        return {"memory": dict(documents), "memory_format": FORMAT}
+        return {"memory": exact_documents(documents), "memory_format": FORMAT}
 
 
 class Blocking(Face):

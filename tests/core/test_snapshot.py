@@ -177,7 +177,7 @@ def test_what_is_no_mapping_of_texts_is_refused_by_name(documents: Any, what: st
     with pytest.raises(ValueError, match=what):
         built(documents)
     with pytest.raises(ValueError, match=what):
-        snapshot.check_documents(documents)
+        snapshot.exact_documents(documents)
 
 
 def test_an_id_with_a_path_in_it_is_refused() -> None:

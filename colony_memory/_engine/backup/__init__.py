@@ -21,7 +21,7 @@ from colony_memory._format.constants import FORMAT_2
 from colony_memory._format.formats import is_readable
 from colony_memory._format.v2.zstd import WANTED
 from colony_memory.exceptions import ColonyMemoryError, Hint, VaultError, message_of
-from colony_memory.snapshot import SnapshotInfo, check_documents
+from colony_memory.snapshot import SnapshotInfo, exact_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,10 +67,7 @@ async def backup(
         tags=tags,
     )
     unread = documents if isinstance(documents, Unread) else None
-    given: dict[str, str] = {}
-    if not isinstance(documents, Unread):
-        check_documents(documents)
-        given = dict(documents)
+    given = {} if isinstance(documents, Unread) else exact_documents(documents)
     _require_conditions(session)
     label, policy, signer = asked.label, asked.policy, signer or session.signer
     job = Job(session, label, given, signer, policy, on_conflict, asked.facts, tree=tree, unread=unread)

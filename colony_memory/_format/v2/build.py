@@ -22,7 +22,7 @@ from colony_memory._format.v2.sealed import LEFT_OUT, Facts, seal, unseal, unsea
 from colony_memory._format.v2.state import most_documents
 from colony_memory._format.v2.zstd import WANTED, require_reader, require_zstd
 from colony_memory.exceptions import Hint, SnapshotCorrupt, bad_argument
-from colony_memory.snapshot import check_documents
+from colony_memory.snapshot import exact_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -89,7 +89,7 @@ def build(
         ValueError: Not a mapping of strings, empty, too large, or a bad id.
         ColonyMemoryError: zstd is not installed.
     """
-    check_documents(documents)
+    documents = exact_documents(documents)
     label, snapshot_id = sanitize_label(label), require_id(snapshot_id)
     require_zstd()
     size, digest = measure(documents)
