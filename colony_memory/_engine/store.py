@@ -59,15 +59,13 @@ class Vault:
 
     def __init__(self, backend: Any) -> None:
         self.backend = backend
-        # On its class: an object that has every attribute that it is asked for, as a mock, can do no more for that.
-        kind = type(backend)
-        self.conditional = issubclass(kind, ConditionalUpload)
+        self.conditional = _offers(backend, ConditionalUpload)
         #: Whether there is no quota to ask for, which may cost a listing of everything.
         self.unlimited = getattr(backend, "unlimited", False) is True
-        self._prefixes = issubclass(kind, PrefixListing)
-        self._lookup = issubclass(kind, FileLookup)
-        self._budget = issubclass(kind, OperationBudget)
-        self._free = issubclass(kind, FreeSpace)
+        self._prefixes = _offers(backend, PrefixListing)
+        self._lookup = _offers(backend, FileLookup)
+        self._budget = _offers(backend, OperationBudget)
+        self._free = _offers(backend, FreeSpace)
 
     @property
     def snapshot_format(self) -> str:
@@ -264,6 +262,15 @@ class Vault:
             if translated is error:
                 raise
             raise translated from error
+
+
+def _offers(backend: object, protocol: type) -> bool:
+    """Whether a backend has the methods of a protocol: on its class, or put on it as its own.
+
+    What answers to every name that it is asked for, as a mock does, can do no more for that.
+    """
+    own = getattr(backend, "__dict__", {})
+    return all(hasattr(type(backend), name) or name in own for name in vars(protocol) if name.startswith("vault_"))
 
 
 class Unanswered(VaultUnavailable):
