@@ -9,8 +9,8 @@ later call sees. A file that is not there is reported by an exception whose ``st
 string such as ``"NOT_FOUND"``, and by nothing else; every other failure raises something else. (Without a code it is
 looked for in a listing, since a wrong address answers 404 too.) A listing names every file, or says that it is cut
 (``has_more`` true, a ``next_cursor``, or ``total`` above the number of items). Calls may come from several
-threads at once. What a vault can beyond that, its class has methods for, or the object has them as attributes of its own.
-:class:`colony_memory.testing.VaultBackendTests` tests all of it.
+threads at once. What a vault can beyond that, its class has methods for, or the object has them as attributes of its
+own. :class:`colony_memory.testing.VaultBackendTests` tests all of it.
 
 **Replies** may be bare or wrapped as ``{"result": …}``:
 
