@@ -22,7 +22,7 @@ from colony_memory.exceptions import (
     UntrustedSnapshot,
     message_of,
 )
-from colony_memory.snapshot import check_documents, digest
+from colony_memory.snapshot import digest, exact_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -208,7 +208,7 @@ async def merge_snapshot(session: Session, documents: dict[str, str], *, label: 
     from colony_memory._engine.merge import merge
 
     label, snapshot_id = require_label(label), require_id(snapshot_id)
-    check_documents(documents)
+    documents = exact_documents(documents)
     async with session.writing(label) as home:
         other = (await load(session, label, snapshot_id)).documents
         state = await look(session, label, lenient=True, newer=False)

@@ -18,7 +18,7 @@ from colony_memory._format.names import id_order, require_label
 from colony_memory._format.tags import MAX_NOTE, check_tags
 from colony_memory._format.tree import tree_of
 from colony_memory.signing import did_key_of
-from colony_memory.snapshot import check_documents, digest
+from colony_memory.snapshot import digest, exact_documents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -161,8 +161,7 @@ class Job:
         """
         if self.unread is not None:
             documents, lines = await self.session.vault.compute(self.unread.read)
-            check_documents(documents)
-            self.documents = dict(documents)
+            self.documents = exact_documents(documents)
             # What has changed meanwhile is as it is now.
             self.facts, self.unread, self.tree = {**self.facts, "incomplete": tuple(lines)}, None, ""
 
