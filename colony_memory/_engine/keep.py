@@ -11,7 +11,7 @@ from colony_memory import retention as rules
 from colony_memory._engine.load import restores
 from colony_memory._engine.publish import Move, publish
 from colony_memory._engine.sealed import known_of, told
-from colony_memory._engine.state import forget, require_believed
+from colony_memory._engine.state import forget
 from colony_memory._format.formats import is_readable
 from colony_memory._format.lineage import still_unmerged
 from colony_memory.retention import Retention, Shrink, is_much_smaller
@@ -232,7 +232,7 @@ async def withdraw(session: Session, state: State, victims: Sequence[str]) -> St
     """Take snapshots out of the catalogue before their files go, and give the label as it was when that was done."""
 
     async def change(now: State) -> Move | None:
-        decision = require_believed(now)
+        decision = now.decision
         rows = [entry for entry in decision.building if entry.snapshot_id not in victims]
         return Move(decision.follow, rows, victims)
 

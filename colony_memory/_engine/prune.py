@@ -104,6 +104,8 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
             # A backup under way, perhaps: the pointer is its own to write. And one that names what is gone must not say
             # from now on that there is nothing.
             return None
+        if planned.removed:
+            _require_signer(session, now, "pruning takes snapshots out of it")
         if not stale or not may_write(session, now):
             return None  # rows of what is gone do no harm, and a signature that is gone would
         if dangling:
@@ -112,6 +114,15 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
 
     done = await _published(session, state, change, f"label {label!r} kept changing while it was to be pruned")
     return await deletion.remove(session, done.listed, planned.removed if planned else (), told=done.needs)
+
+
+def _require_signer(session: Session, state: State, why: str) -> None:
+    """Raise a ColonyMemoryError where the pointer is signed, and this client signs none: what it would write in its
+    place, clients that pin issuers take for the work of a stranger, and where they have seen more, for a rollback.
+    """
+    if not may_write(session, state):
+        msg = f"the pointer of label {state.label!r} is signed, and {why}, which only a client that signs may do"
+        raise ColonyMemoryError(msg, hint=Hint("open", "signer"))
 
 
 async def _published(
@@ -145,7 +156,6 @@ async def delete_snapshot(session: Session, *, label: str, snapshot_id: str, swe
             if not may_write(session, now) or (not listed and (decision.doubt is not None or unsure)):
                 return None
             # What is not listed is withdrawn too: a client that is about to list it has to meet another pointer.
-            require_believed(now)
             return Move(decision.follow, [e for e in decision.building if e.snapshot_id != snapshot_id], [snapshot_id])
         return await _move_away(session, now, snapshot_id)
 
@@ -191,8 +201,7 @@ async def _move_away(session: Session, now: State, snapshot_id: str) -> Move | N
     """Let the pointer name the newest good snapshot that is left, or nothing.
 
     Raises:
-        ColonyMemoryError: The pointer is signed, and this client signs none: what it would write in its place, clients
-            that pin issuers take for the work of a stranger, and where they have seen more, for a rollback.
+        ColonyMemoryError: The pointer is signed, and this client signs none.
     """
     label = now.label
     require_listed(now, "choosing the newest snapshot left")
@@ -203,14 +212,10 @@ async def _move_away(session: Session, now: State, snapshot_id: str) -> Move | N
             return None  # what is lost was not deleted, and must not look so
         if not may_write(session, now):
             return None
-        return Move(decision.follow, decision.building, [snapshot_id])
+        left_in = [entry for entry in decision.building if entry.snapshot_id != snapshot_id]
+        return Move(decision.follow, left_in, [snapshot_id])
     require_believed(now)
-    if not may_write(session, now):
-        msg = (
-            f"snapshot {snapshot_id} is the latest of label {label!r}, and the pointer to it is signed: deleting it "
-            "moves the pointer, which only a client that signs may do"
-        )
-        raise ColonyMemoryError(msg, hint=Hint("open", "signer"))
+    _require_signer(session, now, f"deleting its latest snapshot {snapshot_id} moves it")
     rows, left = await _left(session, now, decision, snapshot_id)
     # A chain that may lose what it needs is no place to go back to; its writer finds that out, and saves anew.
     waiting = decision.waiting - decision.unproven - {snapshot_id}

@@ -7,15 +7,16 @@ and the change is applied to what is there then: nothing that was decided before
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from colony_memory._engine.state import look, read_pointer_file
+from colony_memory._engine.state import look, read_pointer_file, require_believed
 from colony_memory._engine.store import Changed
 from colony_memory._format.head import read_head
 from colony_memory._format.lineage import still_unmerged
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, new_id, part_filename
 from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
-from colony_memory.exceptions import ConflictDetected
+from colony_memory.exceptions import ConflictDetected, VaultUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -78,8 +79,12 @@ async def publish(
     *,
     signer: Signer | None = None,
     lenient: bool = False,
+    doubted: bool = False,
 ) -> Published:
     """Apply a change to a label.
+
+    No change is written over a pointer that a restore would refuse, which would hide for ever why; and none takes the
+    label back behind the snapshot that the pointer names, unless that is proven to be gone or is what is deleted.
 
     Args:
         session: The client.
@@ -88,8 +93,12 @@ async def publish(
             not one to build on.
         signer: Signs, in place of the client's signer.
         lenient: Go on where the witness does not answer.
+        doubted: Write over what a restore would refuse too: memory that was saved just now is not left out of it.
 
     Raises:
+        RollbackDetected: The label was set back.
+        UntrustedSnapshot: Its latest is not trusted.
+        VaultError: A listing lacks what is there.
         ConflictDetected: Other clients kept changing the label.
         Unanswered: It cannot be told whether it was written.
     """
@@ -98,6 +107,9 @@ async def publish(
         move = await change(state)
         if move is None:
             return Published(state.decision.pointer, state)
+        if not doubted:
+            require_believed(state)
+        await _require_gone(session, state, move)
         pointer, text = _write(session, state, move, signer or session.signer)
         try:
             # Without conditional upload it is read once more, but not for the first snapshot of a label, which nobody
@@ -124,6 +136,27 @@ async def publish(
         await session.note(label, pointer, proven=session.trust.pins)
         return Published(pointer, state)
     raise ConflictDetected(f"the pointer {latest_filename(label)} kept changing", theirs=state.decision.follow)
+
+
+async def _require_gone(session: Session, state: State, move: Move) -> None:
+    """Raise a VaultError where the label would go back behind a snapshot that is there and is not what is deleted.
+
+    One listing proves nothing: it may be of an earlier moment.
+    """
+    pointer, label, there = state.decision.pointer, state.label, state.files.manifests if state.files else ()
+    latest = id_order(move.latest or "")
+    newer = takewhile(
+        lambda snapshot_id: id_order(snapshot_id) > latest, (row.snapshot_id for row in pointer.entries or ())
+    )
+    known = dict.fromkeys((*filter(None, (pointer.snapshot_id,)), *newer))
+    lacks = [name for name in known if id_order(name) > latest and name not in {*move.removed, *there}]
+    for file, found in (await session.vault.get_many(manifest_filename(label, name) for name in lacks)).items():
+        if found is not None:
+            msg = (
+                f"the vault's list of label {label!r} lacks {file}, which is there: it is of an earlier moment, and "
+                "nothing was changed; try again"
+            )
+            raise VaultUnavailable(msg)
 
 
 async def touch(session: Session, state: State) -> bool:

@@ -27,7 +27,7 @@ from colony_memory.testing import FakeVault
 LABEL, OTHER = "work", "other"
 AGENT, ATTACKER = Ed25519Signer(bytes(range(32))), Ed25519Signer(b"\x66" * 32)
 #: What a manifest says of its payload.
-PAYLOAD = ("doc_names", "plaintext_sha256", "byte_size", "blob_chars")
+PAYLOAD = ("doc_names", "plaintext_sha256", "byte_size", "blob_chars", "tree")
 
 
 class SnapshotAdapter(MemoryAdapter):

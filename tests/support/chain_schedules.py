@@ -29,6 +29,7 @@ from colony_memory import (
     VaultError,
 )
 from colony_memory._engine.backup import backup
+from colony_memory._engine.basis import MemoryHome
 from colony_memory._engine.prune import delete_snapshot, prune
 from colony_memory._engine.session import Session
 from colony_memory._format.constants import FORMAT_2
@@ -93,8 +94,9 @@ class World:
         other.vault._known.update(self.vault._known)
         other.needs, other.texts = {}, {}
         other.writer = Told(other, self.signer)
-        for kept in ("parents", "manifests", "good", "bases", "heads", "newest"):
+        for kept in ("parents", "manifests", "good", "heads", "newest"):
             getattr(other.writer, kept).update(getattr(self.writer, kept))
+        other.writer.homes = {label: MemoryHome(home.read()) for label, home in self.writer.homes.items()}
         return other
 
     def before(self, actor):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from types import coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,12 @@ class Stepped(Vault):
 
     async def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         return await step((method, args, tuple(sorted(kwargs.items()))))
+
+    def new_lock(self) -> threading.Lock:
+        return threading.Lock()
+
+    async def acquire(self, lock: threading.Lock) -> None:
+        assert lock.acquire(blocking=False), "each client runs one verb at a time here"
 
     async def compute(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)

@@ -191,7 +191,7 @@ async def _publish(
         return Move(follow if refused else mine, rows, removed, doc_bytes=sizes, unmerged=unmerged)
 
     try:
-        done = await publish(session, state, change, signer=job.signer, lenient=True)
+        done = await publish(session, state, change, signer=job.signer, lenient=True, doubted=True)
     except QuotaExceeded as error:
         await _give_up(job, built, error)
         raise

@@ -255,7 +255,7 @@ class Delivery:
 
     async def _publish(self, state: State, change: Callable[[State], Awaitable[Move | None]]) -> Pointer:
         try:
-            return (await publish(self.session, state, change)).pointer
+            return (await publish(self.session, state, change, doubted=True)).pointer
         except ConflictDetected as error:
             msg = f"the pointer {latest_filename(self.label)} kept changing: try again"
             raise ConflictDetected(msg, theirs=error.theirs) from error

@@ -1,0 +1,167 @@
+"""No verb writes over a pointer that is refused, or infers from one listing what is gone."""
+
+from __future__ import annotations
+
+import pytest
+from faces import PlainVault
+
+from colony_memory import (
+    ColonyMemory,
+    ColonyMemoryError,
+    Ed25519Signer,
+    Retention,
+    RollbackDetected,
+    VaultUnavailable,
+)
+from colony_memory.testing import FakeVault
+
+pytestmark = pytest.mark.filterwarnings("ignore::colony_memory.exceptions.ColonyMemoryWarning")
+
+
+class Remembered:
+    """A witness that keeps what it was told."""
+
+    def __init__(self):
+        self.heads = {}
+
+    def read(self, label):
+        return self.heads.get(label)
+
+    def record(self, label, head):
+        self.heads[label] = head
+
+
+class Lagging:
+    """A vault whose lists lack some snapshots for a while."""
+
+    def __init__(self, fake):
+        self.fake, self.lacks = fake, ()
+
+    def __getattr__(self, name):
+        return getattr(self.fake, name)
+
+    def vault_list_files(self):
+        return self.shown(self.fake.vault_list_files())
+
+    def vault_list_prefix(self, prefix):
+        return self.shown(self.fake.vault_list_prefix(prefix))
+
+    def shown(self, listing):
+        items = [item for item in listing["items"] if not any(each in item["filename"] for each in self.lacks)]
+        return {**listing, "items": items, "total": len(items)}
+
+
+VERBS = {
+    "delete an old one": lambda mem, ids: mem.delete_snapshot(label="default", snapshot_id=ids[0]),
+    "delete one that is gone": lambda mem, ids: mem.delete_snapshot(label="default", snapshot_id=ids[4]),
+    "delete what the pointer names": lambda mem, ids: mem.delete_snapshot(label="default", snapshot_id=ids[-1]),
+    "delete what is the newest left": lambda mem, ids: mem.delete_snapshot(label="default", snapshot_id=ids[2]),
+    "prune": lambda mem, ids: mem.prune(keep=1),
+}
+
+
+@pytest.fixture
+def signer():
+    pytest.importorskip("cryptography")
+    return Ed25519Signer(bytes(range(32)))
+
+
+def saved(vault, **options):
+    mem = ColonyMemory(backend=vault, **options)
+    return [mem.backup({"n": str(n)}).snapshot_id for n in range(7)]
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["full", "plain"])
+@pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
+def test_no_verb_hides_that_the_newest_were_removed(verb, plain, signer):
+    fake, witness = FakeVault(operations_per_hour=None), Remembered()
+    vault = PlainVault(fake) if plain else fake
+    options = {"signer": signer, "witness": witness}
+    ids = saved(vault, **options)
+    for name in [*fake.files]:
+        if any(each in name for each in ids[3:]):
+            del fake.files[name]
+    there, head = dict(fake.files), witness.read("default")
+    with pytest.raises(RollbackDetected):
+        verb(ColonyMemory(backend=vault, **options), ids)
+    assert fake.files == there
+    assert witness.read("default") == head
+    with pytest.raises(RollbackDetected):
+        ColonyMemory(backend=vault, **options).restore()
+
+
+@pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
+def test_one_list_that_lags_takes_no_pointer_back(verb):
+    fake = FakeVault(operations_per_hour=None)
+    vault = Lagging(fake)
+    ids = saved(vault)
+    there = dict(fake.files)
+    vault.lacks = ids[3:]
+    with pytest.raises(VaultUnavailable, match="earlier moment"):
+        verb(ColonyMemory(backend=vault), ids)
+    assert fake.files == there
+    vault.lacks = ()
+    assert ColonyMemory(backend=vault).restore() == {"n": "6"}
+
+
+def test_a_pointer_goes_back_where_what_it_names_is_gone():
+    fake = FakeVault(operations_per_hour=None)
+    ids = saved(fake)
+    for name in [*fake.files]:
+        if any(each in name for each in ids[5:]):
+            del fake.files[name]
+    ColonyMemory(backend=fake).prune(keep=3)
+    assert ColonyMemory(backend=fake).latest().snapshot_id == ids[4]
+    assert [each.snapshot_id for each in ColonyMemory(backend=fake).list_snapshots()] == ids[4:1:-1]
+
+
+def test_what_was_deleted_leaves_the_catalogue(signer):
+    fake = FakeVault(operations_per_hour=None)
+    mem = ColonyMemory(backend=fake, signer=signer)
+    ids = saved(fake, signer=signer)
+    for name in [*fake.files]:
+        if ids[-1] in name:
+            del fake.files[name]
+    fresh = ColonyMemory(backend=fake, signer=signer)
+    fresh.delete_snapshot(label="default", snapshot_id=ids[0])
+    report = ColonyMemory(backend=fake, signer=signer).verify()
+    assert report.removed == ()
+    assert ids[0] not in {each.snapshot_id for each in mem.list_snapshots()}
+
+
+@pytest.mark.parametrize("pins", [False, True])
+def test_who_signs_nothing_prunes_nothing_under_a_signed_pointer(pins, signer):
+    fake = FakeVault(operations_per_hour=None)
+    saved(fake, signer=signer)
+    there = dict(fake.files)
+    options = {"trusted_issuers": [signer.did_key]} if pins else {}
+    with pytest.raises(ColonyMemoryError, match="only a client that signs"):
+        ColonyMemory(backend=fake, **options).prune(keep=1)
+    assert fake.files == there
+    assert ColonyMemory(backend=fake, **options).prune(keep=7) == 0
+    assert fake.files == there
+
+
+def test_an_incomplete_snapshot_is_no_newest_good_one_while_a_complete_one_is_left():
+    fake = FakeVault(operations_per_hour=None)
+    mem = ColonyMemory(backend=fake)
+    whole = mem.backup({"MEMORY.md": "all of it"}).snapshot_id
+    later = [mem.backup({"MEMORY.md": f"all but {n}"}, incomplete=["b.md: is a socket"]).snapshot_id for n in range(3)]
+    plan = mem.plan_prune(retention=Retention(keep_last=0))
+    assert plan.reasons[whole] == ("newest",)
+    assert plan.reasons[later[-1]] == ("latest",)
+    assert mem.prune(retention=Retention(keep_last=0)) == 2
+    assert [each.snapshot_id for each in mem.list_snapshots()] == [later[-1], whole]
+
+
+def test_a_full_vault_gives_up_incomplete_snapshots_before_the_newest_complete_one():
+    text = "x" * 20
+    probe = FakeVault()
+    ColonyMemory(backend=probe).backup({"MEMORY.md": text})
+    fake = FakeVault(quota_bytes=5 * sum(map(len, probe.files.values())), operations_per_hour=None)
+    whole = ColonyMemory(backend=fake).backup({"MEMORY.md": text}).snapshot_id
+    for n in range(12):
+        mem = ColonyMemory(backend=fake)
+        mem.backup({"MEMORY.md": f"{text}{n}"}, incomplete=["b.md: is a socket"], prune_keep=50)
+        assert whole in {each.snapshot_id for each in mem.list_snapshots()}
+    assert len(mem.list_snapshots()) < 12
