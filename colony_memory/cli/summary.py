@@ -42,6 +42,8 @@ def diverged_line(info: SnapshotInfo, *, joined: bool) -> str:
     if joined and (info.head or info.reused):
         twice = f"; kept beside yours: {', '.join(info.merged)}" if info.merged else ""
         return f"joined with {other}{twice}; restore to get both"
+    if info.reused:
+        return f"nothing here is new, and the latest is snapshot {info.diverged_from}; restore to get it"
     if info.head:
         return f"this is the latest now, in the place of {other}"
     return f"saved, and the latest is {other}"
@@ -60,6 +62,8 @@ def snapshot_lines(info: SnapshotInfo, contents: Contents | None, *, now: dateti
         *([("sha256", info.plaintext_sha256.removeprefix("sha256:"))] if info.plaintext_sha256 else []),
         ("format", info.format + (", encrypted" if info.encrypted else "")),
         *([("after", info.parent_id)] if info.parent_id else []),
+        *([("based on", ", ".join(info.based_on))] if info.based_on else []),
+        *([("conflict", "it met one, and did not become the latest")] if info.refused else []),
         *([("pinned", f"kept until {info.pinned_until or 'it is unpinned'}")] if info.pinned else []),
         *([("tags", ", ".join(info.tags))] if info.tags else []),
         *([("note", info.note)] if info.note else []),

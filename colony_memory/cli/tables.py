@@ -83,6 +83,8 @@ def _remarks(info: SnapshotInfo) -> list[str]:
     """What is special about a snapshot, in a few words each."""
     pinned = f"pinned until {info.pinned_until[:10]}" if info.pinned_until else "pinned"
     found = [word for word, is_so in (("encrypted", info.encrypted), (pinned, info.pinned)) if is_so]
+    if info.refused:
+        found.append("met a conflict")
     if info.incomplete:
         found.append(f"{number_left_out(info)} left out")
     found += [f"#{tag}" for tag in info.tags]

@@ -78,5 +78,10 @@ class Origin:
 def _row_of(entry: Entry) -> tuple[str, SnapshotInfo]:
     """What two catalogues have to say alike of a snapshot."""
     return entry.manifest_sha256, replace(
-        entry.info, pinned=False, pinned_until=None, head="", incomplete=few_lines(entry.info.incomplete)
+        entry.info,
+        pinned=False,
+        pinned_until=None,
+        head="",
+        refused=False,  # a row may say so of one whose manifest could not yet
+        incomplete=few_lines(entry.info.incomplete),
     )

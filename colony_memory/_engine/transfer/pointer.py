@@ -111,7 +111,8 @@ def list_arrivals(session: Session, now: State, arrivals: Arrivals, origin: Orig
         rows[snapshot_id] = replace(arrived.entry, shrunk_at=known.shrunk_at, spoiled=known.spoiled)
     # A history that is continued elsewhere stays the same to a witness.
     stream = there[target].stream if target in there else None
-    return Move(target, rows.values(), above=origin.above(session), first=first, stream=stream)
+    unmerged = (*now.unmerged, *(one for one in origin.pointer.unmerged if one.snapshot_id in there))
+    return Move(target, rows.values(), above=origin.above(session), first=first, stream=stream, unmerged=unmerged)
 
 
 def _target(now: State, there: Mapping[str, Arrived], origin: Origin) -> str:
