@@ -18,6 +18,7 @@ from colony_memory._engine.state import UNREADABLE, State, look, manifest_of, re
 from colony_memory._format.catalog import Entry
 from colony_memory._format.constants import NO_DEFAULT
 from colony_memory._format.head import read_head
+from colony_memory._format.json import shown
 from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_order, manifest_filename, require_id, require_label
 from colony_memory.exceptions import (
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 _D = TypeVar("_D")
 # Another writer may move the pointer between reading it and reading what it names.
 _TRIES = 4
+# Names in a message.
+_SHOWN_NAMES = 5
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,18 @@ async def restore(
     if patterns is None:
         return replace(restored, basis=await _basis_with(session, restored))
     wanted = {n: text for n, text in restored.documents.items() if any(fnmatchcase(n, p) for p in patterns)}
+    if not wanted:
+        raise _no_such_names(restored, patterns)
     return replace(restored, documents=wanted, state=None)
+
+
+def _no_such_names(restored: Restored, patterns: Iterable[str]) -> ValueError:
+    there = [shown(name) for name in sorted(restored.documents)]
+    rest = f" and {len(there) - _SHOWN_NAMES} more" if len(there) > _SHOWN_NAMES else ""
+    return ValueError(
+        f"no document of snapshot {restored.info.snapshot_id} of label {restored.info.label!r} matches "
+        f"{', '.join(map(shown, patterns)) or 'no pattern'}: it has {', '.join(there[:_SHOWN_NAMES]) or 'none'}{rest}"
+    )
 
 
 async def read(
@@ -131,13 +145,13 @@ async def _basis_with(session: Session, restored: Restored) -> Basis:
         except ColonyMemoryError as error:
             log(f"it is not known what is the latest snapshot of label {label!r}: {message_of(error)}")
     latest = None if state is None or state.decision.doubt else state.decision.follow
-    shown = () if state is None else state.shown
-    basis = basis_events.settled(session.home(label).read(), latest, listed=shown)
+    ids = () if state is None else state.shown
+    basis = basis_events.settled(session.home(label).read(), latest, listed=ids)
     stream = None if state is None else state.decision.stream
     if mine == latest:
         _tell_unmerged(session, restored, basis)
-        return basis_events.restored(basis, mine, stream=stream, tree=restored.tree, listed=shown)
-    return basis_events.reverted(basis, latest, stream=stream, listed=shown)
+        return basis_events.restored(basis, mine, stream=stream, tree=restored.tree, listed=ids)
+    return basis_events.reverted(basis, latest, stream=stream, listed=ids)
 
 
 def _tell_unmerged(session: Session, restored: Restored, basis: Basis) -> None:

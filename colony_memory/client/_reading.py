@@ -68,7 +68,8 @@ class Reading(Blocking):
             label: Label to restore.
             snapshot_id: A certain snapshot, from :meth:`list_snapshots`.
             verify: Check signatures, of the snapshot and of the pointer. The digest is always checked.
-            names: Only documents whose name matches one of these globs (``*``, ``?``, ``[…]``; ``*`` matches ``/``).
+            names: Only documents whose name matches one of these globs (``*``, ``?``, ``[…]``; ``*`` matches ``/``); a
+                ValueError where there is none, ``default`` or not.
             fallback: Where a snapshot is damaged, walk back to the newest intact one, with a warning that says why.
             at_least: ``head`` of a snapshot that was seen before, or its generation: refuse a vault that was set back.
             default: What to return where the vault has proven that nothing is saved yet. No fault ever leads here:

@@ -165,3 +165,33 @@ def test_a_full_vault_gives_up_incomplete_snapshots_before_the_newest_complete_o
         mem.backup({"MEMORY.md": f"{text}{n}"}, incomplete=["b.md: is a socket"], prune_keep=50)
         assert whole in {each.snapshot_id for each in mem.list_snapshots()}
     assert len(mem.list_snapshots()) < 12
+
+
+class Beside:
+    """A vault without conditions, in which another client saves just before a pointer is written."""
+
+    def __init__(self, fake, save):
+        self._plain, self._save = PlainVault(fake), save
+
+    def __getattr__(self, name):
+        return getattr(self._plain, name)
+
+    def vault_upload_file(self, filename, content):
+        if filename.endswith("latest.json") and self._save:
+            save, self._save = self._save, None
+            save()
+        return self._plain.vault_upload_file(filename, content)
+
+
+@pytest.mark.parametrize("signs", [False, True])
+def test_a_save_beside_the_deletion_of_the_last_snapshot_is_memory(signs, request):
+    options = {"signer": request.getfixturevalue("signer")} if signs else {}
+    fake = FakeVault(operations_per_hour=None)
+    plain = PlainVault(fake)
+    first = ColonyMemory(backend=plain, **options).backup({"m": "0"})
+    vault = Beside(fake, lambda: ColonyMemory(backend=plain, **options).backup({"m": "reported"}))
+    ColonyMemory(backend=vault, **options).delete_snapshot(label="default", snapshot_id=first.snapshot_id)
+    assert ColonyMemory(backend=plain, **options).restore(default={}) == {"m": "reported"}
+    last = ColonyMemory(backend=plain, **options).latest()
+    ColonyMemory(backend=plain, **options).delete_snapshot(label="default", snapshot_id=last.snapshot_id)
+    assert ColonyMemory(backend=plain, **options).restore(default={}) == {}

@@ -84,8 +84,9 @@ def test_unchanged_memory_and_a_restore(open_memory, vault):
     assert (told[0].action, told[0].label, told[0].snapshot_id) == ("restored", "default", info.snapshot_id)
     assert (told[0].reads, told[0].writes, told[0].deletes) == kinds(calls)
     assert told[0].bytes_read == sizes(vault, [name for method, name in calls if method == "get"])
-    assert mem.restore(names="nothing*") == {}
-    assert told[1].documents == 0
+    with pytest.raises(ValueError, match="nothing"):
+        mem.restore(names="nothing*")
+    assert (told[1].ok, told[1].error) == (False, "ValueError")
     assert mem.backup(SMALL).reused
     assert (told[2].action, told[2].writes) == ("reused", 0)
     assert len(told) == 3

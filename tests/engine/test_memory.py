@@ -66,7 +66,9 @@ def test_restore_takes_globs(open_memory, vault):
     mem.backup(DOCS)
     assert set(mem.restore(names="notes/*")) == {"notes/ß.md"}
     assert set(mem.restore(names=["*.md", "empty"])) == set(DOCS)
-    assert mem.restore(names=["nothing"]) == {}
+    for options in ({}, {"default": {}}, {"default": None}):
+        with pytest.raises(ValueError, match=r"matches 'nothing': it has "):
+            mem.restore(names=["nothing"], **options)
 
 
 def test_unchanged_memory_writes_nothing(open_memory, vault):

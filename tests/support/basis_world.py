@@ -168,7 +168,10 @@ class Host:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             options = {"names": "MEMORY.md"} if part else {}
-            found = mem._run(engine.restore, label="default", snapshot_id=snapshot_id, **options)
+            try:
+                found = mem._run(engine.restore, label="default", snapshot_id=snapshot_id, **options)
+            except ValueError:
+                return "it has no such part"
         target = found.info.snapshot_id
         what = f"{self.name} restores {'a part of ' if part else ''}{target[-6:]}"
         goal = {**self.docs, **found.documents}

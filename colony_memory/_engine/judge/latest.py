@@ -38,6 +38,9 @@ def latest_by_pointer(asked: Asked, found: Decision, files: LabelFiles, manifest
     if named is None and found.pointer.arriving is not None:
         problem = "the import or copy that it announces is still under way, or did not finish"
         return _follow_newest(asked, replace(found, problem=problem), files, manifests)
+    if named is None and not asked.conditional and found.counted:
+        problem = "the pointer names nothing, and may have been written over that of a save at the same moment"
+        return _follow_newest(asked, replace(found, problem=problem), files, manifests)
     if not found.proven and named is None and left:
         # What was deleted on purpose is either gone or named by the pointer.
         found = _warned(found, f"the pointer of label {label!r} names nothing, and snapshot {left[0]} is there")

@@ -27,7 +27,7 @@ def to_read(asked: Asked, base: Decision, files: LabelFiles, manifests: Mapping[
     unlisted = tuple(each for each in files.manifests if each not in listed)
     named = base.pointer.snapshot_id
     lost = base.refusal is not None or (named is not None and named not in files.manifests)
-    lost = lost or (named is None and base.pointer.arriving is not None)
+    lost = lost or (named is None and (base.pointer.arriving is not None or not asked.conditional))
     if asked.everything or (lost and asked.pins):
         return unlisted
     if not asked.pins:
