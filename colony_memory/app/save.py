@@ -19,7 +19,6 @@ from colony_memory._format.names import manifest_filename
 from colony_memory._os.paths import real_path
 from colony_memory.app.content import Contents, contents_of
 from colony_memory.app.options import BackupOptions
-from colony_memory.app.pick import with_pin
 from colony_memory.app.place import identify_vault, refuse_vault_inside, require_synchronous
 from colony_memory.capture._identity import unmoved
 from colony_memory.capture._sources import find_sources, require_directory
@@ -306,6 +305,8 @@ class FolderSave:
 
     def _is_pinned(self, capture: Capture) -> bool:
         """Whether the latest snapshot is pinned, and holds just what was read."""
+        from colony_memory.app.pick import with_pin
+
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ColonyMemoryWarning)  # the backup that follows says what is wrong
             try:

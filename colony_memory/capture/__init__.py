@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from colony_memory.capture._recover import recover
-from colony_memory.capture._view import differ_in_times_only
-from colony_memory.capture.folder import Capture, LeftOut, Note, Written, read_folder, read_paths, write_folder
-from colony_memory.capture.secrets import SecretFinding, find_secrets, mask_secrets, masked_names
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from colony_memory.capture._recover import recover
+    from colony_memory.capture._view import differ_in_times_only
+    from colony_memory.capture._walk import LeftOut, Note
+    from colony_memory.capture._write import Written, write_folder
+    from colony_memory.capture.folder import Capture, read_folder, read_paths
+    from colony_memory.capture.secrets import SecretFinding, find_secrets, mask_secrets, masked_names
 
 __all__ = [
     "Capture",
@@ -22,3 +27,28 @@ __all__ = [
     "recover",
     "write_folder",
 ]
+
+# Loaded when they are first asked for: who finds nothing changed needs few of them.
+_LATE = {
+    "Capture": "folder",
+    "LeftOut": "_walk",
+    "Note": "_walk",
+    "SecretFinding": "secrets",
+    "Written": "_write",
+    "differ_in_times_only": "_view",
+    "find_secrets": "secrets",
+    "mask_secrets": "secrets",
+    "masked_names": "secrets",
+    "read_folder": "folder",
+    "read_paths": "folder",
+    "recover": "_recover",
+    "write_folder": "_write",
+}
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name in _LATE:
+        return getattr(import_module(f"{__name__}.{_LATE[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

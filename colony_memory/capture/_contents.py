@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from colony_memory._os.kinds import UnfitFile
 from colony_memory.capture._companions import HEADER, companions_in, is_database
 from colony_memory.capture._steady import Unsteady, read_start, read_steadily
-from colony_memory.capture.sqlite import DatabaseDamaged, DatabaseLocked, NotMerged, read_database
 
 if TYPE_CHECKING:
     import os
@@ -71,6 +70,8 @@ def read_contents(place: Directory, name: str, *, limit: int, deadline: Deadline
     with place.file(name) as (descriptor, status):
         if not is_database(read_start(descriptor, len(HEADER))):
             return _read_plain(descriptor, status, limit=limit, deadline=deadline)
+    from colony_memory.capture.sqlite import DatabaseDamaged, DatabaseLocked, NotMerged, read_database
+
     parts = companions_in(place, name)  # what they are shows when they are read
     try:
         copy = read_database(place, name, limit=limit, deadline=deadline)

@@ -26,11 +26,12 @@ from colony_memory._os.homes import config_directory, expanded, state_directory
 from colony_memory._os.locks import locked, locked_in
 from colony_memory._os.paths import real_path
 from colony_memory.capture._dotgit import fold
-from colony_memory.capture._journal import Journal, dump_journal, load_journal
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from colony_memory.capture._journal import Journal
 
 logger = logging.getLogger(__name__)
 
@@ -112,6 +113,8 @@ class Record:
 
     def write(self, journal: Journal) -> None:
         """Put it on disk, whole or not at all."""
+        from colony_memory.capture._journal import dump_journal
+
         replace_file(self.path, dump_journal(journal), temp=self.path.with_suffix(_DRAFT).name)
 
     def read(self) -> Journal | None:
@@ -121,6 +124,8 @@ class Record:
             ValueError: It says nothing that makes sense.
             OSError: It cannot be read.
         """
+        from colony_memory.capture._journal import load_journal
+
         found = read_file(self.path, _LARGEST)
         if found is not None and not _is_own(found.facts):
             logger.warning("%s is passed over: it is not this user's alone", self.path)

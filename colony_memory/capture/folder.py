@@ -25,11 +25,10 @@ from colony_memory.capture._ignore import Excluded, read_excluded
 from colony_memory.capture._metadata import contents_of
 from colony_memory.capture._patience import patience
 from colony_memory.capture._reading import Found
-from colony_memory.capture._recover import recover, unfinished
 from colony_memory.capture._sources import find_sources, require_directory
+from colony_memory.capture._state import list_records
 from colony_memory.capture._survey import Survey
 from colony_memory.capture._walk import Entry, LeftOut, Note, Tree, walk
-from colony_memory.capture._write import Written, write_folder
 from colony_memory.capture.git import BUNDLE_NAME
 from colony_memory.capture.index import Known
 from colony_memory.capture.secrets import RULES, masked_names, read_allowed
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 
     SecretsChoice = Literal["stop", "warn", "mask", "allow"]
 
-__all__ = ["Capture", "LeftOut", "Note", "Written", "read_folder", "read_paths", "write_folder"]
+__all__ = ["Capture", "LeftOut", "Note", "read_by_index", "read_folder", "read_paths"]
 
 _CHOICES = ("stop", "warn", "mask", "allow")
 
@@ -246,12 +245,8 @@ def _survey(
     allowed, excluded = read_choices(secrets=secrets, allow_secrets=allow_secrets, exclude=exclude)
     require_call("on_progress", on_progress)
     require_type("max_bytes", max_bytes, int)
-    for source in sources:
-        if dry_run:
-            _tell_unfinished(source.path)
-        else:
-            # Else a half of one memory and a half of another would be saved.
-            recover(source.path, lenient=True)
+    if list_records():
+        _end_unfinished(sources, dry_run=dry_run)
     began, found = time.time_ns(), Found(Tree(excluded=excluded), max_bytes, on_progress)
     _read(sources, found, lambda: None if index is None else _known(index, found.tree, secrets=secrets, git=git))
     if git:
@@ -296,15 +291,20 @@ def _captured(survey: Survey, *, reading: bool = True) -> Capture:
     )
 
 
-def _tell_unfinished(path: Path) -> None:
-    folder = unfinished(real_path(path))
-    if folder is not None:
-        warnings.warn(
-            f"a restore into {folder!r} is under way or was cut off: this is the folder as it is now, and its next "
-            "backup or restore puts back first what was there before",
-            ColonyMemoryWarning,
-            stacklevel=4,
-        )
+def _end_unfinished(sources: list[Source], *, dry_run: bool) -> None:
+    """Put back what a restore that was cut off has left: else a half of one memory and a half of another is saved."""
+    from colony_memory.capture._recover import recover, unfinished
+
+    for source in sources:
+        if not dry_run:
+            recover(source.path, lenient=True)
+        elif (folder := unfinished(real_path(source.path))) is not None:
+            warnings.warn(
+                f"a restore into {folder!r} is under way or was cut off: this is the folder as it is now, and its next "
+                "backup or restore puts back first what was there before",
+                ColonyMemoryWarning,
+                stacklevel=4,
+            )
 
 
 def read_choices(

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from capture_trees import files, linux, make, metadata, names, tree
 
-from colony_memory.capture import _filenames
-from colony_memory.capture.folder import write_folder
+from colony_memory.capture import _filenames, write_folder
 from colony_memory.exceptions import ColonyMemoryError, Hint
 
 

@@ -18,10 +18,10 @@ from capture_trees import LONG_AGO, PNG, contents, files, linux, make, names, po
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colony_memory.capture import _filenames, _unsaved, folder, recover
+from colony_memory import capture
+from colony_memory.capture import LeftOut, _filenames, _unsaved, folder, read_folder, read_paths, recover, write_folder
 from colony_memory.capture import _write as write
 from colony_memory.capture._metadata import METADATA_NAME
-from colony_memory.capture.folder import LeftOut, read_folder, read_paths, write_folder
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
@@ -359,7 +359,10 @@ def test_any_folder_round_trips(
 
 def test_the_module_says_what_is_public() -> None:
     assert folder.__all__ == sorted(folder.__all__)
-    assert write.write_folder is folder.write_folder
+    assert write.write_folder is capture.write_folder
+    assert sorted(capture._LATE) == capture.__all__
+    with pytest.raises(AttributeError, match="no attribute 'other'"):
+        _ = capture.other
 
 
 def test_the_example_folder_comes_back_byte_for_byte(tmp_path: Path) -> None:

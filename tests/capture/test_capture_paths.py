@@ -153,13 +153,12 @@ def test_files_are_in_memory_no_more_often_than_need_be(tmp_path: Path) -> None:
 
 def test_a_file_that_goes_after_it_was_named_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(tmp_path, {"a.md": b"a", "b.md": b"b"})
-    real = folder.recover
 
-    def removing(path: Path, **more: bool) -> bool:
+    def removing() -> list[object]:
         (tmp_path / "b.md").unlink(missing_ok=True)
-        return real(path, **more)
+        return []
 
-    monkeypatch.setattr(folder, "recover", removing)
+    monkeypatch.setattr(folder, "list_records", removing)
     capture = read_paths([tmp_path / "a.md", tmp_path / "b.md"])
     assert [str(each) for each in capture.left_out] == ["b.md: vanished before it was read"]
     with pytest.raises(ValueError, match=r"b\.md' was left out"):

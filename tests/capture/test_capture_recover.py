@@ -13,11 +13,10 @@ import pytest
 from capture_trees import files, linux, make, metadata, names, posix, root_only, traces, tree
 from cut_off import cut_off
 
-from colony_memory.capture import _recover, _state, _swap
+from colony_memory.capture import _recover, _state, _swap, read_folder, read_paths, write_folder
 from colony_memory.capture._journal import load_journal
 from colony_memory.capture._moves import Moves
 from colony_memory.capture._recover import recover
-from colony_memory.capture.folder import read_folder, read_paths, write_folder
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 if TYPE_CHECKING:

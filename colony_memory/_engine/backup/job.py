@@ -143,6 +143,7 @@ class Job:
     ruined_since: str | None = None
     tree: str = ""
     unread: Unread | None = None
+    _digest: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
         self.tree = self.tree if self.unread is None else self.unread.tree
@@ -230,9 +231,15 @@ class Job:
     async def is_equal(self, entry: Entry | None) -> bool:
         """Whether a snapshot holds equal memory, whoever wrote it, as far as this client can tell."""
         info = await told(self.session, self.label, entry)
-        if info is None or not info.plaintext_sha256:
+        if info is None:
             return False
-        return await self.session.vault.compute(digest, self.documents) == info.plaintext_sha256
+        if self.tree and self.basis.tree and info.snapshot_id == self.basis.snapshot_id:
+            return self.tree == self.basis.tree
+        if not info.plaintext_sha256:
+            return False
+        if not self._digest:
+            self._digest = await self.session.vault.compute(digest, self.documents)
+        return self._digest == info.plaintext_sha256
 
     def note_pending(self, snapshot_id: str) -> None:
         """Note a save before its pointer moves: if that becomes the latest, it is this memory's own."""

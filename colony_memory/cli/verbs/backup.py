@@ -63,11 +63,13 @@ def run(
     left out and named, and the exit code is then 1.
     """
     from colony_memory.cli.errors import FAILED
-    from colony_memory.cli.hosts import tell_elsewhere
     from colony_memory.cli.telling import AT_LEISURE, notifier_of, telling
 
     notifier = notifier_of(ping=ping, on_error=on_error, label=saving.label, output=common.output)
-    tell_elsewhere(common.agent, paths, common.output)
+    if common.agent is not None:
+        from colony_memory.cli.hosts import tell_elsewhere
+
+        tell_elsewhere(common.agent, paths, common.output)
     if dry_run:
         return 0 if _preview(paths, common, saving, wire=format, verbose=verbose) else FAILED
     with telling(notifier, patience=AT_LEISURE):
