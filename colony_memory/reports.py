@@ -48,7 +48,8 @@ class SnapshotCheck:
         signature: The signature verifies; ``missing`` if nobody signed.
         issuer: The did:key that the signature names.
         problem: What is wrong, or None.
-        trust: The client accepts it; ``unchecked`` if it pins nobody.
+        trust: The client accepts it; ``missing`` if nobody signed it and all that the client trusts is newer: it is
+            older than signing, not believed and not read; ``unchecked`` if it pins nobody.
         catalog: The pointer lists this very manifest; ``missing`` if it does not list this id, as after a backup that
             did not finish; ``unchecked`` if there is no catalogue, or none that the client trusts.
         chain: The snapshot before it, as its writer saw it, is there unchanged; ``missing`` if it is gone, as after a
@@ -75,16 +76,17 @@ class SnapshotCheck:
 
     def _holds(self) -> bool:
         read = (self.manifest, self.parts) == ("ok", "ok") and self.signature in ("ok", "missing")
-        return read and "bad" not in (self.trust, self.catalog, self.chain)
+        return read and self.trust != "missing" and "bad" not in (self.trust, self.catalog, self.chain)
 
     @property
     def sealed(self) -> bool:
         """All that can be checked without an identity was checked and holds; the text is encrypted and was not read."""
         return self.closed is not None and self.digest == "unchecked" and self._holds()
 
-
-def _is_fine(check: SnapshotCheck) -> bool:
-    return bool(check) or check.sealed
+    @property
+    def unsigned(self) -> bool:
+        """It is older than signing, and nothing is wrong with what of it was looked at."""
+        return self.trust == "missing" and (self.manifest, self.parts) == ("ok", "unchecked")
 
 
 @dataclass(frozen=True)
@@ -128,9 +130,22 @@ class VerifyReport:
         return self.problem is None and not bad and not self.removed and not self.forged
 
     @property
+    def limited(self) -> bool:
+        """All that was checked holds, and not all was: some of the text is encrypted, which no identity here decrypts,
+        or some snapshots, and not all, are older than signing.
+        """
+        trusted = [each for each in self.snapshots if not each.unsigned]
+        return not self and self._held() and bool(trusted) and all(bool(each) or each.sealed for each in trusted)
+
+    @property
     def sealed(self) -> bool:
         """All that was checked holds, and some of the text is encrypted, which no identity here decrypts."""
-        return self._held() and any(each.sealed for each in self.snapshots) and all(map(_is_fine, self.snapshots))
+        return self.limited and any(each.sealed for each in self.snapshots)
+
+    @property
+    def unsigned(self) -> tuple[str, ...]:
+        """Ids of snapshots that are older than signing, newest first."""
+        return tuple(each.snapshot_id for each in self.snapshots if each.unsigned)
 
 
 @dataclass(frozen=True)
@@ -227,6 +242,9 @@ class LabelMap:
         next_at_most: ``next_bytes`` is an upper bound; nothing shows yet how much less it will be.
         fits: How many more backups like the recent ones fit into the vault; None if that is unknown.
         daily_bytes: Bytes that a day of backups takes at the recent pace; None if there were too few to tell.
+        unsigned: Ids of snapshots that nobody signed and that are older than all which this client trusts, newest
+            first: older than signing. They are not believed, and they are not broken.
+        shrunk: The newest snapshot that is kept because one of less than half of it followed; None where none is.
     """
 
     label: str
@@ -246,6 +264,8 @@ class LabelMap:
     next_at_most: bool = False
     fits: int | None = None
     daily_bytes: int | None = None
+    unsigned: tuple[str, ...] = ()
+    shrunk: SnapshotInfo | None = None
 
     def __bool__(self) -> bool:
         return not self.broken and not self.dangling

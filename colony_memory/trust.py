@@ -18,7 +18,11 @@ from colony_memory.exceptions import Hint, RollbackDetected, UntrustedSnapshot, 
 from colony_memory.signing import decode_did_key, verify_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+
+
+#: What helps where a snapshot is not signed.
+ACCEPT_UNSIGNED = Hint("open", "require_signature", value=False)
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ class Trust:
                     f"{named} is not signed, and this client accepts signed snapshots only; if it is yours, accept it "
                     "once, and back it up again"
                 )
-                raise UntrustedSnapshot(msg, hint=Hint("open", "require_signature", value=False))
+                raise UntrustedSnapshot(msg, hint=ACCEPT_UNSIGNED)
             return None
         try:
             issuer = verify_manifest(manifest)
@@ -173,6 +177,17 @@ def read_trust(
             require_id(last)
     required = bool(issuers) if require_signature is None else require_signature
     return Trust(issuers, required, accept_legacy_pointer)
+
+
+def lacks_signature(error: Exception | None) -> bool:
+    """Whether a snapshot is refused because nobody signed it, and for nothing else."""
+    return isinstance(error, UntrustedSnapshot) and error.hint == ACCEPT_UNSIGNED
+
+
+def older_than_signing(label: str, unsigned: Sequence[str]) -> str:
+    """What is said of snapshots from before a label was signed, newest first."""
+    what = f"snapshot {unsigned[0]} is" if len(unsigned) == 1 else f"{len(unsigned)} snapshots up to {unsigned[0]} are"
+    return f"{what} older than signing in label {label!r}: not broken, and not believed, as nobody signed"
 
 
 def follows_signed_pointer(manifest: Mapping[str, Any]) -> bool:

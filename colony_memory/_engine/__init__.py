@@ -9,9 +9,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from colony_memory._engine import backup, diff, history, inspect, keep, preview, prune, restore, transfer, verify
+    from colony_memory._engine import (
+        backup,
+        diff,
+        history,
+        inspect,
+        keep,
+        load,
+        preview,
+        prune,
+        restore,
+        transfer,
+        verify,
+    )
 
-__all__ = ["backup", "diff", "history", "inspect", "keep", "preview", "prune", "restore", "transfer", "verify"]
+__all__ = ["backup", "diff", "history", "inspect", "keep", "load", "preview", "prune", "restore", "transfer", "verify"]
 
 
 def __getattr__(name: str) -> Any:

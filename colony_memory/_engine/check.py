@@ -56,7 +56,7 @@ async def check_snapshot(
     signature, unproven = _check_signature(manifest)
     trust, distrusted = _check_trust(session, manifest, state)
     catalog, replaced = _check_row(manifest, state)
-    content = await _check_content(session, manifest, unpacks=trust != "bad")
+    content = await _check_content(session, manifest, unpacks=trust in ("ok", "unchecked"))
     if content.parts == "missing" and await session.vault.get(file) is None:
         return None  # it was deleted while it was read
     return SnapshotCheck(
@@ -94,6 +94,8 @@ def _check_trust(session: Session, manifest: Manifest, state: State | None) -> t
     try:
         session.trust.judge(manifest.raw)
     except UntrustedSnapshot as error:
+        if state is not None and manifest.info.snapshot_id in state.decision.unsigned:
+            return "missing", "older than signing: nobody signed it, and it is not believed"
         return "bad", message_of(error)
     strange = state.decision.untrusted.get(manifest.info.snapshot_id) if state else None
     return ("ok", None) if strange is None else ("bad", message_of(strange))

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine import room
+from colony_memory._engine.keep import shrunk_in
 from colony_memory._engine.label import read_label, read_labels
 from colony_memory._engine.observe import observed
 from colony_memory._engine.outlook import look_ahead, seconds_left
 from colony_memory._engine.state import UNREADABLE, State, look
 from colony_memory._engine.verify import listed_and_gone, older_pointer
 from colony_memory._format.names import latest_filename, manifest_filename, require_label
-from colony_memory.exceptions import VaultError, message_of
+from colony_memory.exceptions import SnapshotCorrupt, VaultError, message_of
 from colony_memory.reports import LabelMap, VaultMap
 from colony_memory.snapshot import Manifest
+from colony_memory.trust import lacks_signature
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,9 +80,12 @@ async def _map_label(session: Session, label: str, there: LabelFiles, *, free: i
     whole = decision.listed
     newest: SnapshotInfo | None = whole[0] if whole else None
     named = decision.written or None
-    broken = dict(decision.broken)
-    if decision.doubt is not None and not broken:
+    unsigned = {manifest_filename(label, each) for each in decision.unsigned}
+    broken = {file: why for file, why in decision.broken.items() if file not in unsigned}
+    if decision.doubt is not None and not broken and not lacks_signature(decision.doubt):
         broken[manifest_filename(label, named or "")] = message_of(decision.doubt)
+    if isinstance(decision.refusal, SnapshotCorrupt) and newest is None and not broken:
+        broken[latest_filename(label)] = message_of(decision.refusal)
     beside = [each for each in state.manifests.values() if isinstance(each, Manifest)]
     older = older_pointer(state, beside) if decision.written and not decision.proven else None
     if older is not None:
@@ -104,9 +109,17 @@ async def _map_label(session: Session, label: str, there: LabelFiles, *, free: i
         next_at_most=ahead.at_most,
         fits=ahead.fits,
         daily_bytes=ahead.daily_bytes,
-        untrusted=tuple(manifest_filename(label, each) for each in decision.untrusted),
+        untrusted=tuple(manifest_filename(label, each) for each in decision.untrusted if each not in decision.unsigned),
         removed=await _gone_for_good(session, state),
+        unsigned=decision.unsigned,
+        shrunk=_kept_for_a_shrink(session, state),
     )
+
+
+def _kept_for_a_shrink(session: Session, state: State) -> SnapshotInfo | None:
+    """The newest snapshot that a backup keeps because one of less than half of it followed."""
+    kept = shrunk_in(session, state)
+    return next((entry.info for entry in state.decision.entries if entry.snapshot_id in kept), None)
 
 
 async def _gone_for_good(session: Session, state: State) -> tuple[str, ...]:

@@ -18,11 +18,13 @@ from colony_memory._format.names import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from colony_memory._engine.replies import ListedFile, Listing
 
+# So many labels are named in an error.
+_NAMED = 8
 #: What is younger may be the work of a backup, an import or a deletion that is under way.
 GRACE = timedelta(hours=1)
 
@@ -120,6 +122,15 @@ class LabelFiles:
     def old_orphans(self, *, now: datetime) -> dict[str, tuple[str, ...]]:
         """Parts that no manifest stands beside and that no writer can still need, by id."""
         return {each: names for each, names in self.orphans.items() if self.is_old(each, now=now)}
+
+
+def labels_there(names: Collection[str], wanted: str | None) -> str:
+    """What is said of the other labels of a vault where nothing is saved under the one that was asked for."""
+    others = sorted(set(names) - {wanted})
+    if not others:
+        return ""
+    more = f" and {len(others) - _NAMED} more" if others[_NAMED:] else ""
+    return f"; there {'is' if len(others) == 1 else 'are'} {', '.join(map(repr, others[:_NAMED]))}{more}"
 
 
 def read_labels(listing: Listing) -> dict[str, LabelFiles]:

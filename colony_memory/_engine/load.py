@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from colony_memory._engine.label import labels_there, read_labels
 from colony_memory._engine.observe import spending
 from colony_memory._engine.sealed import known_of, open_manifest
+from colony_memory._engine.session import log
 from colony_memory._format.catalog import Entry
 from colony_memory._format.formats import format_of
 from colony_memory._format.names import manifest_filename, part_filename
@@ -18,6 +20,7 @@ from colony_memory.exceptions import (
     SnapshotNotFound,
     UntrustedSnapshot,
     VaultDenied,
+    VaultError,
     VaultUnavailable,
     message_of,
 )
@@ -183,6 +186,16 @@ async def restores(session: Session, label: str, snapshot_id: str) -> str | None
         # The extra that checks the signature is missing. Nobody is pinned, so nothing speaks against the snapshot.
         await load(session, label, snapshot_id, verify=False, closed=True)
     return None
+
+
+async def nothing_saved(session: Session, *, label: str) -> SnapshotNotFound:
+    """The error of a label that nothing is saved under, which names the labels that are there."""
+    try:
+        there = read_labels(await session.vault.list("cmem."))
+    except VaultError as error:  # the answer is no other one for that
+        log(f"the labels of the vault are not known: {message_of(error)}")
+        there = {}
+    return SnapshotNotFound(f"nothing is saved yet under label {label!r}{labels_there(there, label)}")
 
 
 def not_found(label: str, snapshot_id: str) -> SnapshotNotFound:

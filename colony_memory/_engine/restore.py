@@ -10,7 +10,7 @@ from colony_memory._arguments import texts
 from colony_memory._engine import basis as basis_events
 from colony_memory._engine.keep import listed
 from colony_memory._engine.label import has_pointer, read_labels
-from colony_memory._engine.load import load, require_listed_one
+from colony_memory._engine.load import load, nothing_saved, require_listed_one
 from colony_memory._engine.observe import observed
 from colony_memory._engine.sealed import told
 from colony_memory._engine.session import log, warn
@@ -32,6 +32,7 @@ from colony_memory.exceptions import (
     message_of,
 )
 from colony_memory.snapshot import SnapshotInfo
+from colony_memory.trust import ACCEPT_UNSIGNED, lacks_signature, older_than_signing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -212,7 +213,7 @@ async def _restore_latest(
         decision = _require_followed(state, fallback=fallback)
         if decision.follow is None:
             tell(decision)
-            raise SnapshotNotFound(f"no snapshot for label {label!r}")
+            raise await nothing_saved(session, label=label)
         tried, same = decision.follow, decision.follow == tried
         try:
             loaded = await load(
@@ -354,15 +355,20 @@ async def list_snapshots(session: Session, *, label: str | None) -> list[Snapsho
             unread.append(error)
             continue
         decision = state.decision
-        if decision.doubt is not None and message_of(decision.doubt) not in decision.broken.values():
-            warn(decision.doubt.message, hint=decision.doubt.hint)
+        if decision.unsigned:
+            warn(older_than_signing(each, decision.unsigned), hint=ACCEPT_UNSIGNED)
+        doubt = None if lacks_signature(decision.doubt) else decision.doubt
+        if doubt is not None and message_of(doubt) not in decision.broken.values():
+            warn(doubt.message, hint=doubt.hint)
         elif decision.refusal is not None and not files.manifests:
             warn(decision.refusal.message, hint=decision.refusal.hint)
             unread.append(decision.refusal)
         if decision.proven:
             tell(decision)
-        for problem in decision.broken.values():
-            warn(f"a snapshot of label {each!r} is left out of the list: {problem}")
+        older = {manifest_filename(each, snapshot_id) for snapshot_id in decision.unsigned}
+        for file, problem in decision.broken.items():
+            if file not in older:
+                warn(f"a snapshot of label {each!r} is left out of the list: {problem}")
         out += listed(session, state)
     if unread and not out:
         raise unread[0]  # nothing that was saved is no empty vault

@@ -93,7 +93,8 @@ def _pointer_problem(
     decision = state.decision
     saved = bool(checks) or state.text is not None
     accepted = pointer == "missing" and session.trust.accept_legacy_pointer
-    intact = [manifests[each.snapshot_id] for each in checks if each.manifest == "ok" and each.trust != "bad"]
+    trusted = [each for each in checks if each.manifest == "ok" and each.trust in ("ok", "unchecked")]
+    intact = [manifests[each.snapshot_id] for each in trusted]
     return (
         (decision.problem if saved and not accepted else None)
         or (message_of(decision.rollback) if decision.rollback else None)

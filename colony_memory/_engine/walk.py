@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from colony_memory._engine.load import load
+from colony_memory._engine.load import load, nothing_saved
 from colony_memory._engine.observe import spent_by
 from colony_memory._engine.sealed import known_of
 from colony_memory._engine.session import warn
@@ -125,7 +125,7 @@ async def walk(
         number = [*passed.values()].count(spent)
         warn(f"{number} snapshots of label {label!r} are passed over: {spent}", hint=Hint("open", "max_bytes"))
     if not read:
-        raise _nothing(label, passed, error)
+        raise _unreadable(label, passed, error) or await nothing_saved(session, label=label)
     return Walked(passed, read)
 
 
@@ -144,13 +144,11 @@ def _pass_over(label: str, snapshot_id: str, why: str, hint: Hint | None = None)
     warn(f"snapshot {snapshot_id} of label {label!r} is passed over: {why}", hint=hint)
 
 
-def _nothing(label: str, passed: Mapping[str, str], error: ColonyMemoryError | None) -> ColonyMemoryError:
-    """Why nothing was read: what there is cannot be, or there is nothing."""
-    if error is not None:
-        return error
-    if passed:
+def _unreadable(label: str, passed: Mapping[str, str], error: ColonyMemoryError | None) -> ColonyMemoryError | None:
+    """Why nothing of what is there could be read, None where nothing is there."""
+    if error is None and passed:
         return SnapshotCorrupt(f"no snapshot of label {label!r} can be read: {next(iter(passed.values()))}")
-    return SnapshotNotFound(f"no snapshot for label {label!r}")
+    return error
 
 
 class _Reading:

@@ -26,9 +26,11 @@ class Begun:
 
     Attributes:
         restored: What was restored; None on a first start, where nothing is saved yet.
+        missing: What is said of that, with the labels that are there.
     """
 
     restored: RestoredFolder | None
+    missing: str = ""
 
 
 def begin(
@@ -60,10 +62,10 @@ def begin(
     refuse_vault_inside(memory, [directory])
     try:
         return Begun(restore_folder(memory, directory, label=label, shape=shape, on_progress=on_progress))
-    except SnapshotNotFound:
-        pass
+    except SnapshotNotFound as error:
+        missing = error.message
     try:
         Path(directory).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ValueError(f"{str(directory)!r}: {error.strerror}") from error
-    return Begun(None)
+    return Begun(None, missing)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,10 +11,10 @@ from colony_memory.app.content import near
 from colony_memory.app.place import require_synchronous
 from colony_memory.capture._metadata import METADATA_NAME, split_documents
 from colony_memory.capture._view import git_files
-from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, SnapshotNotFound
+from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from colony_memory._engine.history import Histories
     from colony_memory.client import ColonyMemory
@@ -67,8 +66,7 @@ def file_history(memory: ColonyMemory, name: str, *, label: str = "default", pat
             files[METADATA_NAME] = File(documents[METADATA_NAME])
         return files
 
-    with _nothing_saved(label):
-        found = memory._run(_engine.history.history, name, label=label, patch=patch, view=view)  # noqa: SLF001
+    found = memory._run(_engine.history.history, name, label=label, patch=patch, view=view)  # noqa: SLF001
     if name in found.changes:
         return FileHistory(name, found.changes[name], found.read, found.passed_over)
     more = near(name, names)
@@ -95,8 +93,7 @@ def every_history(memory: ColonyMemory, *, label: str = "default", patch: bool =
         ColonyMemoryError: As for :meth:`ColonyMemory.history`.
     """
     require_synchronous(memory)
-    with _nothing_saved(label):
-        return memory._run(_engine.history.histories, label=label, patch=patch, view=_files)  # noqa: SLF001
+    return memory._run(_engine.history.histories, label=label, patch=patch, view=_files)  # noqa: SLF001
 
 
 def _files(documents: Mapping[str, str]) -> dict[str, File]:
@@ -116,19 +113,10 @@ def search_files(
     Arguments and errors are those of :meth:`ColonyMemory.search`.
     """
     require_synchronous(memory)
-    with _nothing_saved(label):
-        return memory._run(  # noqa: SLF001
-            _engine.history.search, pattern, label=label, fixed=fixed, ignore_case=ignore_case, view=_contents
-        )
+    return memory._run(  # noqa: SLF001
+        _engine.history.search, pattern, label=label, fixed=fixed, ignore_case=ignore_case, view=_contents
+    )
 
 
 def _contents(documents: Mapping[str, str]) -> dict[str, File]:
     return {name: File(content) for name, content in split_documents(documents)[0].items()}
-
-
-@contextmanager
-def _nothing_saved(label: str) -> Iterator[None]:
-    try:
-        yield
-    except SnapshotNotFound as error:
-        raise SnapshotNotFound(f"nothing is saved yet under label {label!r}") from error

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
+from colony_memory import _engine
 from colony_memory._arguments import require_text
 from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_time
@@ -81,13 +82,16 @@ def resolve(infos: Sequence[SnapshotInfo], text: str, *, latest: str | None = No
     return (exact or found)[0]
 
 
+def nothing_saved(memory: ColonyMemory, label: str) -> SnapshotNotFound:
+    """The error of a label that nothing is saved under, which names the labels that are there."""
+    return memory._run(_engine.load.nothing_saved, label=label)  # noqa: SLF001
+
+
 def _count_back(infos: Sequence[SnapshotInfo], back: int, latest: str | None) -> SnapshotInfo:
     ordered = _in_turn(infos)
     at = next((place for place, info in enumerate(ordered) if info.snapshot_id == latest or info.head), 0) + back
     if at >= len(ordered):
-        raise SnapshotNotFound(
-            f"latest~{back} is further back than the oldest snapshot" if ordered else "nothing is saved yet"
-        )
+        raise SnapshotNotFound(f"latest~{back} is further back than the oldest snapshot")
     return ordered[at]
 
 
@@ -108,18 +112,21 @@ def find(memory: ColonyMemory, text: str, *, label: str, elsewhere: bool = True)
     require_text("text", text)
     require_synchronous(memory)
     with naming_the_label(memory, text) if elsewhere else nullcontext():
+        latest = None
+        if _LATEST.fullmatch(text):
+            # What a restore would refuse has no other name either: this raises what that would.
+            found = memory.latest(label=label)
+            if found is None:
+                raise nothing_saved(memory, label)
+            if text == "latest":
+                return found
+            latest = found.snapshot_id
+        infos = memory.list_snapshots(label=label)
         try:
-            latest = None
-            if _LATEST.fullmatch(text):
-                # What a restore would refuse has no other name either: this raises what that would.
-                found = memory.latest(label=label)
-                if found is None:
-                    raise SnapshotNotFound("nothing is saved yet")
-                if text == "latest":
-                    return found
-                latest = found.snapshot_id
-            return resolve(memory.list_snapshots(label=label), text, latest=latest)
+            return resolve(infos, text, latest=latest)
         except SnapshotNotFound as error:
+            if not infos:
+                raise nothing_saved(memory, label) from error
             raise SnapshotNotFound(f"{error.message} under label {label!r}", hint=error.hint) from error
 
 
@@ -168,7 +175,10 @@ def find_at(memory: ColonyMemory, moment: datetime | str, *, label: str) -> Snap
         moment = parse_moment(moment)
     if not isinstance(moment, datetime) or moment.tzinfo is None:
         raise ValueError("a time is text, or a datetime with a time zone")
-    return newest_at(memory.list_snapshots(label=label), moment, label=label)
+    infos = memory.list_snapshots(label=label)
+    if not infos:
+        raise nothing_saved(memory, label)
+    return newest_at(infos, moment, label=label)
 
 
 @contextmanager
@@ -237,6 +247,7 @@ def newest_at(infos: Sequence[SnapshotInfo], moment: datetime, *, label: str) ->
 
     Raises:
         SnapshotNotFound: There is none; the message gives the oldest that there is.
+        ValueError: There are none to choose from.
     """
     made = sorted(infos, key=lambda info: (made_at(info), info.snapshot_id))
     refused = refused_only(infos)
@@ -244,7 +255,7 @@ def newest_at(infos: Sequence[SnapshotInfo], moment: datetime, *, label: str) ->
     if before:
         return next((info for info in reversed(before) if info.snapshot_id not in refused), before[-1])
     if not made:
-        raise SnapshotNotFound(f"nothing is saved yet under label {label!r}")
+        raise ValueError("there is no snapshot to choose from")
     raise SnapshotNotFound(
         f"label {label!r} has no snapshot from {stamp(moment.astimezone(timezone.utc))} or before; "
         f"its oldest is {made[0].snapshot_id}, of {stamp(made_at(made[0]))}"

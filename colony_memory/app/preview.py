@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory import _engine
 from colony_memory._format.names import require_label
+from colony_memory._lines import number_of_lines
 from colony_memory.app.options import BackupOptions
 from colony_memory.app.place import require_synchronous
 from colony_memory.app.save import listed_paths, read_for
@@ -47,6 +48,36 @@ class Unsaved:
 
     def __bool__(self) -> bool:
         return bool(self.changes)
+
+    @property
+    def files_ahead(self) -> int:
+        """How many files have something that is not saved; what was only removed is no such thing.
+
+        0 where that cannot be told, and all of them where nothing is saved.
+        """
+        return len(self._lines())
+
+    @property
+    def lines_ahead(self) -> int:
+        """How many lines of theirs are not saved; a binary file is one."""
+        lines = self._lines()
+        changed = self.changes.changed
+        return sum(min(lines[name], changed[name].added) if name in changed else lines[name] for name in lines)
+
+    @property
+    def shares_nothing(self) -> bool:
+        """Whether there is a latest, and not one file or line of what was read is in it."""
+        lines, changed = self._lines(), self.changes.changed
+        alone = self.latest is not None and bool(lines) and not self.changes.unchanged
+        return alone and all(lines[name] <= changed[name].added for name in changed)
+
+    def _lines(self) -> dict[str, int]:
+        """How many lines each file that came or changed has."""
+        if self.problem is not None:
+            return {}
+        view, files = view_files(self.capture.documents), split_documents(self.capture.documents)[0]
+        names = (name for name in (*self.changes.added, *self.changes.changed) if not name.endswith("/"))
+        return {name: number_of_lines(view[name]) if isinstance(files.get(name, ""), str) else 1 for name in names}
 
 
 @dataclass(frozen=True)

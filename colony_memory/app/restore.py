@@ -14,7 +14,6 @@ from colony_memory.app.pick import find_at, find_id
 from colony_memory.app.place import refuse_vault_inside, require_synchronous
 from colony_memory.app.save import save_present
 from colony_memory.capture._write import write_folder
-from colony_memory.exceptions import SnapshotNotFound
 
 if TYPE_CHECKING:
     import os
@@ -141,9 +140,4 @@ def fetch(
         snapshot = None
     if snapshot is not None:
         snapshot = find_id(memory, snapshot, label=label)
-    try:
-        return memory._run(_engine.restore.restore, label=label, snapshot_id=snapshot, fallback=fallback)  # noqa: SLF001
-    except SnapshotNotFound as error:
-        if snapshot is not None:
-            raise
-        raise SnapshotNotFound(f"nothing is saved yet under label {label!r}") from error
+    return memory._run(_engine.restore.restore, label=label, snapshot_id=snapshot, fallback=fallback)  # noqa: SLF001

@@ -57,7 +57,7 @@ def open_memory(common: CommonOptions, *, making: bool = False, wire: str | None
         Failure: There is no vault.
     """
     output, progress, trust = common.output, Progress(), trust_of(common)
-    with at_vault(common.vault, output, making=making) as place:
+    with at_vault(common.vault, output, making=making) as place, naming_the_vault(place):
         memory = ColonyMemory(backend=place.backend, format=format_of(wire), on_event=progress, **trust)
         yield Opened(memory, place, output, progress)
 
@@ -104,7 +104,7 @@ def _ask(twice: bool) -> str:
 
 @contextmanager
 def at_vault(url: str | None, output: Output, *, making: bool = False) -> Iterator[Place]:
-    """The chosen vault; where nobody chose, say so at the end, or where nothing is found in it.
+    """The chosen vault; where nobody chose, say so at the end.
 
     Args:
         url: What was chosen.
@@ -121,12 +121,19 @@ def at_vault(url: str | None, output: Output, *, making: bool = False) -> Iterat
     if place.chosen:
         yield place
         return
-    try:
-        yield place
-    except SnapshotNotFound as error:
-        raise Failure(f"{error.message}, in {place.title}; {_ANOTHER}", code=NOTHING_SAVED, hint=error.hint) from error
+    yield place
     if not making:  # else it was said when it was made
         output.note(f"using {place.title}; {_ANOTHER}")
+
+
+@contextmanager
+def naming_the_vault(place: Place) -> Iterator[None]:
+    """Where something is not found, say in which vault."""
+    try:
+        yield
+    except SnapshotNotFound as error:
+        more = "" if place.chosen else f"; {_ANOTHER}"
+        raise Failure(f"{error.message}, in {place.title}{more}", code=NOTHING_SAVED, hint=error.hint) from error
 
 
 def make_unchosen(place: Place) -> None:

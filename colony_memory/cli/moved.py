@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from colony_memory.app.facts import made_at, stamp
 from colony_memory.cli.errors import FAILED, Failure
-from colony_memory.cli.memory import Opened, at_vault, trust_of
+from colony_memory.cli.memory import Opened, at_vault, naming_the_vault, trust_of
 from colony_memory.cli.text import age, count, now_utc, size, stored
 from colony_memory.client import ColonyMemory
 from colony_memory.transfer import MAX_EXPORT_BYTES, ExportVault, load_export, parse_export
@@ -78,10 +78,11 @@ def open_pair(
             raise ValueError("--from and --to are the same vault")
         # A witness is of one vault: the pointers of two would pass for one that went back.
         guarded = {name: value for name, value in trust.items() if name != "witness"}
-        yield (
-            Opened(ColonyMemory(backend=here.backend, **trust), here, output),
-            Opened(ColonyMemory(backend=there.backend, **guarded), there, output),
-        )
+        with naming_the_vault(here):
+            yield (
+                Opened(ColonyMemory(backend=here.backend, **trust), here, output),
+                Opened(ColonyMemory(backend=there.backend, **guarded), there, output),
+            )
 
 
 def wanted_format(word: str | None) -> Literal[1, 2] | None:

@@ -12,6 +12,7 @@ from colony_memory.cli.grid import prose, styled
 from colony_memory.cli.tables import check_table, size_of
 from colony_memory.cli.text import age, count, few, shown, size, stored
 from colony_memory.retention import newest_first
+from colony_memory.trust import older_than_signing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -212,7 +213,8 @@ def plan_total(plan: PrunePlan) -> str:
 
 def verify_lines(report: VerifyReport) -> list[str]:
     """What was checked of each snapshot, and what is wrong."""
-    found = [each.problem for each in report.snapshots if each.problem] + ([report.problem] if report.problem else [])
+    found = [each.problem for each in report.snapshots if each.problem and not each.unsigned]
+    found += [report.problem] if report.problem else []
     closed = [each for each in report.snapshots if each.sealed]
     found += [f"snapshot {each} was listed and is gone" for each in report.removed]
     known = {each.snapshot_id for each in report.snapshots if each.problem}
@@ -226,4 +228,6 @@ def verify_lines(report: VerifyReport) -> list[str]:
         which = "it" if len(report.snapshots) == 1 else f"{count(len(closed), 'snapshot')}"
         total += f"; what is in {which} is encrypted and was not checked: no identity opens it here"
     told = [*(f"problem  {each}" for each in dict.fromkeys(found)), total]
+    if report.unsigned:
+        told.insert(-1, f"problem  {older_than_signing(report.label, report.unsigned)}")
     return [check_table(report), *(prose(shown(line)) for line in told)]

@@ -9,9 +9,10 @@ from colony_memory.cli.grid import Column, draw, is_terminal
 from colony_memory.cli.text import age, count, shown, signer, size, stored
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
+    from colony_memory.app.verdict import Protection
     from colony_memory.reports import LabelMap, VaultMap, VerifyReport
     from colony_memory.snapshot import SnapshotInfo
 
@@ -27,6 +28,7 @@ _SNAPSHOTS = (
 _REMARKS = Column("remarks", folds=10)
 _LABELS = (
     Column("label", folds=10),
+    Column("state", folds=9),
     Column("snapshots", right=True),
     Column("newest"),
     Column("oldest", spare=3),
@@ -91,11 +93,12 @@ def _remarks(info: SnapshotInfo) -> list[str]:
     return [*found, shown(info.note)] if info.note else found
 
 
-def label_table(found: VaultMap, *, now: datetime) -> str:
-    """One row for each label."""
+def label_table(found: VaultMap, verdicts: Mapping[str, Protection], *, now: datetime) -> str:
+    """One row for each label, with the verdict on it."""
     rows = [
         (
             shown(each.label),
+            verdicts[each.label].state,
             str(each.snapshots),
             when(made_at(each.newest), now) if each.newest else "-",
             when(made_at(each.oldest), now) if each.oldest else "-",
@@ -130,6 +133,10 @@ def problems(label: LabelMap) -> list[str]:
         found.append(f"newest: {number_left_out(label.newest)} left out")
     if label.orphans:
         found.append(count(len(label.orphans), "leftover file"))
+    if label.unsigned:
+        found.append(f"{len(label.unsigned)} older than signing")
+    if label.shrunk is not None:
+        found.append(f"{label.shrunk.snapshot_id} kept, as less than half of it followed")
     return found
 
 

@@ -213,7 +213,10 @@ class Unsaved(BaseModel):
 class StatusReply(Reply):
     """Whether the memory is protected."""
 
-    state: str = Field(description="protected, saved (not read, so damage would not show), at risk, or not protected.")
+    state: str = Field(
+        description="protected, saved (not read, so damage would not show), ahead (the folder has what is not saved), "
+        "at risk, or not protected."
+    )
     newest: Snapshot | None = Field(description="The newest good one.")
     age_seconds: int | None
     snapshots: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -9,8 +10,7 @@ from typing import TYPE_CHECKING
 from colony_memory.app.content import contents_of, near
 from colony_memory.app.facts import made_at
 from colony_memory.app.past import change_word, file_history
-from colony_memory.app.pick import find_id, may_name_a_snapshot
-from colony_memory.app.preview import find_unsaved
+from colony_memory.app.pick import find_id, may_name_a_snapshot, nothing_saved
 from colony_memory.app.protection import check_protection
 from colony_memory.app.save import FolderSave, read_for
 from colony_memory.app.sides import compare_sides, patch_of, read_snapshot, side_of_folder
@@ -18,7 +18,6 @@ from colony_memory.exceptions import (
     ColonyMemoryError,
     ColonyMemoryWarning,
     Hint,
-    SnapshotNotFound,
 )
 from colony_memory.mcp import replies
 from colony_memory.mcp.replies import REPLY_CHARS, cut_text, snapshot_of, some, within
@@ -75,7 +74,7 @@ def verify(served: Served, job: Job, words: Words, *, snapshot: str | None) -> r
     named = None if snapshot is None else find_id(memory, snapshot, label=served.label, elsewhere=False)
     report = memory.verify(label=served.label, snapshot_id=named)
     if not report.snapshots and not report.problem:
-        raise SnapshotNotFound(f"nothing is saved yet under label {served.label!r}")
+        raise nothing_saved(memory, served.label)
     ordered = sorted(report.snapshots, key=bool)  # what does not hold first, each as new as it is
     return replies.VerifyReply(
         good=bool(report),
@@ -112,12 +111,17 @@ def _check(check: SnapshotCheck, words: Words) -> replies.Check:
 def status(served: Served, job: Job, words: Words, *, quick: bool) -> replies.StatusReply:
     """Whether the memory is protected, and what in the folder is not saved."""
     memory = served.open(job.on_event)
-    checked = check_protection(memory, url=served.place.url, label=served.label, quick=quick)
-    found, verdict = checked.found, checked.verdict
-    unsaved = None
-    if not _is_empty(served.root):
-        with served.fixed():
-            unsaved = find_unsaved(memory, [served.root], label=served.label, exclude=served.options.exclude)
+    paths = [] if _is_empty(served.root) else [served.root]
+    with served.fixed() if paths else nullcontext():
+        checked = check_protection(
+            memory,
+            url=served.place.url,
+            label=served.label,
+            paths=paths,
+            exclude=served.options.exclude if paths else (),
+            quick=quick,
+        )
+    found, verdict, unsaved = checked.found, checked.verdict, checked.unsaved
     run = checked.runs.get(served.label)
     return replies.StatusReply(
         state=verdict.state,
@@ -126,7 +130,7 @@ def status(served: Served, job: Job, words: Words, *, quick: bool) -> replies.St
         snapshots=sum(each.snapshots for each in found.labels),
         problems=[
             replies.Trouble(what=words.clean(each.what), snapshot=each.snapshot_id, mend=words.mending(each))
-            for each in within(verdict.problems, lambda each: (each.what,))
+            for each in within(checked.problems, lambda each: (each.what,))
         ],
         unsaved=None if unsaved is None else _unsaved(unsaved, words),
         used_bytes=found.used_bytes,

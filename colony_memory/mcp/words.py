@@ -106,7 +106,7 @@ class Words:
     def mending(self, problem: Problem) -> str:
         """What mends something that ``status`` has found."""
         named = problem.snapshot_id if problem.snapshot_id and id_time(problem.snapshot_id) else None
-        if problem.mending in ("backup", "replace"):
+        if problem.mending in ("backup", "replace", "sign"):
             return "call backup"
         if problem.mending == "judge":
             return f"call verify{self._with(named)}"

@@ -43,7 +43,7 @@ addEventListener("DOMContentLoaded", () => {
 
   function verdict() {
     const status = data.status;
-    const kind = { protected: "good", saved: "good", "at risk": "warn", "not protected": "bad" }[status.state];
+    const kind = { protected: "good", saved: "good", ahead: "warn", "at risk": "warn", "not protected": "bad" }[status.state];
     const newest = status.newest;
     at("verdict").append(
       make("h1", { class: kind }, status.state[0].toUpperCase() + status.state.slice(1)),

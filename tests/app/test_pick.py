@@ -70,7 +70,6 @@ def test_what_is_no_name_is_refused(text):
     [
         (INFOS, "2027", "no snapshot has an id that begins with '2027'"),
         (INFOS, "latest~6", "latest~6 is further back than the oldest snapshot"),
-        ([], "latest", "nothing is saved yet"),
     ],
 )
 def test_what_is_not_there_is_not_found(infos, text, says):
@@ -97,8 +96,10 @@ def test_what_is_found_is_of_the_label(memory):
         with pytest.raises(SnapshotNotFound, match=r"label 'default'; there is one under 'other': give that label$"):
             pick.find(memory, text, label="default")
     # What every label has is no hint.
-    with pytest.raises(SnapshotNotFound, match=r"nothing is saved yet under label 'none'$"):
-        pick.find(memory, "latest", label="none")
+    nothing = r"nothing is saved yet under label 'none'; there are 'default', 'other'$"
+    for text in ("latest", "latest~3", "2026"):
+        with pytest.raises(SnapshotNotFound, match=nothing):
+            pick.find(memory, text, label="none", elsewhere=False)
     assert pick.latest_ids(memory, memory.list_snapshots()) == {second.snapshot_id, other.snapshot_id}
     # As 0.1.1 leaves it, whose pointers have no head; what cannot be restored is no latest.
     headless = [replace(each, head="") for each in memory.list_snapshots()]

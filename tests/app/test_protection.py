@@ -11,7 +11,8 @@ from snapshots import NOON, damage, label_map, save, snapshot, vault_map
 
 from colony_memory import ColonyMemory
 from colony_memory._format.v2.zstd import is_installed
-from colony_memory.app.protection import Newest, Problem, assess, check_protection, read_newest
+from colony_memory.app.protection import check_protection, read_newest
+from colony_memory.app.verdict import Newest, Problem, Protection, assess, least_protected
 from colony_memory.exceptions import ConflictDetected
 from colony_memory.schedule import watch
 from colony_memory.schedule.watch import LastRun, RunLog
@@ -39,8 +40,6 @@ def vault(tmp_path):
         (vault_map(label_map()), None, "protected", False, []),
         (vault_map(label_map()), timedelta(hours=4), "protected", False, []),
         (vault_map(label_map()), timedelta(hours=2), "not protected", True, []),
-        (vault_map(), None, "not protected", True, []),
-        (vault_map(), timedelta(hours=4), "not protected", True, []),
         (vault_map(label_map(), complete=False), None, "at risk", False, [("wait", None, None)]),
         (vault_map(label_map(dangling=True)), None, "at risk", False, [("backup", "default", None)]),
         (vault_map(label_map(), available_bytes=299), None, "at risk", False, [("prune", "default", None)]),
@@ -98,45 +97,62 @@ def vault(tmp_path):
     ],
 )
 def test_the_verdict(found, max_age, state, stale, problems):
-    read = {each.label: Newest(each.newest) for each in found.labels if each.newest}
-    verdict = assess(found, now=NOON + timedelta(hours=3), max_age=max_age, read=read)
-    unread = assess(found, now=NOON + timedelta(hours=3), max_age=max_age)
+    (label,) = found.labels
+    asked = {"now": NOON + timedelta(hours=3), "max_age": max_age}
+    verdict = assess(found, label, **asked, read=Newest(label.newest) if label.newest else None)
+    unread = assess(found, label, **asked)
     assert (unread.state, bool(unread)) == ("saved" if state == "protected" else state, False)
     assert (verdict.state, verdict.stale, bool(verdict)) == (state, stale, state == "protected")
     assert [(each.mending, each.label, each.snapshot_id) for each in verdict.problems] == problems
 
 
-def test_the_newest_of_all_labels_counts_and_the_future_is_no_age():
-    late = snapshot(label="other", snapshot_id=ID, created_at="2026-11-01T13:00:00Z")
-    verdict = assess(vault_map(label_map(), label_map(label="other", newest=late)), now=NOON)
-    assert (verdict.newest, verdict.age) == (late, timedelta(0))
+@pytest.mark.parametrize(
+    ("verdicts", "least"),
+    [
+        ([], None),
+        (["a protected 1", "b protected 9", "c protected 3"], "b"),
+        (["a protected 9", "b at-risk 1"], "b"),
+        (["a at-risk 1", "b ahead 9", "c saved 9"], "a"),
+        (["a not-protected 9", "b not-protected -", "c at-risk 99"], "b"),
+    ],
+)
+def test_of_several_labels_the_one_that_is_protected_least_counts(verdicts, least):
+    def verdict(text):
+        label, state, days = text.split()
+        age = None if days == "-" else timedelta(days=int(days))
+        return Protection(state.replace("-", " "), label, None, age, stale=age is None)
+
+    found = least_protected(map(verdict, verdicts))
+    assert (found.label, found.empty) == (least, least is None)
+
+
+def test_the_future_is_no_age():
+    late = snapshot(snapshot_id=ID, created_at="2026-11-01T13:00:00Z")
+    assert assess(vault_map(), label_map(newest=late), now=NOON).age == timedelta(0)
 
 
 def test_what_was_read_counts_and_not_what_is_listed():
     older = snapshot(snapshot_id="20261101T110000300000Z-abcdef", created_at="2026-11-01T11:00:00Z")
-    found, now = vault_map(label_map()), NOON + timedelta(hours=1)
-    read = {"default": Newest(older, {snapshot().snapshot_id: "the part is damaged"})}
-    verdict = assess(found, now=now, read=read)
+    found, label, now = vault_map(), label_map(), NOON + timedelta(hours=1)
+    read = Newest(older, {snapshot().snapshot_id: "the part is damaged"})
+    verdict = assess(found, label, now=now, read=read)
     assert (verdict.state, verdict.newest) == ("at risk", older)
     assert verdict.problems == (Problem("the part is damaged", "replace", "default", snapshot().snapshot_id),)
-    assert assess(found, now=now, read=read, max_age=timedelta(minutes=90)).stale
-    lost = assess(found, now=now, read={"default": Newest(None, {snapshot().snapshot_id: "no"})})
+    assert assess(found, label, now=now, read=read, max_age=timedelta(minutes=90)).stale
+    lost = assess(found, label, now=now, read=Newest(None, {snapshot().snapshot_id: "no"}))
     assert (lost.state, lost.newest, lost.stale) == ("not protected", None, True)
     assert [each.mending for each in lost.problems] == ["backup"]
-    # All of the labels have to be read.
-    two = vault_map(label_map(), label_map(label="other", newest=snapshot(label="other")))
-    assert assess(two, now=now, read={"default": Newest(snapshot())}).state == "saved"
 
 
 def test_a_run_that_found_nothing_new_is_as_good_as_a_backup():
-    found, now = vault_map(label_map()), NOON + timedelta(days=3)
+    found, label, now = vault_map(), label_map(), NOON + timedelta(days=3)
     hour, day = timedelta(hours=1), timedelta(days=1)
-    assert assess(found, now=now, max_age=day).stale
-    seen = assess(found, now=now, max_age=day, confirmed={snapshot().snapshot_id: now - hour})
+    assert assess(found, label, now=now, max_age=day).stale
+    seen = assess(found, label, now=now, max_age=day, confirmed={snapshot().snapshot_id: now - hour})
     assert (seen.stale, seen.age) == (False, hour)
     # A run of another snapshot, or of a time that is yet to come, tells nothing.
     for confirmed in ({ID: now - hour}, {snapshot().snapshot_id: now + hour}):
-        assert assess(found, now=now, max_age=day, confirmed=confirmed).stale
+        assert assess(found, label, now=now, max_age=day, confirmed=confirmed).stale
 
 
 def test_an_incomplete_snapshot_is_a_risk():
@@ -144,8 +160,8 @@ def test_an_incomplete_snapshot_is_a_risk():
         info = snapshot(
             incomplete=("MEMORY.md: Permission denied", *(f"{n}.sock: socket" for n in range(4))), **changes
         )
-        found = vault_map(label_map(label=info.label, newest=info))
-        return assess(found, now=NOON + timedelta(hours=3), read={info.label: Newest(info)})
+        label = label_map(label=info.label, newest=info)
+        return assess(vault_map(), label, now=NOON + timedelta(hours=3), read=Newest(info))
 
     verdict = state()
     (problem,) = verdict.problems
@@ -163,16 +179,16 @@ def test_reading_goes_back_to_the_newest_that_is_good(vault):
     base = memory._session.home("default").read()
     for each in bad:
         damage(vault, each)
-    found = memory.inspect()
-    newest = read_newest(memory, found)["default"]
+    (found,) = memory.inspect().labels
+    newest = read_newest(memory, found)
     assert newest.good.snapshot_id == good.snapshot_id
     assert set(newest.damaged) == {each.snapshot_id for each in bad}
     assert memory._session.home("default").read() == base
     damage(vault, good)
-    assert read_newest(memory, found)["default"].good is None
+    assert read_newest(memory, found).good is None
     for file in vault.path.glob("cmem.*manifest*"):
         file.unlink()
-    assert "deleted in between" in read_newest(memory, found)["default"].damaged[bad[-1].snapshot_id]
+    assert "deleted in between" in read_newest(memory, found).damaged[bad[-1].snapshot_id]
 
 
 # --- all of it
@@ -183,7 +199,12 @@ def test_all_labels_are_read_or_the_one(vault):
     damage(vault, save(vault, {"a.md": "y" * 300}, at=NOON, label="other"))
     memory, now = ColonyMemory(backend=vault), NOON + timedelta(hours=1)
     checked = check_protection(memory, now=now)
-    assert (bool(checked), checked.damaged, checked.verdict.state, checked.runs) == (False, True, "at risk", {})
+    assert (bool(checked), checked.damaged, checked.runs) == (False, True, {})
+    assert {each: verdict.state for each, verdict in checked.verdicts.items()} == {
+        "default": "protected",
+        "other": "not protected",
+    }
+    assert checked.verdict == checked.verdicts["other"]
     assert set(checked.read) == {"default", "other"}
     one = check_protection(memory, label="Default", now=now)
     assert (bool(one), one.damaged, one.verdict.age) == (True, False, now - NOON.replace(microsecond=0))
@@ -191,7 +212,9 @@ def test_all_labels_are_read_or_the_one(vault):
     quick = check_protection(memory, label="other", quick=True)
     assert (bool(quick), quick.read, quick.verdict.state) == (False, {}, "saved")
     assert check_protection(memory, now=now, max_age=timedelta(minutes=30)).verdict.stale
-    assert check_protection(memory, label="none").verdict.newest is None
+    none = check_protection(memory, label="none")
+    assert (none.verdict.label, none.verdict.newest, none.verdict.empty) == ("none", None, True)
+    assert none.there == ("default", "other")
     with pytest.raises(ValueError, match="label 'a/b'"):
         check_protection(memory, label="a/b")
 

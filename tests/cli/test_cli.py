@@ -77,7 +77,9 @@ def test_over_http_a_folder_comes_back_byte_for_byte(folder, server, tmp_path):
     assert [bool(each["head"]) for each in json.loads(done.stdout)["snapshots"]] == [True]
     done = process("status")
     assert (done.returncode, done.stderr) == (0, "")
-    assert re.match(r"protected: last good backup \S+ (?:ago|now) \(.* UTC\), unsigned, 10.0 MB free\n", done.stdout)
+    assert re.match(
+        r"protected: last good backup \S+ (?:ago|now) \(.* UTC\), unsigned, not encrypted, 10.0 MB free\n", done.stdout
+    )
     assert "of 10.0 MB (0 %)" in done.stdout
 
 
@@ -101,7 +103,7 @@ def test_the_module_is_the_same_program(capsys, monkeypatch):
 
 def test_an_empty_vault_is_code_3(server, tmp_path):
     line = fails(process("restore", tmp_path / "out"), 3)
-    assert line == "error: nothing is saved yet under label 'default'"
+    assert line == "error: nothing is saved yet under label 'default', in the hosted vault"
     assert not (tmp_path / "out").exists()
 
 
@@ -322,7 +324,8 @@ def test_without_a_key_the_local_vault_is_used_and_named(cli, refused, folder, t
     code, out, err = cli("backup", folder)
     assert (code, err) == (0, f"using the local vault {place}; {another}\n")
     line = refused(3, "restore", tmp_path / "out", "--label", "other")
-    assert line == f"error: nothing is saved yet under label 'other', in the local vault {place}; {another}"
+    there = "nothing is saved yet under label 'other'; there is 'default'"
+    assert line == f"error: {there}, in the local vault {place}; {another}"
     assert cli("list", "--quiet")[2] == ""
     assert cli("list", "--json")[2] == ""
 
@@ -404,7 +407,7 @@ def test_each_error_has_its_code_and_line(refused, vault, monkeypatch, error, co
         assert f"\n## {part.replace('-', ' ').capitalize()}\n" in (
             Path(__file__).parents[2] / "docs" / "recover.md"
         ).read_text(encoding="utf-8")
-    assert line == "error: m"
+    assert line == ("error: m" if code != 3 else f"error: m, in the vault {vault.path}")
 
 
 @pytest.mark.parametrize(

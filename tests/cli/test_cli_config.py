@@ -149,7 +149,8 @@ def test_status_looks_at_every_set(cli, two, folder):
     (folder / "new.md").write_text("new\n")
     code, out, _ = cli("status")
     assert code == 0
-    assert out.count("protected: ") == 2
+    assert out.splitlines()[1].startswith("ahead by 1 file, 1 line: last good backup of label agent just now ")
+    assert out.count("protected: ") == 1
     assert "1 added, 0 removed, 0 changed, since the latest of label agent" in out
     code, out, _ = cli("status", "--json")
     found = json.loads(out)["sets"]
@@ -163,7 +164,8 @@ def test_a_status_that_fails_is_told_all_the_same(cli, two):
     code, out, err = cli("status", "--json", "--max-age", "1h")
     found = json.loads(out)["sets"]
     assert (code, found["agent"]["state"], found["journal"]["stale"]) == (3, "protected", True)
-    assert json.loads(err)["error"] == "journal: there is no good backup"
+    assert json.loads(err)["error"].startswith("journal: nothing is saved under label 'diary' in the vault ")
+    assert json.loads(err)["error"].endswith("; there is 'agent'")
 
 
 def test_a_restore_goes_where_the_set_is(cli, two, refused, tmp_path):
@@ -228,6 +230,7 @@ def test_a_prune_is_for_each_label_with_a_retention(cli, two, refused, configure
     two.write_text(two.read_text() + "[retention.agent]\nkeep = 1\n[retention.other]\nkeep_daily = 3\n")
     code, out, _ = cli("prune", "--yes")
     assert code == 0
+    there = f"there are 'agent', 'diary', in the vault {two.parents[2] / 'vault'}"
     assert out.splitlines() == [
         "agent:",
         "label agent: 0 snapshots deleted, 1 kept",
@@ -236,10 +239,12 @@ def test_a_prune_is_for_each_label_with_a_retention(cli, two, refused, configure
         "label diary: 0 snapshots deleted, 1 kept",
         "",
         "other:",
-        "label other: 0 snapshots deleted, 0 kept",
+        f"nothing is saved yet under label 'other'; {there}",
     ]
     assert cli("prune", "--label", "other", "--dry-run")[0] == 0
-    assert "label default" in cli("prune", "--keep", "3", "--yes")[1]  # rules that are given are for no other label
+    assert (
+        "under label 'default'" in cli("prune", "--keep", "3", "--yes")[1]
+    )  # rules that are given are for no other label
     configure("vault = 'HERE/vault'\n")
     assert "say what to keep" in refused(2, "prune", "--yes")
 

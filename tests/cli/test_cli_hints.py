@@ -290,6 +290,7 @@ def test_an_error_is_one_line_or_one_object(cli, vault, monkeypatch, error, code
         same = shlex.join(["colony-memory", "list", "--label", "work", *given, "--vault", str(vault.path)])
         hint = told and told.format(vault=vault.path, same=same)
         named = f"ColonyMemoryWarning: {message}" if isinstance(error, ColonyMemoryWarning) else message
+        named += f", in the vault {vault.path}" if code == 3 else ""
         address = address_for(error)
         if given:
             kind = "ValueError" if isinstance(error, ValueError) and code == 2 else type(error).__name__

@@ -110,8 +110,8 @@ def test_verify_says_what_does_not_hold_and_is_code_4(cli, vault, three):
 
 
 def test_verify_of_nothing_is_code_3(refused, vault):
-    assert refused(3, "verify") == "error: nothing is saved yet"
-    assert refused(3, "verify", "--label", "x") == "error: nothing is saved yet under label 'x'"
+    assert refused(3, "verify").startswith("error: nothing is saved yet under label 'default', in the vault ")
+    assert refused(3, "verify", "--label", "x").startswith("error: nothing is saved yet under label 'x', in the vault ")
 
 
 # --- diff

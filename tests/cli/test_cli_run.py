@@ -108,7 +108,9 @@ def test_a_first_start(cli, vault, memory):
     Agent.life = lambda agent: (memory / "MEMORY.md").write_text("hello") and 0
     code, out, err = cli("run", memory, "--", "agent")
     assert (code, out) == (0, "")
-    assert err.splitlines()[0] == "nothing is saved yet under label default: a first start"
+    assert err.splitlines()[0] == (
+        f"nothing is saved yet under label 'default'; there is 'other', in the vault {vault.path}: a first start"
+    )
     assert ColonyMemory(backend=vault).restore() == {"MEMORY.md": "hello"}
 
 

@@ -57,9 +57,12 @@ def test_damage_and_a_failed_run_are_told_in_few_words(cli, vault, monkeypatch):
 def test_the_paths_that_were_looked_at_are_in_the_command_that_mends(cli, vault, folder):
     for label in ("default", "other"):
         save(vault, {"a.md": "x"}, incomplete=["b.md: Permission denied"], label=label)
+    out = cli("status")[1]
+    assert f"mend it  colony-memory backup PATH --vault {vault.path}" in out
+    assert f"mend it  colony-memory backup PATH --label other --vault {vault.path}" in out
     out = cli("status", folder)[1]
     assert f"mend it  colony-memory backup {folder} --vault {vault.path}" in out
-    assert f"mend it  colony-memory backup PATH --label other --vault {vault.path}" in out
+    assert "--label other" not in out
     again = next(
         line.partition("  ")[2] for line in out.splitlines() if line.startswith("mend it") and "PATH" not in line
     )

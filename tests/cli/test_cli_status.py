@@ -15,8 +15,9 @@ import cli_runs
 from cli_runs import NOON, content_file, damage, fails, process, save
 from snapshots import label_map
 
+from colony_memory import ColonyMemory
 from colony_memory.app.protection import Problem
-from colony_memory.cli import standing, tables, text
+from colony_memory.cli import protection, tables, text
 from colony_memory.schedule import watch
 
 environment, folder, vault, server, cli, refused = (
@@ -55,7 +56,7 @@ ID = "20261101T130000300000Z-abcdef"
     ],
 )
 def test_each_problem_has_its_command(problem, command):
-    assert standing.mending(problem, {}) == command
+    assert protection.mending(problem, {}) == command
     here = {
         "vault": "my vault",
         "key_file": "-k",
@@ -63,7 +64,7 @@ def test_each_problem_has_its_command(problem, command):
         "witness": None,
         "quiet": True,
     }
-    assert standing.mending(problem, here) == (
+    assert protection.mending(problem, here) == (
         f"{command} --vault 'my vault' --key-file=-k --trust did:key:a --trust did:key:b@1"
     )
 
@@ -119,14 +120,14 @@ def test_the_first_line_is_the_answer(cli, vault, noon):
     code, out, err = cli("status")
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    assert lines[0].startswith("protected: last good backup 3h ago (2026-11-01 12:00 UTC), unsigned, ")
+    assert lines[0].startswith("protected: last good backup 3h ago (2026-11-01 12:00 UTC), unsigned, not encrypted, ")
     assert lines[0].endswith("B free")
     assert lines[2] == f"vault  {vault.path}"
     assert lines[3].startswith("used   ")
     assert lines[3].endswith(", in 3 vault files")
     assert lines[4].startswith("next   ")
-    assert lines[6].split() == ["label", "snapshots", "newest", "oldest", "size", "stored", "problems"]
-    assert lines[7].split()[:5] == ["default", "1", "2026-11-01", "12:00", "UTC"]
+    assert lines[6].split() == ["label", "state", "snapshots", "newest", "oldest", "size", "stored", "problems"]
+    assert lines[7].split()[:6] == ["default", "protected", "1", "2026-11-01", "12:00", "UTC"]
     assert lines[7].endswith("  none found")
     assert len(lines) == 8
 
@@ -138,7 +139,7 @@ def test_the_key_is_named(cli, vault):
     save(vault, {"a.md": "x"}, signer=Ed25519Signer(bytes(range(32))), label="other")
     first = cli("status")[1].splitlines()[0]
     assert first.startswith("protected: last good backup of label other just now") or "s ago" in first
-    assert ", signed by z6MkehRgf7, " in first
+    assert ", signed by z6MkehRgf7, not encrypted, " in first
 
 
 def test_what_is_wrong_stands_with_the_command_that_mends_it(cli, vault, noon):
@@ -147,9 +148,9 @@ def test_what_is_wrong_stands_with_the_command_that_mends_it(cli, vault, noon):
     (vault.path / f"cmem.other.{lost.snapshot_id}.manifest.json").write_text("{")
     code, out, err = cli("status")
     assert (code, err) == (0, "")
-    assert out.startswith("at risk: last good backup 3h ago")
+    assert out.startswith("not protected: no good backup of label other, ")
     *_, row, blank, problem, mend = out.splitlines()
-    assert (row.split()[:4], blank) == (["other", "0", "-", "-"], "")
+    assert (row.split()[:6], blank) == (["other", "not", "protected", "0", "-", "-"], "")
     assert "1 broken" in row
     assert problem.startswith("problem  label other: ")
     program, *words = shlex.split(mend.removeprefix("mend it  "))
@@ -162,14 +163,142 @@ def test_what_is_wrong_stands_with_the_command_that_mends_it(cli, vault, noon):
     assert cli("status")[1].startswith("protected: ")
 
 
+HOUR = ["--max-age", "1h"]
+
+
+def backed_up(cli, folder, vault):
+    cli("backup", folder)
+
+
+def of_another(cli, folder, vault):
+    save(vault, {"other.md": "of another agent\n"})
+
+
+def stale_beside_a_fresh_one(cli, folder, vault):
+    save(vault, {"a.md": "x"}, at=NOON, label="old")
+    cli("backup", folder)
+
+
+def stale_and_replaced_by_a_restore(cli, folder, vault):
+    save(vault, {"MEMORY.md": "x"}, at=NOON)
+    cli("restore", "--force", "--snapshot-first", folder)
+
+
+def only_what_a_restore_replaced(cli, folder, vault):
+    cli("backup", folder, "--label", "default-before-restore")
+
+
+def emptied(cli, folder, vault):
+    cli("backup", folder)
+    cli("backup", folder, "--label", "gone")
+    cli("delete", "latest", "--label", "gone", "--yes")
+
+
+def edited(cli, folder, vault):
+    cli("backup", folder)
+    with (folder / "MEMORY.md").open("a") as memory:
+        memory.write("and\nmore\n")
+    (folder / "new.bin").write_bytes(bytes(range(256)))
+
+
+def less(cli, folder, vault):
+    cli("backup", folder)
+    (folder / "MEMORY.md").unlink()
+
+
+def rewritten(cli, folder, vault):
+    cli("backup", folder / "MEMORY.md")
+    (folder / "MEMORY.md").write_text("all of it is new\n")
+
+
+def shrunk(cli, folder, vault):
+    (folder / "large.md").write_text("".join(f"{n} lines of notes\n" for n in range(1000)))
+    cli("backup", folder)
+    (folder / "large.md").write_text("")
+    cli("backup", folder)
+
+
+def damaged(cli, folder, vault):
+    cli("backup", folder)
+    (folder / "more.md").write_text("more" * 300)
+    cli("backup", folder)
+    damage(vault, ColonyMemory(backend=vault).latest())
+
+
+def stopped(cli, folder, vault):
+    (vault.path / f"cmem.default.{ID}.p0.json").write_text("{}")
+
+
+def garbled(cli, folder, vault):
+    (vault.path / "cmem.default.latest.json").write_text("{")
+
+
+@pytest.mark.parametrize(
+    ("history", "asked", "codes", "answer"),
+    [
+        (None, [], (3, 3), "not protected: nothing is saved yet in the vault"),
+        (None, ["FOLDER"], (3, 3), "not protected: nothing is saved yet in the vault"),
+        (backed_up, [], (0, 0), "protected: last good backup"),
+        (backed_up, ["FOLDER"], (0, 0), "protected: last good backup"),
+        (backed_up, ["--quick"], (0, 0), "saved (not read, so damage would not show): last known backup"),
+        (backed_up, ["FOLDER", "--label", "typo"], (3, 3), "not protected: nothing is saved under label 'typo' in the"),
+        (of_another, ["FOLDER"], (3, 3), "not protected: nothing of this folder is in the latest of label 'default'"),
+        (
+            stale_beside_a_fresh_one,
+            [],
+            (0, 1),
+            ("protected: last good backup of label old", "not protected: last good"),
+        ),
+        (stale_beside_a_fresh_one, ["FOLDER"], (0, 0), "protected: last good backup "),
+        (stale_and_replaced_by_a_restore, [], (0, 1), ("protected: last good backup ", "not protected: last good")),
+        (only_what_a_restore_replaced, [], (3, 3), "not protected: nothing is saved in the vault"),
+        (only_what_a_restore_replaced, ["--label", "default-before-restore"], (0, 0), "protected: last good backup of"),
+        (emptied, [], (0, 0), "protected: last good backup"),
+        (emptied, ["--label", "gone"], (3, 3), "not protected: nothing is saved under label 'gone' in the vault"),
+        (edited, [], (0, 0), "protected: last good backup"),
+        (edited, ["FOLDER"], (0, 0), "ahead by 2 files, 3 lines: last good backup"),
+        (less, ["FOLDER"], (0, 0), "protected: last good backup"),
+        (rewritten, ["FOLDER/MEMORY.md"], (0, 1), "not protected, ahead by 1 file, 1 line: last good backup"),
+        (shrunk, [], (0, 0), "protected: last good backup"),
+        (damaged, [], (0, 4), "at risk: last good backup"),
+        (damaged, ["FOLDER"], (0, 4), "at risk: last good backup"),
+        (stopped, [], (3, 3), "not protected: nothing is saved under label 'default' in the vault"),
+        (garbled, [], (0, 4), "not protected: no good backup, "),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_what_is_said_answers_what_was_asked(cli, vault, folder, history, asked, codes, answer):
+    """The first line and the exit code, without --max-age and with it, and the same in the document."""
+    if history is not None:
+        history(cli, folder, vault)
+    asked = [word.replace("FOLDER", str(folder)) for word in asked]
+    answers = (answer, answer) if isinstance(answer, str) else answer
+    for more, code, first in zip(([], HOUR), codes, answers, strict=True):
+        got, out, _ = cli("status", *asked, *more)
+        assert (got, out.startswith(first)) == (code, True), out
+        document = json.loads(cli("status", *asked, *more, "--json")[1])
+        assert first.startswith(document["state"])
+        compared = paths_in(asked) and history is not damaged
+        assert (document["ahead"] is not None, document["same_disk"]) == (compared, paths_in(asked) or None)
+        assert [each["label"] for each in document["labels"]].count("default-before-restore") == (
+            "default-before-restore" in asked
+        )
+    kept = [each["shrunk"] for each in document["labels"]]
+    assert ("less than half of 2" in out) == (history is shrunk) == any(kept)
+
+
+def paths_in(asked):
+    return bool(asked) and not asked[0].startswith("-")
+
+
 def test_an_empty_vault_protects_nothing(cli, vault, server, monkeypatch):
     code, out, err = cli("status")
-    assert (code, err) == (0, "")
-    assert out.startswith("not protected: nothing is saved yet, ")
+    assert (code, err) == (3, f"error: nothing is saved yet in the vault {vault.path}\n")
+    assert out.startswith(f"not protected: nothing is saved yet in the vault {vault.path}, ")
     assert out.splitlines()[-1] == "no snapshots"
     monkeypatch.delenv("COLONY_MEMORY_VAULT")
     out = cli("status")[1].splitlines()
-    assert out[0] == "not protected: nothing is saved yet"
+    assert out[0] == "not protected: nothing is saved yet in the hosted vault"
     assert out[2:5] == [
         "vault  colony:",
         "used   0 B, in 0 vault files; the vault gives room with the first backup",
@@ -189,22 +318,26 @@ def test_only_damage_is_no_protection(cli, vault):
 
 
 def test_a_monitor_needs_the_code_only(cli, refused, vault, noon):
-    assert refused(3, "status", "--max-age", "26h", "--quiet") == "error: there is no good backup"
+    nothing = f"error: nothing is saved yet in the vault {vault.path}"
+    assert refused(3, "status", "--max-age", "26h", "--quiet") == nothing
     save(vault, {"a.md": "x"}, at=NOON)
     save(vault, {"a.md": "x"}, at=NOON - timedelta(days=2), label="old")
-    assert cli("status", "--max-age", "26h", "-q") == (0, "", "")
-    line = refused(1, "status", "--max-age", "90m", "-q")
+    assert cli("status", "--max-age", "26h", "-q", "--label", "default") == (0, "", "")
+    # The stalest of all is the answer.
+    line = refused(1, "status", "--max-age", "26h", "-q")
+    assert line == "error: the last good backup of label old is 2d3h old, and at most 1d2h is allowed"
+    line = refused(1, "status", "--max-age", "90m", "-q", "--label", "default")
     assert line == "error: the last good backup is 3h old, and at most 1h30m is allowed"
     assert "2d3h" in refused(1, "status", "--label", "old", "--max-age", "1d", "-q")
     assert refused(3, "status", "--label", "none", "--max-age", "1d", "-q")
-    code, out, err = cli("status", "--max-age", "90m")
+    code, out, err = cli("status", "--max-age", "90m", "--label", "default")
     assert (code, len(err.splitlines())) == (1, 1)
     assert out.startswith("not protected: last good backup 3h ago ")
     assert "is not a length of time" in refused(2, "status", "--max-age", "soon")
 
 
 def test_a_monitor_over_http(server, folder):
-    assert "no good backup" in fails(process("status", "--max-age", "1h", "-q"), 3)
+    assert "nothing is saved yet in the hosted vault" in fails(process("status", "--max-age", "1h", "-q"), 3)
     assert process("backup", folder).returncode == 0
     assert process("status", "--max-age", "1h", "-q").returncode == 0
     server.fault("*", "status", status=500, times=None)
@@ -219,11 +352,12 @@ def test_for_programs(cli, vault, noon):
     assert (code, err) == (0, "")
     assert set(answer) == {
         *("vault", "state", "newest", "age_seconds", "max_age_seconds", "stale", "problems", "watch"),
-        "unsaved",
+        *("label", "ahead", "same_disk", "encrypted", "unsaved"),
         *("labels", "files", "foreign_files", "complete", "quota_bytes", "used_bytes", "available_bytes"),
         *("operations_left", "room_lasts_seconds"),
     }
-    assert [each["label"] for each in answer["labels"]] == ["default"]
+    (label,) = answer["labels"]
+    assert (label["label"], label["state"], label["encrypted"]) == ("default", "protected", False)
     assert (answer["vault"], answer["files"], answer["state"]) == (str(vault.path), 6, "protected")
     assert (answer["age_seconds"], answer["max_age_seconds"], answer["stale"]) == (10_800, 86_400, False)
     assert answer["newest"]["snapshot_id"] == info.snapshot_id

@@ -263,7 +263,9 @@ def test_bad_copy(refused, vault, tmp_path):
     assert "give --from, --to" in refused(2, "copy")
     assert "no snapshot to copy" in refused(3, "copy", "--to", made(tmp_path / "other"))
     save(vault, NOTES)
-    assert "'home' to copy" in refused(3, "copy", "--to", tmp_path / "other", "--label", "home")
+    assert "nothing is saved yet under label 'home'; there is 'default', in the vault " in refused(
+        3, "copy", "--to", tmp_path / "other", "--label", "home"
+    )
     for url in (vault.path, tmp_path / "x" / ".." / "vault", f"file://{vault.path}"):
         assert "are the same vault" in refused(2, "copy", "--to", url)
     assert "not a kind of vault" in refused(2, "copy", "--to", "ftp:x")

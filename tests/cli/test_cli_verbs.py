@@ -144,7 +144,8 @@ def test_a_vault_inside_what_is_saved_is_refused(refused, cli, folder, tmp_path)
 
 def test_an_empty_vault_lists_as_such(cli, vault):
     assert cli("list") == (0, "no snapshots\n", "")
-    assert cli("list", "--label", "other", "--quiet") == (0, "no snapshots\n", "")
+    nothing = f"nothing is saved yet under label 'other', in the vault {vault.path}\n"
+    assert cli("list", "--label", "other", "--quiet") == (0, nothing, "")
     assert cli("list", "--json") == (0, '{\n  "snapshots": []\n}\n', "")
 
 

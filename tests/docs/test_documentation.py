@@ -46,7 +46,7 @@ DOCTESTED = (
     "colony_memory",
     "colony_memory._format.rows",
     "colony_memory.app.guard",
-    "colony_memory.app.protection",
+    "colony_memory.app.verdict",
     "colony_memory.app.save",
     "colony_memory.client",
     "colony_memory.signing",

@@ -131,7 +131,7 @@ def test_bad_arguments(face, vault):
 def test_nothing_saved_is_told(face, vault):
     memory = face(vault)
     for call in (lambda: memory.history("a"), lambda: memory.search("a")):
-        with pytest.raises(SnapshotNotFound, match="no snapshot for label 'default'"):
+        with pytest.raises(SnapshotNotFound, match="nothing is saved yet under label 'default'"):
             call()
     fill(vault, STATES[:1])
     ColonyMemory(backend=vault).delete_snapshot(label="default", snapshot_id=memory.latest().snapshot_id)

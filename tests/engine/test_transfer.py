@@ -58,7 +58,7 @@ def test_an_export_is_the_snapshots_files():
 
 def test_nothing_to_export_is_told():
     memory, _ = filled([])
-    with pytest.raises(SnapshotNotFound, match="no snapshot for label 'default'"):
+    with pytest.raises(SnapshotNotFound, match="nothing is saved yet under label 'default'"):
         export_snapshot(memory)
     memory, _ = filled()
     with pytest.raises(SnapshotNotFound, match="no snapshot 'other'"):

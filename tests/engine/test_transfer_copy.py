@@ -129,7 +129,7 @@ def test_nothing_to_copy_is_told_before_anything_is_written():
         copy(filled([])[0], memory)
     source, _ = filled()
     with nothing_uploaded(backend_of(memory)):
-        with pytest.raises(SnapshotNotFound, match="'work' to copy"):
+        with pytest.raises(SnapshotNotFound, match="nothing is saved yet under label 'work'; there is 'default'"):
             copy(source, memory, labels=["default", "work"])
         with pytest.raises(SnapshotNotFound, match="there is no snapshot to copy"):
             copy(source, memory, labels=[])

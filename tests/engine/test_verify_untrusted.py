@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
-from colony_memory import ColonyMemory, Ed25519Signer
+from colony_memory import ColonyMemory, ColonyMemoryWarning, Ed25519Signer, UntrustedSnapshot
 from colony_memory._format.v2.zstd import is_installed
 from colony_memory.testing import FakeVault
 
@@ -22,7 +24,8 @@ def test_what_is_not_trusted_is_not_unpacked(wire, signer):
     theirs = ColonyMemory(backend=vault, signer=signer, format=wire).backup({"m": "x" * 5000}).snapshot_id
     pinned = ColonyMemory(backend=vault, signer=OWN, max_bytes=100)  # unpacking it would be told of
     (check,) = pinned.verify().snapshots
-    assert (check.snapshot_id, check.trust, check.parts, check.digest) == (theirs, "bad", "unchecked", "unchecked")
+    trust = "bad" if signer else "missing"
+    assert (check.snapshot_id, check.trust, check.parts, check.digest) == (theirs, trust, "unchecked", "unchecked")
     assert "max_bytes" not in check.problem
     assert not check
     assert not check.sealed
@@ -32,3 +35,49 @@ def test_what_is_not_trusted_is_not_unpacked(wire, signer):
     part = next(name for name in vault.files if ".p0." in name or ".k0." in name)
     del vault.files[part]
     assert pinned.verify(snapshot_id=theirs).snapshots[0].parts == "missing"
+
+
+def warned(call):
+    """What a call gives, and the warnings about labels that it gave."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ColonyMemoryWarning)
+        return call(), [str(each.message) for each in caught]
+
+
+@pytest.mark.parametrize(
+    ("history", "trust", "limited", "older", "broken"),
+    [
+        ("u u u", "missing missing missing", False, 3, 0),
+        ("u u s", "ok missing missing", True, 2, 0),
+        ("u s s", "ok ok missing", True, 1, 0),
+        ("s s", "ok ok", False, 0, 0),
+        ("s u", "bad ok", False, 0, 1),  # what nobody signed and is newer may be anybody's
+        ("u s u", "bad ok missing", False, 1, 1),
+        ("u f s", "ok bad missing", False, 1, 1),
+        ("f", "bad", False, 0, 1),
+    ],
+)
+def test_what_is_older_than_signing_is_neither_believed_nor_broken(history, trust, limited, older, broken):
+    """u: nobody signed it, s: this client did, f: a stranger."""
+    vault = FakeVault(operations_per_hour=None)
+    signers = {"u": None, "s": OWN, "f": STRANGER}
+    for n, by in enumerate(history.split()):
+        other = ColonyMemory(backend=vault, signer=signers[by], require_signature=False, trusted_issuers=None)
+        warned(lambda other=other, n=n: other.backup({"m": str(n)}, on_conflict="continue"))
+    pinned = ColonyMemory(backend=vault, signer=OWN)
+    report = pinned.verify()
+    assert [check.trust for check in report.snapshots] == trust.split()
+    assert (report.limited, len(report.unsigned)) == (limited, older)
+    assert bool(report) == (set(trust.split()) == {"ok"})
+    assert set(report.forged) == {check.snapshot_id for check in report.snapshots if check.trust == "bad"}
+    (label,), _ = warned(lambda: pinned.inspect().labels)
+    assert (label.unsigned, len(label.untrusted)) == (report.unsigned, broken)
+    listed, told = warned(pinned.list_snapshots)
+    assert len(listed) == trust.split().count("ok")
+    assert len([each for each in told if "older than signing" in each]) == (older > 0)
+    if "s" in history:
+        return
+    with pytest.raises(UntrustedSnapshot, match="older than signing" if older else "is signed by") as refused:
+        pinned.restore()
+    if older:
+        assert "try ColonyMemory(require_signature=False)" in str(refused.value)

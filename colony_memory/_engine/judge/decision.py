@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._cached import cached_property
 from colony_memory._format.lineage import refused_only
+from colony_memory._format.names import id_order
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ColonyMemoryWarning,
@@ -15,6 +16,7 @@ from colony_memory.exceptions import (
     UntrustedSnapshot,
 )
 from colony_memory.snapshot import Manifest
+from colony_memory.trust import lacks_signature
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -145,6 +147,15 @@ class Decision:
     def counted(self) -> frozenset[str]:
         """Ids of the restore points: what is committed, and what may be under way."""
         return self.committed | self.waiting
+
+    @cached_property
+    def unsigned(self) -> tuple[str, ...]:
+        """Ids of what is older than signing, newest first: nobody signed it, and all that is trusted is newer."""
+        oldest = min((id_order(entry.snapshot_id) for entry in self.entries), default=None)
+        found = (each for each, error in self.untrusted.items() if lacks_signature(error))
+        return tuple(
+            sorted((each for each in found if oldest is None or id_order(each) < oldest), key=id_order, reverse=True)
+        )
 
     @property
     def head(self) -> str:

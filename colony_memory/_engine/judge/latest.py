@@ -19,7 +19,7 @@ from colony_memory.exceptions import (
     VaultError,
 )
 from colony_memory.snapshot import Manifest
-from colony_memory.trust import check_newer, follows_signed_pointer
+from colony_memory.trust import ACCEPT_UNSIGNED, check_newer, follows_signed_pointer, older_than_signing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -144,7 +144,11 @@ def _follow_newest(asked: Asked, found: Decision, files: LabelFiles, manifests: 
     if newest is not None:
         return found
     if found.untrusted:
-        return replace(found, refusal=found.untrusted[max(found.untrusted, key=id_order)])
+        last = max(found.untrusted, key=id_order)
+        if last not in found.unsigned:
+            return replace(found, refusal=found.untrusted[last])
+        msg = f"{older_than_signing(label, found.unsigned)}; if they are yours, accept them once, and back up again"
+        return replace(found, refusal=UntrustedSnapshot(msg, hint=ACCEPT_UNSIGNED))
     if found.broken or found.written or (found.written is None and has_pointer(files)):
         what = "; ".join((problem, *found.broken.values()))
         msg = f"label {label!r} has no snapshot that can be restored, though it had one: {what}"

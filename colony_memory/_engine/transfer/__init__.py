@@ -12,6 +12,7 @@ import copy as copying
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from colony_memory._engine.load import nothing_saved
 from colony_memory._engine.observe import observed, saved
 from colony_memory._engine.restore import latest
 from colony_memory._engine.store import StoredFile, Vault, to_public
@@ -21,7 +22,7 @@ from colony_memory._engine.transfer.deliver import Delivery
 from colony_memory._engine.transfer.destination import require_conditions
 from colony_memory._engine.transfer.whole import Reader, Whole
 from colony_memory._format.names import require_id, require_label
-from colony_memory.exceptions import ColonyMemoryError, ConflictDetected, SnapshotCorrupt, SnapshotNotFound, VaultError
+from colony_memory.exceptions import ColonyMemoryError, ConflictDetected, SnapshotCorrupt, VaultError
 from colony_memory.export import Export
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ async def export_snapshot(session: Session, *, label: str, snapshot_id: str | No
     if snapshot_id is None:
         newest = await latest(session, label=label)
         if newest is None:
-            raise SnapshotNotFound(f"no snapshot for label {label!r}")
+            raise await nothing_saved(session, label=label)
         snapshot_id = newest.snapshot_id
     whole = await Reader(session).read(label, require_id(snapshot_id))
     return Export(label, snapshot_id, whole.files)

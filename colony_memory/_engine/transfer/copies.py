@@ -9,6 +9,7 @@ from colony_memory import retention
 from colony_memory._arguments import require_call, several
 from colony_memory._engine import room
 from colony_memory._engine.label import LabelFiles, read_labels
+from colony_memory._engine.load import nothing_saved
 from colony_memory._engine.observe import observed
 from colony_memory._engine.pins import pin_text
 from colony_memory._engine.session import log, warn
@@ -76,7 +77,7 @@ async def copy(
     todo = {label: files for label, files in read_labels(listing).items() if files.manifests}
     for each in wanted or []:
         if each not in todo:
-            raise SnapshotNotFound(f"no snapshot for label {each!r} to copy")
+            raise await nothing_saved(source, label=each)
     todo = {label: files for label, files in todo.items() if wanted is None or label in wanted}
     if not todo:
         raise SnapshotNotFound("there is no snapshot to copy")

@@ -38,7 +38,7 @@ def run(
     called latest, the one before it latest~1.
     """
     from colony_memory._format.tags import check_tags
-    from colony_memory.app.pick import latest_ids
+    from colony_memory.app.pick import latest_ids, nothing_saved
     from colony_memory.cli.commands import command
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.tables import snapshot_table
@@ -53,6 +53,8 @@ def run(
         infos = [info for info in infos if wanted.issubset(info.tags)]
         if common.as_json:
             opened.output.answer_json({"snapshots": list(_documents(infos))})
+        elif label is not None and not infos and not tag:
+            opened.output.answer(f"{nothing_saved(opened.memory, label).message}, in {opened.place.title}")
         else:
             opened.output.answer(snapshot_table(infos, latest=latest, now=now_utc()))
             refused = {info.label: info.snapshot_id for info in reversed(infos) if info.label not in followed}

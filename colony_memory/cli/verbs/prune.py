@@ -33,6 +33,7 @@ def run(
     cannot be read is not touched. On a terminal the plan is shown and you are asked; elsewhere, as in cron, --yes is
     needed.
     """
+    from colony_memory.app.pick import nothing_saved
     from colony_memory.cli.ask import confirm
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.summary import plan_lines
@@ -64,6 +65,8 @@ def run(
             )
         elif dry_run:
             opened.output.answer("\n".join([*plan_lines(plan, label=label, now=now_utc()), "nothing deleted"]))
+        elif not (deleted or plan.keep or plan.unread):
+            opened.output.report(f"{nothing_saved(opened.memory, label).message}, in {opened.place.title}")
         else:
             opened.output.report(f"label {label}: {count(deleted, 'snapshot')} deleted, {len(plan.keep)} kept")
     return 0

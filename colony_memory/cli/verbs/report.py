@@ -42,7 +42,7 @@ def run(
     from colony_memory._export_file import save_own
     from colony_memory.app.overview import look_over
     from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.standing import next_backups, room_lasts, status_document
+    from colony_memory.cli.protection import next_backups, room_lasts, status_document
     from colony_memory.cli.text import count, now_utc
     from colony_memory.report import render
 

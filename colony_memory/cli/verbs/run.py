@@ -120,15 +120,16 @@ def _begin(opened: Opened, directory: str, *, label: str, common: CommonOptions,
     try:
         with first_interrupt_only():
             shape = None if host is None else host.shape
-            restored = begin(opened.memory, directory, label=label, shape=shape).restored
+            begun = begin(opened.memory, directory, label=label, shape=shape)
     except ColonyMemoryError as error:
         if error.hint is None or error.hint.action != "write_folder":
             raise
         # What is newer here was not saved; nothing is restored over it unasked.
         advice = command("backup", directory, label=label, given=asdict(common))
         raise Failure(error.message, code=exit_code(error), advice=advice) from error
+    restored = begun.restored
     if restored is None:
-        common.output.note(f"nothing is saved yet under label {label}: a first start")
+        common.output.note(f"{begun.missing}, in {opened.place.title}: a first start")
         return True
     info, written = restored.info, restored.written
     warn_of_lacks(info, written)

@@ -35,23 +35,24 @@ def run(
 ) -> int:
     """Tell whether the memory is protected, and what to do if not.
 
-    The newest snapshot of each label is read in full. The first line is the answer. Below stand the vault, each label,
-    the last run of watch on this host, and whatever is wrong, each with the command that mends it. With --max-age a
-    monitor needs no more than the exit code: 1 if the newest good backup is older or something puts the memory at
-    risk, 3 if there is no good one, 4 if the newest is damaged. Where watch has found the memory unchanged since, its
-    run is what counts.
+    The newest snapshot of each label is read in full. The first line is the answer: for the label, or of all labels for
+    the one that is protected least, and of several such for the stalest. Copies that restores have made, under
+    LABEL-before-restore, are asked for by name only. Below stand the vault, each label, the last run of watch on this
+    host, and whatever is wrong, each with the command that mends it. The exit code is 3 where nothing is saved. With
+    --max-age a monitor needs no more than that: 1 if the newest good backup is older or something puts the memory at
+    risk, 4 if the newest is damaged or none is good. Where watch has found the memory unchanged since, its run is what
+    counts.
 
-    With PATHs, those that are backed up, it also tells what in them is not saved yet: what has come, gone or changed
-    since the latest snapshot of the label, by default the label "default". That is no failure, however old it is: how
-    long something may stay unsaved is what --max-age says.
+    With PATHs, those that are backed up, it answers for them, by the label "default" unless another is given: by how
+    much they are ahead of its latest snapshot, what in them has come, gone or changed, and whether the vault is on
+    their disk. That something is ahead is no failure, however old it is: how long it may stay so is what --max-age
+    says. Where nothing that is there is saved, that is one.
     """
     from colony_memory.app.durations import parse_duration
-    from colony_memory.app.preview import find_unsaved
     from colony_memory.app.protection import check_protection
-    from colony_memory.cli.errors import FAILED, NOT_PROVEN, NOTHING_SAVED, Failure
     from colony_memory.cli.hosts import tell_elsewhere
     from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.standing import at_risk, status_document, status_lines, too_old, unsaved_lines
+    from colony_memory.cli.protection import failing, status_document, status_lines
     from colony_memory.cli.text import now_utc
 
     limit = None if max_age is None else parse_duration(max_age)
@@ -59,23 +60,25 @@ def run(
         raise ValueError("--exclude is for the PATHs that are looked at: give them, or leave it out")
     tell_elsewhere(common.agent, paths or (), common.output)
     with open_memory(common) as opened:
-        url, of = opened.place.url, label or "default"
-        given = {**asdict(common), "paths": paths, "paths_label": of}
+        place = opened.place
+        given = {**asdict(common), "paths": paths, "paths_label": label or "default"}
         with opened.working():
-            checked = check_protection(opened.memory, url=url, label=label, quick=quick, max_age=limit, now=now_utc())
-            unsaved = None
-            if paths:
-                unsaved = find_unsaved(opened.memory, paths, label=of, exclude=exclude or ())
-        verdict = checked.verdict
+            checked = check_protection(
+                opened.memory,
+                url=place.url,
+                label=label,
+                paths=paths or (),
+                exclude=exclude or (),
+                quick=quick,
+                max_age=limit,
+                now=now_utc(),
+            )
         if common.as_json:
-            opened.output.answer_json(status_document(checked, unsaved, url=url, max_age=limit, given=given))
+            opened.output.answer_json(status_document(checked, url=place.url, max_age=limit, given=given))
         elif not (common.quiet and limit):
-            told = [] if unsaved is None else unsaved_lines(unsaved, label=of, verbose=verbose)
-            opened.output.answer("\n".join(status_lines(checked, told, url=url, now=now_utc(), given=given)))
-        if limit and verdict.stale:
-            if verdict.newest is None:
-                raise Failure("there is no good backup", code=NOTHING_SAVED)
-            raise Failure(too_old(verdict, limit), code=FAILED)
-        if limit and verdict.state == "at risk":
-            raise Failure(at_risk(verdict, given), code=NOT_PROVEN if checked.damaged else FAILED)
+            lines = status_lines(checked, place=place, now=now_utc(), given=given, verbose=verbose)
+            opened.output.answer("\n".join(lines))
+        failure = failing(checked, place=place, max_age=limit, given=given)
+        if failure is not None:
+            raise failure
     return 0

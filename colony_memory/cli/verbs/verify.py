@@ -30,8 +30,8 @@ def run(
 
     ID is a snapshot as 'show' takes it, FILE one that 'export' wrote, which needs no vault; - is the standard input.
     Without one, every snapshot of the label is read, or of all labels. What could not be checked is never called ok.
-    The exit code is 4 if something does not hold, and 1 where all of it holds that could be checked and some text is
-    encrypted, which no identity opens here.
+    The exit code is 4 if something does not hold, and 1 where all of it holds that could be checked and not all could:
+    some text is encrypted, which no identity opens here, or a snapshot is older than signing.
     """
     from colony_memory.app.pick import may_name_a_snapshot
     from colony_memory.cli.errors import FAILED, NOT_PROVEN
@@ -48,14 +48,12 @@ def run(
         output.answer_json({"ok": good, "labels": [{"ok": bool(report), **asdict(report)} for report in reports]})
     elif not (common.quiet and good):
         output.answer("\n\n".join("\n".join(verify_lines(report)) for report in reports))
-    sealed = all(report or report.sealed for report in reports)
-    return 0 if good else FAILED if sealed else NOT_PROVEN
+    return 0 if good else FAILED if all(report or report.limited for report in reports) else NOT_PROVEN
 
 
 def _verify_vault(snapshot: str | None, label: str | None, common: CommonOptions) -> list[VerifyReport]:
-    from colony_memory.app.pick import find_id, naming_the_label
+    from colony_memory.app.pick import find_id, naming_the_label, nothing_saved
     from colony_memory.cli.memory import open_memory
-    from colony_memory.exceptions import SnapshotNotFound
 
     with open_memory(common) as opened:
         with opened.working("Verifying"):
@@ -68,5 +66,5 @@ def _verify_vault(snapshot: str | None, label: str | None, common: CommonOptions
                 labels = [label] if label else [each.label for each in memory.inspect().labels]
                 reports = [memory.verify(label=each) for each in labels]
         if not any(report.snapshots or report.problem for report in reports):
-            raise SnapshotNotFound(f"nothing is saved yet{f' under label {label!r}' if label else ''}")
+            raise nothing_saved(memory, label or "default")
     return reports

@@ -6,25 +6,36 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._engine.label import labels_there
 from colony_memory._format.names import id_time
 from colony_memory.app.durations import show_duration
 from colony_memory.app.facts import SPANS, made_at, stamp
 from colony_memory.cli.commands import command
+from colony_memory.cli.errors import FAILED, NOT_PROVEN, NOTHING_SAVED, Failure
 from colony_memory.cli.grid import prose, styled
 from colony_memory.cli.summary import change_lines, changes, unsaved_document
 from colony_memory.cli.tables import label_table
 from colony_memory.cli.text import age, count, few, shown, signer, size
+from colony_memory.retention import is_much_smaller
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from datetime import datetime
 
+    from colony_memory.app.place import Place
     from colony_memory.app.preview import Unsaved
     from colony_memory.app.protection import Checked, Problem, Protection
     from colony_memory.reports import LabelMap, VaultMap
     from colony_memory.schedule.watch import RunLog
+    from colony_memory.snapshot import SnapshotInfo
 
-_STYLES = {"protected": "bold green", "saved": "bold", "at risk": "bold yellow", "not protected": "bold red"}
+_STYLES = {
+    "protected": "bold green",
+    "saved": "bold",
+    "ahead": "bold yellow",
+    "at risk": "bold yellow",
+    "not protected": "bold red",
+}
 # More restore points than that, nobody counts.
 _MANY = 10_000
 # A run that saves ends a little after the snapshot was made.
@@ -32,25 +43,20 @@ _RUN = timedelta(minutes=1)
 
 
 def status_lines(
-    checked: Checked,
-    unsaved: Sequence[str] = (),
-    *,
-    url: str,
-    now: datetime,
-    given: Mapping[str, Any],
+    checked: Checked, *, place: Place, now: datetime, given: Mapping[str, Any], verbose: bool
 ) -> list[str]:
     """The answer first, then the vault, its labels, and what is wrong with the command that mends it.
 
-    ``given`` is what the options of this run came to, which the commands repeat, and ``unsaved`` what folders hold that
-    is not saved.
+    ``given`` is what the options of this run came to, which the commands repeat.
     """
     found, verdict = checked.found, checked.verdict
+    ahead = _ahead(checked.unsaved) if checked.unsaved and not verdict.empty else ""
+    state = ahead if verdict.state == "ahead" else f"{verdict.state}, {ahead}" if ahead else verdict.state
+    answer = f"{styled(state, _STYLES[verdict.state])}{_limits(verdict)}: {_answer(checked, place, now)}"
     lines = [
-        prose(
-            f"{styled(verdict.state, _STYLES[verdict.state])}{_unread(verdict)}: {_newest(verdict, now)}{_room(found)}"
-        ),
+        prose(f"{answer}{_room(found)}"),
         "",
-        f"vault  {shown(url)}",
+        f"vault  {shown(place.url)}{', on the same disk as the memory' if checked.same_disk else ''}",
         f"used   {_used(found)}",
     ]
     lines += few([f"next   {each}" for each in next_backups(found)], verbose=False)
@@ -59,10 +65,11 @@ def status_lines(
     if found.operations_left is not None:
         lines.append(f"left   {found.operations_left} uploads and deletes this hour")
     lines += [prose(f"watch  {_watch(label, log, now)}") for label, log in checked.runs.items()]
-    lines += ["", label_table(found, now=now)]
-    lines += ["", *unsaved] if unsaved else []
-    for problem in verdict.problems:
-        lines += ["", prose(f"problem  {shown(_told(problem))}"), f"mend it  {mending(problem, given)}"]
+    lines += ["", label_table(found, checked.verdicts, now=now)]
+    if checked.unsaved is not None:
+        lines += ["", *unsaved_lines(checked.unsaved, label=verdict.label or "default", verbose=verbose)]
+    for problem in checked.problems:
+        lines += ["", prose(f"problem  {shown(_named(problem))}"), f"mend it  {mending(problem, given)}"]
         older = fallback(problem, given)
         lines += [f"restore  {older}"] if older else []
     return lines
@@ -87,22 +94,23 @@ def unsaved_lines(found: Unsaved, *, label: str, verbose: bool) -> list[str]:
 
 
 def status_document(
-    checked: Checked,
-    unsaved: Unsaved | None = None,
-    *,
-    url: str,
-    max_age: timedelta | None,
-    given: Mapping[str, Any],
+    checked: Checked, *, url: str, max_age: timedelta | None, given: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The same for programs."""
-    verdict = checked.verdict
+    verdict, unsaved = checked.verdict, checked.unsaved
+    found = asdict(checked.found)
+    for each in found["labels"]:
+        each.update(_verdict_document(checked.verdicts[each["label"]]))
     return {
         "vault": url,
-        "state": verdict.state,
+        "label": verdict.label,
+        **_verdict_document(verdict),
         "newest": asdict(verdict.newest) if verdict.newest else None,
-        "age_seconds": None if verdict.age is None else int(verdict.age.total_seconds()),
         "max_age_seconds": None if max_age is None else int(max_age.total_seconds()),
-        "stale": verdict.stale,
+        "ahead": None
+        if unsaved is None or unsaved.problem is not None
+        else {"files": unsaved.files_ahead, "lines": unsaved.lines_ahead},
+        "same_disk": checked.same_disk,
         "problems": [
             {
                 "label": each.label,
@@ -111,7 +119,7 @@ def status_document(
                 "mend": mending(each, given),
                 "fallback": fallback(each, given),
             }
-            for each in verdict.problems
+            for each in checked.problems
         ],
         "unsaved": None
         if unsaved is None
@@ -128,7 +136,16 @@ def status_document(
             }
             for label, log in checked.runs.items()
         },
-        **asdict(checked.found),
+        **found,
+    }
+
+
+def _verdict_document(verdict: Protection) -> dict[str, Any]:
+    return {
+        "state": verdict.state,
+        "age_seconds": None if verdict.age is None else int(verdict.age.total_seconds()),
+        "stale": verdict.stale,
+        "encrypted": None if verdict.newest is None else verdict.newest.encrypted,
     }
 
 
@@ -152,13 +169,13 @@ def mending(problem: Problem, given: Mapping[str, Any]) -> str:
         return command("delete", named, label=problem.label, given=given)
     if problem.mending == "accept" and named:
         return command("restore", named, "DIR", label=problem.label, given=given)
-    if problem.mending in ("delete", "judge", "accept"):
+    if problem.mending in ("delete", "judge", "accept") or (problem.mending == "sign" and not given.get("key_file")):
         return command("verify", *([named] if named else []), label=problem.label, given=given)
     if problem.mending == "forget":
         return command("prune", options=("--leftovers",), label=problem.label, given=given)
     if problem.mending == "prune":
         return command("prune", options=("--keep", "5"), label=problem.label, given=given)
-    if problem.mending in ("backup", "replace"):
+    if problem.mending in ("backup", "replace", "sign"):
         # The paths that were looked at are those of one label.
         paths = given.get("paths") if problem.label == given.get("paths_label") else None
         return command("backup", *(paths or ["PATH"]), label=problem.label, given=given)
@@ -172,35 +189,84 @@ def fallback(problem: Problem, given: Mapping[str, Any]) -> str | None:
     return command("restore", "DIR", options=("--fallback",), label=problem.label, given=given)
 
 
-def at_risk(verdict: Protection, given: Mapping[str, Any]) -> str:
-    """What a monitor is told of what puts the memory at risk: the first thing, and what mends it."""
+def failing(checked: Checked, *, place: Place, max_age: timedelta | None, given: Mapping[str, Any]) -> Failure | None:
+    """What a monitor is told, None where there is nothing to tell; without ``max_age`` only that nothing is saved."""
+    verdict = checked.verdict
+    if verdict.empty:
+        return Failure(_nothing(checked, place), code=NOTHING_SAVED)
+    if max_age is None:
+        return None
+    if verdict.stale and verdict.newest is not None and verdict.age is not None and verdict.age > max_age:
+        old, most = (show_duration(each.total_seconds()) for each in (verdict.age, max_age))
+        return Failure(f"the last good backup{_of(verdict)} is {old} old, and at most {most} is allowed", code=FAILED)
+    if verdict.state == "not protected" and verdict.newest is not None:
+        return Failure(f"nothing that is there now is saved{_of(verdict)}", code=FAILED)
+    if verdict.state in ("at risk", "not protected"):
+        label = next(each for each in checked.found.labels if each.label == verdict.label)
+        lost = verdict.newest is None and (label.broken or label.unsigned)
+        return Failure(_at_risk(verdict, given), code=NOT_PROVEN if checked.damaged or lost else FAILED)
+    return None
+
+
+def _at_risk(verdict: Protection, given: Mapping[str, Any]) -> str:
+    """What puts the memory at risk: the first thing, and what mends it."""
     first, *more = verdict.problems
     others = f" (and {count(len(more), 'more problem')})" if more else ""
-    return f"the memory is at risk: {_told(first)}{others}; mend it with: {mending(first, given)}"
+    return f"the memory is at risk: {_named(first)}{others}; mend it with: {mending(first, given)}"
 
 
-def _told(problem: Problem) -> str:
+def _named(problem: Problem) -> str:
     """What is wrong, with the label that it is of where that is not said in it."""
     named = problem.label is None or f"label {problem.label!r}" in problem.what
     return problem.what if named else f"label {problem.label}: {problem.what}"
 
 
-def too_old(verdict: Protection, max_age: timedelta) -> str:
-    """What a monitor is told."""
-    made = show_duration(verdict.age.total_seconds()) if verdict.age is not None else "never"
-    return f"the last good backup is {made} old, and at most {show_duration(max_age.total_seconds())} is allowed"
+def _of(verdict: Protection) -> str:
+    return "" if verdict.label in (None, "default") else f" of label {verdict.label}"
 
 
-def _newest(verdict: Protection, now: datetime) -> str:
+def _nothing(checked: Checked, place: Place) -> str:
+    """That nothing is saved under what was asked for, and what is there."""
+    label = checked.verdict.label
+    if checked.verdict.newest is not None:
+        return f"nothing of this folder is in the latest of label {label!r} in {place.title}"
+    if not checked.there:
+        return f"nothing is saved yet in {place.title}"
+    under = "" if label is None else f" under label {label!r}"
+    return f"nothing is saved{under} in {place.title}{labels_there(checked.there, label)}"
+
+
+def _answer(checked: Checked, place: Place, now: datetime) -> str:
+    """What is known of the memory that was asked for."""
+    verdict = checked.verdict
     info = verdict.newest
+    if verdict.empty:
+        return _nothing(checked, place)
     if info is None:
-        return "nothing is saved yet" if not verdict.problems else "no good backup"
+        return f"no good backup{_of(verdict)}"
     made = made_at(info)
-    by = f"signed by {signer(info)}" if info.signed else "unsigned"
-    label = "" if info.label == "default" else f" of label {info.label}"
     seen = now - verdict.age if verdict.age is not None else made
-    unchanged = f", unchanged {age(seen, now)}" if seen - made > _RUN else ""
-    return f"last {_good(verdict)} backup{label} {age(made, now)} ({stamp(made)}){unchanged}, {by}"
+    facts = [
+        f"last {_good(verdict)} backup{_of(verdict)} {age(made, now)} ({stamp(made)})",
+        *([f"unchanged {age(seen, now)}"] if seen - made > _RUN else []),
+        *(f"less than half of {each.snapshot_id}" for each in _shrunk_from(checked)),
+        f"signed by {signer(info)}" if info.signed else "unsigned",
+        "encrypted" if info.encrypted else "not encrypted",
+    ]
+    return ", ".join(facts)
+
+
+def _ahead(unsaved: Unsaved) -> str:
+    """How much of a folder is not saved."""
+    number = unsaved.files_ahead
+    return f"ahead by {count(number, 'file')}, {count(unsaved.lines_ahead, 'line')}" if number else ""
+
+
+def _shrunk_from(checked: Checked) -> list[SnapshotInfo]:
+    """The snapshot that the memory was more than twice as large in, for as long as backups keep it for that."""
+    newest = checked.verdict.newest
+    kept = [each.shrunk for each in checked.found.labels if each.label == checked.verdict.label]
+    return [each for each in kept if each and newest and is_much_smaller(newest, each)]
 
 
 def _good(verdict: Protection) -> str:
@@ -208,7 +274,7 @@ def _good(verdict: Protection) -> str:
     return "known" if verdict.state == "saved" else "good"
 
 
-def _unread(verdict: Protection) -> str:
+def _limits(verdict: Protection) -> str:
     if verdict.state != "saved":
         return ""
     if verdict.closed:

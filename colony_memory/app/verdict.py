@@ -1,0 +1,238 @@
+"""Pure: whether a label's memory is protected, judged by what was read of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Literal
+
+from colony_memory._format.names import id_order, read_filename
+from colony_memory.app.facts import left_out, refused_latest
+from colony_memory.app.save import BEFORE_RESTORE
+from colony_memory.retention import created
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from datetime import datetime
+
+    from colony_memory.app.preview import Unsaved
+    from colony_memory.reports import LabelMap, VaultMap
+    from colony_memory.snapshot import SnapshotInfo
+
+__all__ = ["Mending", "Newest", "Problem", "Protection", "State", "assess", "least_protected", "with_folder"]
+
+#: ``protected``: the newest snapshot was read in full, and nothing is wrong. ``saved``: the same, and not all was read,
+#: so that damage would not show. ``ahead``: the folder that was asked for has what is not saved. ``at risk``: a
+#: snapshot is there, and something is wrong. ``not protected``: none is there, the newest is older than it may be, or
+#: nothing of the folder that was asked for is in it.
+State = Literal["protected", "saved", "ahead", "at risk", "not protected"]
+#: What would mend it: ``delete`` the snapshot, ``backup`` again, ``prune`` to make room, ``wait``, ``judge`` whether
+#: an untrusted snapshot is one's own, or whether one that cannot be read on this host is good, ``replace`` what is
+#: damaged by a new backup (an older snapshot restores until then), ``forget`` what is gone, which a prune of leftovers
+#: takes off the list, ``accept`` a snapshot in place of a latest that is refused: restore it by its id and back it
+#: up again, or ``sign`` what is older than signing, by a backup with the key.
+Mending = Literal["delete", "backup", "prune", "wait", "judge", "replace", "forget", "accept", "sign"]
+
+_WORST_FIRST: tuple[State, ...] = ("not protected", "at risk", "ahead", "saved", "protected")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that is wrong.
+
+    Attributes:
+        what: In words.
+        mending: What would mend it.
+        label: The label that it is of, None for the vault's.
+        snapshot_id: The snapshot that it is of, None for the label's.
+    """
+
+    what: str
+    mending: Mending
+    label: str | None = None
+    snapshot_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Newest:
+    """What reading a label's newest snapshots in full has shown.
+
+    Attributes:
+        good: The newest whose every byte is as it was saved, None where there is none.
+        damaged: What is wrong with each that is newer than that one, by id.
+        closed: Why the text of ``good`` was not looked at, None where it was: it is encrypted.
+        unread: Ids of those of ``damaged`` that may be good and that this host cannot read.
+    """
+
+    good: SnapshotInfo | None
+    damaged: Mapping[str, str] = field(default_factory=dict)
+    closed: str | None = None
+    unread: Collection[str] = ()
+
+
+@dataclass(frozen=True)
+class Protection:
+    """The verdict on one label; true where its memory is protected.
+
+    Attributes:
+        state: In a word or two.
+        label: The label, None where the vault has none.
+        newest: Its newest whole snapshot, None where there is none.
+        age: How long ago that was made, or was found to be the memory as it still was; None where there is none.
+        stale: It is older than it may be, or not there.
+        problems: What is wrong.
+        closed: Its newest is encrypted, and nothing opens it here.
+        empty: Nothing is saved: the vault has proven it, or nothing of the folder is in the latest.
+    """
+
+    state: State
+    label: str | None = None
+    newest: SnapshotInfo | None = None
+    age: timedelta | None = None
+    stale: bool = True
+    problems: tuple[Problem, ...] = ()
+    closed: bool = False
+    empty: bool = False
+
+    def __bool__(self) -> bool:
+        return self.state == "protected"
+
+
+def assess(
+    found: VaultMap,
+    label: LabelMap,
+    *,
+    now: datetime,
+    max_age: timedelta | None = None,
+    read: Newest | None = None,
+    confirmed: Mapping[str, datetime] | None = None,
+) -> Protection:
+    """Judge one label of what :meth:`colony_memory.ColonyMemory.inspect` found.
+
+    >>> from datetime import datetime, timedelta, timezone
+    >>> from colony_memory import ColonyMemory, open_vault
+    >>> from colony_memory.app.protection import read_newest
+    >>> mem = ColonyMemory(backend=open_vault("memory:"))
+    >>> info = mem.backup({"MEMORY.md": "two years of notes"})
+    >>> found, now = mem.inspect(), datetime.now(timezone.utc)
+    >>> (label,) = found.labels
+    >>> assess(found, label, now=now, max_age=timedelta(hours=26)).state
+    'saved'
+    >>> verdict = assess(found, label, now=now, read=read_newest(mem, label))
+    >>> verdict.state, verdict.problems
+    ('protected', ())
+
+    Args:
+        found: The vault.
+        label: The label.
+        now: The time, with a zone.
+        max_age: How old the newest snapshot may be.
+        read: What :func:`colony_memory.app.protection.read_newest` gave, None where nothing was read.
+        confirmed: When a backup last found a snapshot to be the memory as it still was, by id.
+    """
+    newest = label.newest if read is None else read.good
+    age = None
+    if newest is not None:
+        seen = (confirmed or {}).get(newest.snapshot_id)
+        made = created(newest)
+        age = max(now - (made if seen is None or seen > now else max(made, seen)), timedelta(0))
+    stale = age is None or (max_age is not None and age > max_age)
+    problems = (*_damaged(label.label, read), *_incomplete(newest), *_problems(found, label, newest))
+    risky = [each for each in problems if newest is None or not _is_behind(each, newest)]
+    closed = read is not None and bool(read.closed)
+    whole = read is not None and not closed
+    state: State = "not protected" if stale else "at risk" if risky else "protected" if whole else "saved"
+    # What puts it at risk comes first.
+    problems = (*risky, *(each for each in problems if each not in risky))
+    return Protection(state, label.label, newest, age, stale, problems, closed, empty=is_empty(label))
+
+
+def is_empty(label: LabelMap) -> bool:
+    """Whether nothing is saved under a label that has files, as where its last snapshot was deleted."""
+    return label.newest is None and not label.broken and not label.unsigned
+
+
+def least_protected(verdicts: Iterable[Protection]) -> Protection:
+    """The verdict on several labels: that on the one with the worst, and of those on the stalest."""
+
+    def rank(each: Protection) -> tuple[int, bool, timedelta]:
+        return _WORST_FIRST.index(each.state), each.age is not None, -(each.age or timedelta(0))
+
+    return min(verdicts, key=rank, default=Protection("not protected", empty=True))
+
+
+def with_folder(verdict: Protection, unsaved: Unsaved) -> Protection:
+    """The same for a folder: what is saved of it, and not of others that have the label too."""
+    if unsaved.shares_nothing:
+        return replace(verdict, state="not protected", stale=True, empty=not unsaved.changes.changed)
+    if unsaved.files_ahead and verdict.state in ("protected", "saved"):
+        return replace(verdict, state="ahead")
+    return verdict
+
+
+def _damaged(label: str, read: Newest | None) -> Iterator[Problem]:
+    if read is None:
+        return
+    for snapshot_id, why in read.damaged.items():
+        mending: Mending = "judge" if snapshot_id in read.unread else "replace" if read.good else "backup"
+        yield Problem(why, mending, label, snapshot_id)
+
+
+def _incomplete(newest: SnapshotInfo | None) -> Iterator[Problem]:
+    # What a restore has replaced is saved once, and nobody saves it again.
+    if newest is not None and newest.incomplete and not newest.label.endswith(BEFORE_RESTORE):
+        yield Problem(
+            f"snapshot {newest.snapshot_id} is incomplete, {left_out(newest)}; make readable what belongs to the "
+            "memory, and exclude the rest",
+            "backup",
+            newest.label,
+            newest.snapshot_id,
+        )
+
+
+def _is_behind(problem: Problem, newest: SnapshotInfo) -> bool:
+    """Whether it is of a snapshot from before the client had whom to trust: those stay until somebody judges them."""
+    snapshot_id = problem.snapshot_id
+    if problem.mending != "judge" or snapshot_id is None:
+        return False
+    return id_order(snapshot_id) < id_order(newest.snapshot_id)
+
+
+def _problems(found: VaultMap, label: LabelMap, newest: SnapshotInfo | None) -> Iterator[Problem]:
+    if not found.complete:
+        yield Problem("the vault did not list all of its files: there may be more", "wait")
+    refused = refused_latest(label)
+    for file, why in label.broken.items():
+        if file == refused and newest is not None:
+            yield Problem(why, "accept", label.label, newest.snapshot_id)
+            continue
+        name = read_filename(file)
+        mending: Mending = "judge" if file in label.untrusted else "delete"
+        yield Problem(why, mending, label.label, name.snapshot_id if name else None)
+    if label.unsigned and newest is None:
+        yield Problem(
+            f"nothing is signed yet: all that is saved, {len(label.unsigned)} up to {label.unsigned[0]}, is older than "
+            "signing",
+            "sign",
+            label.label,
+            label.unsigned[0],
+        )
+    elif label.dangling and (label.newest is not None or not label.broken):
+        yield Problem("no usable pointer: restore goes by the list of files", "backup", label.label)
+    free = found.available_bytes
+    if free is not None and free < label.next_bytes and not label.next_at_most:
+        yield Problem(f"no room for another backup of {label.next_bytes} bytes", "prune", label.label)
+    if label.removed and label.newest is not None and not label.dangling:
+        more = f" and {len(label.removed) - 1} more are" if label.removed[1:] else " is"
+        yield Problem(
+            f"snapshot {label.removed[0]}{more} listed and gone: something has deleted what it should not, or an "
+            "older version has pruned; if you know of it, forget it",
+            "forget",
+            label.label,
+            label.removed[0],
+        )
+    if label.orphans and not label.snapshots:
+        # Beside a snapshot, a backup may be under way, and they take nothing but room.
+        yield Problem(
+            f"nothing but {len(label.orphans)} files of a backup that was not completed", "backup", label.label
+        )
