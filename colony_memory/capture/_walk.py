@@ -242,7 +242,7 @@ class _Walk:
 
     def _judge_links(self) -> None:
         for name, target in self.links.items():
-            problem = link_problem(name, target, is_link=self.links.__contains__)
+            problem = link_problem(name, target, said_by=self.links.get)
             if problem:
                 self._leave(name, f"{problem}; it is not followed")
             else:

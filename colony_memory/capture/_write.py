@@ -242,24 +242,31 @@ def _keep_state_apart(files: Iterable[str], directories: Iterable[str], target: 
 
 
 def _check_links(metadata: Metadata, target: Path) -> None:
-    """Refuse links that lead out of the folder, by themselves or through others."""
+    """Refuse links that lead out of the folder, by themselves, through others or on by others."""
     if not metadata.links:
         return
     problems = []
-    links = set(map(fold, metadata.links))
+    own = {fold(name): says for name, says in metadata.links.items()}
     with _opened(target) as reach:
 
-        def is_one(name: str) -> bool:
-            if fold(name) in links or reach is None:
-                return fold(name) in links
+        def there(name: str) -> str | None:
+            if reach is None:
+                return None
             try:
-                there = reach.look(name)
+                directory, last = reach.parent(name)
+                status = directory.look(last)
+                return directory.read_link(last) if status is not None and is_link(status) else None
+            except FileNotFoundError:
+                return None
             except OSError:
-                return True  # something other than a directory is on the way
-            return there is not None and is_link(there)
+                return ""  # something other than a directory is on the way
+
+        def said_by(name: str) -> str | None:
+            folded = fold(name)
+            return own[folded] if folded in own else there(name)
 
         for name, says in sorted(metadata.links.items()):
-            problem = link_problem(name, says, is_link=is_one)
+            problem = link_problem(name, says, said_by=said_by, is_there=there(name) == says)
             if problem is not None:
                 problems.append(f"{name!r} {problem}")
     if problems:

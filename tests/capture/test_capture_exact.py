@@ -21,7 +21,7 @@ from forks import fork
 
 from colony_memory._os.directory import Directory
 from colony_memory._os.files import Files
-from colony_memory.capture import write_folder
+from colony_memory.capture import read_folder, write_folder
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 if TYPE_CHECKING:
@@ -137,6 +137,47 @@ def test_a_link_that_leads_out_is_not_made(tmp_path: Path, kind: str, target: st
     with pytest.raises(ColonyMemoryError, match=r"document .*'(x|a/b/x)' .*is a link .*nothing was written"):
         write_folder({"m.md": "m", **metadata(links=BAD_LINKS[kind])}, tmp_path / target, force=True)
     assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("there", "links", "refused"),
+    [
+        ({"on": "/etc/hostname"}, {"x": "on"}, "'x' is a link to 'on', which is a link that leads on out"),
+        ({"on": "../outside"}, {"a/x": "../on"}, "'a/x' is a link to '../on', which"),
+        ({"on": "one", "one": "../outside"}, {"x": "on"}, "'x' is a link to 'on', which"),
+        ({"on": "m.md"}, {"x": "on"}, None),
+        ({"on": "one", "one": "on"}, {"x": "on"}, None),
+        ({"on": "/etc/hostname"}, {"x": "on", "on": "m.md"}, None),
+        ({"on": "/etc/hostname", "x": "on"}, {"x": "on"}, None),
+        ({}, {"x": "m.md/y"}, None),
+    ],
+)
+def test_a_link_that_ends_at_one_that_is_there_stays_in_the_folder_too(
+    tmp_path: Path, there: dict[str, str], links: dict[str, str], refused: str | None
+) -> None:
+    dst = make(tmp_path / "dst", {"m.md": b"m", "a/b.md": b"b"})
+    for name, says in there.items():
+        (dst / name).symlink_to(says)
+    documents = {"m.md": "m", **metadata(links=links)}
+    if refused is None:
+        write_folder(documents, dst, force=True)
+        assert {name: str((dst / name).readlink()) for name in links} == links
+        return
+    before = tree(tmp_path)
+    with pytest.raises(ColonyMemoryError, match=refused):
+        write_folder(documents, dst, force=True)
+    assert tree(tmp_path) == before
+
+
+def test_what_a_backup_takes_of_links_a_restore_takes_too(tmp_path: Path) -> None:
+    src = make(tmp_path / "src", {"m.md": b"m"})
+    for name, says in {"out": "/etc/hostname", "on": "out", "fine": "m.md", "still": "fine"}.items():
+        (src / name).symlink_to(says)
+    capture = read_folder(src)
+    assert [entry.name for entry in capture.left_out] == ["on", "out"]
+    write_folder(capture.documents, src, force=True)
+    write_folder(capture.documents, tmp_path / "dst")
+    assert sorted(path.name for path in (tmp_path / "dst").iterdir()) == ["fine", "m.md", "still"]
 
 
 def test_a_link_replaces_a_file_or_link_only_where_that_is_older(tmp_path: Path) -> None:
