@@ -37,8 +37,12 @@ def stamp(moment: datetime) -> str:
     return f"{moment.isoformat(sep=' ', timespec='minutes').removesuffix('+00:00')} UTC"
 
 
-def count_texts(info: SnapshotInfo) -> int:
-    """How many files of a snapshot are text. How many others there are, no summary tells: they have to be read."""
+def count_texts(info: SnapshotInfo) -> int | None:
+    """How many files of a snapshot are text, None where its format names none. How many others there are, no summary
+    tells: they have to be read.
+    """
+    if not info.doc_names:
+        return None
     from colony_memory.capture._metadata import METADATA_NAME
 
     return len(info.doc_names) - (METADATA_NAME in info.doc_names)

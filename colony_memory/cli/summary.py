@@ -29,7 +29,7 @@ def backup_lines(info: SnapshotInfo, contents: Contents | None, *, left_out: int
     """What a backup saved, or that there was nothing new to save; joined with another's, it is more than was read."""
     named = f"snapshot {info.snapshot_id} of label {info.label}"
     left = f"{left_out} left out" if left_out else ""
-    held_here = held(contents) if contents else count(count_texts(info), "text") if info.doc_names else ""
+    held_here = held(contents) if contents else "" if (texts := count_texts(info)) is None else count(texts, "text")
     what = ", ".join(filter(None, (held_here, left, size(info.byte_size), f"stored as {stored(info)}")))
     if not info.reused:
         return [f"saved {named}", what]
@@ -95,9 +95,10 @@ def _names(contents: Contents) -> list[str]:
 
 def _names_of_texts(info: SnapshotInfo) -> list[str]:
     """Without its content nobody can tell what else there is."""
-    if not info.doc_names:
+    texts = count_texts(info)
+    if texts is None:
         return ["its names are told where it can be read"]
-    return [f"{count(count_texts(info), 'text')}:", *(name for name in sorted(info.doc_names) if name != METADATA_NAME)]
+    return [f"{count(texts, 'text')}:", *(name for name in sorted(info.doc_names) if name != METADATA_NAME)]
 
 
 def diff_lines(found: SnapshotDiff, *, a: str, b: str, verbose: bool) -> list[str]:

@@ -74,9 +74,9 @@ class Snapshot(BaseModel):
     id: Line
     made: str = Field(description="Time in UTC, ISO 8601.")
     latest: bool = Field(description="Whether it is what restore gives.")
-    texts: int = Field(description="Number of its files that are text.")
-    bytes: int
-    stored_bytes: int = Field(description="Bytes in the vault, 0 where it does not tell.")
+    texts: int | None = Field(description="Number of its files that are text; null where its format does not tell.")
+    bytes: int | None = Field(description="Bytes of what is saved; null where that is encrypted, and not opened here.")
+    stored_bytes: int | None = Field(description="Bytes in the vault; null where it does not tell.")
     format: Line
     encrypted: bool
     signed_by: Line | None = Field(description="did:key of the signer, not checked here; null where nobody signed.")
@@ -93,8 +93,8 @@ def snapshot_of(info: SnapshotInfo, *, latest: bool | None = None) -> Snapshot:
         made=made_at(info).isoformat(),
         latest=bool(info.head) if latest is None else latest,
         texts=count_texts(info),
-        bytes=info.byte_size,
-        stored_bytes=info.stored_bytes,
+        bytes=info.byte_size or None,
+        stored_bytes=info.stored_bytes or None,
         format=info.format,
         encrypted=info.encrypted,
         signed_by=(info.issuer or "?") if info.signed else None,
@@ -223,7 +223,7 @@ class StatusReply(Reply):
     problems: list[Trouble]
     unsaved: Unsaved | None = Field(description="What in the folder is not saved; null where it is empty or missing.")
     used_bytes: int
-    quota_bytes: int
+    quota_bytes: int | None = Field(description="Null where the vault tells none, as before its first write.")
     available_bytes: int | None
     last_watch: Line | None = Field(description="How the last run of watch or run on this host ended, null without.")
 

@@ -209,7 +209,8 @@ class MemoryServer(MCPServer):
             done = await self.worker.do(run, told)
         except Exception as error:
             self._log(error)
-            raise ToolError(self.words.error(error)) from error
+            # What went wrong may be told in a vault's words.
+            raise ToolError(f"{self.words.error(error)}\n{replies.CAUTION}") from error
         return done.value, done.warnings
 
     def _log(self, error: Exception) -> None:
@@ -221,7 +222,7 @@ class MemoryServer(MCPServer):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """Call a tool; every error is one sentence.
+        """Call a tool; every error is one sentence, and how to take what stands in it.
 
         Raises:
             ToolError: It failed, or there is no such tool, or not with these arguments.

@@ -134,7 +134,7 @@ def status(served: Served, job: Job, words: Words, *, quick: bool) -> replies.St
         ],
         unsaved=None if unsaved is None else _unsaved(unsaved, words),
         used_bytes=found.used_bytes,
-        quota_bytes=found.quota_bytes,
+        quota_bytes=found.quota_bytes or None,
         available_bytes=found.available_bytes,
         last_watch=None if run is None else words.clean(f"{run.last.when.isoformat()}: {run.last.message}"),
     )
