@@ -74,7 +74,8 @@ def test_there_is_no_restore_unless_it_was_allowed(desk):
 @pytest.mark.parametrize(("wire", "texts"), [(1, 1), (2, None)])
 def test_what_is_not_told_is_null_and_never_none_at_all(tmp_path, wire, texts):
     desk = Desk(tmp_path, backend=open_vault(str(tmp_path / "vault"), create=True, format=wire))
-    saved = desk.call("backup")["snapshot"]
+    assert desk.call("backup")["snapshot"]["texts"] == 1  # its writer knows
+    (saved,) = desk.call("list")["snapshots"]
     assert (saved["texts"], saved["bytes"] > 0, saved["stored_bytes"] == 0) == (texts, True, False)
     bare = replace(ColonyMemory(backend=desk.place.backend).latest(), doc_names=[], byte_size=0, stored_bytes=0)
     told = snapshot_of(bare)
