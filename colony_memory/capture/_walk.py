@@ -120,7 +120,6 @@ class _Listing:
     left_out: dict[str, str]
     rules: bytes | bytearray | None
     repository: bool
-    open_databases: frozenset[str]
 
 
 def walk(root: Path, prefix: str, tree: Tree, patience: Patience) -> None:
@@ -180,7 +179,6 @@ class _Walk:
                     break
             rules = self._read_rules(place, inside, deadline) if IGNORE_NAME in entries else None
             links = {name: place.read_link(name) for name, status in entries.items() if stat.S_ISLNK(status.st_mode)}
-            open_ones = {name for name in entries if any(part in entries for part in companions_of(name))}
             return _Listing(
                 place.status(),
                 entries,
@@ -188,7 +186,6 @@ class _Walk:
                 vanished,
                 rules,
                 GIT_NAME in entries and is_repository(place),
-                frozenset(name for name in open_ones if holds_database(place, name)),
             )
 
     def _read_rules(self, place: Directory, inside: tuple[str, ...], deadline: Deadline) -> bytes | bytearray:
@@ -217,11 +214,10 @@ class _Walk:
             shown = f"{name}/" if is_directory else name
             if self._exclude(own, name, is_directory=is_directory):
                 self.tree.ignored.append(self.prefix + shown)
-                if own in listing.open_databases:  # what is beside it holds the same
-                    for part in companions_of(own):
-                        if part in entries and part not in done and is_file(entries[part]):
-                            done.add(part)
-                            self.tree.ignored.append(f"{self.prefix}{below}{part}")
+                parts = [part for part in companions_of(own) if part not in done and is_file(entries.get(part))]
+                if parts and self._is_database(inside, own):  # what is beside it holds the same
+                    done.update(parts)
+                    self.tree.ignored += [f"{self.prefix}{below}{part}" for part in parts]
             elif own == GIT_NAME and listing.repository:
                 self.tree.repositories.append(Entry(self.root, inside, own, self.prefix + name))
             elif reason := why_unsaved(own, self.prefix + name, status):
@@ -233,6 +229,16 @@ class _Walk:
             else:
                 self.tree.files.append(Entry(self.root, inside, own, self.prefix + name, status))
         return deeper
+
+    def _is_database(self, inside: tuple[str, ...], own: str) -> bool:
+        def look(_: Deadline) -> bool:
+            with open_below(self.root, inside) as place:
+                return holds_database(place, own)
+
+        try:
+            return self.patience.run(look, seconds=SECONDS)
+        except (OSError, TookTooLong):
+            return False
 
     def _exclude(self, own: str, name: str, *, is_directory: bool) -> bool:
         asked = self.tree.excluded.judge(self.prefix + name, is_directory=is_directory)

@@ -1,0 +1,455 @@
+"""A folder saved again: what is opened and searched of it, by what has changed and by what its index says."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import threading
+import time
+
+import pytest
+
+from colony_memory import ColonyMemory, ColonyMemoryError, restore_folder, save_folder, save_paths
+from colony_memory._os.directory import Directory
+from colony_memory._os.files import Files
+from colony_memory._os.homes import state_directory
+from colony_memory.app.options import BackupOptions
+from colony_memory.app.save import FolderSave
+from colony_memory.capture import _survey
+from colony_memory.capture import folder as reading
+from colony_memory.capture.index import open_index
+from colony_memory.vaults.local import LocalVault
+
+POSIX = pytest.mark.skipif(os.name == "nt", reason="POSIX")
+ROOT = pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="root alone works for others")
+TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+TEXT, ALL = "a.md", frozenset({"a.md", "b.md", "face.png", "facts.db", "run.sh"})
+NONE = frozenset()
+
+
+@pytest.fixture
+def place(tmp_path):
+    made = tmp_path / "memory"
+    made.mkdir()
+    (made / "a.md").write_text("two years\n")
+    (made / "b.md").write_text("of notes\n")
+    (made / "run.sh").write_text("#!/bin/sh\n")
+    (made / "run.sh").chmod(0o755)
+    (made / "face.png").write_bytes(b"\x89PNG\0\xff" * 100)
+    with contextlib.closing(sqlite3.connect(made / "facts.db")) as database:
+        database.execute("create table facts (id integer)")
+        database.commit()
+    time.sleep(0.03)  # a kernel's tick and more
+    return made
+
+
+@pytest.fixture
+def vault(tmp_path):
+    return LocalVault(tmp_path / "vault", create=True)
+
+
+class Seen:
+    """Which files of the folder were opened, and which were searched for secrets."""
+
+    def __init__(self, monkeypatch):
+        self.opened, self.searched, self.reads, self.writes = set(), set(), 0, 0
+        real, judge = Directory.file, _survey.judge_secrets
+
+        def file(directory, name):
+            self.opened.add(name)
+            return real(directory, name)
+
+        def search(contents, *args, **options):
+            self.searched |= set(contents)
+            return judge(contents, *args, **options)
+
+        monkeypatch.setattr(Directory, "file", file)
+        monkeypatch.setattr(_survey, "judge_secrets", search)
+
+    def on_event(self, event):
+        if event.action in ("created", "reused"):
+            self.reads, self.writes = event.reads, event.writes
+
+    def forget(self):
+        self.opened, self.searched = set(), set()
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    return Seen(monkeypatch)
+
+
+def save(vault, place, seen=None, **options):
+    """By a client of its own, as each command has one."""
+    memory = ColonyMemory(backend=vault, on_event=None if seen is None else seen.on_event)
+    return save_folder(memory, place, **options)
+
+
+def rewritten(place):
+    before = (place / TEXT).stat()
+    (place / TEXT).write_text("TWO YEARS\n")
+    os.utime(place / TEXT, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def replaced(place):
+    before = (place / TEXT).stat()
+    shutil.copy2(place / TEXT, place.parent / "other")
+    (place.parent / "other").replace(place / TEXT)
+    os.utime(place / TEXT, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def appended(place):
+    with (place / TEXT).open("a") as file:
+        file.write("more\n")
+
+
+def one_fact_more(place):
+    with contextlib.closing(sqlite3.connect(place / "facts.db")) as database:
+        database.execute("insert into facts values (1)")
+        database.commit()
+
+
+def no_index(_place):
+    shutil.rmtree(state_directory() / "folders")
+
+
+def no_rows(_place):
+    for each in (state_directory() / "folders").glob("*.rows"):
+        each.unlink()
+
+
+def garbled(_place):
+    for each in (state_directory() / "folders").iterdir():
+        each.write_bytes(b"\0" * 100)
+
+
+def made_anew(place):
+    shutil.copytree(place, place.with_name("copy"))
+    shutil.rmtree(place)
+    place.with_name("copy").rename(place)
+
+
+# What was done -> what is searched for secrets, whether a new snapshot is made, and whether anything is opened.
+CHANGES = {
+    "nothing": (lambda _: None, NONE, False),
+    "written with its time put back": (rewritten, {TEXT}, True),
+    "appended to": (appended, {TEXT}, True),
+    "touched": (lambda place: (place / TEXT).touch(), {TEXT}, False),
+    "from the future": (lambda place: os.utime(place / TEXT, (2**33, 2**33)), {TEXT}, False),
+    "replaced by its equal": (replaced, {TEXT}, False),
+    "executable": (lambda place: (place / TEXT).chmod(0o755), {TEXT}, True),
+    "another mode that nobody saves": (lambda place: (place / TEXT).chmod(0o600), {TEXT}, False),
+    "renamed": (lambda place: (place / TEXT).rename(place / "c.md"), {"c.md"}, True),
+    "added": (lambda place: (place / "c.md").write_text("c"), {"c.md"}, True),
+    "an empty directory": (lambda place: (place / "later").mkdir(), NONE, True),
+    "removed": (lambda place: (place / TEXT).unlink(), NONE, True),
+    "a picture": (lambda place: (place / "face.png").write_bytes(b"\xff\0" * 100), {"face.png"}, True),
+    "a fact": (one_fact_more, {"facts.db"}, True),
+    "the index is gone": (no_index, ALL, False),
+    "its rows are gone": (no_rows, ALL, False),
+    "it is damaged": (garbled, ALL, False),
+    "the folder is another": (made_anew, ALL, False),
+}
+
+
+@POSIX
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_is_read_again_and_saved(place, vault, seen, change, tmp_path):
+    act, searched, new = CHANGES[change]
+    first = save(vault, place).info
+    seen.forget()
+    act(place)
+    saved = save(vault, place, seen)
+    assert seen.searched == searched
+    assert (not saved.info.reused, saved.info.snapshot_id != first.snapshot_id) == (new, new)
+    assert bool(seen.opened & ALL) == bool(searched or new)
+    if not searched and not new:
+        assert (seen.reads, seen.writes) == (2, 0)
+        assert (seen.opened, saved.capture.documents) == (set(), {})
+    assert set(saved.contents.files) == {each.name for each in place.iterdir() if each.is_file()}
+    back = tmp_path / "back"
+    restore_folder(ColonyMemory(backend=vault), back)
+    assert {each.name: each.read_bytes() for each in back.iterdir() if each.is_file()} == {
+        each.name: each.read_bytes() for each in place.iterdir() if each.is_file()
+    }
+    # And it is known from then on, but for what is as young as the future.
+    time.sleep(0.03)
+    save(vault, place)
+    seen.forget()
+    assert save(vault, place).info.reused
+    assert seen.searched == ({TEXT} if change == "from the future" else NONE)
+
+
+@pytest.mark.parametrize("hours", [-5, 5])
+def test_a_clock_that_was_off_costs_a_reading_at_most(place, vault, seen, monkeypatch, hours):
+    real = time.time_ns
+    monkeypatch.setattr(reading.time, "time_ns", lambda: real() + hours * 3_600_000_000_000)
+    save(vault, place)
+    monkeypatch.setattr(reading.time, "time_ns", real)
+    (place / TEXT).write_text("TWO YEARS\n")
+    seen.forget()
+    assert not save(vault, place).info.reused
+    assert seen.searched == (ALL if hours < 0 else {TEXT})
+    assert ColonyMemory(backend=vault).restore()[TEXT] == "TWO YEARS\n"
+
+
+def test_what_is_as_young_as_the_look_at_it_is_read_again(place, vault, seen, monkeypatch):
+    real = time.time_ns
+    began = (place / TEXT).stat().st_ctime_ns + 1
+    monkeypatch.setattr(reading.time, "time_ns", lambda: began)
+    save(vault, place)
+    monkeypatch.setattr(reading.time, "time_ns", real)
+    seen.forget()
+    assert save(vault, place).info.reused
+    assert TEXT in seen.searched
+
+
+def test_other_options_and_rules_ask_again(place, vault, seen, monkeypatch):
+    save(vault, place)
+    for options, searched, new in (
+        ({"secrets": "allow"}, NONE, False),
+        ({"secrets": "stop"}, NONE, False),
+        ({"exclude": "*.db"}, NONE, True),
+        ({"index": False}, ALL, True),
+    ):
+        seen.forget()
+        assert save(vault, place, **options).info.reused != new
+        assert seen.searched == searched
+    for module in (reading, _survey):
+        monkeypatch.setattr(module, "RULES", "another version")
+    seen.forget()
+    assert save(vault, place).info.reused
+    assert seen.searched == ALL
+
+
+@pytest.mark.parametrize("choice", ["warn", "mask", "allowed"])
+def test_what_holds_a_secret_is_searched_each_time(place, vault, seen, choice):
+    (place / TEXT).write_text(f"{TOKEN}\n")
+    time.sleep(0.03)
+    options = {"secrets": "warn", "allow_secrets": "a.md:github-token"} if choice == "allowed" else {"secrets": choice}
+    told = contextlib.nullcontext() if choice != "warn" else pytest.warns(UserWarning, match="likely secret is saved")
+    for _ in range(2):
+        seen.forget()
+        with told:
+            saved = save(vault, place, **options)
+        assert TEXT in seen.searched
+    assert (saved.info.reused, seen.searched) == (True, {TEXT})
+    assert saved.capture.masked == ((TEXT,) if choice == "mask" else ())
+    assert (TOKEN in ColonyMemory(backend=vault).restore()[TEXT]) == (choice != "mask")
+    with pytest.raises(ColonyMemoryError, match="1 likely secret"):
+        save(vault, place, secrets="stop")
+
+
+@POSIX
+def test_a_database_counts_by_its_file_and_its_log(place, vault, seen):
+    with contextlib.closing(sqlite3.connect(place / "facts.db")) as database:
+        database.execute("pragma journal_mode=wal")
+        database.execute("insert into facts values (1)")
+        database.commit()
+        time.sleep(0.03)
+        save(vault, place)
+        seen.forget()
+        assert save(vault, place).info.reused
+        assert seen.opened & ALL == set()
+        database.execute("insert into facts values (2)")
+        database.commit()
+        assert not save(vault, place).info.reused
+        assert seen.searched == {"facts.db"}
+    time.sleep(0.03)
+    save(vault, place)  # the log is a part of the file by now
+    seen.forget()
+    with contextlib.closing(sqlite3.connect(f"file:{place}/facts.db?mode=ro", uri=True)) as reader:
+        assert reader.execute("select count(*) from facts").fetchone() == (2,)
+        assert save(vault, place).info.reused
+    assert save(vault, place).info.reused
+    assert set(ColonyMemory(backend=vault).latest().doc_names) <= {
+        "a.md",
+        "b.md",
+        "run.sh",
+        ".colony-memory/folder.json",
+    }
+
+
+def test_the_proof_of_stored_bytes_outlives_the_process_for_a_day(place, vault, monkeypatch):
+    info = save(vault, place).info
+    part = next(each for each in vault.path.iterdir() if info.snapshot_id in each.name and "manifest" not in each.name)
+    part.write_text(part.read_text().swapcase())
+    assert save(vault, place).info.reused
+    for each in (state_directory() / "folders").glob("*.json"):
+        each.write_text(each.read_text().replace(f'"{info.created_at[:4]}-', '"2001-'))
+    with pytest.warns(UserWarning, match="saved anew"):
+        assert not save(vault, place).info.reused
+
+
+def test_each_vault_and_label_has_its_own(place, vault, tmp_path, seen):
+    other = LocalVault(tmp_path / "other", create=True)
+    for _ in range(2):
+        seen.forget()
+        reused = [
+            save(one, place, label=label).info.reused for one in (vault, other) for label in ("default", "research")
+        ]
+    assert reused == [True] * 4
+    assert seen.searched == NONE
+    vault.path.rename(tmp_path / "moved")
+    seen.forget()
+    assert save(LocalVault(tmp_path / "moved"), place).info.reused
+    assert seen.searched == NONE
+
+
+def test_several_paths_have_one_index(place, vault, tmp_path, seen):
+    (tmp_path / "todo.md").write_text("sea")
+    time.sleep(0.03)
+    for _ in range(2):
+        seen.forget()
+        saved = save_paths(ColonyMemory(backend=vault), [tmp_path / "todo.md", place])
+    assert (saved.info.reused, seen.opened) == (True, set())
+    assert "memory/a.md" in saved.contents.texts
+
+
+def test_a_folder_without_any_file_of_its_basis_has_none(place, vault):
+    first = save(vault, place).info
+    for each in place.iterdir():
+        each.unlink()
+    (place / "new.md").write_text("begun anew")
+    with pytest.warns(UserWarning, match="has text that this memory lacks"):
+        save(vault, place)
+    with open_index([place], vault=vault.identity(), label="default") as index:
+        assert first.snapshot_id not in (index.read().snapshot_id, *index.read().pending)
+
+
+def test_without_a_state_directory_all_of_it_is_read_and_saved(place, vault, seen):
+    state_directory().parent.mkdir(parents=True, exist_ok=True)
+    state_directory().write_text("")
+    for reused in (False, True):
+        seen.forget()
+        assert save(vault, place).info.reused == reused
+        assert seen.searched == ALL
+
+
+# --- more than one, and kills
+
+
+def test_a_second_one_waits_for_the_first(place, vault):
+    with FolderSave(ColonyMemory(backend=vault), place, BackupOptions()) as saving:
+        with pytest.raises(ColonyMemoryError, match=f"by process {os.getpid()}: waited 0 s"):
+            FolderSave(ColonyMemory(backend=vault), place, BackupOptions(), patience=0).__enter__()
+        other = threading.Thread(target=save, args=(vault, place))
+        other.start()
+        saving.save(saving.read())
+    other.join()
+    assert len(ColonyMemory(backend=vault).list_snapshots()) == 1
+
+
+class Killed(BaseException):
+    """The process is no more."""
+
+
+def killing(real, stop, after):
+    """Write an index's files until one is too much; whether it came to that is in the second thing given."""
+    count = [0]
+
+    def replace(files, name, data, **options):
+        if files.path.name != "folders":
+            return real(files, name, data, **options)
+        count[0] += 1
+        if count[0] < stop or after:
+            real(files, name, data, **options)
+        if count[0] == stop:
+            raise Killed
+        return None
+
+    return replace, count
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_kill_at_any_write_of_the_index_costs_nothing(place, vault, monkeypatch, after):
+    save(vault, place)
+    real = Files.replace
+    for stop in range(1, 20):
+        (place / TEXT).write_text(f"draft {stop}\n")
+        replace, count = killing(real, stop, after)
+        with monkeypatch.context() as patch, contextlib.suppress(Killed):
+            patch.setattr(Files, "replace", replace)
+            save(vault, place)
+        (place / TEXT).write_text(f"final {stop}\n")
+        assert not save(vault, place).info.reused  # and nothing is told: warnings are errors
+        assert ColonyMemory(backend=vault).restore()[TEXT] == f"final {stop}\n"
+        if count[0] < stop:
+            break
+    assert 3 < stop < 19
+
+
+# --- where it is
+
+
+@POSIX
+def test_what_runs_unattended_refuses_a_link_that_took_the_place_of_the_folder(place, vault, tmp_path):
+    def unattended():
+        with FolderSave(ColonyMemory(backend=vault), [place], BackupOptions(), unattended=True) as saving:
+            return saving.save(saving.read())
+
+    unattended()
+    moved = place.rename(tmp_path / "moved")
+    private = tmp_path / "private"
+    private.mkdir()
+    (private / "key.md").write_text("private")
+    place.symlink_to(private)
+    with pytest.raises(ColonyMemoryError, match="a link stands there"):
+        unattended()
+    assert "key.md" not in ColonyMemory(backend=vault).restore()
+    place.unlink()
+    place.symlink_to(moved)
+    with pytest.raises(ColonyMemoryError, match="a link stands there"):
+        unattended()
+    save_paths(ColonyMemory(backend=vault), [place])  # which is meant
+    assert unattended().info.reused
+
+
+@POSIX
+def test_a_link_that_comes_while_nobody_looks_saves_nothing(place, vault, tmp_path, monkeypatch):
+    real = reading._read
+
+    def swapped(*args):
+        real(*args)
+        place.rename(tmp_path / "moved")
+        place.symlink_to(tmp_path / "moved")
+
+    monkeypatch.setattr(reading, "_read", swapped)
+    saving = FolderSave(ColonyMemory(backend=vault), place, BackupOptions(), unattended=True)
+    with saving, pytest.raises(ColonyMemoryError, match="a link stands there"):
+        saving.read()
+    assert ColonyMemory(backend=vault).list_snapshots() == []
+
+
+@ROOT
+@pytest.mark.parametrize("trap", [None, "a link", "another's", "no account"])
+def test_root_keeps_it_in_the_home_of_the_folder_s_owner(place, vault, tmp_path, monkeypatch, trap):
+    import pwd
+
+    owner, home = 54321, tmp_path / "home"
+    home.mkdir()
+    os.chown(home, owner, owner)
+    os.chown(place, owner, owner)
+    if trap == "a link":
+        (home / ".local").symlink_to(tmp_path / "elsewhere")
+        (tmp_path / "elsewhere").mkdir()
+    if trap == "another's":
+        (home / ".local").mkdir()
+
+    def account(uid):
+        if uid != owner or trap == "no account":
+            raise KeyError(uid)
+        return pwd.struct_passwd(("ada", "x", owner, owner, "", str(home), ""))
+
+    monkeypatch.setattr(pwd, "getpwuid", account)
+    save(vault, place)
+    with FolderSave(ColonyMemory(backend=vault), place, BackupOptions()) as saving:
+        assert (saving.problem is None) == (trap is None)
+        assert saving.save(saving.read()).info.reused
+    made = list((home / ".local" / "state" / "colony-memory" / "folders").glob("*")) if trap is None else []
+    assert {each.suffix for each in made} == ({".json", ".rows", ".lock", ".given"} if trap is None else set())
+    assert {each.stat().st_uid for each in (*made, *home.glob(".local/*"))} <= {owner}
+    assert not (state_directory() / "folders").exists()
+    assert list(tmp_path.glob("elsewhere/*")) == []
