@@ -15,13 +15,21 @@ from typing import NamedTuple, overload
 from colony_memory._format.json import canonical
 from colony_memory._format.names import id_order
 from colony_memory._format.payload import pack, unpack
-from colony_memory._format.rows import MAX_VALUES, Entry, count_values, few_lines, raw_rows, read_rows
+from colony_memory._format.rows import (
+    MAX_VALUES,
+    MAX_WEIGHT,
+    Entry,
+    count_values,
+    few_lines,
+    raw_rows,
+    read_rows,
+    weight,
+)
 
 __all__ = ["MAX_CATALOG_CHARS", "PAGE_ROWS", "Catalog", "Entry", "few_lines", "read_single"]
 
 #: Characters that the catalogue may take in the pointer; the oldest pages that do not fit are left out.
 MAX_CATALOG_CHARS = 400_000
-_MAX_CATALOG_BYTES = 16 * 2**20
 #: Rows of a page. With more it takes longer to write anew, with fewer its frame weighs more.
 PAGE_ROWS = 48
 # About the plain bytes of a row. A page grows until its rows outweigh the names that the next one has to repeat.
@@ -67,7 +75,7 @@ class Catalog(Sequence[Entry]):
         for place, text in enumerate(texts, 1):
             head = _HEAD.match(text) if isinstance(text, str) and _is_plain(text) else None
             size, values = size + int(head[1]) if head else 0, values + int(head[2]) if head else 0
-            if not isinstance(text, str) or not head or size > _MAX_CATALOG_BYTES or values > MAX_VALUES:
+            if not isinstance(text, str) or not head or size > MAX_WEIGHT or values > MAX_VALUES:
                 damage = f"page {place} is no page, or says that it is larger than a catalogue may be"
                 break
             out._pages.append(_Page(text, int(head[1]), int(head[2])))
@@ -184,7 +192,7 @@ class Catalog(Sequence[Entry]):
         chars = sum(len(page.text) for page in self._pages)
         size = sum(page.size for page in self._pages)
         values = sum(page.values for page in self._pages)
-        near = 4 * chars > MAX_CATALOG_CHARS or 4 * size > _MAX_CATALOG_BYTES or 4 * values > MAX_VALUES
+        near = 4 * chars > MAX_CATALOG_CHARS or 4 * size > MAX_WEIGHT or 4 * values > MAX_VALUES
         return near or self.damage is not None
 
     def texts(self) -> list[str]:
@@ -192,7 +200,7 @@ class Catalog(Sequence[Entry]):
         out, chars, size, values = list[str](), 0, 0, 0
         for page in self._pages:
             chars, size, values = chars + len(page.text), size + page.size, values + page.values
-            if chars > MAX_CATALOG_CHARS or size > _MAX_CATALOG_BYTES or values > MAX_VALUES:
+            if chars > MAX_CATALOG_CHARS or size > MAX_WEIGHT or values > MAX_VALUES:
                 break
             out.append(page.text)
         return out
@@ -223,7 +231,7 @@ def read_single(text: str, label: str) -> tuple[Entry, ...]:
         ValueError: It is not one.
     """
     head = _OLD_HEAD.match(text)
-    if not head or int(head[1]) > _MAX_CATALOG_BYTES:
+    if not head or int(head[1]) > MAX_WEIGHT:
         raise ValueError("it says that it is larger than a catalogue may be, or nothing of its size")
     return read_rows(unpack([text[head.end() :]], size=int(head[1])), label)
 
@@ -268,7 +276,7 @@ def _write_pages(rows: tuple[Entry, ...]) -> list[tuple[_Page, tuple[Entry, ...]
     plain = canonical(raw_rows(rows))
     values, packed = count_values(plain), pack([plain], digests=True)
     text = f"{packed.size}:{values}:{packed.blob}"
-    if packed.size <= _MAX_CATALOG_BYTES and values <= MAX_VALUES and len(text) <= MAX_CATALOG_CHARS:
+    if weight(plain) <= MAX_WEIGHT and values <= MAX_VALUES and len(text) <= MAX_CATALOG_CHARS:
         return [(_Page(text, packed.size, values), rows)]
     if len(rows) == 1:
         return []

@@ -29,6 +29,8 @@ _scan = json.JSONDecoder().raw_decode
 MAX_DEPTH = 64
 # What Python reads at most unless told otherwise; more takes time that grows with its square.
 _MAX_DIGITS = 4300
+# Objects and lists in a file, of which each takes up to a hundred times its characters; what is short is not looked at.
+_MOST_NODES, _FEW_CHARS = 400_000, 2**20
 # Characters or bytes that are worked on at once: memory of this size is used again, larger is asked of the system.
 _WINDOW = 2**15
 
@@ -146,6 +148,15 @@ def decode_documents(plaintext: bytes | bytearray, *, at_most: int | None = None
     return documents
 
 
+def _narrow(text: str) -> str | bytes:
+    """In bytes where one wide character would make all of it take four times as much."""
+    return text if text.isascii() else text.encode("utf-8", "surrogatepass")
+
+
+def _wide(piece: str | bytes) -> bytes:
+    return piece.encode("ascii") if isinstance(piece, str) else piece
+
+
 class _Reader:
     """Reads JSON in windows, so that it never stands whole in memory as text.
 
@@ -181,15 +192,17 @@ class _Reader:
         if end < len(self._window):
             self._at = end
             return str(text)
-        # In bytes: pieces of text, of which each may hold one wide character, take four times that, and twice.
-        long = bytearray(text, "utf-8", "surrogatepass")
+        pieces, plain = [_narrow(text)], text.isascii()
         while end == len(self._window):
             if not self._load():
                 raise ValueError("a string does not end")
             text, end = _scan(self._window, 0)
-            long += text.encode("utf-8", "surrogatepass")
+            pieces.append(_narrow(text))
+            plain = plain and text.isascii()
         self._at = end
-        return str(long, "utf-8", "surrogatepass")
+        if plain:
+            return "".join(pieces)  # type: ignore[arg-type]
+        return str(b"".join(map(_wide, pieces)), "utf-8", "surrogatepass")
 
     def _load(self) -> bool:
         """Go to the next window; false at the end."""
@@ -210,11 +223,14 @@ class _Reader:
 def load_object(text: str) -> dict[str, Any]:
     """Read a JSON object that came out of a vault.
 
-    What it gives takes at most 40 times the memory of the text.
+    What it gives takes at most 40 times the memory of the text, and of a large text less than that.
 
     Raises:
-        ValueError: It is not JSON, not an object, names a key twice, is nested too deeply, or has too long a number.
+        ValueError: It is not JSON, not an object, names a key twice, is nested too deeply, has too long a number, or is
+            large and mostly objects and lists.
     """
+    if len(text) > _FEW_CHARS and text.count("{") + text.count("[") > _MOST_NODES:
+        raise ValueError("it holds too much")
     try:
         value = json.loads(text, object_pairs_hook=_no_duplicates, parse_int=_integer, parse_constant=_no_constant)
     except RecursionError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from itertools import product
 from operator import attrgetter
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 #: JSON values in a catalogue. Read by Python each takes up to a hundred bytes, whatever it took in the file.
 MAX_VALUES = 500_000
+#: Bytes of a catalogue, and of what a page of it takes as text.
+MAX_WEIGHT = 16 * 2**20
+_BEYOND = re.compile(rb"[\xf0-\xf4]")
 # What a JSON reader of any language holds exactly.
 _MAX_COUNT = 2**53
 # File names hold six digits.
@@ -136,6 +140,11 @@ def count_values(plain: bytes | bytearray) -> int:
     return sum(map(plain.count, (b",", b":", b"[", b"{")))
 
 
+def weight(plain: bytes | bytearray) -> int:
+    """Bytes that the text of a page takes in memory: one character beyond the first plane makes it four for each."""
+    return len(plain) if plain.isascii() else (4 if _BEYOND.search(plain) else 2) * len(plain)
+
+
 def read_rows(plain: bytes | bytearray, label: str) -> tuple[Entry, ...]:
     """The rows that the text of a page holds.
 
@@ -143,8 +152,8 @@ def read_rows(plain: bytes | bytearray, label: str) -> tuple[Entry, ...]:
         ValueError: It is no such text, holds too much, or something in it is wrong.
     """
     # Unpacked it may be a thousand times as long as the file, and as Python values ten times that.
-    if count_values(plain) > MAX_VALUES:
-        raise ValueError("it holds too many values")
+    if count_values(plain) > MAX_VALUES or weight(plain) > MAX_WEIGHT:
+        raise ValueError("it holds too much")
     try:
         return _read_all(load_object(plain.decode("utf-8", "surrogatepass")), label)
     except (KeyError, TypeError, IndexError) as error:

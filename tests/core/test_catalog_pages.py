@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colony_memory._format import catalog, payload
+from colony_memory._format import catalog, payload, rows
 from colony_memory._format.catalog import PAGE_ROWS, Catalog, Entry
+from colony_memory._format.json import canonical
 from colony_memory._format.names import id_order
 from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
-from colony_memory._format.rows import raw_rows
+from colony_memory._format.rows import raw_rows, read_rows
 from colony_memory.exceptions import SnapshotCorrupt
 from colony_memory.snapshot import SnapshotInfo
 
@@ -404,3 +405,18 @@ def test_it_is_a_sequence() -> None:
     assert repr(rows).startswith("Catalog((Entry(")
     ids = [row.snapshot_id for row in rows]
     assert ids == sorted(ids, key=id_order, reverse=True)
+
+
+@pytest.mark.parametrize(("char", "times"), [("a", 1), ("\u00e9", 2), ("\U0001f600", 4)])
+def test_a_page_weighs_what_it_takes_as_text(char, times, monkeypatch):
+    for module in (rows, catalog):
+        monkeypatch.setattr(module, "MAX_WEIGHT", 2**16)
+    for size, fits in ((2**16 // times - 600, True), (2**16 // times, False)):
+        wide = entry(0, doc_names=[char + "a" * size])
+        plain = canonical(raw_rows([wide]))
+        if fits:
+            assert read_rows(plain, LABEL) == (wide,)
+        else:
+            with pytest.raises(ValueError, match="holds too much"):
+                read_rows(plain, LABEL)
+        assert bool(Catalog.of(LABEL, [wide]).texts()) is fits

@@ -276,13 +276,21 @@ def test_a_chain_has_a_bound_for_all_of_its_packs_together():
     anew = compress(put + b"x" * size, state)
     most = chains.most_work(3 * 2**20)
     assert most == 40 * 2**20
-    for frame, of, packs in ((same, size, 19), (anew, 2 * size, 10)):
-        assert packs * of <= most + size
-        facts = {"n": packs - 2, "max_bytes": 3 * 2**20}
-        refuse(vault_of(base, *[frame] * (packs - 2)), "different text", **facts)  # all of it is unpacked
-        facts["n"] = packs
-        error = refuse(vault_of(base, *[frame] * packs), "chain unpacks to more|says", **facts)
+    for frame, of in ((same, size), (anew, 2 * size)):
+        packs = most // of
+        facts = {"n": packs, "max_bytes": 3 * 2**20}
+        error = refuse(vault_of(base, *[frame] * packs), "chain takes more to read", **facts)
         assert "max_bytes" in str(error)
+        facts["n"] = packs - 1
+        refuse(vault_of(base, *[frame] * (packs - 1)), "different text", **facts)  # all of it is unpacked
+
+
+def test_a_document_costs_more_than_its_bytes():
+    names = [f"{n:x}" for n in range(3000)]
+    line = b'{"drop":[],"move":{},"put":{' + b",".join(b'"%s":0' % name.encode() for name in names) + b"}}\n"
+    state = "".join(f"{name}\n" for name in sorted(names)).encode()
+    base, anew = compress(line, b""), compress(line, state)
+    refuse(vault_of(base, *[anew] * 20), "chain takes more to read", n=20, max_bytes=2**20)
 
 
 def test_a_chain_as_deep_as_readers_take_is_read_and_none_deeper():

@@ -32,6 +32,7 @@ MAX_ON_BASE = 256
 _AGE = 24_000
 # Bytes that a chain may unpack to and be put together to, in times max_bytes, and what a small memory may have.
 _MOST_WORK, _LEAST_WORK = 8, 16 * 2**20
+_DOCUMENT_WEIGHT, _LINE_WEIGHT = 256, 32
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Link:
         pack: The pack.
         level: How often what it holds was folded.
         size: Bytes of the state that it leads to.
-        work: Bytes that it unpacks to, and those of that state.
+        work: What reading it costs, see :func:`_work`.
     """
 
     pack: Pack
@@ -67,7 +68,7 @@ class Chain:
 
 
 def most_work(max_bytes: int) -> int:
-    """Bytes that the packs of a chain may unpack to and be put together to: what reading it costs.
+    """What reading the packs of a chain above its base may cost, see :func:`_work`.
 
     >>> most_work(256 * 2**20)
     2164260864
@@ -96,12 +97,12 @@ def extend(
     """
     state = State.of(documents)
     if parent is not None and _stays(parent, state):
-        kept, level = _fold(parent, most_work(max_bytes) - 2 * len(state))
+        kept, level = _fold(parent, most_work(max_bytes) - _work(len(state), 0, state))
         below = parent.state
         if len(kept) < len(parent.links):
             below, _ = replay([link.pack for link in kept], label=label, max_bytes=max_bytes)
         changed = change(below, state)
-        work = len(changed) + len(state)
+        work = _work(len(changed), len(changed.line), state)
         frame = b"" if not _is_read(kept, changed, work, max_bytes) else _compress(below, changed)
         if frame and _pays(frame, parent, state):
             on = Below(kept[-1].pack.pack_id, kept[-1].pack.sha256)
@@ -112,12 +113,23 @@ def extend(
         msg = f"the names of the documents take {len(changed.line)} bytes, more than the {most} that format 2 takes"
         raise bad_argument(msg, hint=Hint("open", "max_bytes"))
     pack, files = write_pack(label, pack_id, _compress(EMPTY, changed), None, lock=lock)
-    return Chain((Link(pack, 0, len(state), len(changed) + len(state)),), state), files
+    return Chain((Link(pack, 0, len(state), _work(len(changed), len(changed.line), state)),), state), files
+
+
+def _work(size: int, line: int, state: State) -> int:
+    """What reading a pack costs, in bytes: those that it unpacks to and those of its state. A document of that weighs
+    as much as 256, and a byte of the first line as 32: they are made into Python's objects.
+    """
+    return size + len(state) + _DOCUMENT_WEIGHT * len(state.spans) + (_LINE_WEIGHT - 1) * line
+
+
+def _work_above_base(links: Sequence[Link]) -> int:
+    return sum(link.work for link in links[1:])
 
 
 def _is_read(kept: Sequence[Link], changed: Change, work: int, max_bytes: int) -> bool:
     """Whether a reader takes a pack of this change on top of these."""
-    in_all = sum(link.work for link in kept) + work
+    in_all = _work_above_base(kept) + work
     return len(changed.line) <= most_line(max_bytes) and in_all <= most_work(max_bytes)
 
 
@@ -137,7 +149,7 @@ def _stays(parent: Chain, state: State) -> bool:
 def _fold(parent: Chain, room: int) -> tuple[tuple[Link, ...], int]:
     """The packs that stay below the new one, and the level of that; ``room`` is for their work."""
     links = parent.links
-    if len(links) < MAX_PACKS and sum(link.work for link in links) <= room:
+    if len(links) < MAX_PACKS and _work_above_base(links) <= room:
         return links, 0
     level, start = links[-1].level, len(links) - 1
     while start > 1 and links[start - 1].level == level:
@@ -166,21 +178,21 @@ def replay(
     state, steps = EMPTY, list[tuple[int, int]]()
     if known is not None and [link.pack for link in known.links] == [*packs[: len(known.links)]]:
         state, steps = known.state, [(link.size, link.work) for link in known.links]
-    left = most_work(max_bytes) - sum(work for _, work in steps)
+    left = most_work(max_bytes) - sum(work for _, work in steps[1:])
     for pack in packs[len(steps) :]:
         file = pack_filename(label, pack.pack_id, 0)
         try:
             prefix, spans, state = Prefix(state.data), state.spans, EMPTY  # else it stays beside zstd's copy
-            content = decompress(pack.frame, prefix, at_most=min(left, max_bytes + most_line(max_bytes)))
+            content = decompress(pack.frame, prefix, at_most=max_bytes + most_line(max_bytes))
             state = State(prefix.data, spans)
             del prefix
-            state, work = apply(state, content, max_bytes=max_bytes), len(content)
+            state, line = apply(state, content, max_bytes=max_bytes), content.find(b"\n") + 1
+            work = _work(len(content), line, state)
             del content
-            work += len(state)
             spend(work)
-            left -= work
+            left -= work if steps else 0
             if left < 0:
-                raise TooLarge(f"the chain unpacks to more than {most_work(max_bytes)} bytes, which this client takes")
+                raise TooLarge(f"the chain takes more to read than this client spends, {most_work(max_bytes)} bytes")
         except ValueError as error:
             hint = Hint("open", "max_bytes") if isinstance(error, TooLarge) else None
             raise SnapshotCorrupt(f"pack {file} does not unpack: {error}", file=file, hint=hint) from error

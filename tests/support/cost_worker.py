@@ -1,0 +1,273 @@
+"""What forged vault files cost whoever reads them: ``python cost_worker.py MAX VERB,VERB KIND…``, JSON a line.
+
+Each kind is built by one child of this process, and each verb run by another, whose memory is what it takes. Digests,
+counts and sizes are right wherever that leads the reader further.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import os
+import resource
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+from colony_memory import ColonyMemory, ColonyMemoryError
+from colony_memory._format.constants import FORMAT, FORMAT_2, LATEST_FORMAT
+from colony_memory._format.names import latest_filename, manifest_filename, pack_filename, part_filename, pin_filename
+from colony_memory._format.rows import count_values
+from colony_memory._format.v2.state import most_documents, most_line
+from colony_memory._format.v2.zstd import library_version
+from colony_memory.vaults.local import LocalVault
+
+IDS = [f"20260101T{n // 60:02}{n % 60:02}00000000Z-0a1b2c" for n in range(64)]
+OWN, LABEL = IDS[-1], "default"
+FACTS = {"label": LABEL, "created_at": "2026-01-01T00:00:00Z"}
+SHA = "sha256:" + "0" * 64
+WIDE = "\U0001f600"
+
+VERBS = {
+    "restore": lambda memory: memory.restore(),
+    "list": lambda memory: memory.list_snapshots(),
+    "verify": lambda memory: memory.verify(),
+    "search": lambda memory: memory.search("x"),
+    "backup": lambda memory: memory.backup({"a.md": "new"}, prune_keep=2),
+    "inspect": lambda memory: memory.inspect(),
+}
+
+
+def sha(data: bytes) -> str:
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def pointer(own: str = OWN, **more: object) -> dict[str, str]:
+    raw = {
+        "format": LATEST_FORMAT, "label": LABEL, "snapshot_id": own, "manifest_file": manifest_filename(LABEL, own),
+        "updated_at": FACTS["created_at"], **more,
+    }  # fmt: skip
+    return {latest_filename(LABEL): json.dumps(raw, ensure_ascii=False)}
+
+
+def format_1(plain: bytes, names: list[str], **more: object) -> dict[str, str]:
+    blob = base64.b64encode(more.pop("packed", None) or gzip.compress(plain)).decode()  # type: ignore[arg-type]
+    slices = [blob[at : at + 700_000] for at in range(0, len(blob), 700_000)]
+    files = {
+        part_filename(LABEL, OWN, seq): json.dumps({"format": FORMAT, "snapshot_id": OWN, "seq": seq, "b64": each})
+        for seq, each in enumerate(slices)
+    }
+    raw = {
+        "format": FORMAT, "snapshot_id": OWN, **FACTS, "codec": "gzip+base64", "doc_names": names,
+        "plaintext_sha256": sha(plain), "part_count": len(files), "part_files": list(files), "byte_size": len(plain),
+        "blob_chars": len(blob), **more,
+    }  # fmt: skip
+    return files | {manifest_filename(LABEL, OWN): json.dumps(raw)} | pointer()
+
+
+def frame(content: bytes, prefix: bytes = b"") -> bytes:
+    """As fast as it can be made."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    known = zstd.CompressionParameter
+    options = {known.compression_level: 1, known.window_log: 27, known.content_size_flag: 1}
+    below = zstd.ZstdDict(prefix, is_raw=True).as_prefix if len(prefix) > 8 else None
+    packer = zstd.ZstdCompressor(options=options, zstd_dict=below)
+    packer.set_pledged_input_size(len(content))
+    return packer.compress(content) + packer.flush()
+
+
+def format_2(*frames: bytes, **more: object) -> dict[str, str]:
+    ids = IDS[-len(frames) :]
+    files, below, sizes = dict[str, str](), (None, None), []
+    for own, each in zip(ids, frames, strict=True):
+        head = {"format": FORMAT_2, "pack": own, "seq": 0, "of": 1, "below": below[0], "below_sha256": below[1]}
+        text = json.dumps({**head, "data": base64.b64encode(each).decode()})
+        files[pack_filename(LABEL, own, 0)] = text
+        below = (own, sha(text.encode()))  # type: ignore[assignment]
+        sizes.append([len(text)])
+    raw = {
+        "format": FORMAT_2, "snapshot_id": OWN, **FACTS, "codec": "zstd+base64", "doc_names": [], "part_files": [],
+        "part_count": 0, "doc_count": 1, "packs": ids, "pack_bytes": sizes, "pack_sha256": below[1],
+        "levels": [0] * len(ids), "on_base": 0, "plaintext_sha256": SHA, "byte_size": 100, **more,
+    }  # fmt: skip
+    return files | {manifest_filename(LABEL, OWN): json.dumps(raw)} | pointer()
+
+
+def line(put: str = "", drop: str = "", move: str = "") -> bytes:
+    return f'{{"drop":[{drop}],"move":{{{move}}},"put":{{{put}}}}}\n'.encode()
+
+
+def catalogue(names: list[list[str]], rows: list[list[object]]) -> str:
+    raw = {"format": "colony-memory/catalog/1", "names": names, "snapshots": rows}
+    plain = json.dumps(raw, ensure_ascii=False, separators=(",", ":")).encode()
+    return f"{len(plain)}:{count_values(plain)}:{base64.b64encode(gzip.compress(plain)).decode()}"
+
+
+def row(own: str, at: int = 0) -> list[object]:
+    return [at, own, SHA, None, 1, 10, SHA, False, None, FORMAT, 2, None, False, None]
+
+
+def many_names(most: int) -> list[str]:
+    return [f"{WIDE}{n:x}" for n in range(most_documents(most) - 1)]
+
+
+def puts(names: list[str]) -> str:
+    return ",".join(f'"{name}":0' for name in names)
+
+
+def in_turn(most: int) -> dict[str, str]:
+    """Packs that put all documents anew, each of them."""
+    names = sorted(many_names(most)[: most_line(most) // 16])
+    content, state = line(puts(names)), "".join(f"{name}\n" for name in names).encode()
+    return format_2(frame(content), *[frame(content, state)] * 63)
+
+
+def same_state(most: int) -> dict[str, str]:
+    size = most - 2
+    first, state = line(f'"a":{size}') + b"x" * size, b"a\n" + b"x" * size
+    return format_2(frame(first), *[frame(line(), state)] * 63)
+
+
+def anew(most: int) -> dict[str, str]:
+    size = most - 2
+    content, state = line(f'"a":{size}') + b"x" * size, b"a\n" + b"x" * size
+    return format_2(frame(content), *[frame(content, state)] * 63)
+
+
+def one_text(most: int) -> bytes:
+    """One text of the largest size, with one wide character in every window."""
+    size = most - 40
+    text = (WIDE + "a" * 20_000) * (size // 20_004)
+    return json.dumps({"a": text}, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def wide_state(most: int) -> dict[str, str]:
+    text = (WIDE + "a" * (most - 100)).encode()
+    content = line(f'"a":{len(text)}') + text
+    plain = json.dumps({"a": text.decode()}, ensure_ascii=False, separators=(",", ":")).encode()
+    return format_2(frame(content), byte_size=len(plain), plaintext_sha256=sha(plain))
+
+
+def documents_of_1(most: int) -> dict[str, str]:
+    names = many_names(most)
+    plain = json.dumps(dict.fromkeys(sorted(names), ""), ensure_ascii=False, separators=(",", ":")).encode()
+    return format_1(plain, names)
+
+
+KINDS = {
+    # Format 1.
+    "1: one wide text": lambda most: format_1(one_text(most), ["a"]),
+    "1: many documents": documents_of_1,
+    "1: more than it says": lambda most: format_1(b'{"a":"' + b"x" * 8 * most + b'"}', ["a"], byte_size=100),
+    "1: larger than it may be": lambda most: format_1(b'{"a":"' + b"x" * 8 * most + b'"}', ["a"]),
+    "1: a thousand members": lambda most: format_1(b"", ["a"], packed=gzip.compress(b"") * 5000, byte_size=most),
+    "1: lists": lambda most: format_1(b"[" * most, ["a"]),
+    "1: escapes": lambda most: format_1(b'{"a":"' + rb"\ud83d\ude00" * (most // 12 - 2) + b'"}', ["a"]),
+    "1: names without end": lambda most: format_1(b'{"":""}', [""] * (most // 16)),
+    # Format 2.
+    "2: one long name": lambda most: format_2(frame(line('"' + "a" * 3 * most + '":1') + b"x")),
+    "2: one long wide name": lambda most: format_2(
+        frame(line('"' + WIDE + "a" * (most_line(most) - 60) + '":1') + b"x")
+    ),
+    "2: many names": lambda most: format_2(frame(line(puts(many_names(most))))),
+    "2: names that go": lambda most: format_2(frame(line(drop=",".join('"a"' for _ in range(most // 17))))),
+    "2: lists": lambda most: format_2(frame(b"[" * (most // 65) + b"\n")),
+    "2: one wide text": wide_state,
+    "2: more than a state": lambda most: format_2(frame(line(f'"a":{3 * most}') + b"x" * 3 * most)),
+    "2: the same state again": same_state,
+    "2: all of it anew": anew,
+    "2: documents in turn": in_turn,
+    "2: files without number": lambda most: format_2(frame(line()), pack_bytes=[[1] * 10_000]),
+    # What stands beside.
+    "pointer: removed": lambda most: pointer(removed=[f"{n:x}" for n in range(115_000)]),
+    "pointer: lists": lambda most: {latest_filename(LABEL): '{"a":[' + "[]," * (most // 4) + "[]]}"},
+    "pointer: objects": lambda most: {latest_filename(LABEL): '{"a":[' + '{"":0},' * (most // 16) + "{}]}"},
+    "pointer: wide": lambda most: pointer(other=WIDE + "a" * (most // 2)),
+    "catalogue: one name": lambda most: pointer(catalog=[catalogue([[WIDE + "a" * 16_000_000]], [row(OWN)])]),
+    "catalogue: names": lambda most: pointer(catalog=[catalogue([[""] * 480_000], [row(OWN)])]),
+    "catalogue: rows": lambda most: pointer(
+        catalog=[catalogue([[]], [row(f"20260101T{n:012}Z-0a1b2c") for n in range(30_000, 0, -1)])]
+    ),
+    "catalogue: not in pages": lambda most: pointer(
+        catalog=":".join(catalogue([["n"] * 480_000], [row(OWN)]).split(":")[::2])
+    ),
+    "catalogue: pages without end": lambda most: pointer(catalog=["9:1:AAAA"] * (most // 32)),
+    "manifest: lists": lambda most: pointer()
+    | {manifest_filename(LABEL, OWN): '{"a":[' + "[]," * (most // 4) + "[]]}"},
+    "manifest: notes": lambda most: format_1(
+        b'{"a":"b"}', ["a"], note="n" * most, incomplete=["n" * 99] * (most // 200)
+    ),
+    "pin": lambda most: format_1(b'{"a":"b"}', ["a"]) | {pin_filename(LABEL, OWN): '{"until":"' + "n" * most + '"}'},
+    "pins": lambda most: format_1(b'{"a":"b"}', ["a"])
+    | {pin_filename(LABEL, each): '{"until":[' + "[]," * 9000 + "[]]}" for each in IDS},
+}  # fmt: skip
+
+
+def run(verb: str, vault: Path, most: int) -> dict[str, object]:
+    """One verb: what it said, the bytes that it took beyond what was there before, and its seconds of CPU."""
+    memory = ColonyMemory(backend=LocalVault(vault), max_bytes=most)
+    Path("/proc/self/clear_refs").write_text("5")
+    before, began = _status("VmRSS"), resource.getrusage(resource.RUSAGE_SELF)
+    try:
+        VERBS[verb](memory)
+        said = "done"
+    except ColonyMemoryError as error:
+        said = type(error).__name__
+    except BaseException as error:
+        said = f"a bare {type(error).__name__}: {str(error)[:200]}"
+    took = resource.getrusage(resource.RUSAGE_SELF)
+    cpu = took.ru_utime + took.ru_stime - began.ru_utime - began.ru_stime
+    return {"verb": verb, "said": said, "bytes": _status("VmHWM") - before, "cpu": round(cpu, 2)}
+
+
+def _status(name: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(each for each in lines if each.startswith(f"{name}:")).split()[1]) * 1024
+
+
+def child(work: object) -> None:
+    """Do it in a child, so that nothing of it is left here."""
+    sys.stdout.flush()
+    number = os.fork()
+    if number == 0:
+        code = 1
+        try:
+            work()  # type: ignore[operator]
+            sys.stdout.flush()
+            code = 0
+        finally:
+            os._exit(code)
+    if os.waitpid(number, 0)[1]:
+        raise SystemExit("a child of it died")
+
+
+def main(most: int, verbs: list[str], kinds: list[str]) -> None:
+    """Each verb on each kind."""
+    warnings.simplefilter("ignore")
+    library_version()
+    with tempfile.TemporaryDirectory() as place:
+        for number, kind in enumerate(kinds):
+            vault = Path(place) / str(number)
+
+            def build(kind: str = kind, vault: Path = vault) -> None:
+                LocalVault(vault, create=True)
+                for name, text in KINDS[kind](most).items():
+                    (vault / name).write_text(text, "utf-8", "surrogatepass")
+
+            child(build)
+            stored = sum(path.stat().st_size for path in vault.iterdir())
+            for verb in verbs:
+                facts = {"kind": kind, "stored": stored}
+                child(
+                    lambda verb=verb, facts=facts, vault=vault: print(json.dumps({**facts, **run(verb, vault, most)}))
+                )
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2].split(","), sys.argv[3:])
