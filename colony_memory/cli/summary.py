@@ -63,7 +63,7 @@ def snapshot_lines(info: SnapshotInfo, contents: Contents | None, *, now: dateti
         *([("sha256", info.plaintext_sha256.removeprefix("sha256:"))] if info.plaintext_sha256 else []),
         ("format", info.format + (", encrypted" if info.encrypted else "")),
         *([("after", info.parent_id)] if info.parent_id else []),
-        *([("based on", ", ".join(info.based_on))] if info.based_on else []),
+        *([("based on", ", ".join(info.based_on))] if info.based_on and info.based_on != (info.parent_id,) else []),
         *([("conflict", "it met one, and did not become the latest")] if info.refused else []),
         *([("pinned", f"kept until {info.pinned_until or 'it is unpinned'}")] if info.pinned else []),
         *([("tags", ", ".join(info.tags))] if info.tags else []),

@@ -549,7 +549,8 @@ def test_another_writer_in_between_is_told(open_memory, vault):
     assert other.latest().snapshot_id == caught.value.theirs
     assert ColonyMemory(backend=vault).restore(snapshot_id=caught.value.snapshot_id) == {"n": "mine"}
     assert len(other.list_snapshots()) == 3
-    assert mem.restore() == {"n": "theirs"}
+    with pytest.warns(ColonyMemoryWarning, match="met a conflict"):
+        assert mem.restore() == {"n": "theirs"}
     faulty.hook("upload", lambda: other.backup({"n": "theirs again"}), match=".manifest.")
     info = mem.backup({"n": "mine again"}, on_conflict="continue")
     assert info.diverged_from == other.latest().snapshot_id

@@ -119,7 +119,7 @@ async def _tell_lacking(job: Job, latest: str) -> None:
         job.known.add(latest)
         return
     job.passed_over = latest
-    if job.on_conflict != "merge":
+    if job.on_conflict == "raise":  # else it was asked for, and what is returned tells
         warn(
             f"snapshot {latest} of label {label!r}, which another writer saved, {why}: this save takes its place as "
             "the latest, and it stays listed for 30 days",

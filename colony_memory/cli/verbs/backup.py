@@ -97,7 +97,7 @@ def _save(
         if common.as_json:
             opened.output.answer_json(_document(info, saved.capture, contents))
         opened.output.report(*backup_lines(info, contents, left_out=len(saved.left_out), now=now_utc()))
-        if info.diverged_from:
+        if info.diverged_from and (info.reused or saving.on_conflict != "raise"):  # else a warning has told
             # Not as a line of the answer: it is told under --quiet too.
             joined = saving.on_conflict == "merge"
             warnings.warn(ColonyMemoryWarning(diverged_line(info, joined=joined)), stacklevel=1)
