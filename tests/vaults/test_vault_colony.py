@@ -426,6 +426,26 @@ class HostedVaultScenarios:
         assert caught.value.__cause__ is None
         assert caught.value.__suppress_context__
 
+    @every_call
+    @pytest.mark.parametrize("where", ["code", "body", "host"])
+    @pytest.mark.parametrize("status", [400, 307])
+    def test_no_secret_is_in_what_an_error_came_of(self, connect, name, status, where):
+        def respond(request):
+            secrets = f"{request.bearer} Col_Test_Secret"
+            detail = {"message": "no", "code": secrets if where == "code" else "X", "more": secrets}
+            host = {"Location": f"http://{request.bearer}.example/"} if where == "host" else {}
+            return Reply(status, json.dumps({"detail": detail}).encode(), host)
+
+        with answering(with_token(respond)) as url, pytest.raises(VaultError) as caught:
+            CALLS[name][0](connect(url, api_key="col_test_secret"))
+        found, error = [], caught.value
+        while error is not None:
+            found.append(
+                f"{error!s} {error!r} {vars(error)!r} {error.__notes__ if hasattr(error, '__notes__') else ''}"
+            )
+            error = error.__cause__ or error.__context__
+        assert not [each for each in found if "secret" in each.lower() or "token-of-the-day" in each]
+
     def test_the_repr_has_the_address_alone(self, server, connect):
         vault = connect(server.url, api_key="col_test_secret")
         with pytest.raises(VaultDenied):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import threading
+from collections import deque
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 _PREFIX_CHARS = 255
+_TOKENS_KNOWN = 8
 _COUNTED = frozenset({"vault_upload_file", "vault_upload_file_if", "vault_delete_file"})
 _OF_ONE_FILE = frozenset({"vault_get_file", "vault_delete_file"})
 _ROUTER_WORDS = frozenset({"", "Not Found"})
@@ -74,7 +77,8 @@ class Calls:
         self._given: Any = client
         self._made: Any = None
         self._timeout = timeout if client is None else getattr(client, "timeout", timeout)
-        self._latest_token = ""
+        # The newest last: a service may repeat one that was given up.
+        self._tokens: deque[str] = deque(maxlen=_TOKENS_KNOWN)
         self._lock = threading.Lock()
 
     @property
@@ -180,7 +184,8 @@ class Calls:
             self._fail(exc, "get_auth_token", doing)
         if not isinstance(token, str) or not is_plain(token):
             raise VaultUnavailable(f"{doing} failed: what the service gave as a token is none")
-        self._latest_token = token
+        if token not in self._tokens:
+            self._tokens.append(token)
         return token
 
     def _client(self) -> Any:
@@ -196,8 +201,8 @@ class Calls:
         """Raise what went wrong as an error of this package, without the key and the token."""
         if isinstance(error, ColonyMemoryError):
             raise error
-        text = str(error)
-        clean, cause = self._redact(text), error
+        text, code = str(error), getattr(error, "code", None)
+        clean, cause = self._redact(text), None if self._is_told_in(error) else error
         status = getattr(error, "status", None)
         unanswered = None
         if status == 404 and not (method in _OF_ONE_FILE and _speaks_of_a_file(error)):
@@ -206,21 +211,38 @@ class Calls:
             unanswered = clean
         elif isinstance(error, _MISUNDERSTOOD):
             unanswered = f"the reply was not understood ({type(error).__name__})"
-        elif clean != text:
-            error = Refused(clean, status, getattr(error, "code", None), getattr(error, "retry_after", None))
+        elif cause is None:
+            code = self._redact(code) if isinstance(code, str) else None
+            error = Refused(clean, status, code, getattr(error, "retry_after", None))
         told = translate(error, doing)
         if unanswered:
             hint = Hint("open", "base_url") if status == 404 else None
             told = VaultUnavailable(f"{doing} failed: {unanswered}", hint=hint)
         if method in _COUNTED and isinstance(told, RateLimited):
             self.budget.note(0 if told.retry_after is not None else None, told.retry_after)
-        # A cause that holds the key or the token would be printed with the traceback.
-        raise told from (cause if clean == text else None)
+        try:
+            raise told from cause
+        finally:
+            if cause is None:
+                # It is the one that holds the key or the token, and whoever shows a traceback may go by this.
+                told.__context__ = None
 
     def _redact(self, text: str) -> str:
-        for secret in (self._latest_token, self._api_key, getattr(self._given, "api_key", None)):
-            text = text.replace(secret, "***") if secret else text
-        return text
+        secrets = [*self._tokens, self._api_key, getattr(self._given, "api_key", None)]
+        known = sorted({each for each in secrets if isinstance(each, str) and each}, key=len, reverse=True)
+        # A host's name is lower case, whatever was written.
+        return re.sub("|".join(map(re.escape, known)), "***", text, flags=re.IGNORECASE) if known else text
+
+    def _is_told_in(self, error: BaseException | None) -> bool:
+        """Whether an error, or one that it came of, holds the key or a token."""
+        seen: list[BaseException] = []
+        while error is not None and error not in seen:
+            seen.append(error)
+            text = f"{error!s} {error!r} {vars(error)!r}"
+            if self._redact(text) != text:
+                return True
+            error = error.__cause__ or error.__context__
+        return False
 
 
 def _tell(method: str, name: str) -> str:

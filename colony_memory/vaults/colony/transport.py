@@ -188,9 +188,11 @@ async def transmit_async(request: Request, pool: Any, errors: Any, timeout: floa
     try:
         return await _within(timeout, _receive(request, pool))
     except (errors.HTTPError, errors.InvalidURL) as exc:
-        raise Unanswered(_describe(exc)) from exc
-    except TimeoutError as exc:
-        raise Unanswered(_LATE) from exc
+        why = _describe(exc)
+    except TimeoutError:
+        why = _LATE
+    # Outside of what was raised, which has the request, and that the token.
+    raise Unanswered(why)
 
 
 async def _receive(request: Request, pool: Any) -> Reply:
