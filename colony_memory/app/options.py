@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._arguments import several
 from colony_memory._engine.backup.job import check_arguments
 from colony_memory.capture.folder import read_choices
+from colony_memory.capture.secrets import judge_words, read_allowed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,6 +58,16 @@ class BackupOptions:
         object.__setattr__(self, "label", asked.label)
         object.__setattr__(self, "tags", asked.facts["tags"])
         read_choices(secrets=self.secrets, allow_secrets=self.allow_secrets, exclude=self.exclude)
+
+    def cleared(self) -> BackupOptions:
+        """The same, with no likely secret in its note and tags, unless it was to be saved.
+
+        Raises:
+            SecretsFound: There is one that must stop the backup, or cannot be masked.
+        """
+        if self.secrets == "allow" or not (self.note or self.tags):
+            return self
+        return replace(self, note=judge_words(self.note, self.tags, self.secrets, read_allowed(self.allow_secrets)))
 
     @property
     def removes(self) -> bool:

@@ -205,6 +205,7 @@ class FolderSave:
 
     Raises:
         ValueError: As :func:`save_folder`.
+        SecretsFound: Likely secrets in the note or a tag stop it.
         ColonyMemoryError: Another process saves or restores the same for all that time, or a link took its place.
     """
 
@@ -221,7 +222,7 @@ class FolderSave:
         require_synchronous(memory)
         self._paths = what if isinstance(what, list) else [what]
         refuse_vault_inside(memory, self._paths)
-        self._memory, self._what, self._options = memory, what, options
+        self._memory, self._what, self._options = memory, what, options.cleared()
         self._patience, self._unattended = patience, unattended
         self._index = FolderIndex(problem="nobody asked for it" if not index else None)
         self._places = {os.fspath(each): real_path(each) for each in self._paths} if unattended else {}
@@ -389,6 +390,7 @@ def read_for(
     """
     require_synchronous(memory)
     refuse_vault_inside(memory, what if isinstance(what, list) else [what])
+    options.cleared()
     read = partial(
         read_paths if isinstance(what, list) else read_folder,
         **options.of_folder,
@@ -404,7 +406,7 @@ def save_capture(memory: ColonyMemory, capture: Capture, options: BackupOptions)
     require_synchronous(memory)
     require_type("capture", capture, Capture)
     incomplete = [str(each) for each in capture.left_out]
-    return Saved(memory.backup(capture.documents, incomplete=incomplete, **options.of_snapshot), capture)
+    return Saved(memory.backup(capture.documents, incomplete=incomplete, **options.cleared().of_snapshot), capture)
 
 
 def save_present(

@@ -1,17 +1,26 @@
-"""What likely secrets look like.
+"""What likely secrets look like, read from ``secret_kinds.txt``, and where they are in a text.
 
-The forms are those that the services document or that their scanners' rules show (GitHub's list of supported secret
-scanning patterns, the rule set of gitleaks); each has a part that is always the same, which is looked for first.
+Nothing is tried at each place of a text: where a secret is, a literal stands. A kind whose literal begins a word is
+looked for where a long word begins, the few others by their literal. Each pattern is bounded, so that the time grows
+with the length of a text, whatever it is made of.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
+import pkgutil
 import re
-from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+__all__ = ["KINDS", "RULES", "Kind", "Span", "find"]
+
+_MATCHER = 2  # counts up with what is found by other means than the table
 
 
 class Span(NamedTuple):
@@ -21,186 +30,301 @@ class Span(NamedTuple):
         start: Where what was found begins.
         end: Where it ends.
         hidden: The part of it that no person makes up and that masking hides.
+        kind: What it looks like.
     """
 
     start: int
     end: int
     hidden: tuple[int, int]
+    kind: Kind
 
 
-@dataclass(frozen=True)
 class Kind:
-    """One kind of secret.
+    """One line of the table.
 
     Attributes:
         name: What it is.
-        hints: One of these is in each, which is quick to find out: a literal, or a pattern that begins with one.
-        search: Finds what looks like it, in one pass over a text.
-        form: The pattern that it is found by, if it has one.
+        place: Where its literals stand: ``""`` at the begin of a word, ``"*"`` in one, ``"~"`` anywhere.
+        hints: The literals, one of which is in each.
+        form: The pattern, as the table has it.
+        by_hand: Whether a function takes the place of a pattern.
+        flags: What is asked of what matches.
     """
 
-    name: str
-    hints: tuple[str | re.Pattern[str], ...]
-    search: Callable[[str], Iterator[Span]]
-    form: str = ""
+    def __init__(self, line: str) -> None:
+        columns = re.split(r" {2,}", line)
+        self.name, hints, self.form = columns[:3]
+        self.flags = frozenset(columns[3].split(",")) if len(columns) > 3 else frozenset[str]()
+        self.by_hand = self.form.startswith("=")
+        self.place = hints[0] if hints[0] in "*~" else ""
+        self.hints = tuple(each[len(self.place) :].encode("ascii") for each in hints.split())
 
-    def find(self, text: str) -> Iterator[Span]:
-        """Yield what looks like it."""
-        if any(hint in text if isinstance(hint, str) else hint.search(text) for hint in self.hints):
-            yield from self.search(text)
+    @property
+    def is_last(self) -> bool:
+        """Whether it counts only where nothing else is found."""
+        return "last" in self.flags
+
+    @cached_property
+    def pattern(self) -> re.Pattern[bytes]:
+        """What is looked for, compiled when it first is."""
+        form = _SHORTHAND.sub(lambda match: _SHORT[match[0]], self.form.replace("<uuid>", _UUID))
+        if self.place != "~":
+            hints = "|".join(map(re.escape, map(bytes.decode, self.hints))) if not self.place else ""
+            form = f"{_BEFORE}(?:{hints}){form}{_AFTER}"
+        return re.compile(form.encode("ascii"))
+
+    def match(self, text: bytes, place: int) -> Iterator[Span]:
+        """Yield what is at a place, where one of the literals stands."""
+        if self.by_hand:
+            for start, end, hidden in _BY_HAND[self.form](text, place):
+                yield from self._judged(start, end, hidden, text)
+        elif (match := self.pattern.match(text, place)) is not None:
+            yield from self._matched(match, next((len(each) for each in self.hints if text.startswith(each, place)), 0))
+
+    def search(self, text: bytes, start: int, end: int) -> Iterator[Span]:
+        """Yield what is in a word and right behind it."""
+        for match in self.pattern.finditer(text, start, end + _BEHIND):
+            yield from self._matched(match, 0)
+
+    def _matched(self, match: re.Match[bytes], hint: int) -> Iterator[Span]:
+        start, end = match.span()
+        if "whole" in self.flags:
+            hidden = (start, end)
+        else:
+            hidden = match.span(1) if self.pattern.groups else (start + hint, end)
+        yield from self._judged(start, end, hidden, match.string)
+
+    def _judged(self, start: int, end: int, hidden: tuple[int, int], text: bytes) -> Iterator[Span]:
+        judges = [_JUDGES[flag] for flag in self.flags if flag in _JUDGES] or [_is_likely]
+        if self.form in _KEYS or all(judge(text[slice(*hidden)]) for judge in judges):
+            yield Span(start, end, hidden, self)
 
 
-_PLACEHOLDER = re.compile(r"(?i)example|placeholder|redacted|changeme|your|x{5}|\*{3}|1234567890|abcdefgh")
+def find(text: bytes) -> list[Span]:
+    """Find what looks like a secret, in no order; two may overlap."""
+    found: list[Span] = []
+    for hint, kinds in _ANYWHERE.items():
+        place = text.find(hint)
+        while place >= 0:
+            for kind in kinds:
+                if kind.by_hand or kind.pattern.match(text, place):
+                    found += kind.match(text, place)
+            place = text.find(hint, place + len(hint))
+    spaced = b" " + text.translate(_SPACED)
+    for match in _BEGUN.finditer(spaced):
+        start, letters = match.start(), match[0][1:4]
+        if letters in _BY_BEGIN or letters[:1] in _BY_BEGIN:
+            found += _begun(text, start, letters)
+        end = spaced.find(b" ", start + 1)
+        end = len(spaced) if end < 0 else end
+        if end - start > _LONG_WORD and _HINT_INSIDE.search(spaced, start, end):
+            for kind in _INSIDE:
+                found += kind.search(text, start, end - 1)
+    for match in _BEHIND_DOT.finditer(spaced):
+        found += _begun(text, match.start(), match[0][1:4])
+    return found
+
+
+def _begun(text: bytes, place: int, word: bytes) -> list[Span]:
+    kinds = (*_BY_BEGIN.get(word, ()), *_BY_BEGIN.get(word[:1], ()))
+    return [span for kind in kinds if text.startswith(kind.hints, place) for span in kind.match(text, place)]
+
+
+_UUID = "#{8}-#{4}-#{4}-#{4}-#{12}"
+_SHORT = {"@": "[A-Za-z0-9]", "&": "[A-Za-z0-9_-]", "#": "[0-9a-f]", "!": "[a-z0-9]"}
+_SHORTHAND = re.compile(r"[@&#]|(?<![?<])!")
+# No part of a longer word, nor of a long base64 text, where any few letters come up.
+_BEFORE = r"(?<![A-Za-z0-9_-])(?<![A-Za-z0-9+/]{60})"
+_AFTER = r"(?![A-Za-z0-9_-])(?![+/][A-Za-z0-9+/]{60})"
+
+# Words hold dots here, as some secrets do; others may stand behind one.
+_SHORTEST_WORD, _LONG_WORD = 15, 35
+_SPACED = bytes(code if chr(code) in "-._" or (chr(code).isalnum() and code < 128) else 32 for code in range(256))
+
+_PLACEHOLDER = re.compile(
+    rb"(?i)example|placeholder|redacted|changeme|your|x{5}|\*{3}|1234567890|0123456789abc|abcdefgh|deadbeef"
+)
+_WORD = re.compile(rb"[A-Za-z][a-z]{3,}")
+_SHORT_WORD = re.compile(rb"[A-Za-z][a-z]{2,}")
+_WORDY = 0.4  # of what is drawn at random from letters and digits, some 0.13 looks like words
 _DIFFERENT = 10  # characters, at least, in what is drawn at random
+_DIGIT, _UPPER, _LOWER = (re.compile(each) for each in (rb"[0-9]", rb"[A-Z]", rb"[a-z]"))
 
 
-def _is_random(text: str) -> bool:
-    return len(set(text)) >= _DIFFERENT and not _PLACEHOLDER.search(text)
+def _is_random(text: bytes) -> bool:
+    return len(set(text)) >= min(_DIFFERENT, len(text) // 2) and not _PLACEHOLDER.search(text)
 
 
-def _has_digits(text: str) -> bool:
-    return _is_random(text) and any(map(str.isdigit, text))
+def _is_wordy(text: bytes, word: re.Pattern[bytes] = _WORD) -> bool:
+    return sum(map(len, word.findall(text))) > _WORDY * len(text)
 
 
-def _is_no_identifier(text: str) -> bool:
-    """Names of columns begin like keys of the Colony; such words are in lower case and joined by underscores."""
-    words = "_" in text or "-" in text
-    return _has_digits(text) and not (words and text == text.lower()) and not text.isdigit()
+def _is_likely(text: bytes) -> bool:
+    return _is_random(text) and (_DIGIT.search(text) is not None or not _is_wordy(text, _SHORT_WORD))
 
 
-def _kind(
-    name: str, hints: str | re.Pattern[str], pattern: str, is_likely: Callable[[str], bool] = _has_digits
-) -> Kind:
-    """A kind that a pattern tells: it begins with a literal, and of what may repeat nothing can match in two ways."""
-    compiled = re.compile(pattern)
+def _is_cased(text: bytes) -> bool:
+    return _is_random(text) and _UPPER.search(text) is not None and _LOWER.search(text) is not None
 
-    def search(text: str) -> Iterator[Span]:
-        for match in compiled.finditer(text):
-            hidden = "random" if match["random"] else 0
-            if is_likely(match[hidden]):
-                yield Span(match.start(), match.end(), match.span(hidden))
 
-    return Kind(name, tuple(hints.split()) if isinstance(hints, str) else (hints,), search, pattern)
+def _is_mixed(text: bytes) -> bool:
+    return _is_cased(text) and _is_likely(text) and not _is_wordy(text)
 
+
+def _is_no_column(text: bytes) -> bool:
+    """Names of columns begin like keys of the Colony; such words are of words, or in lower case and joined."""
+    joined = b"_" in text or b"-" in text
+    return (
+        _is_likely(text)
+        and _DIGIT.search(text) is not None
+        and not (joined and text == text.lower())
+        and not text.isdigit()
+        and not _is_wordy(text)
+    )
+
+
+_MADE_UP = re.compile(
+    rb"(?i)passw|secret|changeme|placeholder|example|redacted|your|^(?:my)?(?:pass|pwd?|token|key)\d*$"
+)
+_FILLED_IN = re.compile(rb"^[$<{%\[(*]|\$\{|\{\{|\{[a-z_]+\}|%s|\.\.\.")
+_SHORTEST, _LONG = 6, 12
+
+
+def is_password(text: bytes) -> bool:
+    """Whether it is no placeholder, no template, and no word such as examples have."""
+    if len(text) < _SHORTEST or len(set(text)) < _SHORTEST - 1 or _MADE_UP.search(text) or _FILLED_IN.search(text):
+        return False
+    return len(text) >= _LONG or re.search(rb"[0-9]|[a-z].*[A-Z]|[A-Z].*[a-z]|[^A-Za-z0-9 ]", text) is not None
+
+
+def _is_basic(text: bytes) -> bool:
+    """Whether it is a user's name and password in base64, see RFC 7617."""
+    name, colon, password = _unbase64(text).partition(b":")
+    return bool(name and colon) and password.isascii() and is_password(password)
+
+
+def _is_jwt(text: bytes) -> bool:
+    header, payload = (_unbase64(part) for part in (b"eyJ" + text).split(b".")[:2])
+    return (b'"alg"' in header or b'"typ"' in header) and not _PLACEHOLDER.search(payload)
+
+
+def _unbase64(text: bytes) -> bytes:
+    text = text.rstrip(b"=")
+    try:
+        return base64.urlsafe_b64decode(text.replace(b"+", b"-").replace(b"/", b"_") + b"=" * (-len(text) % 4))
+    except binascii.Error:
+        return b""
+
+
+_JUDGES: dict[str, Callable[[bytes], bool]] = {
+    "any": _is_random,
+    "mixed": _is_mixed,
+    "cased": _is_cased,
+    "column": _is_no_column,
+    "password": is_password,
+    "basic": _is_basic,
+    "jwt": _is_jwt,
+}
 
 # A pattern for all of a private key would try its parts in many ways. So its parts are looked for one after the other.
 # RFC 7468, RFC 4716 (as OpenSSH has it), RFC 9580. In a key's text the lines may be joined by escapes, quoted or
 # indented.
-_BEGIN = re.compile(r"-----BEGIN (?P<type>(?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?)-----")
-_GAP = re.compile(r"(?:\\[nrt]|[\s>\"',+|#*]){1,40}")
-_HEADER = re.compile(r"[A-Z][A-Za-z-]{1,40}: [^\n\\]{1,200}(?=[\n\\])")
-_BODY = re.compile(r"[A-Za-z0-9+/]{16}")
-_MORE = re.compile(r"[A-Za-z0-9+/=]*")
-_HEADERS = 5
+_BEGIN = re.compile(rb"-----BEGIN (?P<type>(?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?)-----")
+_GAP = re.compile(rb"(?:\\[nrt]|[\s>\"',+|#*]){1,40}")
+_HEADER = re.compile(rb"[A-Z][A-Za-z-]{1,40}: [^\n\\]{1,200}(?=[\n\\])")
+_BODY = re.compile(rb"[A-Za-z0-9+/]{16}")
+_MORE = re.compile(rb"[A-Za-z0-9+/=]*")
+_HEADING, _HEADERS = 100, 5
 _LONGEST_KEY = 20_000
-_PUTTY = re.compile(r"PuTTY-User-Key-File-\d: ")
-_PUTTY_BODY = re.compile(r"Private-Lines: \d{1,4}\r?\n(?=[A-Za-z0-9+/=])[A-Za-z0-9+/=\r\n]*")
-
-
-def _private_keys(text: str) -> Iterator[Span]:
-    """A heading alone, as a text about keys has it, is none: some of the key has to follow."""
-    place = 0
-    while (begin := _BEGIN.search(text, place)) is not None:
-        place = begin.end()
-        gap = _GAP.match(text, place)
-        for _ in range(_HEADERS):
-            header = gap and _HEADER.match(text, gap.end())
-            if header:
-                gap = _GAP.match(text, header.end())
-        if not gap or not _BODY.match(text, gap.end()):
-            continue
-        dashes = text.find("-----", gap.end(), gap.end() + _LONGEST_KEY)
-        end = f"-----END {begin['type']}-----"
-        if dashes >= 0 and text.startswith(end, dashes):
-            place = dashes + len(end)
-        else:
-            more = _MORE.match(text, gap.end())
-            place = more.end() if more else gap.end()
-        yield Span(begin.start(), place, (begin.start(), place))
-
-
-def _putty_keys(text: str) -> Iterator[Span]:
-    place = 0
-    while (begin := _PUTTY.search(text, place)) is not None:
-        place = begin.end()
-        following = _PUTTY.search(text, place, place + _LONGEST_KEY)
-        body = _PUTTY_BODY.search(text, place, following.start() if following else place + _LONGEST_KEY)
-        if body is not None:
-            place = body.end()
-            yield Span(begin.start(), place, (begin.start(), place))
-
-
-# No part of a longer word, path or base64 text. An assignment, a quote or a bracket may stand before it.
-_B = r"(?<![A-Za-z0-9_+/-])"
-_E = r"(?![A-Za-z0-9_+/-])"
-
-KINDS = (
-    Kind("private key", ("PRIVATE",), _private_keys),
-    Kind("PuTTY private key", ("PuTTY-User-Key-File-",), _putty_keys),
-    _kind("age secret key", "AGE-SECRET-KEY-1", r"\bAGE-SECRET-KEY-1(?P<random>[02-9AC-HJ-NP-Z]{58})\b"),
-    # The form is not documented: the prefix and a long token of URL-safe characters.
-    _kind("Colony API key", "col_", rf"{_B}col_(?P<random>[A-Za-z0-9_-]{{20,}}){_E}", _is_no_identifier),
-    _kind("AWS access key", "AKIA ASIA ABIA", rf"{_B}A(?:KI|SI|BI)A(?P<random>[A-Z2-7]{{16}}){_E}", _is_random),
-    _kind(
-        "AWS secret key",
-        "ecret_access_key ECRET_ACCESS_KEY ecretAccessKey",
-        r"(?i:secret_?access_?key)[\"']?\s{0,3}[=:]\s{0,3}[\"']?(?P<random>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
-    ),
-    _kind("GitHub token", re.compile("gh[pousr]_"), rf"{_B}gh[pousr]_(?P<random>[A-Za-z0-9]{{36,255}}){_E}"),
-    _kind("GitHub token", "github_pat_", rf"{_B}github_pat_(?P<random>[A-Za-z0-9]{{22}}_[A-Za-z0-9]{{59}}){_E}"),
-    _kind(
-        "GitLab token",
-        re.compile("gl[a-z]{2,5}-"),
-        rf"{_B}gl(?:pat|dt|rt|ptt|cbt|agent|oas|soat|ffct|imt|ft)-(?P<random>[A-Za-z0-9_-]{{20,300}}(?:\.[a-z0-9.]+)?){_E}",
-    ),
-    _kind(
-        "Slack token",
-        "xox",
-        rf"{_B}xox[abeprs][.-](?P<random>[A-Za-z0-9.-]{{20,}}){_E}",
-    ),
-    _kind("Slack app token", "xapp-", rf"{_B}xapp-\d-(?P<random>[A-Za-z0-9-]{{20,}}){_E}"),
-    _kind(
-        "Slack webhook",
-        "hooks.slack.com/",
-        r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<random>[A-Za-z0-9]+/[A-Za-z0-9]+/[A-Za-z0-9/]{20,})",
-    ),
-    _kind("Stripe key", "sk_ rk_", rf"{_B}[sr]k_(?:live|test|prod)_(?P<random>[A-Za-z0-9]{{16,250}}){_E}"),
-    _kind("Stripe webhook secret", "whsec_", rf"{_B}whsec_(?P<random>[A-Za-z0-9+/=]{{32,}}){_E}"),
-    _kind("Anthropic API key", "sk-ant-", rf"{_B}sk-ant-[a-z]{{3,8}}\d\d-(?P<random>[A-Za-z0-9_-]{{32,}}){_E}"),
-    _kind("OpenRouter API key", "sk-or-v1-", rf"{_B}sk-or-v1-(?P<random>[0-9a-f]{{64}}){_E}"),
-    _kind(
-        "OpenAI API key",
-        "sk-",
-        rf"{_B}sk-(?:(?:proj|svcacct|admin|None)-(?P<random>[A-Za-z0-9_-]{{40,}})|(?:[A-Za-z0-9]{{20}}T3BlbkFJ)?[A-Za-z0-9]{{20}}"
-        rf"(?:[A-Za-z0-9]{{28}})?){_E}",
-    ),
-    _kind("Google API key", "AIza", rf"{_B}AIza(?P<random>[A-Za-z0-9_-]{{35}}){_E}"),
-    _kind("Google OAuth secret", "GOCSPX-", rf"{_B}GOCSPX-(?P<random>[A-Za-z0-9_-]{{28}}){_E}"),
-    _kind("Google OAuth token", "ya29.", rf"{_B}ya29\.(?P<random>[A-Za-z0-9_-]{{40,}}){_E}"),
-    _kind("npm token", "npm_", rf"{_B}npm_(?P<random>[A-Za-z0-9]{{36}}){_E}"),
-    # A macaroon, in base64, whose location is the index.
-    _kind("PyPI token", "pypi-AgE", rf"{_B}pypi-AgE(?P<random>[A-Za-z0-9_-]{{60,}}){_E}"),
-    _kind("Hugging Face token", "hf_ api_org_", rf"{_B}(?:hf|api_org)_(?P<random>[A-Za-z0-9]{{34}}){_E}", _is_random),
-    _kind(
-        "Telegram bot token",
-        ":AA",
-        r"(?:(?<![A-Za-z0-9_+/-])|(?<=/bot))\d{8,10}:AA(?P<random>[A-Za-z0-9_-]{33})(?![A-Za-z0-9_+-])",
-    ),
-    _kind(
-        "Discord webhook",
-        "/api/webhooks/",
-        r"discord(?:app)?\.com/api/webhooks/\d{17,20}/(?P<random>[A-Za-z0-9_-]{60,80})",
-    ),
-    _kind("SendGrid API key", "SG.", rf"{_B}SG\.(?P<random>[A-Za-z0-9_-]{{22}}\.[A-Za-z0-9_-]{{43}}){_E}"),
-    _kind("xAI API key", "xai-", rf"{_B}xai-(?P<random>[A-Za-z0-9]{{80}}){_E}"),
-    _kind("Groq API key", "gsk_", rf"{_B}gsk_(?P<random>[A-Za-z0-9]{{52}}){_E}"),
-    _kind("Perplexity API key", "pplx-", rf"{_B}pplx-(?P<random>[A-Za-z0-9]{{48}}){_E}"),
-    _kind("Replicate token", "r8_", rf"{_B}r8_(?P<random>[A-Za-z0-9]{{37}}){_E}"),
-    _kind("DigitalOcean token", "_v1_", rf"{_B}do[opr]_v1_(?P<random>[0-9a-f]{{64}}){_E}"),
-    _kind("Docker Hub token", "dckr_", rf"{_B}dckr_(?:pat|oat)_(?P<random>[A-Za-z0-9_-]{{27,}}){_E}"),
-    _kind("Databricks token", "dapi", rf"{_B}dapi(?P<random>[0-9a-f]{{32}})(?:-\d)?{_E}"),
-    _kind("HashiCorp Vault token", "hvs. hvb.", rf"{_B}hv[sb]\.(?P<random>[A-Za-z0-9_-]{{24,}}){_E}"),
-    _kind("Linear API key", "lin_api_", rf"{_B}lin_api_(?P<random>[A-Za-z0-9]{{40}}){_E}"),
-    _kind("Notion token", "ntn_", rf"{_B}ntn_(?P<random>[A-Za-z0-9]{{46}}){_E}"),
-    _kind("Azure storage key", "AccountKey=", r"AccountKey=(?P<random>[A-Za-z0-9+/]{86}==)"),
+_BEHIND = 400  # bytes behind a word that what it says may take
+_PUTTY = re.compile(rb"PuTTY-User-Key-File-\d: ")
+_PUTTY_BODY = re.compile(rb"Private-Lines: \d{1,4}\r?\n(?=[A-Za-z0-9+/=])[A-Za-z0-9+/=\r\n]*")
+_PASSWORD = re.compile(rb"(?:assword|wd)=([^\s;&\"'<>\\]{3,128})")
+_SERVER = re.compile(
+    rb"(?i)\b(?:(?:server|data source|host|address|addr|endpoint)\s?=|jdbc:[a-z]{2,12}:)[^\n]*[;?& ]P\Z"
 )
+_PRIVATE_PART = re.compile(rb"\"d\"\s{0,5}:\s{0,5}\"([A-Za-z0-9_-]{43,1400})\"")
+_NEAR = 300
+
+Place = tuple[int, int, tuple[int, int]]
+
+
+def _private_keys(text: bytes, place: int) -> Iterator[Place]:
+    """A heading alone, as a text about keys has it, is none: some of the key has to follow."""
+    start = text.rfind(b"-----BEGIN ", max(0, place - _HEADING), place)
+    begin = _BEGIN.match(text, start) if start >= 0 else None
+    if begin is None or begin.end() < place:
+        return
+    gap = _GAP.match(text, begin.end())
+    for _ in range(_HEADERS):
+        header = gap and _HEADER.match(text, gap.end())
+        if header:
+            gap = _GAP.match(text, header.end())
+    if not gap or not _BODY.match(text, gap.end()):
+        return
+    dashes = text.find(b"-----", gap.end(), gap.end() + _LONGEST_KEY)
+    last = b"-----END " + begin["type"] + b"-----"
+    if dashes >= 0 and text.startswith(last, dashes):
+        end = dashes + len(last)
+    else:
+        more = _MORE.match(text, gap.end(), gap.end() + _LONGEST_KEY)
+        end = more.end() if more else gap.end()
+    yield begin.start(), end, (begin.start(), end)
+
+
+def _putty_keys(text: bytes, place: int) -> Iterator[Place]:
+    begin = _PUTTY.match(text, place)
+    if begin is not None:
+        limit = place + _LONGEST_KEY
+        following = _PUTTY.search(text, begin.end(), limit)
+        body = _PUTTY_BODY.search(text, begin.end(), following.start() if following else limit)
+        if body is not None:
+            yield place, body.end(), (place, body.end())
+
+
+def _json_web_keys(text: bytes, place: int) -> Iterator[Place]:
+    for match in _PRIVATE_PART.finditer(text, max(0, place - _LONGEST_KEY // 8), place + _LONGEST_KEY // 8):
+        yield *match.span(), match.span(1)
+
+
+def _database_passwords(text: bytes, place: int) -> Iterator[Place]:
+    """``password=`` says something only where a server is named before it."""
+    match = _PASSWORD.match(text, place)
+    if match is not None and is_password(match[1]) and _SERVER.search(text, max(0, place - _NEAR), place):
+        yield *match.span(1), match.span(1)
+
+
+_KEYS = ("=private_keys", "=putty_keys")  # of which nothing else is asked
+_BY_HAND: dict[str, Callable[[bytes, int], Iterator[Place]]] = {
+    "=private_keys": _private_keys,
+    "=putty_keys": _putty_keys,
+    "=json_web_keys": _json_web_keys,
+    "=database_passwords": _database_passwords,
+}
+
+_TABLE = pkgutil.get_data(__package__, "secret_kinds.txt") or b""
+KINDS = tuple(Kind(line) for line in _TABLE.decode("ascii").splitlines() if line and not line.startswith("#"))
+#: Names the rules: what was found clean by the same ones need not be searched again.
+RULES = hashlib.sha256(b"%d\n%s" % (_MATCHER, _TABLE)).hexdigest()[:16]
+_INSIDE = [kind for kind in KINDS if kind.place == "*"]
+_HINT_INSIDE = re.compile(b"|".join(re.escape(hint) for kind in _INSIDE for hint in kind.hints))
+_ANYWHERE: dict[bytes, list[Kind]] = {}
+_BY_BEGIN: dict[bytes, list[Kind]] = {}  # by the first three letters of a literal, or by the only one
+_seconds: dict[str, set[str]] = {}
+for _kind in KINDS:
+    for _hint in _kind.hints if _kind.place != "*" else ():
+        if _kind.place:
+            _ANYWHERE.setdefault(_hint, []).append(_kind)
+            continue
+        # Of a literal of two letters, each third one may follow.
+        for _third in [bytes([code]) for code in {*_SPACED} - {32}] if len(_hint) == 2 else [_hint[2:3]]:
+            _kinds = _BY_BEGIN.setdefault(_hint[:2] + _third, [])
+            if _kind not in _kinds:
+                _kinds.append(_kind)
+        _seconds.setdefault(chr(_hint[0]), set()).add(chr(_hint[1]) if len(_hint) > 1 else "")
+_BEGINS = "|".join(
+    re.escape(first) + (rf"[{re.escape(''.join(sorted(seconds)))}]." if "" not in seconds else "..")
+    for first, seconds in _seconds.items()
+)
+_BEGUN = re.compile(rf" (?=[^ ]{{{_SHORTEST_WORD}}})(?:{_BEGINS}|[^ .-][^ ]{{{_LONG_WORD - 1}}})".encode("ascii"))
+_BEHIND_DOT = re.compile(rf"\.(?:{_BEGINS})".encode("ascii"))

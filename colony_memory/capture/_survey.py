@@ -20,7 +20,7 @@ from colony_memory.capture._metadata import METADATA_NAME, Contents, Metadata, e
 from colony_memory.capture._patience import patience
 from colony_memory.capture._unsaved import VAULT
 from colony_memory.capture.index import PART, Row, is_settled
-from colony_memory.capture.secrets import RULES, is_allowed, judge_secrets
+from colony_memory.capture.secrets import RULES, is_allowed, judge_secrets, shown_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -65,10 +65,11 @@ class Survey:
         self._digests: dict[str, str] = {}
         self._clean: dict[str, str] = {}
         self._texts: set[str] = set()
+        self._masked: set[str] = set()
         self._described = "", ""
         self._documents: dict[str, str] = {}
         self.findings: tuple[SecretFinding, ...] = ()
-        self._take_in({})
+        self._take_in({}, self._names())
         self.tree = "" if index is None else self._known_tree(index)
 
     @property
@@ -79,7 +80,7 @@ class Survey:
     @property
     def masked(self) -> tuple[str, ...]:
         """The files in which secrets were masked, sorted."""
-        return tuple(sorted({each.name for each in self.acted_on})) if self._secrets == "mask" else ()
+        return tuple(sorted(self._masked))
 
     @property
     def has_index(self) -> bool:
@@ -107,7 +108,7 @@ class Survey:
         known = {name: row for name, (_, row) in self.found.unread.items()}
         with patience() as patient:
             self.found.read_rest(patient)
-        self._take_in(known)
+        self._take_in(known, [])
 
     def documents(self) -> dict[str, str]:
         """All of it as documents, once it is read."""
@@ -163,8 +164,15 @@ class Survey:
             is_database=is_database,
         )
 
-    def _take_in(self, known: Mapping[str, Row]) -> None:
-        """Search what has been read for secrets, unless it is what was searched before, and take its digests."""
+    def _names(self) -> list[str]:
+        tree = self.found.tree
+        return [*self.found.contents, *self.found.unread, *tree.directories, *(each.name for each in tree.left_out)]
+
+    def _take_in(self, known: Mapping[str, Row], names: list[str]) -> None:
+        """Search what has been read for secrets, unless it is what was searched before, and take its digests.
+
+        Names are always searched, and so is what links lead to: they are short.
+        """
         contents = self.found.contents
         fresh = {name: content for name, content in contents.items() if name not in self._digests}
         self._texts |= {name for name, each in fresh.items() if isinstance(each, str) and name != METADATA_NAME}
@@ -175,12 +183,14 @@ class Survey:
         if self._secrets == "allow":
             return
         searched = {name: content for name, content in fresh.items() if name not in same}
-        findings = judge_secrets(searched, self._secrets, self._allowed, depth=5)
-        suspicious = {each.name for each in findings}
-        self._clean |= {name: "" if name in suspicious else RULES for name in searched}
-        if self._secrets == "mask" and suspicious:
-            contents.update(searched)
-            self._digests |= {name: _digest(contents[name]) for name in suspicious & searched.keys()}
+        links = self.found.tree.links if names else {}
+        findings = judge_secrets(searched, self._secrets, self._allowed, names, links, depth=5)
+        suspicious, shown = {each.name for each in findings}, shown_names(searched)
+        self._clean |= {name: "" if shown.get(name, name) in suspicious else RULES for name in searched}
+        masked = {name for name, content in searched.items() if content is not fresh[name]}
+        contents.update({name: searched[name] for name in masked})
+        self._digests |= {name: _digest(contents[name]) for name in masked}
+        self._masked |= masked
         self.findings += findings
 
     def _known_tree(self, index: FolderIndex) -> str:

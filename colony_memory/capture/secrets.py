@@ -1,42 +1,44 @@
-"""Likely secrets in documents: private keys, and API keys of well-known services."""
+"""Likely secrets in documents: private keys, passwords of databases, and keys and tokens of well-known services."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 import warnings
+from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from colony_memory._arguments import several
 from colony_memory.capture._metadata import METADATA_NAME, dump_metadata, load_metadata, split_documents
-from colony_memory.capture._secret_kinds import KINDS
+from colony_memory.capture._secret_kinds import KINDS, RULES
+from colony_memory.capture._secret_views import Place, places
 from colony_memory.exceptions import ColonyMemoryWarning, Hint, SecretsFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["SecretFinding", "find_secrets", "mask_secrets", "masked_names"]
+    from colony_memory.capture._metadata import Metadata
+
+__all__ = ["RULES", "SecretFinding", "find_secrets", "mask_secrets", "masked_names"]
 
 _RAW = "raw private key"
 _DIGITS = 6
-_MATCHER = 1  # counts up with what is found by other means than the table
 _TOLD = 10
 _ID = re.compile(r"(?s).+?:(?P<kind>[a-z0-9-]+)(?::[0-9a-f]{6})?")
 
 
 def _slug(kind: str) -> str:
-    return kind.lower().replace(" ", "-")
+    return re.sub(r"[^a-z0-9]+", "-", kind.lower())
 
 
-#: Names the rules: what was found clean by the same ones need not be searched again.
-RULES = hashlib.sha256(
-    repr((_MATCHER, [(kind.name, kind.hints, kind.form) for kind in KINDS])).encode("ascii")
-).hexdigest()[:16]
 _SLUGS = frozenset(map(_slug, (*(kind.name for kind in KINDS), _RAW)))
 # A key of this package may be kept as its bare bytes, of which nothing can be told but where they are.
 _SEED_SIZE = 32
 _SEED_NAME = re.compile(r"(?i)(key|seed)[^/]*$")
+# Text of Windows has a zero behind or before each letter; where so many are in a row, it is read as that.
+_WIDE = bytes(97 if 32 <= code < 127 else code and 32 for code in range(256))
+_WIDE_TEXT = b"a\0" * 12
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,8 @@ class SecretFinding:
     """Where something stands that is likely a secret. It does not hold the secret.
 
     Attributes:
-        name: Name of the file.
-        line: Number of the line that it begins in, from 1; None in a file that is not text.
+        name: Name of the file, in which a secret of its own is masked; ``note`` or ``tag`` for those of a snapshot.
+        line: Number of the line that it begins in, from 1; None in a file that is not text, in a name and in a link.
         kind: What it looks like, such as ``GitHub token``.
         id: Names it for as long as it stands in that file, wherever there, such as ``notes.md:github-token:0a1b2c``. Of
             the secret, which nobody can guess, it tells 24 bits of a digest.
@@ -61,7 +63,7 @@ class SecretFinding:
 
 
 def find_secrets(documents: Mapping[str, str]) -> tuple[SecretFinding, ...]:
-    """Look for likely secrets in documents, also in the files that are not text.
+    """Look for likely secrets in documents, in the files that are not text, in names and in what links lead to.
 
     Args:
         documents: Name to text, as read_folder() gives them.
@@ -72,8 +74,8 @@ def find_secrets(documents: Mapping[str, str]) -> tuple[SecretFinding, ...]:
     Raises:
         SnapshotCorrupt: The document that describes the folder is malformed.
     """
-    contents, _ = split_documents(documents)
-    return find_in_contents(contents)
+    contents, metadata = split_documents(documents)
+    return (*find_in_names(*_names_of(contents, metadata)), *find_in_contents(contents))
 
 
 def mask_secrets(
@@ -90,12 +92,13 @@ def mask_secrets(
 
     Raises:
         ValueError: What is allowed is no id of a finding.
-        SecretsFound: A file that is not text holds one, where it cannot be replaced.
+        SecretsFound: A name, a link or a file that is not text holds one, where it cannot be replaced.
         SnapshotCorrupt: The document that describes the folder is malformed.
     """
     allowed = read_allowed(allow)
     contents, metadata = split_documents(documents)
-    findings = tuple(each for each in mask_contents(contents, allowed) if not is_allowed(each, allowed))
+    found = judge_secrets(contents, "mask", allowed, *_names_of(contents, metadata))
+    findings = tuple(each for each in found if not is_allowed(each, allowed))
     if not findings:
         return dict(documents), ()
     names = {finding.name for finding in findings}
@@ -113,9 +116,56 @@ def masked_names(documents: Mapping[str, str]) -> tuple[str, ...]:
     return load_metadata(documents[METADATA_NAME]).masked if METADATA_NAME in documents else ()
 
 
+def _names_of(contents: Mapping[str, str | bytes], metadata: Metadata) -> tuple[list[str], dict[str, str]]:
+    return [*contents, *metadata.empty_dirs, *metadata.left_out], dict(metadata.links)
+
+
 def find_in_contents(contents: Mapping[str, str | bytes]) -> tuple[SecretFinding, ...]:
     """Look for likely secrets in files."""
-    return tuple(finding for name in sorted(contents) for finding, _ in _search(name, contents[name]))
+    shown = shown_names(contents)
+    return tuple(finding for name in sorted(contents) for finding, _ in _search(shown.get(name, name), contents[name]))
+
+
+def find_in_names(names: Iterable[str], links: Mapping[str, str]) -> tuple[SecretFinding, ...]:
+    """Look for likely secrets in names of files, of directories and of links, and in what the links lead to."""
+    found = {}
+    for name, in_name in _in_lines([*names, *links]):
+        end = name.find("/", in_name[-1].hidden[1])
+        shown = _masked(name if end < 0 else name[:end], in_name)
+        for place in in_name:
+            finding = _finding(shown, None, place.kind.name, place.secret)
+            found[finding.id] = finding
+    of_links = shown_names(links)
+    targets: dict[str, list[str]] = {}
+    for name, target in links.items():
+        targets.setdefault(target, []).append(name)
+    for target, in_target in _in_lines(targets):
+        for name in targets[target]:
+            for place in in_target:
+                finding = _finding(of_links.get(name, name), None, place.kind.name, place.secret)
+                found[finding.id] = finding
+    return tuple(sorted(found.values(), key=lambda finding: (finding.name, finding.kind)))
+
+
+def shown_names(names: Iterable[str]) -> dict[str, str]:
+    """Those of the names that hold a likely secret, each with what may be shown of it."""
+    return {name: _masked(name, found) for name, found in _in_lines(names)}
+
+
+def _in_lines(texts: Iterable[str]) -> Iterator[tuple[str, list[Place]]]:
+    """What is found in short texts, all of which are searched at once."""
+    lines = sorted(set(texts))
+    data = [line.encode("utf-8", "surrogatepass").replace(b"\n", b" ") for line in lines]
+    starts = [0]
+    for each in data:
+        starts.append(starts[-1] + len(each) + 1)
+    found: dict[int, list[Place]] = {}
+    for place in _settled(places(b"\n".join(data))):
+        at = bisect_right(starts, place.start) - 1
+        start, hidden = starts[at], place.hidden
+        own = Place(place.start - start, place.end - start, (hidden[0] - start, hidden[1] - start), *place[3:])
+        found.setdefault(at, []).append(own)
+    yield from ((lines[at], each) for at, each in found.items())
 
 
 def read_allowed(ids: str | Iterable[str]) -> frozenset[str]:
@@ -144,40 +194,91 @@ def mask_contents(contents: dict[str, str | bytes], allowed: frozenset[str] = fr
     """Mask the likely secrets in files, in place, and give all that were found; those that are allowed stay.
 
     Raises:
-        SecretsFound: A file that is not text holds one. Nothing was changed.
+        SecretsFound: A file that is not text holds one, or one cannot be taken out of its text. Nothing was changed.
     """
-    found = {name: list(_search(name, content)) for name, content in sorted(contents.items())}
-    findings = tuple(finding for each in found.values() for finding, _ in each)
-    elsewhere = [finding for finding in findings if finding.line is None and not is_allowed(finding, allowed)]
+    shown = shown_names(contents)
+    findings: list[SecretFinding] = []
+    elsewhere: list[SecretFinding] = []
+    masked: dict[str, str] = {}
+    for name, content in sorted(contents.items()):
+        found = list(_search(shown.get(name, name), content))
+        findings += (finding for finding, _ in found)
+        likely = [(finding, place) for finding, place in found if not is_allowed(finding, allowed)]
+        elsewhere += (finding for finding, _ in likely if finding.line is None)
+        if likely and isinstance(content, str) and all(finding.line is not None for finding, _ in likely):
+            masked[name] = _masked(content, [place for _, place in likely if place])
+            again = (finding for finding, _ in _search(shown.get(name, name), masked[name]))
+            elsewhere += (finding for finding in again if not is_allowed(finding, allowed))
     if elsewhere:
-        raise SecretsFound(
-            "secrets can be masked in text only, so nothing was saved; exclude the files where there are others, "
-            "or allow these",
-            findings=elsewhere,
-            hint=Hint("read_folder", "secrets", "warn"),
-        )
-    for name, all_of_it in found.items():
-        each = [(finding, hidden) for finding, hidden in all_of_it if not is_allowed(finding, allowed)]
-        content = contents[name]
-        if each and isinstance(content, str):
-            contents[name] = "".join(_masked(content, each))
-    return findings
+        raise _unmaskable(elsewhere)
+    contents.update(masked)
+    return tuple(findings)
+
+
+def _unmaskable(findings: list[SecretFinding]) -> SecretsFound:
+    return SecretsFound(
+        "secrets can be masked in text only, so nothing was saved; rename or exclude the files where there are others, "
+        "or allow these",
+        findings=findings,
+        hint=Hint("read_folder", "secrets", "warn"),
+    )
 
 
 def judge_secrets(
-    contents: dict[str, str | bytes], choice: str, allowed: frozenset[str], *, depth: int = 2
+    contents: dict[str, str | bytes],
+    choice: str,
+    allowed: frozenset[str],
+    names: Iterable[str] = (),
+    links: Mapping[str, str] | None = None,
+    *,
+    depth: int = 2,
 ) -> tuple[SecretFinding, ...]:
     """What is found, that which is allowed included; masked in the contents where that is the choice.
 
-    Warnings are told as of whoever called that many calls above.
+    Args:
+        contents: Files.
+        choice: What to do: ``"stop"``, ``"warn"`` or ``"mask"``.
+        allowed: What may be saved.
+        names: Names of files and of whatever else is saved by its name.
+        links: Names of links, each with what it leads to.
+        depth: How many calls above the one is whom warnings are told.
 
     Raises:
         SecretsFound: There are likely secrets that must stop the backup, or cannot be masked.
     """
-    if choice == "mask":
-        return mask_contents(contents, allowed)
-    findings = find_in_contents(contents)
+    findings = find_in_names(names, links or {})
     likely = [finding for finding in findings if not is_allowed(finding, allowed)]
+    if choice == "mask":
+        if likely:
+            raise _unmaskable(likely)
+        return (*findings, *mask_contents(contents, allowed))
+    findings = (*findings, *find_in_contents(contents))
+    _stop_or_warn([finding for finding in findings if not is_allowed(finding, allowed)], choice, depth)
+    return findings
+
+
+def judge_words(
+    note: str | None, tags: Iterable[str], choice: str, allowed: frozenset[str], *, depth: int = 2
+) -> str | None:
+    """The note of a snapshot, with what is likely a secret masked where that is the choice.
+
+    Raises:
+        SecretsFound: There is one in the note or a tag that must stop the backup, or one in a tag is to be masked.
+    """
+    tagged = tuple(replace(each, line=None) for each in find_in_contents({"tag": "\n".join(tags)}))
+    contents: dict[str, str | bytes] = {} if note is None else {"note": note}
+    if choice == "mask":
+        likely = [finding for finding in tagged if not is_allowed(finding, allowed)]
+        if likely:
+            raise _unmaskable(likely)
+        mask_contents(contents, allowed)
+        return None if note is None else str(contents["note"])
+    found = (*find_in_contents(contents), *tagged)
+    _stop_or_warn([finding for finding in found if not is_allowed(finding, allowed)], choice, depth)
+    return note
+
+
+def _stop_or_warn(likely: list[SecretFinding], choice: str, depth: int) -> None:
     if likely and choice == "stop":
         raise SecretsFound(
             f"nothing was saved: {len(likely)} likely secret{'s' if len(likely) > 1 else ''}; remove what is one, "
@@ -189,51 +290,73 @@ def judge_secrets(
         _warn(f"a likely secret is saved: {finding}; have secrets masked, or allow this one", depth, finding.id)
     if len(likely) > _TOLD:
         _warn(f"and {len(likely) - _TOLD} more likely secrets are saved", depth)
-    return findings
 
 
 def _warn(what: str, depth: int, allow: str | None = None) -> None:
     hint = Hint("read_folder", "secrets", "mask") if allow is None else Hint("read_folder", "allow_secrets", allow)
-    warnings.warn(ColonyMemoryWarning(what, hint=hint), stacklevel=depth + 2)
+    warnings.warn(ColonyMemoryWarning(what, hint=hint), stacklevel=depth + 3)
 
 
-def _masked(text: str, found: list[tuple[SecretFinding, tuple[int, int]]]) -> Iterator[str]:
-    end = 0
-    for finding, span in found:
-        yield text[end : span[0]]
-        yield f"[masked: {finding.kind}]"
-        end = span[1]
-    yield text[end:]
+def _masked(text: str, found: list[Place]) -> str:
+    data = text.encode("utf-8", "surrogatepass")
+    pieces, end = list[bytes](), 0
+    for place in found:
+        start, behind = place.hidden
+        pieces += [data[end:start], f"[masked: {place.kind.name}]".encode("ascii")]
+        end = behind
+    return b"".join([*pieces, data[end:]]).decode("utf-8", "surrogatepass")
 
 
-def _search(name: str, content: str | bytes) -> Iterator[tuple[SecretFinding, tuple[int, int]]]:
+def _search(name: str, content: str | bytes) -> Iterator[tuple[SecretFinding, Place | None]]:
     """What is found in one file, in order, each with the place of what must not be seen; no two overlap."""
     if isinstance(content, bytes):
         if len(content) == _SEED_SIZE and _SEED_NAME.search(name):
-            yield _finding(name, None, _RAW, content.hex()), (0, _SEED_SIZE)
-        text = _decode(content)
+            yield _finding(name, None, _RAW, content.hex().encode("ascii")), None
+        data = _decode(content)
     else:
-        text = content
-    found = [(span.start, -span.end, kind.name, span.hidden) for kind in KINDS for span in kind.find(text)]
-    line, counted, end = 1, 0, 0
-    for start, minus_end, kind_name, hidden in sorted(found):
-        if start < end:
-            continue
-        line += text.count("\n", counted, start)
-        counted, end = start, -minus_end
+        data = content.encode("utf-8", "surrogatepass")
+    line, counted = 1, 0
+    for place in _settled(places(data)):
+        line += data.count(b"\n", counted, place.start)
+        counted = place.start
         own_line = None if isinstance(content, bytes) else line
-        yield _finding(name, own_line, kind_name, text[slice(*hidden)]), hidden
+        yield _finding(name, own_line, place.kind.name, place.secret), place
+    if b"\0" in data and _WIDE_TEXT in data.translate(_WIDE):
+        for half in (data[::2], data[1::2]):
+            for place in _settled(places(half)):
+                yield _finding(name, None, place.kind.name, place.secret), place
 
 
-def _finding(name: str, line: int | None, kind: str, secret: str) -> SecretFinding:
+def _settled(found: Iterable[Place]) -> list[Place]:
+    """Of those that overlap, the one that begins first, and of these the longest; it hides what the others would."""
+    settled: list[Place] = []
+    last: list[Place] = []
+    for place in sorted(found, key=lambda place: (place.start, -place.end)):
+        if place.kind.is_last:
+            last.append(place)
+        elif settled and place.start < settled[-1].end:
+            before = settled[-1]
+            hidden = (before.hidden[0], max(before.hidden[1], place.hidden[1]))
+            settled[-1] = before._replace(end=max(before.end, place.end), hidden=hidden)
+        else:
+            settled.append(place)
+    for place in last:
+        at = bisect_right(settled, place.start, key=lambda each: each.start)
+        beside = settled[max(0, at - 1) : at + 1]
+        if not any(each.start < place.end and place.start < each.end for each in beside):
+            settled.insert(at, place)
+    return settled
+
+
+def _finding(name: str, line: int | None, kind: str, secret: bytes) -> SecretFinding:
     # The name keeps equal secrets in two files from showing as equal, and the ends of a key's lines may change.
-    told = f"{name}\0{kind}\0{''.join(secret.split())}".encode("utf-8", "surrogatepass")
+    told = f"{name}\0{kind}\0".encode("utf-8", "surrogatepass") + b"".join(secret.split())
     digest = hashlib.sha256(told).hexdigest()[:_DIGITS]
     return SecretFinding(name, line, kind, f"{name}:{_slug(kind)}:{digest}")
 
 
-def _decode(data: bytes) -> str:
-    """What is readable in bytes: each as a character, or as Windows writes text."""
+def _decode(data: bytes) -> bytes:
+    """What is readable in bytes: as it is, or as Windows writes text."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return data.decode("utf-16", "ignore")
-    return data.decode("latin-1")
+        return data.decode("utf-16", "ignore").encode("utf-8", "surrogatepass")
+    return data

@@ -175,7 +175,8 @@ class SourceSet:
             _require_own(source, names)
             documents |= contents
             metadata = _joined(metadata, more)
-        findings = () if secrets == "allow" else judge_secrets(documents, secrets, allowed)
+        names = [*documents, *metadata.empty_dirs, *metadata.left_out]
+        findings = () if secrets == "allow" else judge_secrets(documents, secrets, allowed, names, metadata.links)
         left_out = tuple(sorted((each for _, part in parts for each in part.left_out), key=lambda each: each.name))
         record = {
             source.path: {"kind": source.kind, "counts": dict(part.counts), "versions": dict(part.versions)}

@@ -1,0 +1,202 @@
+"""The texts that a reader sees in a file: as it is, and what is left when its escapes are undone.
+
+A transcript is JSON lines that hold what programs printed, addresses and other JSON. A secret in it stands behind the
+letter of an escape, or has one within. So the escapes of JSON, of percent signs, of terminals and of HTML are
+undone, as often as that changes something, and each view knows where in the one before it a place is.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from colony_memory.capture._secret_kinds import find
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from colony_memory.capture._secret_kinds import Kind
+
+__all__ = ["Place", "places"]
+
+_TIMES = 4  # how often escapes are undone
+_SIZE, _BEFORE, _BEHIND = 512 * 1024, 256, 32 * 1024  # of what is searched at once, and is seen around it
+_LEFT, _RIGHT = 64, 128  # bytes around an escape that are looked at again
+_GAP = b"\0"  # what was left out between two of these
+_LONGEST = 8192  # word that is followed
+
+# A backslash may itself be escaped, as often as JSON lies within JSON; so may a percent sign.
+_ESCAPES = [
+    (sign, re.compile(re.escape(sign) + pattern))
+    for sign, pattern in (
+        (b"\\", rb"\\{0,15}(?:[abefnrtv!-/:-@\[-`{-~]|u00[0-9A-Fa-f]{2}|x[0-9A-Fa-f]{2}|0[0-7]{2}|\r?\n)"),
+        (b"%", rb"(?:25){0,8}[0-9A-Fa-f]{2}"),
+        (b"\x1b", rb"(?:\[[0-9;:?]{0,32}[A-Za-z])?"),
+        (b"&", rb"(?:#[0-9]{2,3}|#[xX][0-9A-Fa-f]{2}|amp|quot|apos|lt|gt);"),
+        # What shows nothing: joiners, spaces of no width, soft hyphens.
+        (b"\xe2\x80", rb"[\x8b-\x8f\xaa-\xae]"),
+        (b"\xe2\x81\xa0", b""),
+        (b"\xef\xbb\xbf", b""),
+        (b"\xc2\xad", b""),
+    )
+]
+_IN_ASCII = 4  # of the signs
+_LETTERS = {"a": b"\a", "b": b"\b", "e": b"\x1b", "f": b"\f", "n": b"\n", "r": b"\r", "t": b"\t", "v": b"\v"}
+_NAMES = {"amp": b"&", "quot": b'"', "apos": b"'", "lt": b"<", "gt": b">"}
+_KNOWN = {b"\\n": b"\n", b'\\"': b'"', b"\\t": b"\t", b"\\\\n": b"\n", b'\\\\\\"': b'"'}  # those that there are most of
+_OF_WORD = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.+/=-")
+_WORD = re.compile(rb"[A-Za-z0-9_.+/=-]{0,%d}" % _LONGEST)
+
+
+class Place(NamedTuple):
+    """Where a likely secret is in a file.
+
+    Attributes:
+        start: Its first byte.
+        end: The byte behind it.
+        hidden: The part that masking hides.
+        kind: What it looks like.
+        secret: That part, as its reader sees it.
+    """
+
+    start: int
+    end: int
+    hidden: tuple[int, int]
+    kind: Kind
+    secret: bytes
+
+
+class _View:
+    """A text with its escapes undone.
+
+    Attributes:
+        text: What is seen.
+    """
+
+    def __init__(self, pieces: list[bytes], cuts: list[tuple[int, int, bytes]]) -> None:
+        """What is left of the text before, and each place of that which stands for something else."""
+        self.text = b"".join(pieces)
+        self._cuts = cuts
+
+    @cached_property
+    def _seen(self) -> list[int]:
+        """Where each cut is in what is seen."""
+        seen, shift = list[int](), 0
+        for start, end, undone in self._cuts:
+            seen.append(start + shift)
+            shift += len(undone) - (end - start)
+        return seen
+
+    def is_changed(self, start: int, end: int) -> bool:
+        """Whether something was undone there or right beside it."""
+        at = bisect_left(self._seen, start - 1)
+        return any(self._cuts[each][2] != _GAP for each in range(at, bisect_right(self._seen, end)))
+
+    def source(self, start: int, end: int) -> tuple[int, int]:
+        """Where that is in the text before."""
+        return self._one(start)[0], self._one(end - 1)[1]
+
+    def _one(self, place: int) -> tuple[int, int]:
+        at = bisect_right(self._seen, place) - 1
+        if at < 0:
+            return place, place + 1
+        start, end, undone = self._cuts[at]
+        if place < self._seen[at] + len(undone):
+            return start, end
+        where = end + place - self._seen[at] - len(undone)
+        return where, where + 1
+
+
+def places(text: bytes) -> Iterator[Place]:
+    """Yield what looks like a secret in a text or in what is left of it when its escapes are undone.
+
+    They come in no order, one that is seen in two ways may come twice, and two may overlap.
+    """
+    for start in range(0, max(1, len(text) - _BEHIND), _SIZE):
+        first = max(0, start - _BEFORE)
+        last = start + _SIZE + _BEHIND
+        until = start + _SIZE if last < len(text) else len(text)
+        part = text[first:last] if first or last < len(text) else text
+        for place in _of_part(part):
+            if start <= first + place.start < until:
+                hidden = (first + place.hidden[0], first + place.hidden[1])
+                yield Place(first + place.start, first + place.end, hidden, place.kind, place.secret)
+        if until == len(text):
+            break
+
+
+def _of_part(text: bytes) -> Iterator[Place]:
+    for span in find(text):
+        yield Place(*span, text[slice(*span.hidden)])
+    views: list[_View] = []
+    while len(views) < _TIMES:
+        view = _undone(views[-1].text if views else text)
+        if view is None:
+            break
+        views.append(view)
+        for span in find(view.text):
+            if view.is_changed(span.start, span.end):
+                found, hidden = (span.start, span.end), span.hidden
+                for each in reversed(views):
+                    found, hidden = each.source(*found), each.source(*hidden)
+                yield Place(*found, hidden, span.kind, view.text[slice(*span.hidden)])
+
+
+def _undone(text: bytes) -> _View | None:
+    """The text with its escapes undone once: only what is around them."""
+    signs = _ESCAPES[:_IN_ASCII] if text.isascii() else _ESCAPES
+    escapes = [match for sign, pattern in signs if sign in text for match in pattern.finditer(text)]
+    if not escapes:
+        return None
+    escapes.sort(key=re.Match.start)
+    pieces, cuts, done, far = list[bytes](), list[tuple[int, int, bytes]](), 0, _LEFT + _RIGHT
+    for escape in escapes:
+        start, end = escape.span()
+        if start < done:
+            continue
+        if start - done > far:
+            behind = _end_of_word(text, done + _RIGHT) if cuts else 0
+            begin = _begin_of_word(text, start - _LEFT)
+            if behind < begin:
+                pieces += (text[done:behind], _GAP)
+                cuts.append((behind, begin, _GAP))
+                done = begin
+        sign = escape[0]
+        undone = _KNOWN[sign] if sign in _KNOWN else _meant(sign)
+        pieces += (text[done:start], undone)
+        cuts.append((start, end, undone))
+        done = end
+    pieces.append(text[done : _end_of_word(text, done + _RIGHT)])
+    return _View(pieces, cuts)
+
+
+def _meant(escape: bytes) -> bytes:
+    """What an escape stands for; what shows nothing leaves one sign first, so that it divides words in one view."""
+    text = escape.decode("latin-1")
+    sign, rest = text[0], text.lstrip("\\")
+    if sign == "\\" and rest:
+        if rest[0] in "ux" or rest[0].isdigit():
+            return bytes([int(rest[1:] if rest[0] in "ux" else rest, 8 if rest[0].isdigit() else 16)])
+        return b"" if rest[-1] == "\n" else _LETTERS.get(rest, rest.encode("latin-1"))
+    if sign == "%":
+        return bytes([int(text[-2:], 16)])
+    if sign == "&":
+        name = text[1:-1].lower()
+        if not name.startswith("#"):
+            return _NAMES[name]
+        return bytes([min(255, int(f"0{name[1:]}", 16) if name[1] == "x" else int(name[1:]))])
+    return b"\\" if sign == "\\" else b"" if text == "\x1b" else b"\x1b"
+
+
+def _end_of_word(text: bytes, place: int) -> int:
+    match = _WORD.match(text, min(place, len(text)))
+    return match.end() if match else len(text)
+
+
+def _begin_of_word(text: bytes, place: int) -> int:
+    least = max(place - _LONGEST, 0)
+    while place > least and text[place - 1] in _OF_WORD:
+        place -= 1
+    return place
