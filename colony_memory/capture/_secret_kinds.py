@@ -79,14 +79,10 @@ class Kind:
             for start, end, hidden in _BY_HAND[self.form](text, place):
                 yield from self._judged(start, end, hidden, text)
         elif (match := self.pattern.match(text, place)) is not None:
-            yield from self._matched(match, next((len(each) for each in self.hints if text.startswith(each, place)), 0))
+            yield from self.matched(match, next((len(each) for each in self.hints if text.startswith(each, place)), 0))
 
-    def search(self, text: bytes, start: int, end: int) -> Iterator[Span]:
-        """Yield what is in a word and right behind it."""
-        for match in self.pattern.finditer(text, start, end + _BEHIND):
-            yield from self._matched(match, 0)
-
-    def _matched(self, match: re.Match[bytes], hint: int) -> Iterator[Span]:
+    def matched(self, match: re.Match[bytes], hint: int) -> Iterator[Span]:
+        """Yield what the pattern matches, unless it is not what it looks like; the literal has that length."""
         start, end = match.span()
         if "whole" in self.flags:
             hidden = (start, end)
@@ -115,14 +111,29 @@ def find(text: bytes) -> list[Span]:
         start, letters = match.start(), match[0][1:4]
         if letters in _BY_BEGIN or letters[:1] in _BY_BEGIN:
             found += _begun(text, start, letters)
-        end = spaced.find(b" ", start + 1)
-        end = len(spaced) if end < 0 else end
-        if end - start > _LONG_WORD and _HINT_INSIDE.search(spaced, start, end):
-            for kind in _INSIDE:
-                found += kind.search(text, start, end - 1)
-    for match in _BEHIND_DOT.finditer(spaced):
+        if match[1]:
+            end = spaced.find(b" ", start + 1)
+            found += _inside(text, spaced, start, len(spaced) if end < 0 else end)
+    for match in _BEHIND_SIGN.finditer(spaced):
         found += _begun(text, match.start(), match[0][1:4])
     return found
+
+
+def _inside(text: bytes, spaced: bytes, start: int, end: int) -> Iterator[Span]:
+    """What holds a literal in a long word. Where several of these are near each other, they are searched at once."""
+    windows: list[tuple[int, int, set[bytes]]] = []
+    for hint in _HINT_INSIDE.finditer(spaced, start, end):
+        first, last = max(0, hint.start() - _LONGEST_WORD), hint.end() + _LONGEST_WORD
+        if windows and first < windows[-1][1]:
+            first, _, hints = windows.pop()
+            windows.append((first, last, hints | {hint[0]}))
+        else:
+            windows.append((first, last, {hint[0]}))
+    for first, last, hints in windows:
+        for kind in _INSIDE:
+            if not hints.isdisjoint(kind.hints):
+                for match in kind.pattern.finditer(text, first, last):
+                    yield from kind.matched(match, 0)
 
 
 def _begun(text: bytes, place: int, word: bytes) -> list[Span]:
@@ -137,16 +148,17 @@ _SHORTHAND = re.compile(r"[@&#]|(?<![?<])!")
 _BEFORE = r"(?<![A-Za-z0-9_-])(?<![A-Za-z0-9+/]{60})"
 _AFTER = r"(?![A-Za-z0-9_-])(?![+/][A-Za-z0-9+/]{60})"
 
-# Words hold dots here, as some secrets do; others may stand behind one.
-_SHORTEST_WORD, _LONG_WORD = 15, 35
-_SPACED = bytes(code if chr(code) in "-._" or (chr(code).isalnum() and code < 128) else 32 for code in range(256))
+# Words hold dots here and the signs of base64, as some secrets do; others may stand behind one.
+_SHORTEST_WORD, _LONG_WORD, _LONGEST_WORD = 15, 35, 120
+_LETTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")
+_SPACED = bytes(code if code in _LETTERS else 46 if code in b"+/=" else 32 for code in range(256))
 
 _PLACEHOLDER = re.compile(
     rb"(?i)example|placeholder|redacted|changeme|your|x{5}|\*{3}|1234567890|0123456789abc|abcdefgh|deadbeef"
 )
-_WORD = re.compile(rb"[A-Za-z][a-z]{3,}")
-_SHORT_WORD = re.compile(rb"[A-Za-z][a-z]{2,}")
-_WORDY = 0.4  # of what is drawn at random from letters and digits, some 0.13 looks like words
+_WORD = re.compile(rb"[A-Za-z][a-z]{4,}")
+_VOWEL = re.compile(rb"(?i)[aeiouy]")
+_WORDY = 0.45  # of a text that has words in it; of what is drawn at random, seldom so much looks like these
 _DIFFERENT = 10  # characters, at least, in what is drawn at random
 _DIGIT, _UPPER, _LOWER = (re.compile(each) for each in (rb"[0-9]", rb"[A-Z]", rb"[a-z]"))
 
@@ -155,12 +167,13 @@ def _is_random(text: bytes) -> bool:
     return len(set(text)) >= min(_DIFFERENT, len(text) // 2) and not _PLACEHOLDER.search(text)
 
 
-def _is_wordy(text: bytes, word: re.Pattern[bytes] = _WORD) -> bool:
-    return sum(map(len, word.findall(text))) > _WORDY * len(text)
+def _is_wordy(text: bytes) -> bool:
+    words = [word for word in _WORD.findall(text) if len(_VOWEL.findall(word)) > 1]
+    return sum(map(len, words)) > _WORDY * len(text)
 
 
 def _is_likely(text: bytes) -> bool:
-    return _is_random(text) and (_DIGIT.search(text) is not None or not _is_wordy(text, _SHORT_WORD))
+    return _is_random(text) and (_DIGIT.search(text) is not None or not _is_wordy(text))
 
 
 def _is_cased(text: bytes) -> bool:
@@ -236,7 +249,6 @@ _BODY = re.compile(rb"[A-Za-z0-9+/]{16}")
 _MORE = re.compile(rb"[A-Za-z0-9+/=]*")
 _HEADING, _HEADERS = 100, 5
 _LONGEST_KEY = 20_000
-_BEHIND = 400  # bytes behind a word that what it says may take
 _PUTTY = re.compile(rb"PuTTY-User-Key-File-\d: ")
 _PUTTY_BODY = re.compile(rb"Private-Lines: \d{1,4}\r?\n(?=[A-Za-z0-9+/=])[A-Za-z0-9+/=\r\n]*")
 _PASSWORD = re.compile(rb"(?:assword|wd)=([^\s;&\"'<>\\]{3,128})")
@@ -317,7 +329,7 @@ for _kind in KINDS:
             _ANYWHERE.setdefault(_hint, []).append(_kind)
             continue
         # Of a literal of two letters, each third one may follow.
-        for _third in [bytes([code]) for code in {*_SPACED} - {32}] if len(_hint) == 2 else [_hint[2:3]]:
+        for _third in [bytes([code]) for code in _LETTERS] if len(_hint) == 2 else [_hint[2:3]]:
             _kinds = _BY_BEGIN.setdefault(_hint[:2] + _third, [])
             if _kind not in _kinds:
                 _kinds.append(_kind)
@@ -326,5 +338,9 @@ _BEGINS = "|".join(
     re.escape(first) + (rf"[{re.escape(''.join(sorted(seconds)))}]." if "" not in seconds else "..")
     for first, seconds in _seconds.items()
 )
-_BEGUN = re.compile(rf" (?=[^ ]{{{_SHORTEST_WORD}}})(?:{_BEGINS}|[^ .-][^ ]{{{_LONG_WORD - 1}}})".encode("ascii"))
-_BEHIND_DOT = re.compile(rf"\.(?:{_BEGINS})".encode("ascii"))
+_BEGUN = re.compile(
+    rf" (?=[^ ]{{{_SHORTEST_WORD}}})(?=([^ ]{{{_LONG_WORD}}})?)(?:{_BEGINS}|[^ .-][^ ]{{{_LONG_WORD - 1}}})".encode(
+        "ascii"
+    )
+)
+_BEHIND_SIGN = re.compile(rf"\.(?:{_BEGINS})".encode("ascii"))

@@ -197,12 +197,13 @@ def worded(hint: Hint, asked: Asked) -> str | None:
         return None
     if hint.action in _REPEATED:
         verbs = _REPEATED[hint.action]
-        return _repeated(asked, words) if verbs is None or asked.verb in verbs else None
+        says = verbs is None or asked.verb in verbs
+        return _repeated(asked, words) if says and not _says_a_secret(asked) else None
     if hint.action not in VERBS or VERBS[hint.action].name not in asked.verbs:
         return None
     if VERBS[hint.action].name == again and hint.option != "snapshot_id":
         # What has just been shown would be shown again.
-        return None if again in _LOOKS and not words else _repeated(asked, words)
+        return None if (again in _LOOKS and not words) or _says_a_secret(asked) else _repeated(asked, words)
     return _fresh(VERBS[hint.action], words, hint, asked)
 
 
@@ -223,6 +224,15 @@ def _fresh(verb: _Verb, words: list[str], hint: Hint, asked: Asked) -> str:
         given["vault"] = "URL"  # one of two, and the hint does not say which
     options = verb.options if hint.option is None else ()
     return command(verb.name, *arguments, options=(*options, *words), label=label, given=given)
+
+
+def _says_a_secret(asked: Asked) -> bool:
+    """Whether the note or a tag of this run holds what is likely one, which is not to be shown again."""
+    if not (asked.params.get("note") or asked.params.get("tag")):
+        return False
+    from colony_memory.capture.secrets import shown_names
+
+    return bool(shown_names(asked.argv))
 
 
 def _repeated(asked: Asked, words: list[str]) -> str:

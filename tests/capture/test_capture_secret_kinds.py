@@ -1,0 +1,68 @@
+"""Each line of the table of kinds: what it says is found, whatever it is drawn from and wherever it stands."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+from secret_samples import sample
+
+from colony_memory.capture import find_secrets, mask_secrets
+from colony_memory.capture._secret_kinds import KINDS, Kind
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+LINES = [pytest.param(kind, id=f"{kind.name}-{number}") for number, kind in enumerate(KINDS)]
+DRAWN = 40
+
+
+def kinds_in(text: str) -> set[str]:
+    return {finding.kind for finding in find_secrets({"a": text})}
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_what_the_table_says_is_found_and_masked(kind: Kind) -> None:
+    draw = random.Random(kind.form)
+    samples = [sample(kind, draw) for _ in range(DRAWN)]
+    missed = [each for each in samples if kind.name not in kinds_in(each)]
+    assert len(missed) <= 1, missed[:3]
+    found = next(each for each in samples if each not in missed)
+    for around in ("a {}\n", '"{}"', "'{}'", "<b>{}</b>", "({}),"):
+        text = around.format(found)
+        masked, findings = mask_secrets({"a": text})
+        assert kind.name in {finding.kind for finding in findings}, around
+        assert f"[masked: {kind.name}]" in masked["a"]
+        assert find_secrets(masked) == ()
+
+
+@pytest.mark.parametrize("kind", [each for each in LINES if not each.values[0].place and not each.values[0].by_hand])
+def test_what_only_looks_like_it_is_left_alone(kind: Kind) -> None:
+    draw = random.Random(kind.form)
+    found = sample(kind, draw)
+    hint = next(each.decode() for each in kind.hints if each.decode() in found)
+    before, _, rest = found.partition(hint)
+    part = re.search(r"[A-Za-z0-9]{6,}", rest)
+    assert part is not None
+    for near in (
+        f"{before}{hint}",
+        f"{before}x{found}" if not before else hint,
+        f"{before}{hint}{'x' * len(rest)}",
+        f"{before}{hint}{re.sub(r'[A-Za-z0-9]', '*', rest)}",
+        f"{before}{hint}{rest[: len(rest) // 3]}",
+        f"{before}{hint}your_{rest[:6]}_here",
+        hint + " " + rest,
+    ):
+        assert kind.name not in kinds_in(f"a {near} b"), near
+
+
+def test_the_page_of_the_kinds_lists_the_table() -> None:
+    page = (DOCS / "secret-kinds.md").read_text("utf-8")
+    wanted: dict[str, list[str]] = {}
+    for kind in KINDS:
+        wanted.setdefault(kind.name, []).extend(hint.decode("ascii") for hint in kind.hints)
+    listed = re.findall(r"^\| ([^|]+) \| (.*) \|$", page, re.MULTILINE)[1:]
+    assert [(name, re.findall(r"`([^`]+)`", hints)) for name, hints in listed] == [
+        (name, list(dict.fromkeys(hints))) for name, hints in sorted(wanted.items(), key=lambda each: each[0].lower())
+    ]
+    assert len(wanted) > 170
