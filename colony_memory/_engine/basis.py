@@ -110,14 +110,14 @@ def restored(
     basis: Basis, snapshot_id: str, *, stream: str | None = None, tree: str = "", listed: Iterable[str] = ()
 ) -> Basis:
     """All of the latest is in this memory now."""
-    return Basis(snapshot_id, stream, tree, frozenset(listed), origin=basis.origin)
+    return _in_step(basis, snapshot_id, stream, tree, frozenset(listed))
 
 
 def saved(
     basis: Basis, snapshot_id: str, *, stream: str | None = None, tree: str = "", listed: Iterable[str] = ()
 ) -> Basis:
     """The latest is exactly this memory; found equal counts."""
-    return Basis(snapshot_id, stream, tree, frozenset(listed), origin=basis.origin)
+    return _in_step(basis, snapshot_id, stream, tree, frozenset(listed))
 
 
 def reverted(basis: Basis, latest: str | None, *, stream: str | None = None, listed: Iterable[str] = ()) -> Basis:
@@ -181,6 +181,12 @@ def is_conflict(basis: Basis, latest: str | None, *, listed: bool) -> bool:
     if not basis or latest is None or latest in basis.own:
         return False
     return listed or latest not in basis.listed
+
+
+def _in_step(basis: Basis, snapshot_id: str, stream: str | None, tree: str, listed: frozenset[str]) -> Basis:
+    # What is not listed by now may still become the latest: a write may arrive late, or a deletion go back to it.
+    left = tuple(own for own in basis.pending if own != snapshot_id and own not in listed)
+    return Basis(snapshot_id, stream, tree, listed, pending=left, origin=basis.origin)
 
 
 def _without(ids: tuple[str, ...], snapshot_id: str) -> tuple[str, ...]:

@@ -229,7 +229,7 @@ def saved(info: SnapshotInfo, event: LifecycleEvent, options: dict[str, Any]) ->
     joined = info.diverged_from is not None and options.get("on_conflict") == "merge"
     return replace(
         event,
-        action="merged" if joined else "reused" if info.reused else "created",
+        action="reused" if info.reused else "merged" if joined else "created",
         label=info.label,
         snapshot_id=info.snapshot_id,
         count=1,

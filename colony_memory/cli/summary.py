@@ -39,12 +39,12 @@ def backup_lines(info: SnapshotInfo, contents: Contents | None, *, left_out: int
 
 def diverged_line(info: SnapshotInfo, *, joined: bool) -> str:
     """That another client has saved in between, and what became of its snapshot."""
-    other = f"snapshot {info.diverged_from}, which another client saved meanwhile"
-    if joined and (info.head or info.reused):
-        twice = f"; kept beside yours: {', '.join(info.merged)}" if info.merged else ""
-        return f"joined with {other}{twice}; restore to get both"
     if info.reused:
         return f"nothing here is new, and the latest is snapshot {info.diverged_from}; restore to get it"
+    other = f"snapshot {info.diverged_from}, which another client saved meanwhile"
+    if joined and info.head:
+        twice = f"; kept beside yours: {', '.join(info.merged)}" if info.merged else ""
+        return f"joined with {other}{twice}; restore to get both"
     if info.head:
         return f"this is the latest now, in the place of {other}"
     return f"saved, and the latest is {other}"

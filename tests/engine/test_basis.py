@@ -23,6 +23,7 @@ FULL = Basis(S1, "f" * 16, "tree", frozenset({S1}), pending=(S2,), refused=(S3,)
     [
         (lambda b: events.restored(b, S2, listed=[S1, S2]), Basis(S2, listed=frozenset({S1, S2}), origin="0" * 16)),
         (lambda b: events.saved(b, S2, tree="t"), Basis(S2, tree="t", origin="0" * 16)),
+        (lambda b: events.saved(b, S1, listed=[S1]).pending, (S2,)),
         (events.lost, Basis()),
         (lambda b: events.settled(b, S3), FULL),
         (lambda b: events.settled(b, S2).own, frozenset({S2})),
