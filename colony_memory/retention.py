@@ -257,8 +257,10 @@ def find_ruined(before: Mapping[str, int], documents: Mapping[str, str]) -> tupl
         if size >= _WORTHWHILE and (text := documents.get(name)) is not None and document_bytes(text, size) * 10 < size
     }
     others = [name for name in before if name not in lost]
-    stayed = sum(name in documents for name in others)
-    return tuple(sorted(lost)) if 2 * stayed > len(others) or not others else ()
+    if not others:
+        # All of them: that shows in the bytes of the whole, unless they are NUL.
+        return tuple(sorted(name for name in lost if documents[name] and not documents[name].strip("\0")))
+    return tuple(sorted(lost)) if 2 * sum(name in documents for name in others) > len(others) else ()
 
 
 def document_bytes(text: str, enough: int | None = None) -> int:

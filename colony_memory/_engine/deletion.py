@@ -99,7 +99,7 @@ async def remove(
         raise job.incomplete(
             VaultError("the vault's list is cut"), [name for each in gone for name in files.owned(each)]
         )
-    free = await _free(session, files, gone, told=told, of=None if sweeps else gone)
+    free = await deletable(session, files, gone, told=told, of=None if sweeps else gone)
     await job.delete(free[: None if spare is None else max(0, spare - job.done)])
     for each in chosen:
         if each in files.manifests:
@@ -128,30 +128,41 @@ def _affordable(files: LabelFiles, victims: Sequence[str], spare: int | None) ->
     return chosen
 
 
-async def _free(
+async def deletable(
     session: Session,
     files: LabelFiles,
-    gone: Sequence[str],
+    victims: Collection[str],
     *,
     told: Mapping[str, Sequence[str]],
     of: Collection[str] | None = None,
+    anew: bool = True,
 ) -> list[str]:
-    """Files that go: what is named after snapshots that are gone, and old leftovers, where no manifest needs them."""
+    """Names of the files that go with snapshots: those that are named after them, and old leftovers, where no manifest
+    that stays needs them.
+
+    What is planned and what is done ask here alike: one as if the snapshots were gone, the other once they are.
+
+    Args:
+        session: The client.
+        files: The label's files.
+        victims: Ids of the snapshots.
+        told: Packs that snapshots need, where a believed pointer says so, see :attr:`State.needs`.
+        of: Only leftovers of these ids, None for all.
+        anew: Read manifests once more that were read before.
+    """
     old, packs = files.old_orphans(now=session.now()), files.old_packs(now=session.now())
     if of is not None:
         old, packs = ({each: names for each, names in found.items() if each in of} for found in (old, packs))
-    names = [name for each in gone for name in files.owned(each)]
-    names += [name for each in sorted(old, key=id_order) if each not in gone for name in old[each]]
-    return names + await _free_packs(session, files, packs, told=told, anew=True)
+    names = [name for each in victims for name in files.owned(each)]
+    names += [name for each in sorted(old, key=id_order) if each not in victims for name in old[each]]
+    return names + await _free_packs(session, files, packs, told=told, without=victims, anew=anew)
 
 
 async def gain(
     session: Session, files: LabelFiles, victims: Collection[str], *, told: Mapping[str, Sequence[str]]
 ) -> int:
-    """Bytes that are free once snapshots are deleted: their own files, and old packs that nobody else needs."""
-    names = [name for each in victims for name in files.owned(each)]
-    names += await _free_packs(session, files, files.old_packs(now=session.now()), told=told, without=victims)
-    return files.size(names) or 0
+    """Bytes that are free once snapshots are deleted, and old leftovers with them."""
+    return files.size(await deletable(session, files, victims, told=told, anew=False)) or 0
 
 
 async def _free_packs(
@@ -216,7 +227,7 @@ async def sweep(
     Raises:
         PruneIncomplete: Some of it is still there.
     """
-    names = await _free(session, files, (), told=told, of=None if of is None else (of,))
+    names = await deletable(session, files, (), told=told, of=None if of is None else (of,))
     freed = files.size(names) or 0
     job = _Deletion(session, files.label, total=len(names))
     await job.delete(names)

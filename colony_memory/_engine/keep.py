@@ -59,8 +59,9 @@ class Planned:
     async def may_go(self, session: Session, state: State) -> list[str]:
         """What may go to make room before the new snapshot is there, in this order.
 
-        First what the retention gives up, then the oldest of what it would keep, and last what is unmerged; never what
-        is pinned, kept for a shrink, or the latest, nor the newest that is complete and restores.
+        First what the retention gives up, then the oldest of what it would keep, then what is unmerged, and last what
+        is kept for a shrink that a memory as large has made good; never what is pinned, kept for another shrink, or the
+        latest, nor the newest that is complete and restores.
         """
         _, newest = await newest_good(session, state)
         safe = {state.decision.follow, newest}
@@ -72,7 +73,23 @@ class Planned:
             and state.decision.entry(info.snapshot_id) is not None
         ]
         given_up = [info.snapshot_id for info in reversed(self.plan.remove)]
-        return [own for own in (*self.leftovers, *given_up, *kept, *self.unmerged) if own not in safe]
+        return [
+            own
+            for own in (*self.leftovers, *given_up, *kept, *self.unmerged, *self._regained(state))
+            if own not in safe
+        ]
+
+    def _regained(self, state: State) -> list[str]:
+        """Ids of what it keeps for a shrink, oldest first, where one that is newer and there holds as much again."""
+        out, size, documents = list[str](), -1, -1
+        for info in self.plan.keep:  # newest first
+            reasons, shrink = {*self.plan.reasons[info.snapshot_id]}, self.shrunk.get(info.snapshot_id)
+            as_large = size >= (info.byte_size or info.stored_bytes) and documents >= (info.doc_count or 0)
+            if shrink is not None and not shrink.ruined and as_large and not {"pinned", _UNMERGED} & reasons:
+                out.insert(0, info.snapshot_id)
+            if state.decision.entry(info.snapshot_id) is not None:
+                size, documents = max(size, info.byte_size or info.stored_bytes), max(documents, info.doc_count or 0)
+        return out
 
     @property
     def unmerged(self) -> list[str]:
@@ -208,6 +225,15 @@ def plan_for(
         and state.listed.is_old(entry.snapshot_id, now=now)
     )
     return Planned(plan, shrunk, leftovers)
+
+
+def ages(session: Session, state: State) -> bool:
+    """Whether something is left over, and nothing in the label shows that it is a grace period old."""
+    files, counted = state.listed, state.decision.counted
+    needed = {pack for entry in state.decision.entries for pack in entry.packs if entry.snapshot_id in counted}
+    given_up = (entry.snapshot_id for entry in state.decision.entries if entry.snapshot_id not in counted)
+    left = (*files.orphans, *given_up, *(pack for pack in files.packs if pack not in needed))
+    return any(not files.is_old(snapshot_id, now=session.now()) for snapshot_id in left)
 
 
 async def newest_good(session: Session, state: State, *, complete: bool = True) -> tuple[State, str | None]:

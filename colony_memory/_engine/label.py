@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +65,10 @@ class LabelFiles:
     def now(self) -> datetime | None:
         """Newest time that the vault shows in that listing, None where it shows none."""
         return None if self.listing is None else self.listing.now
+
+    def as_of(self, moment: datetime) -> LabelFiles:
+        """The same as a listing would show it after a file was written at a time, by which age is told."""
+        return self if self.listing is None else replace(self, listing=replace(self.listing, written=moment))
 
     @cached_property
     def ids(self) -> frozenset[str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._engine import room
+from colony_memory._engine import deletion, room
 from colony_memory._engine.backup import doubt
 from colony_memory._engine.backup.job import Job, check_arguments
-from colony_memory._engine.backup.rotate import freeable_bytes, needed_bytes, plan_retention
+from colony_memory._engine.backup.rotate import choose_victims, needed_bytes, plan_retention
 from colony_memory._engine.backup.save import build, find_parent
 from colony_memory._engine.restore import read
 from colony_memory._engine.state import look
@@ -98,25 +98,31 @@ async def plan_backup(
     entry = state.decision.entry(state.decision.follow)
     sound = state.decision.doubt is None and not damaged
     unchanged = sound and entry is not None and await job.holds(entry)
+    # What the pointer's next write shows of its age.
+    state = replace(state, files=state.listed.as_of(session.now()))
     await plan_retention(job, state, built)
     needed, free = needed_bytes(job, state, built), await room.available(session)
-    return Plan(
-        info=built.info,
-        unchanged=unchanged,
-        needed_bytes=0 if unchanged else needed,
-        available_bytes=free,
-        problem=None if unchanged else await _problem(job, state, built, needed, free),
-        removed=() if unchanged or job.planned is None else job.planned.removed,
-    )
+    if unchanged:
+        return Plan(built.info, unchanged, 0, free)
+    problem, victims = await _make_room(job, state, built, needed, free)
+    removed = job.planned.removed if job.planned is not None else ()
+    return Plan(built.info, unchanged, needed, free, problem, tuple(dict.fromkeys((*victims, *removed))))
 
 
-async def _problem(job: Job, state: State, built: BuiltSnapshot, needed: int, free: int | None) -> str | None:
+async def _make_room(
+    job: Job, state: State, built: BuiltSnapshot, needed: int, free: int | None
+) -> tuple[str | None, list[str]]:
+    """Why the snapshot does not fit, None where it does, and what has to go for it beforehand."""
     what = f"a snapshot of label {job.label!r}"
     try:
         room.check_files(built.files, what)
     except QuotaExceeded as error:
-        return message_of(error)
+        return message_of(error), []
     if free is None or needed <= free:
-        return None
-    free += await freeable_bytes(job, state)
-    return None if needed <= free else message_of(room.full(needed, free, what, job.label))
+        return None, []
+    if job.planned is None:
+        return message_of(room.full(needed, free, what, job.label)), []
+    free += await deletion.gain(job.session, state.listed, (), told=state.needs)
+    victims = [] if needed <= free else await choose_victims(job.session, state, job.planned, needed - free)
+    fits = needed <= free or victims
+    return None if fits else message_of(room.full(needed, free, what, job.label)), victims

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from colony_memory._engine import deletion
-from colony_memory._engine.keep import Planned, newest_good, open_shrunk, plan_for
+from colony_memory._engine.keep import Planned, ages, newest_good, open_shrunk, plan_for
 from colony_memory._engine.load import not_found
 from colony_memory._engine.observe import observed
 from colony_memory._engine.pins import pin_text, read_end
@@ -50,10 +50,11 @@ async def plan_prune(session: Session, *, label: str, policy: Retention) -> Prun
     require_believed(state)
     state, _ = await newest_good(session, state)
     await open_shrunk(session, state)
-    planned = plan_for(session, state, policy)
-    files = state.listed
-    aged = files.old_orphans(now=session.now()) if files.complete else {}
-    orphans = tuple(name for names in aged.values() for name in names)
+    files = state.listed.as_of(session.now())  # a prune writes the pointer, which shows how old the others are
+    planned = plan_for(session, replace(state, files=files), policy)
+    going = await deletion.deletable(session, files, planned.removed, told=state.needs) if files.complete else ()
+    own = {name for info in planned.plan.remove for name in files.owned(info.snapshot_id)}
+    orphans = tuple(name for name in going if name not in own)
     unread = (*state.decision.broken, *(manifest_filename(state.label, each) for each in _unreadable(state)))
     return replace(planned.plan, unread=tuple(sorted(unread)), orphans=orphans)
 
@@ -73,8 +74,8 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
     """See :meth:`colony_memory.ColonyMemory.prune`."""
     label = require_label(label)
     state = await look(session, label, everything=True)
-    if state.text is None and (state.listed.orphans or state.listed.packs):
-        # What a first transfer left, and nothing that shows how old it is.
+    if ages(session, state):
+        # The vault's clock tells how old that is, once it shows. What a first transfer left has no pointer beside it.
         scratch = await show_time(session, state)
         state = await look(session, label, everything=True)
         if scratch is not None:

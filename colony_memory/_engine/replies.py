@@ -46,18 +46,21 @@ class ListedFile:
 class Listing:
     """The files whose names start with ``prefix``; ``complete`` is false where the vault cut the list.
 
-    ``clock`` is the time at which it was made, where the vault says so.
+    ``clock`` is the time at which it was made, where the vault says so. ``written`` is a later time at which a file is
+    taken to be written.
     """
 
     prefix: str
     files: Mapping[str, ListedFile]
     complete: bool = True
     clock: datetime | None = None
+    written: datetime | None = None
 
     @cached_property
     def now(self) -> datetime | None:
         """Newest time that the vault shows of any of them, None where it shows none."""
-        return max((stored.updated for stored in self.files.values() if stored.updated is not None), default=None)
+        shown = max((stored.updated for stored in self.files.values() if stored.updated is not None), default=None)
+        return shown if None in (shown, self.written) else max(shown, self.written)  # type: ignore[type-var]
 
     @property
     def reached(self) -> datetime | None:

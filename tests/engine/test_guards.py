@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import random
+import time
+from datetime import datetime, timezone
+
 import pytest
 from faces import PlainVault
 
@@ -13,6 +17,7 @@ from colony_memory import (
     RollbackDetected,
     VaultUnavailable,
 )
+from colony_memory._format.v2.zstd import is_installed
 from colony_memory.testing import FakeVault
 
 pytestmark = pytest.mark.filterwarnings("ignore::colony_memory.exceptions.ColonyMemoryWarning")
@@ -195,3 +200,85 @@ def test_a_save_beside_the_deletion_of_the_last_snapshot_is_memory(signs, reques
     last = ColonyMemory(backend=plain, **options).latest()
     ColonyMemory(backend=plain, **options).delete_snapshot(label="default", snapshot_id=last.snapshot_id)
     assert ColonyMemory(backend=plain, **options).restore(default={}) == {}
+
+
+class Died(BaseException):
+    """The process ends."""
+
+
+def dies_at(vault, verb, place):
+    """Let a vault end the process at the n-th call of a verb."""
+
+    class Mortal:
+        def __init__(self):
+            self.left = place
+
+        def __getattr__(self, name):
+            method = getattr(vault, name)
+            if name != verb:
+                return method
+
+            def call(*args, **options):
+                self.left -= 1
+                if self.left < 0:
+                    raise Died
+                return method(*args, **options)
+
+            return call
+
+    return Mortal()
+
+
+@pytest.mark.parametrize("place", range(2))
+def test_a_full_vault_is_not_stuck_after_a_death_between_giving_up_and_deleting(place):
+    texts = [random.Random(n).randbytes(2_000).hex() for n in range(6)]
+    probe = FakeVault()
+    ColonyMemory(backend=probe).backup({"m": texts[0]})
+    one = sum(map(len, probe.files.values()))
+    now = [1_800_000_000.0]
+    fake = FakeVault(quota_bytes=2 * one + one // 3, operations_per_hour=None, clock=lambda: now[0])
+    for n in range(2):
+        ColonyMemory(backend=fake).backup({"m": texts[n]})
+    with pytest.raises(Died):
+        ColonyMemory(backend=dies_at(fake, "vault_delete_file", place)).backup({"m": texts[2]}, prune_keep=2)
+    for n in (3, 4, 5):
+        now[0] += 7200
+        ColonyMemory(backend=fake).backup({"m": texts[n]}, prune_keep=2)
+        assert ColonyMemory(backend=fake).restore() == {"m": texts[n]}
+    listed = {info.snapshot_id for info in ColonyMemory(backend=fake).list_snapshots()}
+    assert {name.split(".")[2] for name in fake.files} == {*listed, "latest"}
+
+
+@pytest.mark.parametrize("kind", [1, 2])
+@pytest.mark.parametrize("idle", [0, 7200])
+def test_a_plan_names_what_a_prune_deletes(kind, idle):
+    if kind == 2 and not is_installed():
+        pytest.skip("zstd is not installed")
+    start = time.time() - 20_000
+    now = [start]
+    fake = FakeVault(operations_per_hour=None, clock=lambda: now[0])
+
+    def client():
+        mem = ColonyMemory(backend=fake, format=kind)
+        mem._session.now = lambda: datetime.fromtimestamp(now[0], timezone.utc)
+        return mem
+
+    docs = {f"{n}.md": random.Random(n).randbytes(500).hex() for n in range(4)}
+    for n in range(4):
+        docs["0.md"] = random.Random(90 + n).randbytes(500).hex()
+        last = client().backup(docs).snapshot_id
+        now[0] += 60
+    client().delete_snapshot(label="default", snapshot_id=last)
+    fake.vault_upload_file("cmem.default.20270101T000000000000Z-abcdef.p0.json", "{}")
+    now[0] += 7200
+    client().backup({**docs, "1.md": "after"})
+    now[0] += idle
+    before = {*fake.files}
+    plan = client().plan_prune(keep=2)
+    assert {*fake.files} == before
+    client().prune(keep=2)
+    removed = {info.snapshot_id for info in plan.remove}
+    gone = before - {*fake.files}
+    assert gone == {*plan.orphans} | {name for name in before if name.split(".")[2] in removed and ".k" not in name}
+    assert any("abcdef" in name for name in plan.orphans)
+    assert not client().plan_prune(keep=2)

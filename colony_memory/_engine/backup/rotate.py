@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._engine import deletion, room
 from colony_memory._engine.backup.shrink import Lost, doc_bytes, noted
-from colony_memory._engine.keep import newest_good, open_shrunk, plan_for, withdraw
+from colony_memory._engine.keep import ages, newest_good, open_shrunk, plan_for, withdraw
 from colony_memory._engine.publish import touch
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import look
@@ -16,9 +16,10 @@ from colony_memory._format.pointer import write_pointer
 from colony_memory.exceptions import ColonyMemoryError, Hint, PruneIncomplete, VaultError, message_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from colony_memory._engine.backup.job import Job
+    from colony_memory._engine.keep import Planned
     from colony_memory._engine.publish import Published
     from colony_memory._engine.session import Session
     from colony_memory._engine.state import State
@@ -103,18 +104,22 @@ async def make_room(job: Job, state: State, built: BuiltSnapshot, what: str) -> 
         return state
     if policy is None:
         raise room.full(need, free, what, label)
-    if state.listed.orphans and not state.listed.old_orphans(now=session.now()) and await touch(session, state):
+    if ages(session, state) and await touch(session, state):
         state = await look(session, label, everything=True, lenient=True)
     free += await deletion.sweep(session, state.listed, told=state.needs)
     asked = 0
     if need > free:
         planned = plan_for(session, state, policy, new=built.info, spoils=bool(job.ruined))
         asked = len(planned.plan.keep)
-        victims = await _choose(session, state, await planned.may_go(session, state), need - free)
+        victims = await choose_victims(session, state, planned, need - free)
         if not victims:
             raise room.full(need, free, what, label)
         for own in (own for own in planned.unmerged if own in victims):
             warn(f"the vault is full: snapshot {own} of label {label!r} is removed, though no latest is based on it")
+        for own in (own for own in victims if own in planned.shrunk):
+            warn(
+                f"the vault is full: snapshot {own} of label {label!r} is removed, which a much smaller one had followed"
+            )
         state = await withdraw(session, state, victims)
         await deletion.remove(session, state.listed, victims, told=state.needs)
     left = await room.available(session)
@@ -131,20 +136,12 @@ async def make_room(job: Job, state: State, built: BuiltSnapshot, what: str) -> 
     return state
 
 
-async def freeable_bytes(job: Job, state: State) -> int:
-    """Bytes that :func:`make_room` could free: by what is left of others and old, and by what may go."""
-    if job.planned is None:
-        return 0
-    session, files = job.session, state.listed
-    leftovers = files.size(name for names in files.old_orphans(now=session.now()).values() for name in names) or 0
-    return leftovers + await deletion.gain(session, files, await job.planned.may_go(session, state), told=state.needs)
-
-
-async def _choose(session: Session, state: State, candidates: Sequence[str], need: int) -> list[str]:
-    """The first of these snapshots that free so many bytes together; none where all of them do not."""
+async def choose_victims(session: Session, state: State, planned: Planned, need: int) -> list[str]:
+    """The snapshots to let go for so many bytes, the first of those that may; none where all of them are not enough."""
+    candidates = await planned.may_go(session, state)
     for number in range(1, len(candidates) + 1):
         if await deletion.gain(session, state.listed, candidates[:number], told=state.needs) >= need:
-            return [*candidates[:number]]
+            return candidates[:number]
     return []
 
 
