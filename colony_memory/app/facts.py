@@ -60,7 +60,8 @@ def number_left_out(info: SnapshotInfo) -> str:
 
 
 def told_by(info: SnapshotInfo, read: SnapshotInfo) -> SnapshotInfo:
-    """The summary with what alone a reading of an encrypted snapshot tells."""
+    """The summary with what alone a reading tells: the names, and all of an encrypted snapshot."""
+    info = replace(info, doc_names=read.doc_names, doc_count=read.doc_count)
     if not info.encrypted:
         return info
     return replace(

@@ -117,9 +117,7 @@ async def make_room(job: Job, state: State, built: BuiltSnapshot, what: str) -> 
         for own in (own for own in planned.unmerged if own in victims):
             warn(f"the vault is full: snapshot {own} of label {label!r} is removed, though no latest is based on it")
         for own in (own for own in victims if own in planned.shrunk):
-            warn(
-                f"the vault is full: snapshot {own} of label {label!r} is removed, which a much smaller one had followed"
-            )
+            warn(f"the vault is full: snapshot {own} of label {label!r} is removed, though a much smaller one followed")
         state = await withdraw(session, state, victims)
         await deletion.remove(session, state.listed, victims, told=state.needs)
     left = await room.available(session)
