@@ -72,17 +72,18 @@ def exact_documents(documents: object) -> dict[str, str]:
     Raises:
         ValueError: They are no non-empty dict of strings. The message names the document.
     """
-    if isinstance(documents, Mapping) and not isinstance(documents, dict):
+    # By their classes: a mock of a dict or of a text says that it is one.
+    if isinstance(documents, Mapping) and not issubclass(type(documents), dict):
         msg = f"documents must be a dict {{name: text}}, not a {type(documents).__name__}: give dict(documents)"
         raise ValueError(msg)  # noqa: TRY004 - published behaviour
     if not isinstance(documents, dict) or not documents:
         raise ValueError("documents must be a non-empty {name: text} mapping; there is nothing to back up")
     exact: dict[str, str] = {}
     for name, text in list(documents.items()):  # at once: another thread may change it
-        if not isinstance(name, str):
+        if not issubclass(type(name), str):
             msg = f"document names must be strings, {name!r} is a {type(name).__name__}"
             raise ValueError(msg)  # noqa: TRY004 - published behaviour
-        if not isinstance(text, str):
+        if not issubclass(type(text), str):
             msg = f"document {name!r} must be a string, not {type(text).__name__}"
             raise ValueError(msg)  # noqa: TRY004 - published behaviour
         plain = str.__str__(name)

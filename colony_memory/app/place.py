@@ -209,7 +209,7 @@ def refuse_vault_inside(memory: ColonyMemory, paths: Iterable[str | os.PathLike[
         ValueError: The vault of this memory is a directory in one of the paths.
     """
     backend = memory._session.vault.backend  # noqa: SLF001
-    if not isinstance(backend, LocalVault):
+    if not issubclass(type(backend), LocalVault):
         return
     vault = backend.path.resolve()
     for path in [os.fspath(each) for each in paths]:

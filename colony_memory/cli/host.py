@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -90,7 +91,7 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
         "--secrets": given.secrets if given.secrets != "stop" else None,
         "--on-conflict": given.on_conflict if given.on_conflict != "raise" else None,
         "--ping": call.ping,
-        "--on-error": call.on_error,
+        "--on-error": call.on_error and _settled_command(call.on_error),
     }
     for flag, value in valued.items():
         words += [] if value is None else [f"{flag}={value}"]
@@ -108,6 +109,14 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
         "--accept-legacy-pointer": common.accept_legacy_pointer,
     }
     return (*words, *(flag for flag, on in flags.items() if on), folder)
+
+
+def _settled_command(command: str) -> str:
+    """The command with its program by a path that is the same in any directory, where it is named by one."""
+    program, *arguments = shlex.split(command)
+    if os.path.dirname(program) and not program.startswith("~"):  # noqa: PTH120 - a name alone is looked for in PATH
+        program = os.path.abspath(program)  # noqa: PTH100 - a link stays
+    return shlex.join([program, *arguments])
 
 
 def answer_host(call: Call) -> int:

@@ -561,6 +561,16 @@ def test_nothing_that_lies_in_the_directory_of_a_hook_is_run(
     assert len(ids(vault)) == 1
 
 
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [("./tell --now 'a b'", "{}/tell --now 'a b'"), ("bin/tell", "{}/bin/tell"), ("tell x", "tell x"), ("/t", "/t")],
+)
+def test_the_command_that_is_told_of_failures_is_the_same_everywhere(cli, vault, folder, tmp_path, given, written):
+    assert cli("hook", "install", "codex", "--on-error", given, folder)[0] == 0
+    words = installed(tmp_path / "home" / ".codex" / "hooks.json")["Stop"]
+    assert f"--on-error={written.format(Path.cwd())}" in words
+
+
 def test_how_this_program_is_called(monkeypatch, tmp_path):
     monkeypatch.setattr(program, "_finds_us", lambda python, code: not code)
     assert program.program_words() == [sys.executable, "-I", "-m", "colony_memory"]

@@ -254,6 +254,8 @@ def test_what_was_checked_is_what_is_saved(documents, meant, wire):
         (MappingProxyType({"a": "1"}), r"not a mappingproxy: give dict\(documents\)"),
         (collections.ChainMap({"a": "1"}), "not a ChainMap"),
         ({Twin("a"): "1", Twin("a"): "2"}, "document 'a' is there twice"),
+        ({"a": MagicMock(spec=str)}, "document 'a' must be a string, not MagicMock"),
+        (MagicMock(spec=dict), "must be a dict|non-empty"),
         (type("Empty", (dict,), {"items": lambda _: []})(a="1"), "non-empty"),
     ],
 )

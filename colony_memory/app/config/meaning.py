@@ -14,6 +14,7 @@ from colony_memory.app.agents import AGENTS
 from colony_memory.app.config.values import (
     at_key,
     choice,
+    command,
     flag,
     format_number,
     number,
@@ -50,7 +51,7 @@ SETTINGS: dict[str, Callable[[Any], Any]] = {
     "final_timeout": time,
     "max_age": time,
     "ping": text,
-    "on_error": text,
+    "on_error": command,
 }
 #: Of these a set has what it says and what is said for every set, and the command line adds to it.
 ADDED = frozenset({"exclude", "allow_secret"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory.app.durations import parse_duration
@@ -78,6 +79,18 @@ def time(value: object) -> str:
     """A length of time such as ``15m``, as it stands."""
     parse_duration(text(value))
     return str(value)
+
+
+def command(value: object) -> str:
+    """A command whose program is the same in every directory."""
+    given = text(value)
+    try:
+        program = (shlex.split(given) or [""])[0]
+    except ValueError as error:
+        raise ValueError(f"is no command: {error}") from error
+    if os.path.dirname(program) and not os.path.isabs(program):  # noqa: PTH117, PTH120 - a text
+        raise ValueError("must name its program by an absolute path, or by a name that is on PATH")
+    return given
 
 
 def rules(value: object) -> list[str]:
