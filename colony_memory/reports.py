@@ -228,7 +228,7 @@ class LabelMap:
         label: The label.
         snapshots: Number of whole snapshots.
         oldest: Summary of the oldest, or None.
-        newest: Summary of the newest, or None.
+        newest: Summary of the newest that did not only meet a conflict, or None.
         plain_bytes: Bytes of all their documents.
         stored_bytes: Bytes of all their files, 0 if the vault does not say.
         latest: Id that the pointer names, trusted or not; None if it names none.
@@ -245,6 +245,7 @@ class LabelMap:
         unsigned: Ids of snapshots that nobody signed and that are older than all which this client trusts, newest
             first: older than signing. They are not believed, and they are not broken.
         shrunk: The newest snapshot that is kept because one of less than half of it followed; None where none is.
+        unmerged: Snapshots that no latest is based on, oldest first: they met a conflict, or were overtaken.
     """
 
     label: str
@@ -266,6 +267,7 @@ class LabelMap:
     daily_bytes: int | None = None
     unsigned: tuple[str, ...] = ()
     shrunk: SnapshotInfo | None = None
+    unmerged: tuple[SnapshotInfo, ...] = ()
 
     def __bool__(self) -> bool:
         return not self.broken and not self.dangling

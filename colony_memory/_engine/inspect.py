@@ -11,6 +11,7 @@ from colony_memory._engine.observe import observed
 from colony_memory._engine.outlook import look_ahead, seconds_left
 from colony_memory._engine.state import UNREADABLE, State, look
 from colony_memory._engine.verify import listed_and_gone, older_pointer
+from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import latest_filename, manifest_filename, require_label
 from colony_memory.exceptions import SnapshotCorrupt, VaultError, message_of
 from colony_memory.reports import LabelMap, VaultMap
@@ -78,7 +79,9 @@ async def _map_label(session: Session, label: str, there: LabelFiles, *, free: i
         return LabelMap(label, 0, None, None, 0, 0, None, dangling=True, broken={latest_filename(label): error.message})
     decision, files = state.decision, state.listed
     whole = decision.listed
-    newest: SnapshotInfo | None = whole[0] if whole else None
+    # What met a conflict is no backup that a restore gives by itself.
+    refused = refused_only(whole)
+    newest = next((info for info in whole if info.snapshot_id not in refused), whole[0] if whole else None)
     named = decision.written or None
     unsigned = {manifest_filename(label, each) for each in decision.unsigned}
     broken = {file: why for file, why in decision.broken.items() if file not in unsigned}
@@ -113,6 +116,7 @@ async def _map_label(session: Session, label: str, there: LabelFiles, *, free: i
         removed=await _gone_for_good(session, state),
         unsigned=decision.unsigned,
         shrunk=_kept_for_a_shrink(session, state),
+        unmerged=tuple(row.info for one in state.unmerged if (row := decision.entry(one.snapshot_id)) is not None),
     )
 
 

@@ -10,10 +10,11 @@ import os
 import warnings
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._format.names import id_order, require_label
-from colony_memory.app.place import require_synchronous
+from colony_memory._os.paths import real_path
+from colony_memory.app.place import identify_vault, require_synchronous
 from colony_memory.app.preview import Unsaved, find_unsaved
 from colony_memory.app.save import BEFORE_RESTORE
 from colony_memory.app.verdict import (
@@ -25,17 +26,21 @@ from colony_memory.app.verdict import (
     least_protected,
     with_folder,
 )
+from colony_memory.capture.index import kept_of
 from colony_memory.exceptions import ColonyMemoryWarning, SnapshotCorrupt, SnapshotNotFound, UntrustedSnapshot
 from colony_memory.vaults.local import LocalVault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from colony_memory._engine.basis import Basis
     from colony_memory.client import ColonyMemory
     from colony_memory.reports import LabelMap, SnapshotCheck, VaultMap
     from colony_memory.schedule.last_run import RunLog
     from colony_memory.snapshot import SnapshotInfo
 
+#: Label of what nobody has given one.
+DEFAULT = "default"
 __all__ = ["Checked", "Newest", "Problem", "Protection", "check_protection", "last_runs", "read_newest"]
 
 
@@ -54,6 +59,7 @@ class Checked:
         unsaved: What the folders that were asked for have and the latest snapshot has not; None where none were.
         same_disk: The vault is on the file system of one of those folders, and would be lost with it; None where no
             folder was asked for.
+        folders: What this host saves under a label, where it is one set of folders and files.
     """
 
     found: VaultMap
@@ -64,6 +70,7 @@ class Checked:
     there: tuple[str, ...] = ()
     unsaved: Unsaved | None = None
     same_disk: bool | None = None
+    folders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.verdict)
@@ -98,7 +105,7 @@ def check_protection(
     Args:
         memory: The client.
         url: What names the vault, as ``watch`` was told it, so that its last runs count; None to leave them out.
-        label: Only this one, by default all; for paths ``default``.
+        label: Only this one, by default all; for paths the one that this host saves them under, else ``default``.
         paths: Folders and files to answer for, those that are saved under the label.
         exclude: What is left out of them when they are saved.
         quick: Read no snapshot. Damage does not show then, and the verdict is at best ``saved``.
@@ -110,8 +117,10 @@ def check_protection(
         VaultError: The vault could not be reached or refused.
     """
     require_synchronous(memory)
-    paths = list(paths)
-    wanted = "default" if label is None and paths else None if label is None else require_label(label)
+    paths, kept = list(paths), kept_of(identify_vault(memory))
+    if label is None and paths:
+        label = _label_of(paths, kept)
+    wanted = None if label is None else require_label(label)
     found = memory.inspect()
     there = tuple(each.label for each in found.labels)
     found = replace(found, labels=tuple(each for each in found.labels if _is_asked_for(each, wanted)))
@@ -121,19 +130,57 @@ def check_protection(
     good = [run for log in runs.values() if (run := log.last_success) is not None]
     confirmed = {run.snapshot_id: run.when for run in good if run.snapshot_id}
     now = now or datetime.now(timezone.utc)
+    here = [_Here(*each) for each in kept if not paths or _is_of(each[1], paths)]
     verdicts = {
-        each.label: assess(found, each, now=now, max_age=max_age, read=read.get(each.label), confirmed=confirmed)
+        each.label: assess(
+            found,
+            each,
+            now=now,
+            max_age=max_age,
+            read=read.get(each.label),
+            confirmed=confirmed,
+            own=_own_of(memory, each, here),
+        )
         for each in found.labels
     }
     verdict = least_protected(verdicts.values())
     if wanted is not None and wanted not in verdicts:
         verdict = replace(verdict, label=wanted)
-    unsaved = find_unsaved(memory, paths, label=wanted or "default", exclude=exclude) if paths else None
+    unsaved = find_unsaved(memory, paths, label=wanted or DEFAULT, exclude=exclude) if paths else None
     if unsaved is not None:
-        verdict = with_folder(verdict, unsaved)
+        was_saved = any(each.basis for each in here if each.label == wanted)
+        verdict = with_folder(verdict, unsaved, was_saved=was_saved)
         verdicts = dict.fromkeys(verdicts, verdict)
     same_disk = _is_same_disk(memory, paths) if paths else None
-    return Checked(found, verdict, verdicts, read, runs, there, unsaved, same_disk)
+    folders = {each.label: each.paths for each in here if [one.label for one in here].count(each.label) == 1}
+    return Checked(found, verdict, verdicts, read, runs, there, unsaved, same_disk, folders)
+
+
+class _Here(NamedTuple):
+    """What this host knows of a folder that it saves."""
+
+    label: str
+    paths: tuple[str, ...]
+    basis: Basis
+
+
+def _label_of(paths: Sequence[str | os.PathLike[str]], kept: Iterable[tuple[str, tuple[str, ...], Basis]]) -> str:
+    """The label that paths are saved under, as far as this host knows of one."""
+    labels = {label for label, of, basis in kept if basis and _is_of(of, paths) and not label.endswith(BEFORE_RESTORE)}
+    return labels.pop() if len(labels) == 1 else DEFAULT
+
+
+def _is_of(kept: Iterable[str], paths: Iterable[str | os.PathLike[str]]) -> bool:
+    return sorted(kept) == sorted(os.fspath(real_path(path)) for path in paths)
+
+
+def _own_of(memory: ColonyMemory, label: LabelMap, here: Iterable[_Here]) -> frozenset[str]:
+    """Ids of what was saved from here and no latest is based on."""
+    known = {one for each in here if each.label == label.label for one in each.basis.known}
+    # That neither has an origin says nothing of whose it is.
+    origins = {each.basis.origin for each in here if each.label == label.label}
+    origins = (origins | {memory._session.origin(label.label)}) - {None}  # noqa: SLF001
+    return frozenset(info.snapshot_id for info in label.unmerged if info.snapshot_id in known or info.origin in origins)
 
 
 def _is_asked_for(label: LabelMap, wanted: str | None) -> bool:

@@ -30,8 +30,8 @@ State = Literal["protected", "saved", "ahead", "at risk", "not protected"]
 #: an untrusted snapshot is one's own, or whether one that cannot be read on this host is good, ``replace`` what is
 #: damaged by a new backup (an older snapshot restores until then), ``forget`` what is gone, which a prune of leftovers
 #: takes off the list, ``accept`` a snapshot in place of a latest that is refused: restore it by its id and back it
-#: up again, or ``sign`` what is older than signing, by a backup with the key.
-Mending = Literal["delete", "backup", "prune", "wait", "judge", "replace", "forget", "accept", "sign"]
+#: up again, ``sign`` what is older than signing, by a backup with the key, or ``merge`` it with the latest.
+Mending = Literal["delete", "backup", "prune", "wait", "judge", "replace", "forget", "accept", "sign", "merge"]
 
 _WORST_FIRST: tuple[State, ...] = ("not protected", "at risk", "ahead", "saved", "protected")
 
@@ -83,6 +83,7 @@ class Protection:
         problems: What is wrong.
         closed: Its newest is encrypted, and nothing opens it here.
         empty: Nothing is saved: the vault has proven it, or nothing of the folder is in the latest.
+        conflict: Id of another writer's latest, which is not based on what was saved from here; else empty.
     """
 
     state: State
@@ -93,6 +94,7 @@ class Protection:
     problems: tuple[Problem, ...] = ()
     closed: bool = False
     empty: bool = False
+    conflict: str = ""
 
     def __bool__(self) -> bool:
         return self.state == "protected"
@@ -106,6 +108,7 @@ def assess(
     max_age: timedelta | None = None,
     read: Newest | None = None,
     confirmed: Mapping[str, datetime] | None = None,
+    own: Collection[str] = (),
 ) -> Protection:
     """Judge one label of what :meth:`colony_memory.ColonyMemory.inspect` found.
 
@@ -129,6 +132,7 @@ def assess(
         max_age: How old the newest snapshot may be.
         read: What :func:`colony_memory.app.protection.read_newest` gave, None where nothing was read.
         confirmed: When a backup last found a snapshot to be the memory as it still was, by id.
+        own: Ids of what was saved from here and is unmerged.
     """
     newest = label.newest if read is None else read.good
     age = None
@@ -137,14 +141,21 @@ def assess(
         made = created(newest)
         age = max(now - (made if seen is None or seen > now else max(made, seen)), timedelta(0))
     stale = age is None or (max_age is not None and age > max_age)
-    problems = (*_damaged(label.label, read), *_incomplete(newest), *_problems(found, label, newest))
+    conflict = [info.snapshot_id for info in label.unmerged if info.snapshot_id in own][-1:]
+    problems = (
+        *_damaged(label.label, read),
+        *_conflict(label, conflict),
+        *_incomplete(newest),
+        *_problems(found, label, newest),
+    )
     risky = [each for each in problems if newest is None or not _is_behind(each, newest)]
     closed = read is not None and bool(read.closed)
     whole = read is not None and not closed
     state: State = "not protected" if stale else "at risk" if risky else "protected" if whole else "saved"
     # What puts it at risk comes first.
     problems = (*risky, *(each for each in problems if each not in risky))
-    return Protection(state, label.label, newest, age, stale, problems, closed, empty=is_empty(label))
+    conflict = [label.latest or ""] if conflict else []
+    return Protection(state, label.label, newest, age, stale, problems, closed, is_empty(label), *conflict)
 
 
 def is_empty(label: LabelMap) -> bool:
@@ -161,9 +172,11 @@ def least_protected(verdicts: Iterable[Protection]) -> Protection:
     return min(verdicts, key=rank, default=Protection("not protected", empty=True))
 
 
-def with_folder(verdict: Protection, unsaved: Unsaved) -> Protection:
-    """The same for a folder: what is saved of it, and not of others that have the label too."""
-    if unsaved.shares_nothing:
+def with_folder(verdict: Protection, unsaved: Unsaved, *, was_saved: bool = False) -> Protection:
+    """The same for a folder: what is saved of it, and not of others that have the label too; ``was_saved`` says that
+    this host has saved it.
+    """
+    if unsaved.shares_nothing and not was_saved:
         return replace(verdict, state="not protected", stale=True, empty=not unsaved.changes.changed)
     if unsaved.files_ahead and verdict.state in ("protected", "saved"):
         return replace(verdict, state="ahead")
@@ -176,6 +189,17 @@ def _damaged(label: str, read: Newest | None) -> Iterator[Problem]:
     for snapshot_id, why in read.damaged.items():
         mending: Mending = "judge" if snapshot_id in read.unread else "replace" if read.good else "backup"
         yield Problem(why, mending, label, snapshot_id)
+
+
+def _conflict(label: LabelMap, own: list[str]) -> Iterator[Problem]:
+    for snapshot_id in own:
+        yield Problem(
+            f"conflict with {label.latest}: it is another writer's, and not based on {snapshot_id}, which was saved "
+            "from here",
+            "merge",
+            label.label,
+            snapshot_id,
+        )
 
 
 def _incomplete(newest: SnapshotInfo | None) -> Iterator[Problem]:

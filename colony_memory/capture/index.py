@@ -33,7 +33,7 @@ from colony_memory.exceptions import ColonyMemoryError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["PART", "FolderIndex", "Known", "Row", "end_others", "open_index", "peek_index"]
+__all__ = ["PART", "FolderIndex", "Known", "Row", "end_others", "kept_of", "open_index", "peek_index"]
 
 logger = logging.getLogger(__name__)
 
@@ -308,6 +308,24 @@ def peek_index(paths: Iterable[str | os.PathLike[str]], *, vault: str | None, la
     except OSError as error:
         logger.debug("no index is there: %s", error)
     return index
+
+
+def kept_of(vault: str | None) -> list[tuple[str, tuple[str, ...], Basis]]:
+    """Label, paths and basis of each index that this user has of a vault, for who only looks."""
+    out = []
+    try:
+        with _opened(None, making=False) as directory:
+            for name in sorted(each for each in directory.names() if _NAME.fullmatch(each)):
+                try:
+                    known = _load(directory, name, _LARGEST, _FORMAT)
+                    if known is not None and known["vault"] == vault and directory.look(_ended(name)) is None:
+                        paths = tuple(FolderIdentity.load(each).path for each in known["folders"])
+                        out.append((str(known["label"]), paths, _load_basis(known["basis"])))
+                except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+                    logger.warning("%s is passed over: %s", directory.path / name, error)
+    except OSError as error:
+        logger.debug("no index is there: %s", error)
+    return out
 
 
 def end_others(folder: str | os.PathLike[str], but: FolderIndex) -> None:

@@ -19,7 +19,7 @@ from colony_memory.cli.text import age, count, few, shown, signer, size
 from colony_memory.retention import is_much_smaller
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from colony_memory.app.place import Place
@@ -146,6 +146,7 @@ def _verdict_document(verdict: Protection) -> dict[str, Any]:
         "age_seconds": None if verdict.age is None else int(verdict.age.total_seconds()),
         "stale": verdict.stale,
         "encrypted": None if verdict.newest is None else verdict.newest.encrypted,
+        "conflict": verdict.conflict or None,
     }
 
 
@@ -176,10 +177,17 @@ def mending(problem: Problem, given: Mapping[str, Any]) -> str:
     if problem.mending == "prune":
         return command("prune", options=("--keep", "5"), label=problem.label, given=given)
     if problem.mending in ("backup", "replace", "sign"):
-        # The paths that were looked at are those of one label.
-        paths = given.get("paths") if problem.label == given.get("paths_label") else None
-        return command("backup", *(paths or ["PATH"]), label=problem.label, given=given)
+        return command("backup", *_paths(problem, given), label=problem.label, given=given)
+    if problem.mending == "merge":
+        options = ("--on-conflict", "merge")
+        return command("backup", *_paths(problem, given), options=options, label=problem.label, given=given)
     return command("status", given=given)
+
+
+def _paths(problem: Problem, given: Mapping[str, Any]) -> Sequence[str]:
+    """The paths that were looked at, which are those of one label, else those that this host saves under it."""
+    asked = given.get("paths") if problem.label == given.get("paths_label") else None
+    return asked or given.get("folders", {}).get(problem.label) or ["PATH"]
 
 
 def fallback(problem: Problem, given: Mapping[str, Any]) -> str | None:
@@ -249,6 +257,7 @@ def _answer(checked: Checked, place: Place, now: datetime) -> str:
     facts = [
         f"last {_good(verdict)} backup{_of(verdict)} {age(made, now)} ({stamp(made)})",
         *([f"unchanged {age(seen, now)}"] if seen - made > _RUN else []),
+        *([f"conflict with {verdict.conflict}"] if verdict.conflict else []),
         *(f"less than half of {each.snapshot_id}" for each in _shrunk_from(checked)),
         f"signed by {signer(info)}" if info.signed else "unsigned",
         "encrypted" if info.encrypted else "not encrypted",

@@ -133,6 +133,8 @@ def problems(label: LabelMap) -> list[str]:
         found.append(f"newest: {number_left_out(label.newest)} left out")
     if label.orphans:
         found.append(count(len(label.orphans), "leftover file"))
+    if label.unmerged:
+        found.append(f"{len(label.unmerged)} unmerged")
     if label.unsigned:
         found.append(f"{len(label.unsigned)} older than signing")
     if label.shrunk is not None:

@@ -108,6 +108,8 @@ class Words:
         named = problem.snapshot_id if problem.snapshot_id and id_time(problem.snapshot_id) else None
         if problem.mending in ("backup", "replace", "sign"):
             return "call backup"
+        if problem.mending == "merge":
+            return f"ask the person to merge {named}" if named else "ask the person to merge"
         if problem.mending == "judge":
             return f"call verify{self._with(named)}"
         if problem.mending == "delete":

@@ -211,6 +211,24 @@ def rewritten(cli, folder, vault):
     (folder / "MEMORY.md").write_text("all of it is new\n")
 
 
+def rewritten_and_not_known(cli, folder, vault):
+    cli("backup", folder / "MEMORY.md", "--no-index")
+    (folder / "MEMORY.md").write_text("all of it is new\n")
+
+
+def under_a_label(cli, folder, vault):
+    save(vault, {"other.md": "of another agent\n"})
+    cli("backup", folder, "--label", "agent-a")
+
+
+def in_conflict(cli, folder, vault):
+    cli("backup", folder)
+    other = ColonyMemory(backend=vault)
+    other.backup({**other.restore(), "theirs.md": "theirs\n"})
+    (folder / "ours.md").write_text("ours\n")
+    assert cli("backup", folder)[0] == 1
+
+
 def shrunk(cli, folder, vault):
     (folder / "large.md").write_text("".join(f"{n} lines of notes\n" for n in range(1000)))
     cli("backup", folder)
@@ -258,7 +276,12 @@ def garbled(cli, folder, vault):
         (edited, [], (0, 0), "protected: last good backup"),
         (edited, ["FOLDER"], (0, 0), "ahead by 2 files, 3 lines: last good backup"),
         (less, ["FOLDER"], (0, 0), "protected: last good backup"),
-        (rewritten, ["FOLDER/MEMORY.md"], (0, 1), "not protected, ahead by 1 file, 1 line: last good backup"),
+        (rewritten, ["FOLDER/MEMORY.md"], (0, 0), "ahead by 1 file, 1 line: last good backup"),
+        (rewritten_and_not_known, ["FOLDER/MEMORY.md"], (0, 1), "not protected, ahead by 1 file, 1 line: last good"),
+        (under_a_label, ["FOLDER"], (0, 0), "protected: last good backup of label agent-a"),
+        (under_a_label, ["FOLDER", "--label", "default"], (3, 3), "not protected: nothing of this folder is in the"),
+        (in_conflict, [], (0, 1), "at risk: last good backup"),
+        (in_conflict, ["FOLDER"], (0, 1), "at risk, ahead by 1 file, 1 line: last good backup"),
         (shrunk, [], (0, 0), "protected: last good backup"),
         (damaged, [], (0, 4), "at risk: last good backup"),
         (damaged, ["FOLDER"], (0, 4), "at risk: last good backup"),
@@ -283,8 +306,31 @@ def test_what_is_said_answers_what_was_asked(cli, vault, folder, history, asked,
         assert [each["label"] for each in document["labels"]].count("default-before-restore") == (
             "default-before-restore" in asked
         )
+    latest = ColonyMemory(backend=vault).latest() if history is in_conflict else None
+    assert document["conflict"] == (latest and latest.snapshot_id)
+    assert (f", conflict with {latest and latest.snapshot_id}, " in out) == (latest is not None)
     kept = [each["shrunk"] for each in document["labels"]]
     assert ("less than half of 2" in out) == (history is shrunk) == any(kept)
+
+
+def test_what_mends_works_as_pasted(cli, vault, folder, tmp_path, monkeypatch):
+    """Signing from today on, in two labels, and a conflict: each command that is shown is run, until none is."""
+    pytest.importorskip("cryptography")
+    in_conflict(cli, folder, vault)
+    cli("backup", folder, "--label", "other")
+    cli("keygen", tmp_path / "agent.pem")
+    monkeypatch.setenv("COLONY_MEMORY_KEY_FILE", str(tmp_path / "agent.pem"))
+    assert "older than signing" in cli("status", "--max-age", "1h")[1]
+    asked = 0
+    while cli("status", "--max-age", "1h", "-q")[0]:
+        asked += 1
+        assert asked < 4
+        out = cli("status")[1]
+        for line in [line for line in out.splitlines() if line.startswith("mend it  ")]:
+            program, *words = shlex.split(line.removeprefix("mend it  "))
+            assert (program, "PATH" in words) == ("colony-memory", False)
+            cli(*words)
+    assert cli("status")[1].startswith("protected: ")
 
 
 def paths_in(asked):
@@ -352,7 +398,7 @@ def test_for_programs(cli, vault, noon):
     assert (code, err) == (0, "")
     assert set(answer) == {
         *("vault", "state", "newest", "age_seconds", "max_age_seconds", "stale", "problems", "watch"),
-        *("label", "ahead", "same_disk", "encrypted", "unsaved"),
+        *("label", "ahead", "conflict", "same_disk", "encrypted", "unsaved"),
         *("labels", "files", "foreign_files", "complete", "quota_bytes", "used_bytes", "available_bytes"),
         *("operations_left", "room_lasts_seconds"),
     }

@@ -57,7 +57,7 @@ def run(
             found = look_over(
                 opened.memory, url=url, retention=rules.retention(), label=label, texts=texts, quick=quick, now=now
             )
-        given = {**asdict(common), "paths": None, "paths_label": label or "default"}
+        given = {**asdict(common), "folders": found.checked.folders}
         status = status_document(found.checked, url=url, max_age=None, given=given)
         page = render(
             found,

@@ -43,7 +43,7 @@ def run(
     risk, 4 if the newest is damaged or none is good. Where watch has found the memory unchanged since, its run is what
     counts.
 
-    With PATHs, those that are backed up, it answers for them, by the label "default" unless another is given: by how
+    With PATHs, those that are backed up, it answers for them, by the label that this host saves them under: by how
     much they are ahead of its latest snapshot, what in them has come, gone or changed, and whether the vault is on
     their disk. That something is ahead is no failure, however old it is: how long it may stay so is what --max-age
     says. Where nothing that is there is saved, that is one.
@@ -61,7 +61,7 @@ def run(
     tell_elsewhere(common.agent, paths or (), common.output)
     with open_memory(common) as opened:
         place = opened.place
-        given = {**asdict(common), "paths": paths, "paths_label": label or "default"}
+        given = {**asdict(common), "paths": paths}
         with opened.working():
             checked = check_protection(
                 opened.memory,
@@ -73,6 +73,7 @@ def run(
                 max_age=limit,
                 now=now_utc(),
             )
+        given |= {"paths_label": checked.verdict.label, "folders": checked.folders}
         if common.as_json:
             opened.output.answer_json(status_document(checked, url=place.url, max_age=limit, given=given))
         elif not (common.quiet and limit):
