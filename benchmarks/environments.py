@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,7 +32,7 @@ _HASHES = (
 # Both sides get the same releases of what they stand on: chosen once, then pinned.
 _COMMON = ("colony-sdk>=1.35,<2", "cryptography>=42")
 # Only ours is ever asked to use them, and only where that is measured.
-_EXTRAS = ("deflate>=0.9", "backports.zstd>=1.0; python_version < '3.14'")
+_EXTRAS = ("cli", "fast", "zstd")
 # What a child must not inherit: it would change what is imported or measured.
 _FOREIGN = ("COLONY_", "COV", "PYTEST_", "PYTHON", "VIRTUAL_ENV", "__PYVENV")
 
@@ -62,8 +63,26 @@ def alone() -> Iterator[None]:
         yield
 
 
+class Unprepared(Exception):
+    """The environments cannot be built here, and why."""
+
+
 def prepare() -> Sides:
-    """Build what is missing or out of date."""
+    """Build what is missing or out of date.
+
+    Raises:
+        Unprepared: This Python lacks what builds them, or pip failed, as without a package index.
+    """
+    missing = [name for name in ("venv", "ensurepip", "pydoc_data") if find_spec(name) is None]
+    if missing:
+        raise Unprepared(f"this Python lacks {', '.join(missing)}, which builds the environments to measure in")
+    try:
+        return _prepare()
+    except RuntimeError as error:
+        raise Unprepared(f"the environments to measure in cannot be built: {error}") from error
+
+
+def _prepare() -> Sides:
     CACHE.mkdir(parents=True, exist_ok=True)
     place = CACHE / f"env-{sys.version_info.major}.{sys.version_info.minor}"
     key = _digest(sys.version, str(place), *_COMMON, *_EXTRAS, *_HASHES)
@@ -78,6 +97,7 @@ def prepare() -> Sides:
             _pip(_python(place / "ours"), "wheel", "--no-deps", "-w", scratch, str(REPOSITORY))
             (wheel,) = Path(scratch).glob("*.whl")
             _pip(_python(place / "ours"), "install", "--no-deps", "--force-reinstall", str(wheel))
+            _pip(_python(place / "ours"), "install", f"{wheel}[{','.join(_EXTRAS)}]")
         (place / "tree").write_text(tree, encoding="utf-8")
     return Sides(_python(place / "published"), _python(place / "ours"))
 
@@ -95,7 +115,6 @@ def _build(place: Path) -> None:
     hashes = " ".join(f"--hash=sha256:{each}" for each in _HASHES)
     release.write_text(f"colony-memory=={PUBLISHED} {hashes}\n", encoding="utf-8")
     _pip(_python(place / "published"), "install", "--no-deps", "-r", str(release))
-    _pip(_python(place / "ours"), "install", *_EXTRAS)
 
 
 def source_of(requirement: str, digest: str, into: Path) -> Path:

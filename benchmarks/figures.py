@@ -75,4 +75,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "\n".join(lines)
 
 
-HEAD = ("what", "0.1.1", "this", "ratio", "limit", "", "note")
+def head(group: str) -> tuple[str, ...]:
+    """What stands above the columns; some groups are compared with what each line names."""
+    other = "other" if group in ("folder", "folders", "startup", "watch") else "0.1.1"
+    return ("what", other, "this", "ratio", "limit", "", "note")

@@ -1,12 +1,14 @@
 """What a snapshot more costs where there are many: bytes in the pointer, and CPU of a small backup.
 
-It runs the package of this tree in this very Python, since 0.1.1 has no catalogue; format 2 is left out without zstd.
+It runs as a program in the environment of this tree, since 0.1.1 has no catalogue.
 """
 
 from __future__ import annotations
 
 import gc
+import json
 import random
+import sys
 import tempfile
 import time
 from datetime import datetime, timedelta, timezone
@@ -29,15 +31,19 @@ _STEP = timedelta(minutes=10)
 _SMALL = 20_000
 
 
-def catalogue(peers: Peers, rounds: int) -> list[Figure]:  # noqa: ARG001 - 0.1.1 has none
+def catalogue(peers: Peers, rounds: int) -> list[Figure]:
+    """What this program finds there."""
+    found = json.loads(peers.run_ours(__file__, str(rounds)))
+    return [Figure(**{name: value for name, value in each.items() if name != "holds"}) for each in found]
+
+
+def _measure(rounds: int) -> list[Figure]:
     """Figures of both formats, over a vault in memory and over a directory, by clients that go on and by new ones.
 
     What a vault in memory takes itself is not counted: it stands for one that is elsewhere.
     """
-    from colony_memory._format.v2.zstd import is_installed
-
     out = []
-    for wire in (1, 2) if is_installed() else (1,):
+    for wire in (1, 2):
         few, many = _Memory(wire, FEW), _Memory(wire, MANY)
         grown = (many.pointer_bytes - few.pointer_bytes) / (MANY - FEW)
         name = f"format {wire}: bytes of the pointer a snapshot"
@@ -149,3 +155,7 @@ class _Memory:
         client = ColonyMemory(backend=self.vault, format=self.wire)
         client._session.now = lambda: self.now
         return client
+
+
+if __name__ == "__main__":
+    print(json.dumps([each.as_json() for each in _measure(int(sys.argv[1]))]))

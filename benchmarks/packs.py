@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import platform
 import time
@@ -31,7 +32,7 @@ _CHOICES = (
 )
 
 
-def packs(_rounds: int) -> tuple[str, list[dict[str, float]]]:
+def packs() -> tuple[str, list[dict[str, float]]]:
     """A table for people, and its numbers."""
     states = list(history())
     sizes, spent = [], []
@@ -94,3 +95,7 @@ def _run(states: list[dict[str, str]], published: dict[str, float]) -> dict[str,
         "bases": bases,
         "folds": folds,
     }
+
+
+if __name__ == "__main__":
+    print(json.dumps(packs()))

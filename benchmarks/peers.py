@@ -98,6 +98,12 @@ class Peers:
         finally:
             peer.close()
 
+    def run_ours(self, *command: str) -> str:
+        """What a program of this folder prints in the environment of this tree."""
+        words = [str(self.sides.ours), "-E", "-s", "-B", "-X", "utf8", *command]
+        done = subprocess.run(words, env=clean_environ(), stdout=subprocess.PIPE, encoding="utf-8", check=True)
+        return done.stdout
+
 
 def in_turn(number: int, pair: tuple[Any, Any], ask: Callable[[Any], Any]) -> list[Pair]:
     """Ask both so many times, the one that begins changing every time."""

@@ -1,4 +1,6 @@
-"""Measure this tree against the published 0.1.1 in the same run, and print ratios.
+"""Measure this tree against the published 0.1.1, and against other tools, in the same run, and print ratios.
+
+Any Python with venv will do; what else is needed comes from a package index, and a tool that is not there is left out.
 
 python benchmarks/run.py [--check] [--json] [--only NAME] [--rounds N]
 """
@@ -13,13 +15,14 @@ import sys
 import time
 from typing import Any
 
-from environments import alone, prepare
+from environments import HERE, Unprepared, alone, prepare
 from evolving import STATES
 from fast import fast
-from figures import HEAD, Figure, table
+from figures import Figure, head, table
 from gzip_levels import levels
 from measure_calls import calls, calls_table
 from measure_catalogue import catalogue
+from measure_commands import folders, startup, watch
 from measure_folder import folder
 from measure_import import importing
 from measure_memory import memory
@@ -37,14 +40,15 @@ GROUPS = {
     "calls": calls,
     "folder": folder,
     "catalogue": catalogue,
+    "startup": startup,
+    "watch": watch,
+    "folders": folders,
 }
 
 
-def _packs(rounds: int) -> tuple[str, list[dict[str, float]]]:
-    # It runs the package of this tree in this very Python, which the other groups do not need there.
-    from packs import packs
-
-    return packs(rounds)
+def _packs(_rounds: int) -> tuple[str, list[dict[str, float]]]:
+    text, numbers = json.loads(Peers(prepare()).run_ours(str(HERE / "packs.py")))
+    return text, numbers
 
 
 # Tables of comparisons and of choices that were made; they take long, and decide no exit code.
@@ -52,10 +56,14 @@ TABLES = {"gzip": levels, "packs": _packs, "fast": fast, "states": states}
 
 
 def main() -> int:
-    """The exit code: 1 where ``--check`` is given and a figure misses its limit."""
+    """The exit code: 1 where ``--check`` is given and a figure misses its limit, 2 where it cannot be measured here."""
     options = _options()
-    with alone():
-        return _run(options)
+    try:
+        with alone():
+            return _run(options)
+    except Unprepared as error:
+        _tell(str(error))
+        return 2
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -66,19 +74,20 @@ def _run(options: argparse.Namespace) -> int:
         return 0
     _tell("preparing both environments")
     peers = Peers(prepare())
-    figures: list[Figure] = []
+    facts, figures = _machine(peers), list[Figure]()
+    if not options.json:
+        print(f"{facts['machine']}; 0.1.1 against {facts['ours']}, {options.rounds} rounds", flush=True)
     for name in options.only or GROUPS:
         _tell(f"measuring {name}")
-        figures += GROUPS[name](peers, options.rounds)
+        found = GROUPS[name](peers, options.rounds)
+        figures += found
+        if not options.json:
+            text = calls_table(found) if name == "calls" else table(head(name), [figure.row() for figure in found])
+            print(f"\n## {name}\n\n{text}", flush=True)
     missed = [figure for figure in figures if not figure.holds]
     if options.json:
-        print(json.dumps({**_machine(peers), "figures": [figure.as_json() for figure in figures]}, indent=2))
+        print(json.dumps({**facts, "figures": [figure.as_json() for figure in figures]}, indent=2))
     else:
-        facts = _machine(peers)
-        print(f"{facts['machine']}; 0.1.1 against {facts['ours']}, {options.rounds} rounds\n")
-        counted = [figure for figure in figures if figure.group == "calls"]
-        rows = [figure.row() for figure in figures if figure.group != "calls"]
-        print("\n\n".join([table(HEAD, rows)] * bool(rows) + [calls_table(counted)] * bool(counted)))
         print(f"\n{len(missed)} of {sum(figure.limit is not None for figure in figures)} limits missed")
     for figure in missed:
         _tell(f"MISSED: {figure.name} ({figure.note})")
