@@ -125,6 +125,9 @@ class AsyncVault(Vault):
     async def compute(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
         return await _in_thread(function, args, kwargs)
 
+    async def change(self, function: Callable[..., _T], *args: Any) -> _T:
+        return await _to_its_end(_in_thread(function, args, {}))
+
     async def gather(self, names: list[str], told: Callable[[str], None] = nobody) -> list[StoredFile | None]:
         import asyncio
 

@@ -303,7 +303,7 @@ class Session:
         if self.witness is None:
             return
         try:
-            await self.vault.compute(self.witness.record, label, head)
+            await self.vault.change(self.witness.record, label, head)
         except Exception as error:  # noqa: BLE001 - what it did is done, and any witness may fail in its own way
             warn(f"label {label!r} is at {head}, and the witness could not record it: {message_of(error)}")
 

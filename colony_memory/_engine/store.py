@@ -88,6 +88,10 @@ class Vault:
         """Run something that takes long and waits for nothing."""
         raise NotImplementedError
 
+    async def change(self, function: Callable[..., _T], *args: Any) -> _T:
+        """Run something that changes what is elsewhere; its end is waited for, whoever is cancelled."""
+        return await self.compute(function, *args)
+
     async def gather(self, names: list[str], told: Callable[[str], None] = nobody) -> list[StoredFile | None]:
         """Read several files at once, in the order of the names; ``told`` of each that was read."""
         raise NotImplementedError

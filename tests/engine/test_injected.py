@@ -168,6 +168,41 @@ def test_what_fails_after_it_was_cancelled_is_heard_of(caplog):
     assert not caplog.records
 
 
+class Witness:
+    """Takes its time to record, and keeps what comes last."""
+
+    def __init__(self) -> None:
+        self.heads: dict[str, str] = {}
+        self.begun, self.may_go_on = threading.Event(), threading.Event()
+
+    def read(self, label: str) -> str | None:
+        return self.heads.get(label)
+
+    def record(self, label: str, head: str) -> None:
+        self.begun.set()
+        assert self.may_go_on.wait(30)
+        self.heads[label] = head
+
+
+def test_what_a_witness_is_told_comes_in_order():
+    async def inside() -> None:
+        witness = Witness()
+        memory = AsyncColonyMemory(backend=PlainVault(FakeVault()), witness=witness)
+        task = asyncio.create_task(memory.backup({"a": "1"}))
+        while not witness.begun.is_set():  # noqa: ASYNC110 - a thread says so
+            await asyncio.sleep(0.001)
+        task.cancel()
+        await asyncio.sleep(0.005)
+        assert not task.done()
+        witness.may_go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        info = await memory.backup({"a": "2"})
+        assert witness.heads["default"].startswith(info.head)
+
+    asyncio.run(inside())
+
+
 def test_the_end_of_a_loop_waits_too():
     slow = None
 
