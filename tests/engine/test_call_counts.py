@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from faces import PlainVault
 
-from colony_memory import ColonyMemory, Ed25519Signer
+from colony_memory import ColonyMemory, ColonyMemoryWarning, Ed25519Signer
 from colony_memory.testing import FakeVault, FaultyVault
 
 WRITES = ("upload", "delete")
@@ -57,6 +57,17 @@ def test_a_changed_backup(metered, kind):
     most = 2 if kind == "full" else 3
     assert metered.count(lambda mem: mem.backup({"n": "new"}), metered.mem) == (most, 3)
     assert metered.count(lambda mem: mem.backup({"n": "newer"})) == (most, 3)
+
+
+def test_a_backup_over_the_latest_of_another_host_reads_that_once(metered, kind):
+    metered.fill(5)
+
+    def save(mem):
+        mem._session._origins["default"] = "1" * 16
+        with pytest.warns(ColonyMemoryWarning, match="text that this memory lacks"):
+            mem.backup({"n": "new"})
+
+    assert metered.count(save) == ((2 if kind == "full" else 3) + 2, 3)
 
 
 def test_an_unchanged_backup(metered):

@@ -12,9 +12,12 @@ from basis_world import Index
 from faces import FACES
 
 from colony_memory import ColonyMemory, ColonyMemoryWarning, ConflictDetected, Retention, SnapshotNotFound, open_vault
+from colony_memory._engine.backup import backup
+from colony_memory._engine.backup.job import Unread
 from colony_memory.testing import FaultyVault
 
 FIRM = "".join(f"what is known from the beginning, {n}\n" for n in range(20))
+SAVING = {"signer": None, "prune_keep": None, "retention": None, "skip_unchanged": True, "on_conflict": "raise"}
 BASE, NEW, OTHER = {"m": FIRM}, {"m": FIRM + "ours\n"}, {"m": FIRM + "theirs\n"}
 
 
@@ -25,13 +28,16 @@ class Folder:
         self.vault, self.face, self.index, self.origin = FaultyVault(vault), FACES[face], Index(), origin
 
     def __getattr__(self, name):
+        return getattr(self.client(), name)
+
+    def client(self):
         mem = self.face(self.vault, format=1)
         session = getattr(mem, "memory", mem)._session
         if self.origin is None:
             session.homes["default"] = self.index
         else:
             session._origins["default"] = self.origin  # by value, on a machine of its own
-        return getattr(mem, name)
+        return mem
 
 
 @pytest.fixture
@@ -162,6 +168,18 @@ def test_where_nothing_is_new_nothing_is_written(vault, theirs, history, on_conf
     assert rows(vault) == there
     # Nor does that settle anything.
     assert outcome(ours, NEW, "raise") == CONFLICT
+
+
+def test_a_folder_that_is_as_it_was_is_not_even_read(vault, theirs):
+    ours = Folder(vault)
+    ours.backup(BASE)
+    OTHERS["saves"](theirs)
+    mem, never = ours.client(), Unread(ours.index.read().tree, lambda: pytest.fail("it was read"))
+    info = mem._run(backup, never, label="default", **SAVING)
+    assert (info.reused, info.diverged_from) == (True, latest(vault))
+    read = Unread("sha256:" + "0" * 64, lambda: (NEW, ()))
+    with pytest.raises(ConflictDetected):
+        mem._run(backup, read, label="default", **SAVING)
 
 
 def test_after_going_back_old_text_is_something_new(vault, theirs):

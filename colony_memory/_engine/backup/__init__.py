@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from colony_memory._engine.backup.conflict import compare, conflict, find_stored, merge_snapshot, merge_theirs
 from colony_memory._engine.backup.job import Job, Unread, check_arguments
 from colony_memory._engine.backup.save import save_snapshot
+from colony_memory._engine.basis import is_conflict
 from colony_memory._engine.load import restores
 from colony_memory._engine.observe import observed, saved
 from colony_memory._engine.sealed import known_of
@@ -85,10 +86,9 @@ async def _backup(job: Job, *, skip_unchanged: bool) -> SnapshotInfo:
     _tell_unsigned(job, state.decision)
     _tell_clear(job, state.decision)
     if job.unread is not None:
-        if skip_unchanged and _is_basis(job, state):
-            state, same = await _unchanged(job, state)
-            if same is not None:
-                return replace(same, reused=True)
+        state, same = await _as_it_was(job, state) if skip_unchanged else (state, None)
+        if same is not None:
+            return replace(same, reused=True)
         await job.read()
     if session.lacks_zstd:
         warn(f"saving in format 1: this vault is for format 2, which needs {WANTED}")
@@ -109,11 +109,21 @@ async def _backup(job: Job, *, skip_unchanged: bool) -> SnapshotInfo:
     raise VaultError(msg, hint=Hint("backup", label=label))
 
 
-def _is_basis(job: Job, state: State) -> bool:
-    """Whether a memory that was not read is what it is based on, and that is the latest."""
-    basis, decision = job.session.home(job.label).read(), state.decision
-    as_it_was = bool(job.tree) and job.tree == basis.tree and not basis.reverted
-    return as_it_was and decision.doubt is None and decision.follow == basis.snapshot_id
+async def _as_it_was(job: Job, state: State) -> tuple[State, SnapshotInfo | None]:
+    """What a memory that was not read is based on, where it is just that, and nothing is to be saved."""
+    basis, latest = job.session.home(job.label).read(), state.decision.follow
+    if not job.tree or job.tree != basis.tree or basis.reverted or state.decision.doubt or latest is None:
+        return state, None
+    if latest == basis.snapshot_id:
+        return await _unchanged(job, state)
+    state = await list_files(job.session, state)
+    listed, latest = state.lists(basis.snapshot_id), state.decision.follow
+    own, other = state.decision.entry(basis.snapshot_id), state.decision.entry(latest)
+    if own is None or other is None or not listed or not is_conflict(basis, latest, listed=listed):
+        return state, None
+    if other.info.plaintext_sha256 in ("", own.info.plaintext_sha256):
+        return state, None  # it may be found equal
+    return state, replace(known_of(job.session, own), diverged_from=latest)
 
 
 def _is_merge(job: Job) -> bool:
