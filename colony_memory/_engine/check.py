@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from colony_memory._engine.load import room_for
 from colony_memory._engine.observe import spending
 from colony_memory._format.formats import format_of
 from colony_memory._format.names import manifest_filename
@@ -124,7 +125,11 @@ class _Content(NamedTuple):
 
 
 async def _check_content(session: Session, manifest: Manifest, *, unpacks: bool) -> _Content:
-    found = (await session.vault.get_many(manifest.part_files)).items()
+    try:
+        at_most = room_for(manifest, session.max_bytes)
+        found = (await session.vault.get_many(manifest.part_files, at_most=at_most)).items()
+    except SnapshotCorrupt as error:
+        return _Content("bad" if error.file in manifest.part_files else "unchecked", "unchecked", message_of(error))
     texts = {name: file.content if file else None for name, file in found}
     del found  # so that a part's text is freed once it is read
     parts: Fact = "missing" if None in texts.values() else "ok"

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from colony_memory._engine.store import Read
+
 _T = TypeVar("_T")
 _READERS = 12
 # Calls that change the vault.
@@ -60,26 +62,31 @@ class SyncVault(Vault):
     async def compute(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
         return function(*args, **kwargs)
 
-    async def gather(self, names: list[str], told: Callable[[str], None] = nobody) -> list[StoredFile | None]:
-        left, out = list(names), list[StoredFile | None]()
+    async def gather(
+        self, names: list[str], told: Callable[[str], None] = nobody, read: Read | None = None
+    ) -> list[StoredFile | None]:
+        left, out, read = list(names), list[StoredFile | None](), read or self.get
         # Threads pay off where a read waits for a network; a vault in memory or on disk is read as fast in turn.
         while left and (self._pace < _FAST or len(left) == 1):
             name = left.pop(0)
-            out.append(await self.get(name))
+            out.append(await read(name))
             told(name)
-        return out + self._read_at_once(left, told) if left else out
+        return out + self._read_at_once(left, told, read) if left else out
 
-    def _read_at_once(self, names: list[str], told: Callable[[str], None] = nobody) -> list[StoredFile | None]:
+    def _read_at_once(self, names: list[str], told: Callable[[str], None], read: Read) -> list[StoredFile | None]:
+        def read_one(name: str) -> StoredFile | None:
+            return drive(read(name))  # type: ignore[arg-type] # which is a coroutine
+
         try:
             from concurrent.futures import ThreadPoolExecutor
 
             pool = ThreadPoolExecutor(min(_READERS, len(names)), "colony-memory-read")
             # Each in a copy of this context, so that it counts for this verb.
-            futures = [pool.submit(copy_context().run, lambda name: drive(self.get(name)), name) for name in names]
+            futures = [pool.submit(copy_context().run, read_one, name) for name in names]
         except (ImportError, RuntimeError):
             # At the interpreter's exit no thread starts and nothing is imported any more; nor is it where a process
             # gave up the right to read Python's own files. A backup still has to read.
-            return [drive(self.get(name)) for name in names]
+            return list(map(read_one, names))
         with pool:
             try:
                 out = []
@@ -128,18 +135,20 @@ class AsyncVault(Vault):
     async def change(self, function: Callable[..., _T], *args: Any) -> _T:
         return await _to_its_end(_in_thread(function, args, {}))
 
-    async def gather(self, names: list[str], told: Callable[[str], None] = nobody) -> list[StoredFile | None]:
+    async def gather(
+        self, names: list[str], told: Callable[[str], None] = nobody, read: Read | None = None
+    ) -> list[StoredFile | None]:
         import asyncio
 
-        gate = asyncio.Semaphore(_READERS)
+        gate, get = asyncio.Semaphore(_READERS), read or self.get
 
-        async def read(name: str) -> StoredFile | None:
+        async def read_one(name: str) -> StoredFile | None:
             async with gate:
-                file = await self.get(name)
+                file = await get(name)
             told(name)
             return file
 
-        tasks = [asyncio.ensure_future(read(name)) for name in names]
+        tasks = [asyncio.ensure_future(read_one(name)) for name in names]
         try:
             return list(await asyncio.gather(*tasks))
         finally:

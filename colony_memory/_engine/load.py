@@ -15,6 +15,7 @@ from colony_memory._format.payload import Spend, spend_freely
 from colony_memory.exceptions import (
     ColonyMemoryError,
     DecryptionError,
+    Hint,
     RateLimited,
     SnapshotCorrupt,
     SnapshotNotFound,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 # Parts to ask for before the manifest is there: what a vault of 10 MB holds at most.
 _AHEAD = 15
+# Bytes of files beside twice max_bytes; and what stands around the base64 in each of them.
+_BESIDE, _AROUND = 2**26, 4096
 
 
 class Unpack(Protocol):
@@ -110,7 +113,8 @@ async def load(
     file = manifest_filename(label, snapshot_id)
     parts = min(entry.info.part_count, _AHEAD) if entry else 0
     ahead = [part_filename(label, snapshot_id, seq) for seq in range(parts)]
-    read = await _read(session, [file, *ahead], given)
+    at_most = session.max_bytes if max_bytes is None else max_bytes
+    read = await _read(session, [file, *ahead], given, most_stored(at_most))
     stored = read[file]
     if stored is None:
         raise not_found(label, snapshot_id)
@@ -118,7 +122,8 @@ async def load(
     session.trust.judge(manifest.raw, verify=verify)
     if proven:
         require_listed_one(manifest, entry)
-    read |= await _read(session, [name for name in manifest.part_files if name not in read], given)
+    left = [name for name in manifest.part_files if name not in read]
+    read |= await _read(session, left, given, room_for(manifest, at_most))
     texts = {name: part.content if (part := read[name]) else None for name in manifest.part_files}
     if None in texts.values() and await session.vault.get(file) is None:
         msg = f"snapshot {snapshot_id!r} for label {label!r} was deleted while it was read"
@@ -129,7 +134,6 @@ async def load(
     del read, stored  # so that a part's text is freed once it is read
     spend = spending(session, file)
     read_all: Unpack = unpack if unpack is not None and manifest.packs else format_of(manifest.info.format).read
-    at_most = session.max_bytes if max_bytes is None else max_bytes
     session.manifests[file] = manifest
     info, documents, tree = manifest.info, None, manifest.tree
     try:
@@ -160,12 +164,32 @@ def require_listed_one(manifest: Manifest, entry: Entry | None) -> None:
         )
 
 
+def most_stored(max_bytes: int) -> int:
+    """Bytes that the files of a snapshot may take: base64 of what hardly compresses, and packs of one file each."""
+    return 2 * max_bytes + _BESIDE
+
+
+def room_for(manifest: Manifest, max_bytes: int) -> int:
+    """The same of a manifest, which says how much there is.
+
+    Raises:
+        SnapshotCorrupt: It says that there is more.
+    """
+    if manifest.blob_chars > most_stored(max_bytes):
+        file = manifest_filename(manifest.info.label, manifest.info.snapshot_id)
+        msg = f"{file} says {manifest.blob_chars} bytes of files, more than the {most_stored(max_bytes)} that are read"
+        raise SnapshotCorrupt(msg, file=file, hint=Hint("open", "max_bytes"))
+    return manifest.blob_chars + _AROUND * len(manifest.part_files)
+
+
 async def _read(
-    session: Session, names: Iterable[str], given: dict[str, StoredFile | None] | None
+    session: Session, names: Iterable[str], given: dict[str, StoredFile | None] | None, at_most: int
 ) -> dict[str, StoredFile | None]:
     names, there = list(names), given or {}
     read = {name: there.pop(name) for name in names if name in there}
-    return read | await session.vault.get_many([name for name in names if name not in read], session.tell)
+    return read | await session.vault.get_many(
+        [name for name in names if name not in read], session.tell, at_most=at_most
+    )
 
 
 async def restores(session: Session, label: str, snapshot_id: str) -> str | None:

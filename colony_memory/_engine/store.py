@@ -6,6 +6,7 @@ How a call is made, waiting or not, is for its two faces to say, see :mod:`colon
 from __future__ import annotations
 
 import itertools
+import threading
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from colony_memory._engine.boundary import may_mean_absent, public_kind, translate, was_refused
@@ -13,14 +14,14 @@ from colony_memory._engine.observe import tally
 from colony_memory._engine.replies import Listing, moment, proves, read_listing, unwrap
 from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.names import common_start
-from colony_memory.exceptions import VaultError, VaultUnavailable
+from colony_memory.exceptions import SnapshotCorrupt, VaultError, VaultUnavailable
 from colony_memory.vaults import ConditionalUpload, FileLookup, FreeSpace, OperationBudget, PrefixListing
 
 if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
     from datetime import datetime
 
+    Read = Callable[[str], Awaitable["StoredFile | None"]]
     Tell = Callable[[Literal["upload", "download", "delete"], str, int, int], None]
 
 _T = TypeVar("_T")
@@ -52,6 +53,21 @@ class Created(NamedTuple):
 
     at: datetime | None
     own: bool
+
+
+class _Room:
+    """Memory that files which are read at once may take: a manifest may name thousands, and any size may come."""
+
+    def __init__(self, left: int) -> None:
+        self._left, self._lock = left, threading.Lock()
+
+    def take(self, name: str, content: str = "") -> None:
+        """Raise a SnapshotCorrupt where there is none left, with this text or, before it is asked for, without."""
+        with self._lock:
+            # One wide character makes all of a text take four times as much.
+            self._left -= len(content) * (1 if content.isascii() else 4)
+            if self._left < 0:
+                raise SnapshotCorrupt(f"{name}, and what belongs to it, is larger than it may be", file=name)
 
 
 class Vault:
@@ -92,8 +108,12 @@ class Vault:
         """Run something that changes what is elsewhere; its end is waited for, whoever is cancelled."""
         return await self.compute(function, *args)
 
-    async def gather(self, names: list[str], told: Callable[[str], None] = nobody) -> list[StoredFile | None]:
-        """Read several files at once, in the order of the names; ``told`` of each that was read."""
+    async def gather(
+        self, names: list[str], told: Callable[[str], None] = nobody, read: Read | None = None
+    ) -> list[StoredFile | None]:
+        """Read several files at once, in the order of the names, with ``read`` in place of :meth:`get`; ``told`` of
+        each that was read.
+        """
         raise NotImplementedError
 
     async def status(self) -> dict[str, Any]:
@@ -151,15 +171,31 @@ class Vault:
         etag = reply.get("etag")
         return StoredFile(content, etag if isinstance(etag, str) else None)
 
-    async def get_many(self, names: Iterable[str], tell: Tell | None = None) -> dict[str, StoredFile | None]:
-        """Several files by name; ``tell`` hears ``("download", name, done, total)`` of each."""
+    async def get_many(
+        self, names: Iterable[str], tell: Tell | None = None, *, at_most: int | None = None
+    ) -> dict[str, StoredFile | None]:
+        """Several files by name; ``tell`` hears ``("download", name, done, total)`` of each.
+
+        Raises:
+            SnapshotCorrupt: All together they take more than ``at_most`` bytes of memory; no more of them are read.
+        """
+        room = None if at_most is None else _Room(at_most)
         names, done = list(dict.fromkeys(names)), itertools.count(1)
 
         def told(name: str) -> None:
             if tell is not None:
                 tell("download", name, next(done), len(names))
 
-        return dict(zip(names, await self.gather(names, told), strict=True))
+        async def read(name: str) -> StoredFile | None:
+            if room is None:
+                return await self.get(name)
+            room.take(name)
+            file = await self.get(name)
+            if file is not None:
+                room.take(name, file.content)
+            return file
+
+        return dict(zip(names, await self.gather(names, told, read), strict=True))
 
     async def put(self, name: str, content: str, *, match: str = ANY) -> datetime | None:
         """Write a file and give the vault's time of the write.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from colony_memory._engine.load import load, nothing_saved
+from colony_memory._engine.load import load, most_stored, nothing_saved
 from colony_memory._engine.observe import spent_by
 from colony_memory._engine.sealed import known_of
 from colony_memory._engine.session import warn
@@ -183,9 +183,9 @@ class _Reading:
         names = self._batches.get(info.snapshot_id)
         if names is not None:
             try:
-                self._given = await session.vault.get_many(names, self._tell)
-            except VaultError as error:
-                if error.code not in UNREADABLE:
+                self._given = await session.vault.get_many(names, self._tell, at_most=most_stored(session.max_bytes))
+            except (VaultError, SnapshotCorrupt) as error:
+                if isinstance(error, VaultError) and error.code not in UNREADABLE:
                     raise
                 self._given = {}  # one of several: each is read on its own
             self._done += len(names)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import re
 import time
 import warnings
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning
+from colony_memory import ColonyMemory, ColonyMemoryError, ColonyMemoryWarning, SnapshotCorrupt
 from colony_memory._engine import observe
 from colony_memory._format.catalog import Catalog
 from colony_memory._format.constants import LATEST_FORMAT
@@ -64,18 +65,18 @@ VERBS = {
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.filterwarnings("ignore::colony_memory.ColonyMemoryWarning")
 def test_what_is_removed_is_asked_in_sets(verb):
-    vault = forged(2000, removed=[f"{n:x}" for n in range(100_000)])
+    vault = forged(800, removed=[f"{n:x}" for n in range(60_000)])
     began = time.process_time()
     VERBS[verb](ColonyMemory(backend=vault))
     assert time.process_time() - began < PATIENCE
 
 
 def test_a_list_for_programs_writes_names_once():
-    memory = ColonyMemory(backend=forged(300, names=[f"{n:x}" for n in range(100_000)]))
+    memory = ColonyMemory(backend=forged(120, names=[f"{n:x}" for n in range(60_000)]))
     infos = memory.list_snapshots()
-    assert len(infos) == 300
+    assert len(infos) == 120
     text = json.dumps(list(_documents(infos)))
-    assert len(text) < 20 * 2**20
+    assert len(text) < 8 * 2**20
     rows, own = json.loads(text), {}
     for row, info in zip(rows, infos, strict=True):
         own[row["snapshot_id"]] = row["doc_names"]
@@ -160,3 +161,39 @@ def test_what_was_not_read_is_not_taken_for_damaged():
         memory.restore(fallback=True)
     assert memory.restore(snapshot_id=good.snapshot_id) == {"a.md": "good"}
     assert len([name for name in vault.files if "manifest" in name]) == 10
+
+
+class Swelling(FakeVault):
+    """Answers for every file of a snapshot with a megabyte, and counts how often."""
+
+    answered, swells = 0, False
+
+    def vault_get_file(self, filename):
+        if not self.swells or not re.search(r"\.[pk]\d", filename):
+            return super().vault_get_file(filename)
+        self.answered += 1
+        return {"filename": filename, "content": "x" * 10**6, "etag": "0"}
+
+
+@pytest.mark.parametrize("wire", FORMATS)
+@pytest.mark.parametrize("said", [10, 10**6])
+def test_a_snapshot_of_two_thousand_files_is_not_gathered(wire, said):
+    vault = Swelling(operations_per_hour=None)
+    info = ColonyMemory(backend=vault, format=wire).backup({"a.md": "text"})
+    file = manifest_filename("default", info.snapshot_id)
+    raw = json.loads(vault.files[file])
+    if wire == 1:
+        parts = [f"cmem.default.{info.snapshot_id}.p{n}.json" for n in range(2000)]
+        raw |= {"part_files": parts, "part_count": len(parts), "blob_chars": said * len(parts)}
+    else:
+        raw["pack_bytes"] = [[said] * 2000]
+    vault.files[file] = json.dumps(raw)
+    memory = ColonyMemory(backend=vault, max_bytes=2**20)
+    vault.swells = True
+    with pytest.raises(SnapshotCorrupt, match=r"larger than it may be|more than the"):
+        memory.restore(snapshot_id=info.snapshot_id)
+    assert not memory.verify(snapshot_id=info.snapshot_id)
+    with pytest.raises(SnapshotCorrupt), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)
+        memory.search("text")
+    assert vault.answered < 400

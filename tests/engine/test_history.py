@@ -343,9 +343,9 @@ def test_files_are_asked_for_several_at_once(vault, monkeypatch):
     memory, asked = ColonyMemory(backend=vault), []
     inner = memory._session.vault.get_many
 
-    async def get_many(names, tell=None):
+    async def get_many(names, tell=None, **bounds):
         asked.append(list(names))
-        return await inner(asked[-1], tell)
+        return await inner(asked[-1], tell, **bounds)
 
     monkeypatch.setattr(memory._session.vault, "get_many", get_many)
     memory.history("a")

@@ -29,8 +29,10 @@ class Stepped(Vault):
     async def compute(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
-    async def gather(self, names: list[str], told: Callable[[str], None] = lambda name: None) -> list[Any]:
-        return [await self.get(name) for name in names]
+    async def gather(
+        self, names: list[str], told: Callable[[str], None] = lambda name: None, read: Any = None
+    ) -> list[Any]:
+        return [await (read or self.get)(name) for name in names]
 
 
 @coroutine

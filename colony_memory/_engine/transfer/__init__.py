@@ -119,7 +119,13 @@ class _Given(Vault):
     async def get(self, name: str) -> StoredFile | None:
         return StoredFile(self._files[name], None) if name in self._files else None
 
-    async def get_many(self, names: Iterable[str], tell: Tell | None = None) -> dict[str, StoredFile | None]:  # noqa: ARG002
+    async def get_many(
+        self,
+        names: Iterable[str],
+        tell: Tell | None = None,  # noqa: ARG002
+        *,
+        at_most: int | None = None,  # noqa: ARG002
+    ) -> dict[str, StoredFile | None]:
         return {name: await self.get(name) for name in names}
 
     async def compute(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
