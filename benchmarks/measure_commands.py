@@ -176,7 +176,7 @@ def _figure(name: str, step: str, spent: dict[str, float]) -> Figure:
     if there is None:
         return Figure("folders", what, None, ours, " s", note=f"{peer} is not installed, so it is not compared; {note}")
     # Of the small ones a start is most of it.
-    bound = limit if name in _LIMITED or step == "first backup" else None
+    bound = limit if name in _LIMITED else None
     return Figure("folders", what, there, ours, " s", ours / there, bound, note=note)
 
 

@@ -26,7 +26,7 @@ from colony_memory.app.verdict import (
     least_protected,
     with_folder,
 )
-from colony_memory.capture.index import kept_of
+from colony_memory.capture.index import disprove, kept_of
 from colony_memory.exceptions import ColonyMemoryWarning, SnapshotCorrupt, SnapshotNotFound, UntrustedSnapshot
 from colony_memory.vaults.local import LocalVault
 
@@ -117,7 +117,8 @@ def check_protection(
         VaultError: The vault could not be reached or refused.
     """
     require_synchronous(memory)
-    paths, kept = list(paths), kept_of(identify_vault(memory))
+    vault = identify_vault(memory)
+    paths, kept = list(paths), kept_of(vault)
     if label is None and paths:
         label = _label_of(paths, kept)
     wanted = None if label is None else require_label(label)
@@ -125,6 +126,9 @@ def check_protection(
     there = tuple(each.label for each in found.labels)
     found = replace(found, labels=tuple(each for each in found.labels if _is_asked_for(each, wanted)))
     read = {} if quick else {each.label: read_newest(memory, each) for each in found.labels if each.newest is not None}
+    for each, newest in read.items():
+        if newest.damaged:
+            disprove(vault, each)
     runs = {} if url is None else last_runs(url, [wanted] if wanted else [each.label for each in found.labels])
     # A run that failed since does not undo what the one before has found.
     good = [run for log in runs.values() if (run := log.last_success) is not None]

@@ -11,9 +11,11 @@ from colony_memory._arguments import require_text, several, texts
 from colony_memory.app.content import narrow
 from colony_memory.app.facts import made_at
 from colony_memory.app.pick import find_at, find_id
-from colony_memory.app.place import refuse_vault_inside, require_synchronous
+from colony_memory.app.place import identify_vault, refuse_vault_inside, require_synchronous
 from colony_memory.app.save import save_present
 from colony_memory.capture._write import write_folder
+from colony_memory.capture.index import disprove
+from colony_memory.exceptions import SnapshotCorrupt
 
 if TYPE_CHECKING:
     import os
@@ -140,4 +142,8 @@ def fetch(
         snapshot = None
     if snapshot is not None:
         snapshot = find_id(memory, snapshot, label=label)
-    return memory._run(_engine.restore.restore, label=label, snapshot_id=snapshot, fallback=fallback)  # noqa: SLF001
+    try:
+        return memory._run(_engine.restore.restore, label=label, snapshot_id=snapshot, fallback=fallback)  # noqa: SLF001
+    except SnapshotCorrupt:
+        disprove(identify_vault(memory), label)
+        raise

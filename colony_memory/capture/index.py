@@ -33,7 +33,7 @@ from colony_memory.exceptions import ColonyMemoryError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["PART", "FolderIndex", "Known", "Row", "end_others", "kept_of", "open_index", "peek_index"]
+__all__ = ["PART", "FolderIndex", "Known", "Row", "disprove", "end_others", "kept_of", "open_index", "peek_index"]
 
 logger = logging.getLogger(__name__)
 
@@ -203,6 +203,12 @@ class FolderIndex:
         if before != (self.options, self.proven, self.asked):
             self._keep()
 
+    def disprove(self) -> None:
+        """Forget that the stored bytes were proven."""
+        if self.proven is not None:
+            self.proven = None
+            self._keep()
+
     # --- on disk
 
     def _open(self, directory: Files, name: str, header: dict[str, Any], identities: Sequence[FolderIdentity]) -> None:
@@ -326,6 +332,18 @@ def kept_of(vault: str | None) -> list[tuple[str, tuple[str, ...], Basis]]:
     except OSError as error:
         logger.debug("no index is there: %s", error)
     return out
+
+
+def disprove(vault: str | None, label: str) -> None:
+    """Forget in each index of a label that its stored bytes were proven: they are damaged, so the next save reads."""
+    for of, paths, _ in kept_of(vault):
+        if of != label:
+            continue
+        try:
+            with open_index(paths, vault=vault, label=label, patience=0) as index:
+                index.disprove()
+        except ColonyMemoryError as error:
+            logger.warning("it is not noted that label %r is damaged: %s", label, error)
 
 
 def end_others(folder: str | os.PathLike[str], but: FolderIndex) -> None:

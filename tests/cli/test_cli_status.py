@@ -333,6 +333,18 @@ def test_what_mends_works_as_pasted(cli, vault, folder, tmp_path, monkeypatch):
     assert cli("status")[1].startswith("protected: ")
 
 
+@pytest.mark.parametrize("looks", [["status"], ["restore", "ELSEWHERE"], ["verify"]], ids=lambda words: words[0])
+def test_what_is_seen_to_be_damaged_is_saved_anew_from_a_folder_that_has_not_changed(
+    cli, vault, folder, looks, tmp_path
+):
+    cli("backup", folder)
+    damage(vault, ColonyMemory(backend=vault).latest())
+    assert "nothing written" in cli("backup", folder)[1]  # it was proven within the day
+    cli(*[word.replace("ELSEWHERE", str(tmp_path / "else")) for word in looks])
+    assert cli("backup", folder)[1].startswith("saved ")
+    assert cli("status")[1].startswith("protected: ")
+
+
 def paths_in(asked):
     return bool(asked) and not asked[0].startswith("-")
 

@@ -53,6 +53,8 @@ def run(
 
 def _verify_vault(snapshot: str | None, label: str | None, common: CommonOptions) -> list[VerifyReport]:
     from colony_memory.app.pick import find_id, naming_the_label, nothing_saved
+    from colony_memory.app.place import identify_vault
+    from colony_memory.capture.index import disprove
     from colony_memory.cli.memory import open_memory
 
     with open_memory(common) as opened:
@@ -65,6 +67,9 @@ def _verify_vault(snapshot: str | None, label: str | None, common: CommonOptions
             else:
                 labels = [label] if label else [each.label for each in memory.inspect().labels]
                 reports = [memory.verify(label=each) for each in labels]
+            for report in reports:
+                if not report and not report.limited:
+                    disprove(identify_vault(memory), report.label)
         if not any(report.snapshots or report.problem for report in reports):
             raise nothing_saved(memory, label or "default")
     return reports
