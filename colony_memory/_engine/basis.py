@@ -142,8 +142,13 @@ def lost(basis: Basis) -> Basis:  # noqa: ARG001 - an event like the others
     return Basis()
 
 
-def settled(basis: Basis, latest: str | None, *, listed: Iterable[str] = ()) -> Basis:
-    """The basis as a command finds it: an own save whose end was not heard, and that is the latest, is the basis."""
+def settled(basis: Basis, latest: str | None, *, stream: str | None = None, listed: Iterable[str] = ()) -> Basis:
+    """The basis as a command finds it: an own save whose end was not heard, and that is the latest, is the basis.
+
+    A label that has another history by now, such as that of another account, is not what the memory is based on.
+    """
+    if stream is not None and basis.stream not in (None, stream):
+        return lost(basis)
     if latest is None or latest not in basis.pending or latest == basis.snapshot_id:
         return basis
     return replace(

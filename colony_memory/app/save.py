@@ -224,7 +224,7 @@ class FolderSave:
         refuse_vault_inside(memory, self._paths)
         self._memory, self._what, self._options = memory, what, options.cleared()
         self._patience, self._unattended = patience, unattended
-        self._index = FolderIndex(problem="nobody asked for it" if not index else None)
+        self._index = FolderIndex(problem=None if index else "")
         self._places = {os.fspath(each): real_path(each) for each in self._paths} if unattended else {}
         self._kept = contextlib.ExitStack()
         self._is_open = not index
@@ -241,7 +241,7 @@ class FolderSave:
 
     @property
     def problem(self) -> str | None:
-        """Why no index is kept, None where one is."""
+        """Why no index is kept, None where one is; empty where nobody asked for one."""
         return self._index.problem
 
     def read(self, *, on_progress: Callable[[int, int, str], None] | None = None) -> Capture:

@@ -51,7 +51,7 @@ def test_what_was_left_out_is_shown_escaped(cli, vault, folder, monkeypatch):
     name = "bad\x1b[2J\udcff"
     left = (LeftOut(name, "it\nvanished"),)
     capture = read_folder(folder)
-    monkeypatch.setattr("colony_memory.app.save.read_paths", lambda *_, **__: replace(capture, left_out=left))
+    monkeypatch.setattr("colony_memory.app.save.read_by_index", lambda *_, **__: replace(capture, left_out=left))
     assert cli("backup", folder)[2] == "left out: bad\\x1b[2J\\udcff: it\\nvanished\n"
 
 

@@ -26,6 +26,8 @@ FULL = Basis(S1, "f" * 16, "tree", frozenset({S1}), pending=(S2,), refused=(S3,)
         (lambda b: events.saved(b, S1, listed=[S1]).pending, (S2,)),
         (events.lost, Basis()),
         (lambda b: events.settled(b, S3), FULL),
+        (lambda b: events.settled(b, S3, stream=b.stream), FULL),
+        (lambda b: events.settled(b, S3, stream="e" * 16), Basis()),
         (lambda b: events.settled(b, S2).own, frozenset({S2})),
         (lambda b: events.settled(events.reverted(b, S3), S2).reverted, False),
         (lambda b: events.pending(b, S3).pending, (S2, S3)),

@@ -38,7 +38,8 @@ _UNREADABLE = (SnapshotCorrupt, UntrustedSnapshot, SnapshotNotFound, DecryptionE
 
 async def compare(job: Job, state: State) -> State:
     """Compare what the memory is based on with the latest there is, before anything is written."""
-    basis = settled(job.session.home(job.label).read(), state.decision.follow, listed=state.shown)
+    known, decision = job.session.home(job.label).read(), state.decision
+    basis = settled(known, decision.follow, stream=decision.stream, listed=state.shown)
     if basis and state.decision.follow not in basis.own:
         # A pointer may name what is not there, which is nobody's memory.
         state = await list_files(job.session, state)

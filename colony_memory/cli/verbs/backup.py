@@ -161,6 +161,8 @@ def finish(opened: Opened, saving: FolderSave, capture: Capture, *, reuses_pinne
     make_unchosen(opened.place)
     with opened.working("Saving to"):
         saved = saving.save(capture, reuses_pinned=reuses_pinned)
+    if saving.problem:
+        opened.output.note(f"no index of this is kept, so all of it is read each time: {saving.problem}")
     before = saved.info.shrunk_from
     if before is not None:
         hint = Hint("restore", "snapshot_id", before, label=saved.info.label)
