@@ -21,6 +21,7 @@ SCENARIOS = {
     "two, pruned": Scenario(policies=("raise", "continue"), keep=3, events=("restore", "prune"), losses=1),
     "by value": Scenario(hosts=1, by_value=True, edits=("replace",), events=(), keep=1, cap=2),
     "two by value": Scenario(by_value=True, edits=("replace",), events=(), keep=1, cap=5),
+    "two, merging by hand": Scenario(policies=("raise", "continue"), events=("restore", "join")),
     "three": Scenario(hosts=3, policies=("raise", "merge"), edits=("append",)),
     "three, continue": Scenario(hosts=3, policies=("continue", "merge"), steps=16),
 }

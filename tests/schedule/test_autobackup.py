@@ -682,3 +682,13 @@ def test_backup_now_after_the_block_was_left_meanwhile_saves_nothing(mem, vault,
     other.join(20)
     assert "only after the block was left" in str(auto.last_error)
     assert vault.count == 0
+
+
+def test_a_backup_of_the_main_thread_is_finished_before_the_final_one_is_waited_for():
+    """They are one writer: the timer's thread would wait for what the signal's handler keeps from going on."""
+    seen = []
+    memory = ColonyMemory(backend=FakeVault(), on_event=lambda _: seen.append(auto._must_go_on()))
+    auto = memory.autobackup(lambda: {"m": "x"})
+    memory.backup({"m": "x"})
+    assert seen[0]
+    assert not auto._must_go_on()

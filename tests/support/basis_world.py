@@ -192,6 +192,18 @@ class Host:
             self.step = dict(found.documents) if target == latest else dict(goal)
         return what
 
+    def join(self) -> str:
+        """Merge a save of one's own that is not in the latest into the folder, as a restore offers it."""
+        own = sorted(self.held & self.world.ids() - {self.world.latest()})
+        if not own or not self.docs:
+            return f"{self.name} has nothing to merge"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            merged = self.client().merge(dict(self.docs), snapshot_id=own[-1])
+        self.world.removed |= lines(self.docs) - lines(merged.documents)  # as the snapshot's writer did
+        self.docs = merged.documents
+        return f"{self.name} merges {own[-1][-6:]} into its folder"
+
 
 class World:
     """Hosts and their vault."""
@@ -258,6 +270,8 @@ class World:
                 return host.restore()
             if kind == "names":
                 return host.restore(part=True)
+            if kind == "join":
+                return host.join()
             if kind == "back":
                 refused = {info.snapshot_id for info in self.watch.list_snapshots() if info.refused}
                 older = sorted(self.ids() - {self.latest()} - refused)
