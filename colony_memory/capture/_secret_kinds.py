@@ -154,7 +154,7 @@ _LETTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234
 _SPACED = bytes(code if code in _LETTERS else 46 if code in b"+/=" else 32 for code in range(256))
 
 _PLACEHOLDER = re.compile(
-    rb"(?i)example|placeholder|redacted|changeme|your|x{5}|\*{3}|1234567890|0123456789abc|abcdefgh|deadbeef"
+    rb"(?i)example|placeholder|redacted|changeme|your|x{5}|\*{3}|1234567890|0123456789abc|abcdefgh|deadbeef|JBSWY3DPEHPK3PXP"
 )
 _WORD = re.compile(rb"[A-Za-z][a-z]{4,}")
 _VOWEL = re.compile(rb"(?i)[aeiouy]")
@@ -256,7 +256,7 @@ _SERVER = re.compile(
     rb"(?i)\b(?:(?:server|data source|host|address|addr|endpoint)\s?=|jdbc:[a-z]{2,12}:)[^\n]*[;?& ]P\Z"
 )
 _PRIVATE_PART = re.compile(rb"\"d\"\s{0,5}:\s{0,5}\"([A-Za-z0-9_-]{43,1400})\"")
-_NEAR = 300
+_NEAR, _LONGEST_JWK = 300, 4000
 
 Place = tuple[int, int, tuple[int, int]]
 
@@ -295,7 +295,9 @@ def _putty_keys(text: bytes, place: int) -> Iterator[Place]:
 
 
 def _json_web_keys(text: bytes, place: int) -> Iterator[Place]:
-    for match in _PRIVATE_PART.finditer(text, max(0, place - _LONGEST_KEY // 8), place + _LONGEST_KEY // 8):
+    start, end = text.rfind(b"{", max(0, place - _LONGEST_JWK), place), text.find(b"}", place, place + _LONGEST_JWK)
+    match = _PRIVATE_PART.search(text, start, end) if 0 <= start < end else None
+    if match is not None:
         yield *match.span(), match.span(1)
 
 
