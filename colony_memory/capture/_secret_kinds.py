@@ -111,9 +111,10 @@ def find(text: bytes) -> list[Span]:
         start, letters = match.start(), match[0][1:4]
         if letters in _BY_BEGIN or letters[:1] in _BY_BEGIN:
             found += _begun(text, start, letters)
-        if match[1]:
-            end = spaced.find(b" ", start + 1)
-            found += _inside(text, spaced, start, len(spaced) if end < 0 else end)
+        end = spaced.find(b" ", start + 1)
+        end = len(spaced) if end < 0 else end
+        if end - start > _LONG_WORD:
+            found += _inside(text, spaced, start, end)
     for match in _BEHIND_SIGN.finditer(spaced):
         found += _begun(text, match.start(), match[0][1:4])
     return found
@@ -340,9 +341,5 @@ _BEGINS = "|".join(
     re.escape(first) + (rf"[{re.escape(''.join(sorted(seconds)))}]." if "" not in seconds else "..")
     for first, seconds in _seconds.items()
 )
-_BEGUN = re.compile(
-    rf" (?=[^ ]{{{_SHORTEST_WORD}}})(?=([^ ]{{{_LONG_WORD}}})?)(?:{_BEGINS}|[^ .-][^ ]{{{_LONG_WORD - 1}}})".encode(
-        "ascii"
-    )
-)
+_BEGUN = re.compile(rf" (?=[^ ]{{{_SHORTEST_WORD}}})(?:{_BEGINS}|[^ .-][^ ]{{{_LONG_WORD - 1}}})".encode("ascii"))
 _BEHIND_SIGN = re.compile(rf"\.(?:{_BEGINS})".encode("ascii"))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Place", "places"]
 
 _TIMES = 4  # how often escapes are undone
-_SIZE, _BEFORE, _BEHIND = 512 * 1024, 256, 32 * 1024  # of what is searched at once, and is seen around it
+_SIZE, _BEFORE, _BEHIND = 1024 * 1024, 256, 32 * 1024  # of what is searched at once, and is seen around it
 _LEFT, _RIGHT = 64, 128  # bytes around an escape that are looked at again
 _GAP = b"\0"  # what was left out between two of these
 _LONGEST = 8192  # word that is followed
@@ -31,7 +31,10 @@ _LONGEST = 8192  # word that is followed
 _ESCAPES = [
     (sign, re.compile(re.escape(sign) + pattern))
     for sign, pattern in (
-        (b"\\", rb"\\{0,15}(?:[abefnrtv!-/:-@\[-`{-~]|u00[0-9A-Fa-f]{2}|x[0-9A-Fa-f]{2}|0[0-7]{2}|\r?\n)"),
+        (
+            b"\\",
+            rb"\\{0,15}(?:[abefnrtv!-/:-@\[-`{-~]|u00[0-9A-Fa-f]{2}|u200[b-f]|ufeff|x[0-9A-Fa-f]{2}|0[0-7]{2}|\r?\n)",
+        ),
         (b"%", rb"(?:25){0,8}[0-9A-Fa-f]{2}"),
         (b"\x1b", rb"(?:\[[0-9;:?]{0,32}[A-Za-z])?"),
         (b"&", rb"(?:#[0-9]{2,3}|#[xX][0-9A-Fa-f]{2}|amp|quot|apos|lt|gt);"),
@@ -177,6 +180,8 @@ def _meant(escape: bytes) -> bytes:
     text = escape.decode("latin-1")
     sign, rest = text[0], text.lstrip("\\")
     if sign == "\\" and rest:
+        if rest.startswith(("u2", "uf")):
+            return b"\x1b"
         if rest[0] in "ux" or rest[0].isdigit():
             return bytes([int(rest[1:] if rest[0] in "ux" else rest, 8 if rest[0].isdigit() else 16)])
         return b"" if rest[-1] == "\n" else _LETTERS.get(rest, rest.encode("latin-1"))
