@@ -95,7 +95,7 @@ GROUPS = (
             "app.open": ("open_memory", "OpenMemory"),
             "app.place": ("choose_place", "Place"),
             "app.pick": ("find", "find_at"),
-            "app.save": ("save_present",),
+            "app.before": ("save_present",),
             "app.content": ("content_of",),
             "app.past": ("file_history", "FileHistory", "search_files"),
             "app.protection": ("check_protection", "Checked", "Protection", "Problem", "Newest"),

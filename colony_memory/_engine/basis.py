@@ -50,6 +50,7 @@ class Basis:
         pending: Saves whose end was not heard: noted before the pointer moves, and one's own if they became the latest.
         refused: Own saves that met a conflict and were stored beside the latest.
         merged: Snapshots that were merged into the memory by hand, which the next save is based on too.
+        last: The snapshot that was restored last, where it is another one.
         origin: 16 hex digits that were drawn for this memory, None where none were.
     """
 
@@ -62,6 +63,7 @@ class Basis:
     pending: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     merged: tuple[str, ...] = ()
+    last: str | None = None
     origin: str | None = None
 
     def __bool__(self) -> bool:
@@ -120,15 +122,24 @@ def saved(
     return _in_step(basis, snapshot_id, stream, tree, frozenset(listed))
 
 
-def reverted(basis: Basis, latest: str | None, *, stream: str | None = None, listed: Iterable[str] = ()) -> Basis:
-    """A snapshot older than the latest was restored: by its id, or since the latest is damaged.
+def reverted(
+    basis: Basis, latest: str | None, *, last: str | None = None, stream: str | None = None, listed: Iterable[str] = ()
+) -> Basis:
+    """A snapshot older than the latest was restored, ``last``: by its id, or since the latest is damaged.
 
     The basis stays and is marked. Where there was none, the latest of this moment is noted as not held.
     """
     if basis:
-        return replace(basis, reverted=True)
+        return replace(basis, reverted=True, last=last)
     return replace(
-        basis, snapshot_id=latest, stream=stream, tree="", listed=frozenset(listed), reverted=True, not_held=True
+        basis,
+        snapshot_id=latest,
+        stream=stream,
+        tree="",
+        listed=frozenset(listed),
+        reverted=True,
+        not_held=True,
+        last=last,
     )
 
 

@@ -67,6 +67,11 @@ class Restored:
     tree: str = ""  # digest of all its documents, empty where its manifest tells none
     state: State | None = field(default=None, repr=False, compare=False)  # in which it was found
 
+    @property
+    def is_latest(self) -> bool:
+        """Whether it was the latest when it was read."""
+        return self.state is not None and self.state.decision.follow == self.info.snapshot_id
+
 
 def _outcome(found: object, event: LifecycleEvent, _: object) -> LifecycleEvent | None:
     """What a restore gave; nothing is told where nothing is saved yet."""
@@ -101,7 +106,7 @@ async def restore(
         session, label=label, snapshot_id=snapshot_id, verify=verify, fallback=fallback, at_least=at_least
     )
     if patterns is None:
-        return replace(restored, basis=await _basis_with(session, restored))
+        return await _with_basis(session, restored)
     wanted = {n: text for n, text in restored.documents.items() if any(fnmatchcase(n, p) for p in patterns)}
     if not wanted:
         raise _no_such_names(restored, patterns)
@@ -137,8 +142,8 @@ async def read(
     return await _restore_one(session, label, require_id(snapshot_id), verify=verify, fallback=fallback)
 
 
-async def _basis_with(session: Session, restored: Restored) -> Basis:
-    """What the memory is based on once it holds all of a snapshot."""
+async def _with_basis(session: Session, restored: Restored) -> Restored:
+    """The same with what the memory is based on once it holds all of it."""
     label, mine, state = restored.info.label, restored.info.snapshot_id, restored.state
     if state is None:  # it was asked for by its id
         try:
@@ -151,8 +156,10 @@ async def _basis_with(session: Session, restored: Restored) -> Basis:
     stream = None if state is None else state.decision.stream
     if mine == latest:
         _tell_unmerged(session, restored, basis)
-        return basis_events.restored(basis, mine, stream=stream, tree=restored.tree, listed=ids)
-    return basis_events.reverted(basis, latest, stream=stream, listed=ids)
+        after = basis_events.restored(basis, mine, stream=stream, tree=restored.tree, listed=ids)
+    else:
+        after = basis_events.reverted(basis, latest, last=mine, stream=stream, listed=ids)
+    return replace(restored, basis=after, state=state)
 
 
 def _tell_unmerged(session: Session, restored: Restored, basis: Basis) -> None:

@@ -1,4 +1,4 @@
-"""A start with the memory that was saved, or as a proven first one."""
+"""A start with the memory that was saved, or as a proven first one; nobody looks on."""
 
 from __future__ import annotations
 
@@ -6,18 +6,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colony_memory._engine.basis import Basis, settled
+from colony_memory._engine.state import require_sound
+from colony_memory._format.lineage import descends
+from colony_memory.app.merging import has_all_lines, same_files
 from colony_memory.app.place import refuse_vault_inside
-from colony_memory.app.restore import restore_folder
-from colony_memory.exceptions import SnapshotNotFound
+from colony_memory.app.restore import RestoredFolder, Writing
+from colony_memory.app.target import Target
+from colony_memory.capture._metadata import split_documents
+from colony_memory.capture._recover import Unsettled
+from colony_memory.capture._write import FileInUse, Unsaved, Written
+from colony_memory.exceptions import ColonyMemoryError, SnapshotNotFound, VaultError, message_of
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
-    from colony_memory.app.restore import RestoredFolder
+    from colony_memory._engine.restore import Restored
+    from colony_memory._engine.state import State
+    from colony_memory.app.options import BackupOptions
+    from colony_memory.app.save import Saved
     from colony_memory.client import ColonyMemory
 
 __all__ = ["Begun", "begin"]
+
+# How often a folder that changes between the question and the answer is looked at anew.
+_TRIES = 3
 
 
 @dataclass(frozen=True)
@@ -25,12 +39,23 @@ class Begun:
     """How a start went.
 
     Attributes:
-        restored: What was restored; None on a first start, where nothing is saved yet.
-        missing: What is said of that, with the labels that are there.
+        restored: What was restored; None where nothing was written, as on a first start.
+        latest: Id of the snapshot that a restore would give; None on a first start, where nothing is saved yet.
+        told: What whoever starts it should know: what was merged, replaced, or left.
+        missing: What is said of a first start, with the labels that are there.
+        failed: Why the folder is not as it should be, None where it is: the memory is there, and may not be the latest.
     """
 
-    restored: RestoredFolder | None
+    restored: RestoredFolder | None = None
+    latest: str | None = None
+    told: tuple[str, ...] = ()
     missing: str = ""
+    failed: str | None = None
+
+    @property
+    def is_first(self) -> bool:
+        """Whether nothing was ever saved."""
+        return self.latest is None
 
 
 def begin(
@@ -38,34 +63,203 @@ def begin(
     directory: str | os.PathLike[str],
     *,
     label: str = "default",
+    fallback: bool = False,
+    dry_run: bool = False,
+    options: BackupOptions | None = None,
     shape: Callable[[dict[str, str]], dict[str, str]] | None = None,
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> Begun:
-    """Restore the latest snapshot into a folder; where it is proven that none was ever saved, only make the folder.
+    """Bring a folder to the latest snapshot; where it is proven that none was ever saved, only make the folder.
 
-    A vault that is away, damaged or not trusted raises, so that no agent begins with an empty memory by mistake. What
-    the folder holds already stays, and stops the restore where it is newer than the snapshot, as for
-    :func:`restore_folder`. What the memory is based on is from then on what was restored: another's snapshot that
-    comes in between is a conflict for the next backup of the same client.
+    A folder that is as what it is based on gets the latest, and loses what the latest lost. One that is ahead of the
+    latest stays, and so does one that somebody took back to an older state, until something newer is saved. Where both
+    went on, they are merged, and our text keeps its name. Without a basis, a folder whose lines the latest has gets the
+    latest, one that has all lines of the latest stays; any other is saved first, under the label with
+    ``-before-restore`` at its end. A vault that is away, damaged or not trusted raises, so that no agent begins with an
+    empty memory by mistake.
 
     Args:
         memory: Where from.
         directory: The folder; it is made if it is missing. It must not hold the vault.
         label: Label to restore from.
-        shape: As for :func:`restore_folder`.
-        on_progress: As for :func:`restore_folder`.
+        fallback: Where the latest is damaged, take the newest intact snapshot.
+        dry_run: Change nothing, and tell what would be done.
+        options: How the folder is saved, by default as it was saved last.
+        shape: As for :func:`colony_memory.restore_folder`.
+        on_progress: As for :func:`colony_memory.restore_folder`.
 
     Raises:
         ValueError: The folder cannot be used, or holds the vault.
-        ColonyMemoryError: As :func:`restore_folder`, but never SnapshotNotFound.
+        ColonyMemoryError: As :func:`colony_memory.restore_folder`, but never SnapshotNotFound, and never for what the
+            folder holds: that is in ``failed``.
     """
     refuse_vault_inside(memory, [directory])
     try:
-        return Begun(restore_folder(memory, directory, label=label, shape=shape, on_progress=on_progress))
-    except SnapshotNotFound as error:
-        missing = error.message
-    try:
-        Path(directory).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(f"{str(directory)!r}: {error.strerror}") from error
-    return Begun(None, missing)
+        with Target(memory, directory, label=label, looking=dry_run, shape=shape, options=options) as target:
+            return _Start(target, fallback=fallback, dry_run=dry_run, shape=shape, on_progress=on_progress).begin()
+    except Unsettled as error:
+        return Begun(latest=memory_latest(memory, label), failed=message_of(error))
+
+
+def memory_latest(memory: ColonyMemory, label: str) -> str:
+    """The latest snapshot's id, for a folder that cannot be brought to it."""
+    latest = memory.latest(label=label)
+    return "" if latest is None else latest.snapshot_id
+
+
+class _Start:
+    """One start.
+
+    Args:
+        target: The folder, and so are the others: as for :func:`begin`.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        fallback: bool,
+        dry_run: bool,
+        shape: Callable[[dict[str, str]], dict[str, str]] | None,
+        on_progress: Callable[[int, int, str], None] | None,
+    ) -> None:
+        self._target, self._fallback, self._dry_run = target, fallback, dry_run
+        self._shape, self._on_progress = shape, on_progress
+
+    def begin(self) -> Begun:
+        target = self._target
+        state = target.look()
+        if not self._fallback:
+            require_sound(state)
+        latest = state.decision.follow
+        if latest is None:
+            require_sound(state)
+            return self._first()
+        basis = settled(target.basis, latest, listed=state.shown)
+        present: dict[str, str] | None = None
+        if basis:
+            present = target.present() if Path(target.directory).is_dir() else {}
+            if not _has_any_of(present, target.names_of(basis)):
+                basis = Basis(origin=basis.origin)
+        kept = self._kept(basis, state)
+        if kept is not None:
+            return Begun(latest=latest, told=kept)
+        found = target.read(None, fallback=self._fallback)
+        present = target.present() if present is None and Path(target.directory).is_dir() else present or {}
+        told = () if found.info.snapshot_id == latest else (f"the latest snapshot {latest} is damaged",)
+        begun = (
+            self._with_basis(found, basis, present) if basis and not basis.not_held else self._without(found, present)
+        )
+        return Begun(begun.restored, latest, (*told, *begun.told), failed=begun.failed)
+
+    def _first(self) -> Begun:
+        if not self._dry_run:
+            try:
+                Path(self._target.directory).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise ValueError(f"{str(self._target.directory)!r}: {error.strerror}") from error
+        try:
+            self._target.read(None)
+        except SnapshotNotFound as error:
+            return Begun(missing=error.message)
+        raise VaultError(f"label {self._target.label!r} changes too fast to be read, try again")
+
+    def _kept(self, basis: Basis, state: State) -> tuple[str, ...] | None:
+        """What is told where the folder stays as it is, without a look at any snapshot; None where it takes one."""
+        latest = state.decision.follow
+        if not basis:
+            return None
+        if latest in basis.own:
+            return ()
+        if not basis.not_held and not state.lists(basis.snapshot_id) and latest in basis.listed:
+            return (f"what it is based on was deleted, and the latest {latest} is older",)
+        return None
+
+    # --- with a basis
+
+    def _with_basis(self, found: Restored, basis: Basis, present: dict[str, str]) -> Begun:
+        target, theirs = self._target, found.info.snapshot_id
+        state = target.look(everything=True)
+        infos, unmerged = state.decision.listed, state.unmerged
+        own = str(basis.snapshot_id)
+        if theirs in basis.own or (theirs != state.decision.follow and descends(infos, unmerged, own, theirs)):
+            return Begun(told=(f"{target.directory} is ahead of snapshot {theirs}, and stays",))
+        before = target.based(own)
+        documents = found.documents if self._shape is None else self._shape(found.documents)
+        if before and not basis.reverted and same_files(present, before) and descends(infos, unmerged, theirs, own):
+            gone = _names(before) - _names(documents)
+            return self._write(found, documents, delete=gone)
+        merged = target.merge(found, documents, present=present)
+        if same_files(merged, present):
+            return self._adopt(found)
+        return self._write(found, merged, told=(f"{target.directory} and snapshot {theirs} are merged",))
+
+    # --- without one
+
+    def _without(self, found: Restored, present: dict[str, str]) -> Begun:
+        documents = found.documents if self._shape is None else self._shape(found.documents)
+        if has_all_lines(documents, present):
+            return self._write(found, documents)
+        if has_all_lines(present, documents):
+            return self._adopt(found, told=f"{self._target.directory} has all that is saved, and more: it stays")
+        return self._write(found, documents, first=True)
+
+    # --- what is done
+
+    def _adopt(self, found: Restored, told: str | None = None) -> Begun:
+        """The folder stays, and is based on the latest from now on."""
+        if not self._dry_run:
+            self._target.keep(self._target.based_on(found))
+        return Begun(told=(told,) if told else ())
+
+    def _write(
+        self,
+        found: Restored,
+        documents: dict[str, str],
+        *,
+        delete: frozenset[str] = frozenset(),
+        told: tuple[str, ...] = (),
+        first: bool = False,
+    ) -> Begun:
+        """Put documents in place, and save first what would go and is saved nowhere, or with ``first`` all of it."""
+        target = self._target
+        writing = Writing(target, found, documents, delete=delete, on_progress=self._on_progress)
+        before: Saved | None = None
+        try:
+            for _ in range(_TRIES):
+                plan = writing.plan(saving=self._dry_run)
+                if self._dry_run:
+                    return Begun(RestoredFolder(found.info, plan), told=told)
+                if plan.in_use:
+                    raise FileInUse(Path(target.directory), list(plan.in_use))
+                if plan.unsaved or (first and before is None and _changes(plan)):
+                    before = writing.save_first(needed=plan.unsaved) or before
+                try:
+                    written = writing.write(target.based_on(found))
+                except Unsaved:
+                    continue  # it was written to between the question and the answer
+                return Begun(RestoredFolder(found.info, written, before), told=(*told, *_said(before)))
+            raise ColonyMemoryError(f"{target.directory} is written to all the time")
+        except (ColonyMemoryError, ValueError) as error:
+            return Begun(told=told, failed=message_of(error) if isinstance(error, ColonyMemoryError) else str(error))
+
+
+def _changes(plan: Written) -> bool:
+    return bool(plan.replaced or plan.removed)
+
+
+def _said(before: Saved | None) -> tuple[str, ...]:
+    if before is None:
+        return ()
+    return (f"what was here is saved as {before.info.snapshot_id} of label {before.info.label}",)
+
+
+def _names(documents: dict[str, str]) -> frozenset[str]:
+    contents, metadata = split_documents(documents)
+    return frozenset((*contents, *metadata.links))
+
+
+def _has_any_of(present: dict[str, str], names: frozenset[str] | None) -> bool:
+    """Whether a folder has any file of these; where they are not known, any file."""
+    here = _names(present)
+    return bool(here if names is None else here & names)

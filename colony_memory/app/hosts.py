@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colony_memory._os.files import read_file
 from colony_memory.app.claude_code import Moves, project_names
 from colony_memory.app.content import contents_of, reshape
-from colony_memory.capture._metadata import split_documents
-from colony_memory.exceptions import ColonyMemoryError, Hint
 
 if TYPE_CHECKING:
     from colony_memory.app.agents import Agent
@@ -27,7 +23,6 @@ class Host:
         agent: The host.
         directory: Its folder.
         moves: Which folders of projects get another name.
-        replaces: Whether memory that such a project has here already may be replaced.
         left: What the snapshot has and is no memory of this host.
         renamed: The folders of projects that got another name.
         strange: Those that this machine has no folder for yet.
@@ -36,7 +31,6 @@ class Host:
     agent: Agent
     directory: str
     moves: Moves
-    replaces: bool = False
     left: list[str] = field(default_factory=list)
     renamed: dict[str, str] = field(default_factory=dict)
     strange: list[str] = field(default_factory=list)
@@ -46,7 +40,6 @@ class Host:
 
         Raises:
             ValueError: None of it is memory of this host, or a project cannot be moved as it was said.
-            ColonyMemoryError: The project that one is moved to has other memory here.
         """
         found = contents_of(documents)
         left = {name for name in found.files if not self.agent.holds(name)}
@@ -57,33 +50,8 @@ class Host:
         if not kept or left == set(found.files):
             raise ValueError(f"nothing in the snapshot is memory of {self.agent.title}")
         shaped, self.renamed = self.moves.apply(kept)
-        self._keep_apart(shaped)
         if self.agent.has_projects:
             here = Path(self.directory, "projects")
             names = project_names(contents_of(shaped).files)
             self.strange = [name for name in names if name not in self.renamed.values() and not (here / name).is_dir()]
         return shaped
-
-    def _keep_apart(self, documents: dict[str, str]) -> None:
-        """Put no memory of another machine over what this one has learned, and may never have saved, of a project."""
-        ends = tuple(f"projects/{name}/" for name in self.renamed.values())
-        if self.replaces or not ends:
-            return
-        contents, _ = split_documents(documents)
-        for name, content in sorted(contents.items()):
-            if name.startswith(ends) and _differs(Path(self.directory, name), content):
-                raise ColonyMemoryError(
-                    f"{name!r} is there with other content: this machine has memory of its own of that project; save "
-                    "it first, or have it replaced",
-                    hint=Hint("write_folder", "force", True),
-                )
-
-
-def _differs(path: Path, content: str | bytes) -> bool:
-    """Whether something else is there than this."""
-    data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
-    try:
-        found = read_file(path, len(data), follow=True)
-    except (OSError, ValueError):  # larger, or no file: what stands there is for the restore to judge
-        return os.path.lexists(path)
-    return found is not None and found.data != data

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._format.names import id_order, require_label
 from colony_memory._os.paths import real_path
+from colony_memory.app.before import BEFORE_RESTORE
 from colony_memory.app.place import identify_vault, require_synchronous
 from colony_memory.app.preview import Unsaved, find_unsaved
-from colony_memory.app.save import BEFORE_RESTORE
 from colony_memory.app.verdict import (
     Newest,
     Problem,

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory import _engine
 from colony_memory._arguments import require_text, several, texts
+from colony_memory._engine.basis import with_merged
+from colony_memory.app.before import save_present
 from colony_memory.app.content import narrow
-from colony_memory.app.facts import made_at
 from colony_memory.app.pick import find_at, find_id
 from colony_memory.app.place import identify_vault, refuse_vault_inside, require_synchronous
-from colony_memory.app.save import save_present
-from colony_memory.capture._write import write_folder
+from colony_memory.app.target import Target
+from colony_memory.capture._question import Holding
+from colony_memory.capture._write import FileInUse, place_documents
 from colony_memory.capture.index import disprove
 from colony_memory.exceptions import SnapshotCorrupt
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
     from datetime import datetime
 
+    from colony_memory._engine.basis import Basis
     from colony_memory._engine.restore import Restored
     from colony_memory.app.save import Saved
     from colony_memory.capture._write import Written
@@ -46,7 +50,7 @@ class RestoredFolder:
     before: Saved | None = None
 
     def __bool__(self) -> bool:
-        return not self.written.conflicts and not self.written.in_use
+        return not self.written.unsaved and not self.written.in_use
 
 
 def restore_folder(
@@ -60,15 +64,19 @@ def restore_folder(
     force: bool = False,
     delete: bool = False,
     snapshot_first: bool = False,
+    merge: bool = False,
     dry_run: bool = False,
     fallback: bool = False,
     exclude: str | Iterable[str] = (),
     shape: Callable[[dict[str, str]], dict[str, str]] | None = None,
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> RestoredFolder:
-    """Write a snapshot's files into a folder, all or none, and never unasked over what came after it.
+    """Write a snapshot's files into a folder, all or none, and never unasked over what is saved nowhere.
 
-    In a coroutine: ``await asyncio.to_thread(restore_folder, memory, directory)``.
+    A file is replaced, or with ``delete`` taken away, only where its text is saved: in this snapshot (or its lines are,
+    all that changed since what the folder is based on), in what the folder is based on, in what was restored last, in
+    the latest, or in a save of this folder that was refused. What the folder is based on from then on is kept for the
+    next backup. In a coroutine: ``await asyncio.to_thread(restore_folder, memory, directory)``.
 
     Args:
         memory: Where from.
@@ -77,10 +85,12 @@ def restore_folder(
         snapshot: Which one: an id, the beginning of one, ``latest``, or ``latest~2``; by default the latest.
         at: In place of that, a time: the newest that is not after it. As text ``2026-11-01T12:00``, a day, ``3h ago``.
         only: Globs: only files whose path matches one; ``*`` matches ``/`` too.
-        force: Replace files that changed after the snapshot, databases that a program has open, and real text by
-            masked text.
+        force: Replace files whatever becomes of their text, files that a program has open, and real text by masked
+            text.
         delete: Also remove files that the snapshot does not have.
         snapshot_first: First save what the folder holds, under the label with ``-before-restore`` at its end.
+        merge: Join the snapshot with what the folder holds, by file and then by line, over what both come from. Where
+            both changed the same lines, the snapshot's text is put beside that of the folder.
         dry_run: Change nothing, and tell what would be done and what would stop it.
         fallback: Where the snapshot is damaged, take the newest intact one.
         exclude: With ``snapshot_first``, what to leave out of what is saved, as :func:`save_folder` does. With
@@ -92,8 +102,9 @@ def restore_folder(
         ValueError: No snapshot is named so, or several are; nothing matches ``only``; or the folder holds the vault and
             would be saved first, or emptied around it.
         SnapshotNotFound: There is no such snapshot.
-        ColonyMemoryError: Something stops it: files that are newer here, a database in use. The folder is as it was.
-            And as for :meth:`ColonyMemory.restore` and :func:`colony_memory.capture.write_folder`.
+        ColonyMemoryError: Something stops it: text that is saved nowhere, a file in use, another restore or backup of
+            the folder. The folder is as it was. And as for :meth:`ColonyMemory.restore` and
+            :func:`colony_memory.capture.write_folder`.
     """
     require_synchronous(memory)
     globs = tuple(texts("only", only))
@@ -103,34 +114,110 @@ def restore_folder(
         raise ValueError("delete would remove all that only does not choose: give one of them")
     if delete and (shape is not None or several("exclude", exclude)):
         raise ValueError("delete would remove what a backup of this folder leaves out")
+    if merge and (delete or globs or snapshot_first):
+        raise ValueError("merge joins all of two memories, and takes nothing away: give it alone")
     if delete or snapshot_first:
         refuse_vault_inside(memory, [directory])
     if at is not None:
         snapshot = find_at(memory, at, label=label).snapshot_id
-    found = fetch(memory, label=label, snapshot=snapshot, fallback=fallback)
-    documents = narrow(found.documents, globs) if globs else found.documents
-    write = partial(
-        write_folder,
-        documents if shape is None else shape(documents),
-        directory,
-        newer_than=made_at(found.info),
-        force=force,
-        delete=delete,
-    )
-    before = None
-    if snapshot_first and not dry_run:
-        # Where the restore is going to be refused, there is nothing to save.
-        plan = RestoredFolder(found.info, write(dry_run=True))
-        if plan:
-            needed = (*plan.written.replaced, *plan.written.removed)
-            before = save_present(memory, directory, label=label, needed=needed, exclude=exclude)
-    return RestoredFolder(found.info, write(dry_run=dry_run, on_progress=on_progress), before)
+    with Target(memory, directory, label=label, looking=dry_run, shape=shape) as target:
+        found = fetch(memory, label=label, snapshot=snapshot, fallback=fallback, read=target.read)
+        documents = narrow(found.documents, globs) if globs else found.documents
+        documents = documents if shape is None else shape(documents)
+        basis = None if globs else target.based_on(found)
+        if merge:
+            documents = target.merge(found, documents)
+            # All of the latest is in the folder then; of another one it is only noted for the next save.
+            basis = basis if found.is_latest else with_merged(target.basis, found.info.snapshot_id)
+        writing = Writing(target, found, documents, delete=delete, force=force, on_progress=on_progress)
+        if dry_run:
+            return RestoredFolder(found.info, writing.plan(saving=snapshot_first))
+        before = writing.save_first(exclude) if snapshot_first else None
+        written = writing.write(basis)
+    return RestoredFolder(found.info, written, before)
+
+
+class Writing:
+    """Documents on their way into a folder.
+
+    Args:
+        target: The folder.
+        found: The snapshot that they are of.
+        documents: They, as they are to be there.
+        delete: As for :func:`restore_folder`, or the names of the files that are taken away.
+        force: As for :func:`restore_folder`.
+        on_progress: As for :func:`restore_folder`.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        found: Restored,
+        documents: dict[str, str],
+        *,
+        delete: bool | Collection[str] = False,
+        force: bool = False,
+        on_progress: Callable[[int, int, str], None] | None = None,
+    ) -> None:
+        self._target = target
+        self._question = target.question(found)
+        self._place = partial(place_documents, documents, target.directory, force=force, delete=delete)
+        self._on_progress = on_progress
+
+    def plan(self, *, saving: bool = False) -> Written:
+        """What would be done; with ``saving``, where the folder is saved first."""
+        question = self._question.saved_first() if saving else self._question
+        return self._place(dry_run=True, question=question)
+
+    def save_first(self, exclude: str | Iterable[str] = (), *, needed: Iterable[str] | None = None) -> Saved | None:
+        """Save what the folder holds.
+
+        Args:
+            exclude: What to leave out.
+            needed: What has to be in it, by default what is saved nowhere and would go.
+
+        Raises:
+            ColonyMemoryError: It cannot be saved, or the restore would be refused all the same.
+        """
+        if needed is None:
+            plan = self.plan()
+            if plan.in_use:
+                raise FileInUse(Path(self._target.directory), list(plan.in_use))
+            needed = plan.unsaved
+        before = save_present(
+            self._target.memory,
+            self._target.directory,
+            label=self._target.label,
+            needed=needed,
+            exclude=exclude,
+            options=self._target.usual,
+        )
+        if before is not None:
+            documents = before.capture.documents
+            saved = Holding(before.info.snapshot_id, lambda: documents, fresh=True)
+            self._question = self._question.read_also(saved)
+        return before
+
+    def write(self, basis: Basis | None) -> Written:
+        """Put them in place, and remember what the folder is based on then; None for what changes nothing of that."""
+        note = None if basis is None else self._target.index.note_of(basis)
+        written = self._place(question=self._question, note=note, on_progress=self._on_progress)
+        if basis is not None:
+            self._target.keep(basis)
+        return written
 
 
 def fetch(
-    memory: ColonyMemory, *, label: str = "default", snapshot: str | None = None, fallback: bool = False
+    memory: ColonyMemory,
+    *,
+    label: str = "default",
+    snapshot: str | None = None,
+    fallback: bool = False,
+    read: Callable[..., Restored] | None = None,
 ) -> Restored:
     """Read the snapshot asked for, else the latest; with ``fallback`` an older one where it is damaged.
+
+    ``read`` is that of the :class:`Target` that it is for, where it is not for a look.
 
     Raises:
         ValueError: ``snapshot`` names none, or several.
@@ -143,6 +230,8 @@ def fetch(
     if snapshot is not None:
         snapshot = find_id(memory, snapshot, label=label)
     try:
+        if read is not None:
+            return read(snapshot, fallback=fallback)
         return memory._run(_engine.restore.restore, label=label, snapshot_id=snapshot, fallback=fallback)  # noqa: SLF001
     except SnapshotCorrupt:
         disprove(identify_vault(memory), label)

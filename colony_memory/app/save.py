@@ -9,7 +9,6 @@ import warnings
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from colony_memory import _engine
@@ -39,18 +38,13 @@ if TYPE_CHECKING:
     from colony_memory.snapshot import SnapshotInfo
 
 __all__ = [
-    "BEFORE_RESTORE",
     "FolderSave",
     "Saved",
     "read_for",
     "save_capture",
     "save_folder",
     "save_paths",
-    "save_present",
 ]
-
-BEFORE_RESTORE = "-before-restore"
-"""What the label of a snapshot ends with that was made before something was restored over it."""
 
 _LATELY = timedelta(hours=1)
 
@@ -407,53 +401,6 @@ def save_capture(memory: ColonyMemory, capture: Capture, options: BackupOptions)
     require_type("capture", capture, Capture)
     incomplete = [str(each) for each in capture.left_out]
     return Saved(memory.backup(capture.documents, incomplete=incomplete, **options.cleared().of_snapshot), capture)
-
-
-def save_present(
-    memory: ColonyMemory,
-    directory: str | os.PathLike[str],
-    *,
-    label: str,
-    needed: Iterable[str] = (),
-    exclude: str | Iterable[str] = (),
-) -> Saved | None:
-    """Save what a folder holds, under the label with ``-before-restore`` at its end.
-
-    It has a label of its own so that it never is the latest of the memory that it is not.
-
-    Args:
-        memory: Where to.
-        directory: The folder.
-        label: The label that is going to be restored.
-        needed: Names that must be in it, such as those that are going to be replaced.
-        exclude: What to leave out, as for :func:`save_folder`.
-
-    Returns:
-        What was saved, or None where there is nothing to save: no folder, or an empty one.
-
-    Raises:
-        ValueError: The folder cannot be read or holds the vault, or the label is too long for that.
-        ColonyMemoryError: A needed file cannot be saved, or there are likely secrets in the folder; as for
-            :meth:`colony_memory.ColonyMemory.backup` otherwise.
-    """
-    folder = Path(directory)
-    if not folder.is_dir() or next(folder.iterdir(), None) is None:
-        return None
-    options = BackupOptions(label=label + BEFORE_RESTORE, exclude=exclude, secrets="stop")
-    with FolderSave(memory, folder, options, index=False) as saving:
-        capture = saving.read()
-        _require_saved(capture, needed)
-        return saving.save(capture)
-
-
-def _require_saved(capture: Capture, needed: Iterable[str]) -> None:
-    reasons = {entry.name: entry.reason for entry in capture.left_out} | dict.fromkeys(capture.ignored, "is ignored")
-    lacking = [name for name in needed if name in reasons]
-    if lacking:
-        raise ColonyMemoryError(
-            f"the folder as it is was not saved: {lacking[0]!r} would be replaced, and is not in it "
-            f"({reasons[lacking[0]]}); nothing was written"
-        )
 
 
 def listed_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str | os.PathLike[str]]:

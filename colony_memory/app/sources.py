@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from colony_memory.app.facts import made_at
 from colony_memory.app.options import BackupOptions
 from colony_memory.app.place import refuse_vault_inside, require_synchronous
 from colony_memory.app.restore import RestoredFolder, fetch
 from colony_memory.app.save import save_capture
+from colony_memory.app.target import Target
+from colony_memory.capture._write import Unsaved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -92,7 +93,7 @@ def restore_sources(
         sources: The set that was saved; its root may be another directory, or one that is not there yet.
         label: Label to restore from.
         snapshot: Which one, as :func:`colony_memory.restore_folder` takes it; by default the latest.
-        force: Replace files that changed after the snapshot, and databases that a program has open.
+        force: Replace files whatever becomes of their text, and files that a program has open.
         dry_run: Change nothing, and tell what would be done and what would stop it.
         fallback: Where the snapshot is damaged, take the newest intact one.
         on_progress: Called as ``on_progress(done, total, name)`` for every file that is ready.
@@ -104,8 +105,14 @@ def restore_sources(
         ColonyMemoryError: Something stops it. Nothing was written, or the error says what was.
     """
     require_synchronous(memory)
-    found = fetch(memory, label=label, snapshot=snapshot, fallback=fallback)
-    written = sources.restore(
-        found.documents, newer_than=made_at(found.info), force=force, dry_run=dry_run, on_progress=on_progress
-    )
+    with Target(memory, sources.root, label=label, looking=dry_run, shape=sources.files_of) as target:
+        found = fetch(memory, label=label, snapshot=snapshot, fallback=fallback, read=target.read)
+        question = target.question(found)
+        try:
+            written = sources.restore(
+                found.documents, question=question, force=force, dry_run=dry_run, on_progress=on_progress
+            )
+        except Unsaved as error:
+            error.hint = None  # a set is saved as one: nothing saves a part of it first
+            raise
     return RestoredFolder(found.info, written)

@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from colony_memory._format.names import id_order, read_filename
+from colony_memory.app.before import BEFORE_RESTORE
 from colony_memory.app.facts import left_out, refused_latest
-from colony_memory.app.save import BEFORE_RESTORE
 from colony_memory.retention import created
 
 if TYPE_CHECKING:

@@ -100,12 +100,12 @@ class Comparison:
         elif not stat.S_ISDIR(there.st_mode):
             raise self._refusal(name, name, "is not a directory")
 
-    def add_surplus(self) -> None:
-        """Take away what the snapshot lacks."""
+    def add_surplus(self, only: Collection[str] | None = None) -> None:
+        """Take away what the snapshot lacks, or ``only`` what of it has one of these names."""
         wanted = {*self._wanted, *self._metadata.empty_dirs}
         try:
             spared = [*self._metadata.left_out, *place_of_state(self._plan.target)]
-            surplus = find_surplus(self._reach, self._plan.target, wanted, spared=spared)
+            surplus = find_surplus(self._reach, self._plan.target, wanted, spared=spared, only=only)
         except (OSError, ValueError) as error:
             raise ColonyMemoryError(
                 f"what is to be deleted in {str(self._plan.target)!r} cannot be told ({error}); nothing was written"

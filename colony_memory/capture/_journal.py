@@ -4,9 +4,10 @@ Paths in it are either the folder itself or names below it, and nothing that lie
 each file is known by its inode, its size and its time of change::
 
     {"boot": "…", "dropped": {"old": 448}, "folder": "/home/me/memory", "format": "colony-memory/restore/2",
-     "identity": [2049, 131], "made": ["notes"], "modes": [], "phase": "moving", "place": "/home/me/memory",
-     "place_identity": [2049, 131], "staging": ".colony-memory-restoring-5f0c",
-     "steps": [["MEMORY.md", [140, 12, 1795766400000000000], [139, 9, 1793088000000000000], "0", ""]],
+     "identity": [2049, 131], "made": ["notes"], "modes": [], "note": null, "phase": "moving",
+     "place": "/home/me/memory", "place_identity": [2049, 131], "settled": true,
+     "staging": ".colony-memory-restoring-5f0c",
+     "steps": [["MEMORY.md", [140, 12, 1795766400000000000], [139, 9, 1793088000000000000], "0", "", true]],
      "volumes": [""]}
 """
 
@@ -64,6 +65,7 @@ class Step(NamedTuple):
         old: The file that it replaces, or None.
         number: Its name in both; the log of a database has the number of that, and its own ending.
         volume: Which of the journal's volumes its staging directory is in.
+        shared: What it replaces had a second name in ``kept`` beforehand, and is not moved there.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Step(NamedTuple):
     old: Version | None
     number: str
     volume: str = ""
+    shared: bool = False
 
 
 class ModeChange(NamedTuple):
@@ -99,6 +102,9 @@ class Journal:
         modes: Permissions that are set.
         volumes: Directories of the folder that there is a staging directory in, the folder itself first: files are
             moved within one file system.
+        settled: What is replaced may go, so that the moves alone are what there is to finish; else it has to be asked
+            for when they are taken, and whoever finds them cut off puts everything back.
+        note: What is to be remembered once all is in place, None for nothing.
         boot: What tells one run of the machine from another: device numbers may change in between.
     """
 
@@ -113,6 +119,8 @@ class Journal:
     dropped: tuple[tuple[str, int], ...] = ()
     modes: tuple[ModeChange, ...] = ()
     volumes: tuple[str, ...] = ("",)
+    settled: bool = True
+    note: dict[str, Any] | None = None
     boot: str = ""
 
     def at(self, phase: str) -> Journal:
@@ -166,24 +174,27 @@ def load_journal(data: bytes) -> Journal:
             staging=_staging(document["staging"]),
             phase=_phase(document["phase"]),
             made=tuple(_name(name) for name in document["made"]),
-            steps=tuple(_step(*each) for each in document["steps"]),
+            steps=tuple(_step(each) for each in document["steps"]),
             dropped=tuple((_name(name), _numbers([mode], 1)[0]) for name, mode in document["dropped"].items()),
             modes=tuple(
                 ModeChange(_name(name), *_numbers([inode, old, new], 3)) for name, inode, old, new in document["modes"]
             ),
             volumes=tuple(name and _name(name) for name in document["volumes"]),
+            settled=document["settled"] is True,
+            note=_note(document["note"]),
             boot=str(document["boot"]),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a journal: {error!r}") from error
 
 
-def _step(name: Any, new: Any, old: Any, number: Any, volume: Any) -> Step:
+def _step(found: Any) -> Step:
+    name, new, old, number, volume, shared = found
     if new is None and old is None:
         raise ValueError(f"nothing to do for {name!r}")
     if not isinstance(number, str) or not _NUMBER.fullmatch(number):
         raise ValueError(f"number {number!r}")
-    return Step(_name(name), _version(new), _version(old), number, volume and _name(volume))
+    return Step(_name(name), _version(new), _version(old), number, volume and _name(volume), shared is True)
 
 
 def _version(value: Any) -> Version | None:
@@ -206,6 +217,12 @@ def _path(path: Any) -> str:
     if not isinstance(path, str) or not Path(path).is_absolute() or os.path.normpath(path) != path:
         raise ValueError(f"path {path!r}")
     return path
+
+
+def _note(note: Any) -> dict[str, Any] | None:
+    if note is not None and not isinstance(note, dict):
+        raise ValueError(f"note {note!r}")
+    return note
 
 
 def _staging(name: Any) -> str:

@@ -83,13 +83,18 @@ def is_in_use(directory: Directory, name: str, there: os.stat_result) -> bool:
     return _is_locked(directory, name + INDEX, _INDEX_LOCKS) or _is_locked(directory, name, _DATABASE_LOCKS)
 
 
+def identities_written_elsewhere() -> frozenset[Identity]:
+    """The files that other processes have open to write to, as far as this user may look at them; Linux alone tells."""
+    return frozenset(_open_for_writing(but=os.getpid())) if sys.platform == "linux" else frozenset()
+
+
 def _is_written_elsewhere(identity: Identity) -> bool:
     return sys.platform == "linux" and identity in _open_for_writing()
 
 
-def _open_for_writing() -> Iterator[Identity]:
+def _open_for_writing(*, but: int = 0) -> Iterator[Identity]:
     for process in _listed(_PROCESSES):
-        if not process.name.isdigit():
+        if not process.name.isdigit() or int(process.name) == but:
             continue
         links = _listed(process.path + "/fd")
         for link in links:

@@ -6,6 +6,7 @@ import errno
 import logging
 import os
 import stat
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from colony_memory._os.kinds import is_link
 from colony_memory._os.reach import Reach
 from colony_memory.capture._companions import INDEX, whole_of
 from colony_memory.capture._journal import DONE, MOVING, Journal, ModeChange, Step, Version
+from colony_memory.capture._question import Displaced
 from colony_memory.capture._stage import Job, Stage, blaming
 from colony_memory.capture._undo import Undo, set_mode
 from colony_memory.capture._volumes import volume_of
@@ -52,6 +54,7 @@ def take(moves: Moves, journal: Journal, record: Record, stage: Stage) -> None:
         moves.take(journal, stage)
         moves.sync(journal)
         with blaming(f"directory {str(moves.folder.path)!r}"):
+            moves.ask(journal)
             for name in undo.changed_originals():
                 raise meanwhile(name, moves.folder.path / name)
             record.write(journal.at(DONE))
@@ -67,7 +70,7 @@ def take(moves: Moves, journal: Journal, record: Record, stage: Stage) -> None:
 def _forget(record: Record, journal: Journal) -> None:
     """Say that all is as it was before anything that leads there is removed."""
     try:
-        record.write(journal.at(DONE))
+        record.write(replace(journal.at(DONE), note=None))
     except OSError as error:
         logger.debug("the state of the restore goes at once: %s", error)
         if not record.remove():
@@ -97,19 +100,22 @@ class Moves:
             Step(name, None, old, numbers[name], volume_of(name, self._volumes)) for name, old in planned.items()
         )
         versions = stage.write_flat({step.name: (self.places[step.volume].new, step.number) for step in steps})
+        shared = set()
         with Reach(self.folder) as reach:
             for step in steps:
                 if step.old is not None:
                     with blaming(f"document {step.name!r}"):
-                        self._keep(reach, step, step.old)
+                        if self._keep(reach, step, step.old):
+                            shared.add(step.name)
             made = tuple(parent for parent, name in self._job.parents() if _is_missing(reach, parent, name))
         with blaming(f"directory {str(self.folder.path)!r}"):
             for place in self.places.values():
                 stage.settle(place.new, place.kept)
         return replace(
             journal.at(MOVING),
+            settled=self._job.ask is None,
             made=made,
-            steps=tuple(step._replace(new=versions.get(step.name)) for step in steps),
+            steps=tuple(step._replace(new=versions.get(step.name), shared=step.name in shared) for step in steps),
             dropped=tuple(self._job.dropped),
             modes=tuple(
                 ModeChange(name, there.st_ino, stat.S_IMODE(there.st_mode), mode)
@@ -146,19 +152,35 @@ class Moves:
                 with blaming(f"document {name + '/'!r}"):
                     stage.finish_directory(reach.directory(name), name)
 
+    def ask(self, journal: Journal) -> None:
+        """Have it judged whether what was displaced may go; nothing that is written to its names changes it any more.
+
+        Raises:
+            ColonyMemoryError: It may not.
+        """
+        if self._job.ask is None:
+            return
+        with ExitStack() as stack:
+            kept = {volume: stack.enter_context(Reach(place.kept)) for volume, place in self.places.items()}
+            there = [(step, kept[step.volume].look(step.number)) for step in journal.steps if step.old is not None]
+            self._job.ask(
+                [Displaced(step.name, kept[step.volume], step.number, status) for step, status in there if status]
+            )
+
     def sync(self, journal: Journal) -> None:
         """Make the moves last."""
         with blaming(f"directory {str(self.folder.path)!r}"), Reach(self.folder) as reach:
             reach.sync(journal.names(), one_by_one=len(self.places) > 1)
 
-    def _keep(self, reach: Reach, step: Step, old: Version) -> None:
-        """Give a file that is going to be replaced or taken away a second name, if it can have one."""
+    def _keep(self, reach: Reach, step: Step, old: Version) -> bool:
+        """Give a file that is going to be replaced or taken away a second name; whether it can have one."""
         kept = self.places[step.volume].kept
         directory, last = reach.parent(step.name)
         if not _shares(directory, last, kept, step.number):
-            return
+            return False
         if not old.fits(kept.look(step.number)):
             raise meanwhile(step.name, self.folder.path / step.name)
+        return True
 
     def _make_directory(self, reach: Reach, name: str) -> None:
         directory, last = reach.parent(name)

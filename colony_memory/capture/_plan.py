@@ -6,20 +6,23 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from colony_memory._os.directory import Directory
+from colony_memory._os.kinds import Identity
 from colony_memory._os.reach import Reach
 from colony_memory.capture._attributes import Attributes
 from colony_memory.capture._compare import Comparison, new_file
-from colony_memory.capture._locks import is_in_use
+from colony_memory.capture._locks import identities_written_elsewhere, is_in_use
+from colony_memory.capture._question import Displaced
 from colony_memory.capture._stage import Job
 from colony_memory.capture._surplus import Surplus
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from colony_memory.capture._metadata import Metadata
+    from colony_memory.capture._question import Question
     from colony_memory.capture._stage import NewFile
 
 
@@ -37,7 +40,7 @@ class Plan:
         modes: Files that only get other permissions, with what is there and what they get.
         left: Files with secrets here, of which the snapshot has only the masked text.
         databases: Of what is replaced or taken away, the databases, with what is there.
-        in_use: Those that somebody had open when the plan was made.
+        in_use: What of it somebody had open when the plan was made: a database, or a file to write to.
         surplus: What the snapshot lacks, where that is to be taken away.
     """
 
@@ -53,29 +56,30 @@ class Plan:
     in_use: list[str] = field(default_factory=list)
     surplus: Surplus = field(default_factory=Surplus)
 
-    def newer(self, moment_ns: int) -> list[str]:
-        """Files that differ and came to be what they are after that moment, by what was written or by any change.
-
-        A file that was copied here with its old time of change is told by the time at which its inode changed.
-        """
-        return sorted(
-            name
-            for name, states in self.differing.items()
-            if any(max(there.st_mtime_ns, there.st_ctime_ns) > moment_ns for there in states)
-        )
-
-    def keep_newer_modes(self, moment_ns: int) -> None:
-        """Let files whose permissions alone differ be as they are, where that came after that moment."""
-        for name, (there, _) in [*self.modes.items()]:
-            if there.st_ctime_ns > moment_ns:
-                del self.modes[name]
-
-    def users_of_databases(self) -> list[str]:
-        """Databases to be replaced or taken away that somebody has open."""
-        if not self.databases:
+    def users(self) -> list[str]:
+        """What is to be replaced or taken away and that somebody has open: a database, or a file to write to."""
+        if not self.differing:
             return []
+        writing = identities_written_elsewhere()
         with Directory.open(self.target) as folder, Reach(folder) as reach:
-            return [name for name, there in self.databases.items() if is_in_use(*reach.parent(name), there)]
+            return [
+                name
+                for name, states in self.differing.items()
+                if (
+                    is_in_use(*reach.parent(name), states[0])
+                    if name in self.databases
+                    else Identity.of(states[0]) in writing
+                )
+            ]
+
+    def unsaved(self, question: Question) -> list[str]:
+        """What is to be replaced or taken away and is saved nowhere, as the folder is now."""
+        if not self.differing:
+            return []
+        names = {*self.differing, *(log for file in self.files.values() for log in file.drops)}
+        with Directory.open(self.target) as folder, Reach(folder) as reach:
+            there = [(name, reach.look(name)) for name in sorted(names)]
+            return question.unsaved(Displaced(name, reach, name, status) for name, status in there if status)
 
     def job(self) -> Job:
         """What is to be done, as a value."""
@@ -96,7 +100,12 @@ class Plan:
 
 
 def make_plan(
-    target: Path, contents: Mapping[str, str | bytes], metadata: Metadata, *, delete: bool, force: bool
+    target: Path,
+    contents: Mapping[str, str | bytes],
+    metadata: Metadata,
+    *,
+    delete: bool | Collection[str],
+    force: bool,
 ) -> Plan:
     """Compare a snapshot with a folder, there or not.
 
@@ -104,7 +113,7 @@ def make_plan(
         target: Real path of the folder.
         contents: Content of each file of the snapshot.
         metadata: What else it tells.
-        delete: Whether what the snapshot lacks is to be taken away.
+        delete: Whether what the snapshot lacks is to be taken away, or the names of files that are.
         force: Whether masked text may replace the real one.
 
     Raises:
@@ -121,13 +130,20 @@ def make_plan(
     try:
         with folder, Reach(folder) as reach:
             _compare(plan, reach, contents, delete=delete, force=force)
-        plan.in_use = plan.users_of_databases()
+        plan.in_use = plan.users()
     except OSError as error:
         raise ColonyMemoryError(f"{str(target)!r} cannot be looked at ({error}); nothing was written") from error
     return plan
 
 
-def _compare(plan: Plan, reach: Reach, contents: Mapping[str, str | bytes], *, delete: bool, force: bool) -> None:
+def _compare(
+    plan: Plan,
+    reach: Reach,
+    contents: Mapping[str, str | bytes],
+    *,
+    delete: bool | Collection[str],
+    force: bool,
+) -> None:
     metadata = plan.metadata
     comparison = Comparison(plan, reach, wanted={*contents, *metadata.links}, force=force)
     for name, content in sorted({**contents, **metadata.links}.items()):
@@ -138,7 +154,7 @@ def _compare(plan: Plan, reach: Reach, contents: Mapping[str, str | bytes], *, d
     for name in sorted(metadata.empty_dirs):
         comparison.add_directory(name)
     if delete:
-        comparison.add_surplus()
+        comparison.add_surplus(None if delete is True else delete)
 
 
 def _plan_new(plan: Plan, contents: Mapping[str, str | bytes]) -> None:

@@ -21,6 +21,7 @@ from colony_memory.capture._sources import require_named
 from colony_memory.capture._state import held, list_records
 from colony_memory.capture._undo import Undo
 from colony_memory.capture._volumes import KEPT, opened
+from colony_memory.capture.index import finish_note
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 if TYPE_CHECKING:
@@ -165,8 +166,20 @@ def _finish(record: Record, journal: Journal, told: list[ColonyMemoryWarning]) -
         changed = journal.phase == MOVING
         if changed:
             told.append(ColonyMemoryWarning(f"a restore was cut off in {_settle(record, journal, place)}"))
+        elif journal.phase == DONE:
+            remember(journal)
         clear(record, journal, place)
     return changed
+
+
+def remember(journal: Journal) -> None:
+    """Write what was to be remembered of a restore that is done."""
+    if journal.note is None:
+        return
+    try:
+        finish_note(journal.note)
+    except (OSError, ValueError) as error:
+        logger.warning("what %s is based on could not be noted: %s", journal.folder, error)
 
 
 def clear(record: Record, journal: Journal, place: Directory) -> None:
@@ -204,8 +217,9 @@ def _settle(record: Record, journal: Journal, folder: Directory) -> str:
             f"a restore into {journal.folder!r} was cut off, and {quoted(stranded)} could not be put back; "
             f"the originals are in {_kept(journal)}; {_leaving(record)}"
         )
-    record.write(journal.at(DONE))
+    record.write(journal.at(DONE) if done else replace(journal.at(DONE), note=None))
     if done:
+        remember(journal)
         return f"{journal.folder!r} after its last file: it is complete"
     return f"{journal.folder!r}: all files are as they were before it"
 

@@ -7,7 +7,7 @@ import re
 import stat
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from colony_memory._os import disk
 from colony_memory._os.kinds import PERMISSIONS
@@ -18,10 +18,11 @@ from colony_memory.capture._journal import Version
 from colony_memory.exceptions import ColonyMemoryWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from colony_memory._os.directory import Directory
+    from colony_memory.capture._question import Displaced
 
     Progress = Callable[[int, int, str], None]
 
@@ -77,6 +78,8 @@ class Job:
         modes: Permissions of files that stay, with what they are.
         attributes: Permissions and times of directories, for those that are made.
         confirm: Is called right before the first move, and raises where it must not come to that.
+        ask: Is given what was displaced when all is in place, and raises where that must not be discarded.
+        note: What is to be remembered together with the moves, for JSON; None for nothing.
         on_progress: Is told of each file that is written.
     """
 
@@ -88,6 +91,8 @@ class Job:
     modes: Mapping[str, tuple[os.stat_result, int]] = field(default_factory=dict)
     attributes: Mapping[str, Attributes] = field(default_factory=dict)
     confirm: Callable[[], None] | None = None
+    ask: Callable[[Iterable[Displaced]], None] | None = None
+    note: Mapping[str, Any] | None = None
     on_progress: Progress | None = None
 
     def parents(self) -> Iterator[tuple[str, str]]:

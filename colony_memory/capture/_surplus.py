@@ -40,13 +40,21 @@ class Surplus:
     databases: dict[str, os.stat_result] = field(default_factory=dict)
 
 
-def find_surplus(reach: Reach, folder: Path, wanted: Collection[str], *, spared: Iterable[str] = ()) -> Surplus:
+def find_surplus(
+    reach: Reach,
+    folder: Path,
+    wanted: Collection[str],
+    *,
+    spared: Iterable[str] = (),
+    only: Collection[str] | None = None,
+) -> Surplus:
     """Look for it.
 
     Args:
         reach: The folder.
         folder: Its path.
         wanted: Names of all files and directories that the snapshot has.
+        only: Names of the files that go, with directories that are empty then; None for all.
         spared: Names that stay, with all that is in them, such as those that the snapshot says it lacks.
 
     Raises:
@@ -62,6 +70,8 @@ def find_surplus(reach: Reach, folder: Path, wanted: Collection[str], *, spared:
             raise ValueError(str(closed))
     names = {entry.name for entry in tree.files}
     going = {name for name in names if name not in wanted and not _is_in(name, stays)}
+    if only is not None:
+        going = {name for name in going if name in only or whole_of(name) in only}
     databases = {whole for whole in {*map(whole_of, names), *going} & names if holds_database(*reach.parent(whole))}
     # What is a part of a database goes or stays with it.
     going -= {name for name in going if (whole := whole_of(name)) in databases and whole not in going}
@@ -76,8 +86,9 @@ def find_surplus(reach: Reach, folder: Path, wanted: Collection[str], *, spared:
     left += [each.name for each in tree.left_out]
     left += [each.name for each in tree.repositories]
     needed = {parent for name in left for parent in parents_of(name)} | {*wanted, *stays}
+    emptied = {parent for name in found.files for parent in parents_of(name)}
     for name in sorted(tree.directories.keys() - needed, reverse=True):
-        if not _is_in(name, stays):
+        if not _is_in(name, stays) and (only is None or name in emptied):
             found.directories.append((name, stat.S_IMODE(tree.directories[name].st_mode)))
     return found
 

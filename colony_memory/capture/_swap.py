@@ -33,7 +33,7 @@ from colony_memory.capture._filenames import STAGING_PREFIX
 from colony_memory.capture._journal import Journal, boot_id
 from colony_memory.capture._listed import quoted
 from colony_memory.capture._moves import Moves, Stranded, take
-from colony_memory.capture._recover import clear, discard, unfinished
+from colony_memory.capture._recover import clear, discard, remember, unfinished
 from colony_memory.capture._stage import Failed, Job, Stage, blaming
 from colony_memory.capture._state import alone, begun
 from colony_memory.capture._volumes import find_volumes, opened
@@ -132,7 +132,8 @@ def _move_whole(job: Job, top: Path, attribution: Attribution) -> None:
         with blaming(f"directory {str(top.parent)!r}"):
             place = stack.enter_context(Directory.open(top.parent))
             there, above = place.look(top.name), place.status()
-        journal = _journal(job, place, Identity.of(above), None)
+        # What appears is another directory, which no note was made for.
+        journal = replace(_journal(job, place, Identity.of(above), None), note=None)
         # The way back is one directory to remove; that it is known to whoever comes next is not worth a failure.
         try:
             _begin(stack, job, journal, place)
@@ -188,6 +189,7 @@ def _file_by_file(job: Job, attribution: Attribution) -> None:
         with blaming(f"directory {str(job.target)!r}"):
             _confirm(job)
         take(moves, planned, record, stage)
+        remember(journal)
 
 
 def _journal(job: Job, place: Directory, place_identity: Identity, identity: Identity | None) -> Journal:
@@ -197,6 +199,7 @@ def _journal(job: Job, place: Directory, place_identity: Identity, identity: Ide
         place=str(place.path),
         place_identity=place_identity,
         staging=STAGING_PREFIX + secrets.token_hex(8),
+        note=None if job.note is None else dict(job.note),
         boot=boot_id(),
     )
 

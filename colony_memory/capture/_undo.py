@@ -49,7 +49,9 @@ class Undo:
         self.places = places
 
     def is_done(self) -> bool:
-        """Whether all is in place, and no original was written to meanwhile."""
+        """Whether all is in place and may stay so, and no original was written to meanwhile."""
+        if not self.journal.settled:
+            return False
         try:
             with Reach(self.folder) as reach:
                 return (
@@ -107,8 +109,8 @@ class Undo:
         place = self.places[step.volume]
         if original.st_ino != step.old.inode:
             raise FileExistsError(errno.EEXIST, "a different file is where the original was kept", str(place.kept.path))
-        if step.new is not None and place.new.look(step.number) is not None and original.st_nlink > 1:
-            return  # it was never replaced: whoever moved it has it where it is now
+        if step.shared and (there is not None if step.new is None else place.new.look(step.number) is not None):
+            return  # it was never replaced or taken away: what is there, or is not any more, is the doing of others
         directory, last = _nearest(reach, step.name)
         if there is not None and Version.of(there) != step.new:
             _set_aside(directory, last)

@@ -7,9 +7,8 @@ import os
 import warnings
 from collections.abc import Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from colony_memory._arguments import require_call, require_type
 from colony_memory._os.directory import Directory
@@ -34,19 +33,18 @@ from colony_memory.capture.sqlite import reads_as_journal
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, Hint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from pathlib import Path
 
     from colony_memory.capture._metadata import Metadata
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+    from colony_memory.capture._question import Displaced, Question
 
 
 @dataclass(frozen=True)
 class Written:
     """What write_folder() did, or with ``dry_run`` would do. Names as in the snapshot, sorted.
 
-    Each file of the snapshot is in one of the first three, in ``left``, ``conflicts`` or ``in_use``.
+    Each file of the snapshot is in one of the first three, in ``left``, ``unsaved`` or ``in_use``.
 
     Attributes:
         created: Files that were not there.
@@ -58,9 +56,11 @@ class Written:
             logs (``-wal``, ``-journal``) of databases that were replaced, which would be merged into the new.
         left: Files that are as they were because the snapshot has them with secrets masked.
         masked: Files in which secrets were masked before they were saved: they are not what they were.
-        conflicts: With ``dry_run`` only: files that differ and changed after the snapshot. They stop the call
-            without ``dry_run``; ``force`` replaces them.
-        in_use: With ``dry_run`` only: databases that differ and that some program has open. As ``conflicts``.
+        unsaved: With ``dry_run`` only: files that would go, and that are saved nowhere. They stop the call without
+            ``dry_run``.
+        in_use: With ``dry_run`` only: databases that some program has open, and files that one has open to write to.
+            As ``unsaved``.
+        why: For each file that goes, or would: where its text is.
     """
 
     created: tuple[str, ...]
@@ -71,16 +71,15 @@ class Written:
     removed: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     masked: tuple[str, ...] = ()
-    conflicts: tuple[str, ...] = ()
+    unsaved: tuple[str, ...] = ()
     in_use: tuple[str, ...] = ()
+    why: Mapping[str, str] = field(default_factory=dict)
 
 
-@settling()
 def write_folder(
     documents: Mapping[str, str],
     directory: str | os.PathLike[str],
     *,
-    newer_than: datetime | None = None,
     force: bool = False,
     delete: bool = False,
     dry_run: bool = False,
@@ -98,9 +97,8 @@ def write_folder(
         documents: Name to text, as read_folder() gives them.
         directory: Where to write. It is created, with the directories above it, if it is not there. It may be a
             symbolic link; nothing under it may be one on the way of a document.
-        newer_than: Time of the snapshot, with a time zone. A file that differs and was changed after that time, or
-            came to be there after it, stops the call. None: no such check.
-        force: Replace such files all the same, databases that a program has open, and real text by masked text.
+        force: Replace databases that a program has open, files that one has open to write to, and real text by masked
+            text.
         delete: Also take away the files that ``documents`` lack, as far as a backup of the folder would save them.
         dry_run: Check everything and return the plan, changing nothing anywhere.
         on_progress: Called as ``on_progress(done, total, name)`` for every file that is ready to be moved, with
@@ -108,8 +106,7 @@ def write_folder(
             changed.
 
     Raises:
-        ValueError: ``documents`` is empty or holds something other than text, ``directory`` is not a directory, or
-            ``newer_than`` has no time zone.
+        ValueError: ``documents`` is empty or holds something other than text, or ``directory`` is not a directory.
         SnapshotCorrupt: The document that describes the folder is malformed.
         ColonyMemoryError: A document cannot or must not be written, or another restore into the directory is under
             way. The directory is as it was before.
@@ -117,10 +114,39 @@ def write_folder(
     Warns:
         ColonyMemoryWarning: Something of a file could not be kept: its owner, permissions, times or other names.
     """
+    return place_documents(documents, directory, force=force, delete=delete, dry_run=dry_run, on_progress=on_progress)
+
+
+@settling()
+def place_documents(
+    documents: Mapping[str, str],
+    directory: str | os.PathLike[str],
+    *,
+    force: bool = False,
+    delete: bool | Collection[str] = False,
+    dry_run: bool = False,
+    question: Question | None = None,
+    note: Mapping[str, Any] | None = None,
+    on_progress: Callable[[int, int, str], None] | None = None,
+) -> Written:
+    """:func:`write_folder`, for whoever knows what is saved.
+
+    Args:
+        documents: As there, and so are the others that are not named here.
+        directory: As there.
+        force: As there.
+        delete: Or the names of the files that are taken away.
+        dry_run: As there.
+        question: What is asked before anything goes that the folder holds; None where all of it may.
+        note: What the index is to know once all is in place, as :meth:`FolderIndex.note_of` gives it.
+        on_progress: As there.
+
+    Raises:
+        Unsaved: Files that would go are saved nowhere. Nothing was written.
+        FileInUse: One of them is open in a program. Nothing was written.
+    """
     require_type("documents", documents, Mapping)  # type: ignore[type-abstract]
     require_call("on_progress", on_progress)
-    if newer_than is not None and require_type("newer_than", newer_than, datetime).tzinfo is None:
-        raise ValueError("newer_than needs a time zone")
     if not documents:
         raise ValueError("there are no documents to write")
     for name, text in documents.items():
@@ -137,18 +163,59 @@ def write_folder(
         recover(target)
     _check_links(metadata, target)
     plan = make_plan(target, contents, metadata, delete=delete, force=force)
-    conflicts = [] if newer_than is None or force else plan.newer(_in_ns(newer_than))
-    in_use = [] if force else [name for name in plan.in_use if name not in conflicts]
-    if newer_than is not None and not force:
-        plan.keep_newer_modes(_in_ns(newer_than))
+    asked = None if question is None or force else question.about(contents, metadata)
+    unsaved = [] if asked is None else plan.unsaved(asked)
+    in_use = [] if force else [name for name in plan.in_use if name not in unsaved]
     if not dry_run:
-        if conflicts:
-            raise _refusal(target, conflicts, "changed in", "after the snapshot was made")
+        if unsaved:
+            raise Unsaved(target, unsaved)
         if in_use:
-            raise _refusal(target, in_use, "open in", "by a program that would go on with the database from before")
-        put_in_place(replace(plan.job(), on_progress=on_progress, confirm=None if force else lambda: _confirm(plan)))
+            raise FileInUse(target, in_use)
+        job = replace(
+            plan.job(),
+            on_progress=on_progress,
+            confirm=None if force else lambda: _confirm(plan),
+            ask=None if asked is None else lambda displaced: _ask(asked, target, displaced),
+            note=note,
+        )
+        put_in_place(job)
         _tell_lost(plan)
-    return _written(plan, conflicts, in_use)
+    return _written(plan, unsaved, in_use, {} if asked is None else asked.why)
+
+
+class Unsaved(ColonyMemoryError):
+    """Files that a restore would replace or take away are saved nowhere.
+
+    Attributes:
+        names: Those files.
+    """
+
+    def __init__(self, target: Path, names: list[str], why: str = "saved nowhere") -> None:
+        super().__init__(
+            f"{quoted(names)} in {str(target)!r} would be replaced or removed, and {_be(names)} {why}; "
+            "nothing was written",
+            hint=Hint("restore_folder", "snapshot_first", value=True),
+        )
+        self.names = tuple(names)
+
+
+class FileInUse(ColonyMemoryError):
+    """What a restore would replace or take away is open in a program."""
+
+    def __init__(self, target: Path, names: list[str]) -> None:
+        super().__init__(
+            f"open in {str(target)!r} by a program that would go on with what was there before: {quoted(names)}; "
+            "nothing was written; stop what has it open, and try again"
+        )
+
+
+def _ask(question: Question, target: Path, displaced: Iterable[Displaced]) -> None:
+    unsaved = question.unsaved(displaced)
+    if unsaved:
+        raise Unsaved(target, unsaved)
+    if not question.rests():
+        names = sorted(question.why)
+        raise Unsaved(target, names, "in no snapshot that is still listed")
 
 
 def _without_journals(contents: dict[str, str | bytes], metadata: Metadata) -> tuple[dict[str, str | bytes], Metadata]:
@@ -173,8 +240,8 @@ def _names_beside(name: str) -> Iterator[str]:
     return (f"{name}.saved{number}" for number in itertools.chain([""], itertools.count(2)))
 
 
-def _written(plan: Plan, conflicts: list[str], in_use: list[str]) -> Written:
-    refused = {*conflicts, *in_use}
+def _written(plan: Plan, unsaved: list[str], in_use: list[str], why: Mapping[str, str]) -> Written:
+    refused = {*unsaved, *in_use}
     logs = {log: there for name, file in plan.files.items() if name not in refused for log, there in file.drops.items()}
     removed = {name: there for name, there in {**plan.surplus.files, **logs}.items() if name not in refused}
     dropped = [f"{name}/" for name, _ in plan.surplus.directories]
@@ -191,37 +258,31 @@ def _written(plan: Plan, conflicts: list[str], in_use: list[str]) -> Written:
         ),
         left=tuple(plan.left),
         masked=tuple(name for name in plan.metadata.masked if name in plan.files),
-        conflicts=tuple(conflicts),
+        unsaved=tuple(unsaved),
         in_use=tuple(in_use),
+        why=dict(why),
     )
 
 
-def _in_ns(moment: datetime) -> int:
-    return (moment - _EPOCH) // timedelta(microseconds=1) * 1000
-
-
 def _confirm(plan: Plan) -> None:
-    in_use = plan.users_of_databases()
+    in_use = plan.users()
     if in_use:
-        raise _refusal(plan.target, in_use, "open in", "by a program that would go on with the database from before")
+        raise FileInUse(plan.target, in_use)
 
 
 def _tell_lost(plan: Plan) -> None:
     tell_lost((name, file.replaces) for name, file in plan.files.items() if file.replaces is not None)
     if plan.in_use:
         warnings.warn(
-            f"{quoted(plan.in_use)} is replaced while a program has it open: that program goes on with the database "
-            "from before, and what it writes from now on is lost; start it anew",
+            f"{quoted(plan.in_use)} {_be(plan.in_use)} replaced while a program has it open: that program goes on with "
+            "what was there before, and what it writes from now on is lost; start it anew",
             ColonyMemoryWarning,
             stacklevel=3,
         )
 
 
-def _refusal(target: Path, names: list[str], what: str, why: str) -> ColonyMemoryError:
-    return ColonyMemoryError(
-        f"{what} {str(target)!r} {why}: {quoted(names)}; nothing was written",
-        hint=Hint("write_folder", "force", True),
-    )
+def _be(names: Collection[str]) -> str:
+    return "is" if len(names) == 1 else "are"
 
 
 def _tell_unfinished(target: Path) -> None:

@@ -344,10 +344,14 @@ def _find(source: Source, tree: Tree, patient: Patience) -> None:
             tree.files.append(Entry(file.parent, (), decode_name(file.name), source.prefix, status))
 
 
+class NothingToSave(ValueError):
+    """There is nothing in a folder that a backup would save."""
+
+
 def _refuse_nothing(sources: list[Source], tree: Tree) -> None:
     tree.left_out.sort(key=lambda entry: entry.name)
     where = ", ".join(repr(str(source.path)) for source in sources) or "no path was given"
     why = f": {tree.left_out[0].name!r} was left out ({tree.left_out[0].reason})" if tree.left_out else ""
     if not why and tree.ignored:
         why = f": {tree.ignored[0]!r} is excluded" + (", and more" if len(tree.ignored) > 1 else "")
-    raise ValueError(f"{where}: nothing to back up{why}")
+    raise NothingToSave(f"{where}: nothing to back up{why}")

@@ -169,6 +169,8 @@ class FolderIndex:
         self._directory: Files | None = None
         self._name = ""
         self._header: dict[str, Any] = {}
+        self._identities: Sequence[FolderIdentity] = ()
+        self._owner: int | None = None
 
     def read(self) -> Basis:
         """What the folder is based on; an empty one where nothing is known."""
@@ -178,6 +180,26 @@ class FolderIndex:
         """Remember it, on disk before this returns."""
         self._basis = basis
         self._keep()
+
+    def is_of(self, paths: Iterable[str | os.PathLike[str]]) -> bool:
+        """Whether it is of what is at these paths now."""
+        try:
+            now = sorted(map(FolderIdentity.of, paths), key=lambda each: each.path)
+        except OSError:
+            return False
+        return len(now) == len(self._identities) and all(map(FolderIdentity.is_same_as, self._identities, now))
+
+    def reload(self) -> None:
+        """Take over again what is on disk: a restore that was cut off may have been finished since."""
+        if self._directory is not None:
+            self._basis = Basis()
+            self._open(self._directory, self._name, self._header, self._identities)
+
+    def note_of(self, basis: Basis) -> dict[str, Any] | None:
+        """What it takes to write that basis here, for JSON; None where nothing is kept on disk."""
+        if self._directory is None:
+            return None
+        return {"name": self._name, "header": self._header, "owner": self._owner, "basis": _dump_basis(basis)}
 
     def forget(self) -> None:
         """Lose the basis: the folder is another one, or holds something else."""
@@ -213,7 +235,7 @@ class FolderIndex:
 
     def _open(self, directory: Files, name: str, header: dict[str, Any], identities: Sequence[FolderIdentity]) -> None:
         """Take over what is there, as far as it is this folder's."""
-        self._directory, self._name, self._header = directory, name, header
+        self._directory, self._name, self._header, self._identities = directory, name, header, identities
         try:
             known = _load(directory, name, _LARGEST, _FORMAT)
             if known is None or not _is_of(known, header, identities):
@@ -296,7 +318,8 @@ def open_index(
             yield FolderIndex(problem=f"{error.filename or 'the state directory'}: {error.strerror or error}")
             return
         _note_where(directory, found, unattended=unattended)
-        index._open(directory, found.name, found.header, found.identities)  # noqa: SLF001 - made for this
+        index._owner = found.owner  # noqa: SLF001 - made for this
+        index._open(directory, found.name, found.header, found.identities)  # noqa: SLF001
         stack.callback(index._close)  # noqa: SLF001
         yield index
 
@@ -344,6 +367,28 @@ def disprove(vault: str | None, label: str) -> None:
                 index.disprove()
         except ColonyMemoryError as error:
             logger.warning("it is not noted that label %r is damaged: %s", label, error)
+
+
+def finish_note(note: Mapping[str, Any]) -> None:
+    """Write what :meth:`FolderIndex.note_of` gave, and end what the folder was based on elsewhere.
+
+    Raises:
+        OSError: It cannot be written.
+        ValueError: It is no such note.
+    """
+    try:
+        name, owner, header = note["name"], note["owner"], note["header"]
+        if not _NAME.fullmatch(name) or not isinstance(owner, (int, type(None))):
+            raise ValueError("malformed")
+        identities, basis = [FolderIdentity.load(each) for each in header["folders"]], _load_basis(note["basis"])
+        with _opened(owner, making=True) as directory:
+            index = FolderIndex()
+            index._open(directory, name, header, identities)  # noqa: SLF001 - made for this
+            index.write(basis)
+            for each in identities:
+                end_others(each.path, index)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"no note of an index: {error!r}") from error
 
 
 def end_others(folder: str | os.PathLike[str], but: FolderIndex) -> None:

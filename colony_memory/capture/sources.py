@@ -19,7 +19,7 @@ from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metada
 from colony_memory.capture._recover import recover
 from colony_memory.capture._source_record import RECORD_NAME, SourceDiff, compare_sources, read_record, write_record
 from colony_memory.capture._sources import require_named
-from colony_memory.capture._write import write_folder
+from colony_memory.capture._write import place_documents
 from colony_memory.capture.folder import Capture, LeftOut, Note
 from colony_memory.capture.secrets import is_allowed, judge_secrets, read_allowed
 from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt
@@ -27,8 +27,8 @@ from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable
-    from datetime import datetime
 
+    from colony_memory.capture._question import Question
     from colony_memory.capture._write import Written
 
 __all__ = [
@@ -195,9 +195,9 @@ class SourceSet:
         self,
         documents: Mapping[str, str],
         *,
-        newer_than: datetime | None = None,
         force: bool = False,
         dry_run: bool = False,
+        question: Question | None = None,
         on_progress: Callable[[int, int, str], None] | None = None,
     ) -> Written:
         """Put all of them in place, or none, as :func:`colony_memory.capture.write_folder` does it.
@@ -207,9 +207,9 @@ class SourceSet:
 
         Args:
             documents: What a restore of the set's label gave.
-            newer_than: As for ``write_folder``.
             force: As for ``write_folder``.
             dry_run: As for ``write_folder``.
+            question: What is asked before anything goes that the root holds; None where all of it may.
             on_progress: As for ``write_folder``.
 
         Raises:
@@ -218,6 +218,21 @@ class SourceSet:
             ColonyMemoryError: As for ``write_folder``.
         """
         recorded = read_record(require_type("documents", documents, Mapping))  # type: ignore[type-abstract]
+        written = place_documents(
+            self.files_of(documents),
+            self.root,
+            force=force,
+            dry_run=dry_run,
+            question=question,
+            on_progress=on_progress,
+        )
+        if not dry_run:
+            _finish(self.root, [source for source in self.sources if source.path in recorded])
+        return written
+
+    def files_of(self, documents: Mapping[str, str]) -> dict[str, str]:
+        """What a snapshot of this set is in the root, as documents of a folder. Errors as :meth:`restore`."""
+        recorded = read_record(documents)
         own = {source.path: source for source in self.sources}
         for path, entry in recorded.items():
             if path not in own or own[path].kind != entry["kind"]:
@@ -236,17 +251,7 @@ class SourceSet:
             _require_own(own[path], [*given, *extra.empty_dirs, *extra.links])
             files |= given
             joined = _joined(joined, extra)
-        written = write_folder(
-            _texts(files, joined),
-            self.root,
-            newer_than=newer_than,
-            force=force,
-            dry_run=dry_run,
-            on_progress=on_progress,
-        )
-        if not dry_run:
-            _finish(self.root, [source for source in self.sources if source.path in recorded])
-        return written
+        return _texts(files, joined)
 
 
 def _finish(root: Path, sources: Iterable[Source]) -> None:

@@ -101,6 +101,7 @@ VERBS = {
     "status": _Verb("status"),
     "inspect": _Verb("status"),
     "init": _Verb("init", carries=("vault",), labelled=False),
+    "merge": _Verb("restore", (("target", "DIR"),)),
 }
 
 #: The option that does what an argument does: with a word in its place where a value only the user knows is missing.
@@ -127,7 +128,8 @@ OPTIONS: dict[tuple[str, str], tuple[str, str]] = {
     ("prune", "keep"): ("--keep", "N"),
     ("read_folder", "secrets"): ("--secrets", "mask"),
     ("read_folder", "allow_secrets"): ("--allow-secret", "NAME"),
-    ("write_folder", "force"): ("--force", ""),
+    ("merge", "snapshot_id"): ("", "ID"),
+    ("restore_folder", "snapshot_first"): ("--snapshot-first", ""),
 }
 
 #: What is said in the place of a command: an argument that an environment variable gives.
@@ -137,7 +139,7 @@ SETTINGS = {
 }
 
 #: For arguments of these the run is repeated with an option more: the verbs that have it.
-_REPEATED = {"open": None, "read_folder": ("backup", "watch", "run", "guard"), "write_folder": ("restore",)}
+_REPEATED = {"open": None, "read_folder": ("backup", "watch", "run", "guard"), "restore_folder": ("restore",)}
 _SAME = {"watch": "backup"}
 _LOOKS = frozenset({"list", "verify", "status"})
 
@@ -190,6 +192,7 @@ def worded(hint: Hint, asked: Asked) -> str | None:
         # Whoever can write to the vault chose it: it may be the beginning of another's, or "latest".
         return None
     words = [] if option in (None, ("", "")) else _option(option[0], _value(hint, option[1]))
+    words += ["--merge"] if hint.action == "merge" else []
     again = _SAME.get(asked.verb, asked.verb)
     # A value that stands for itself is no option.
     flag = None if option is None or (option[1] and not option[0]) else option[0]
@@ -201,6 +204,8 @@ def worded(hint: Hint, asked: Asked) -> str | None:
         return _repeated(asked, words) if says and not _says_a_secret(asked) else None
     if hint.action not in VERBS or VERBS[hint.action].name not in asked.verbs:
         return None
+    if key == ("restore", "fallback") and flag in asked.flags:
+        return _repeated(asked, words)  # of run too, which begins with one
     if VERBS[hint.action].name == again and hint.option != "snapshot_id":
         # What has just been shown would be shown again.
         return None if (again in _LOOKS and not words) or _says_a_secret(asked) else _repeated(asked, words)

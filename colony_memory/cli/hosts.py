@@ -24,7 +24,6 @@ def host_of(
     *,
     project: str | None,
     maps: Iterable[str] | None,
-    replaces: bool = False,
 ) -> Host | None:
     """The host of that name, None where none is meant.
 
@@ -34,7 +33,7 @@ def host_of(
     moves = read_moves(project, maps or ())
     if moves and not (name and AGENTS[name].has_projects):
         raise ValueError("--project and --map are for --agent claude-code, whose folders are named after projects")
-    return None if name is None else Host(AGENTS[name], directory, moves, replaces)
+    return None if name is None else Host(AGENTS[name], directory, moves)
 
 
 def tell(host: Host, output: Output) -> None:

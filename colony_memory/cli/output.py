@@ -111,9 +111,9 @@ class Output:
         if not self.quiet and not self.as_json:
             say(line)
 
-    def warn(self, line: str) -> None:
-        """Write to stderr what is wrong."""
-        warn(line, as_json=self.as_json)
+    def warn(self, line: str, *, hint: str | None = None) -> None:
+        """Write to stderr what is wrong, and what to do about it."""
+        warn(line, as_json=self.as_json, hint=hint)
 
     @contextmanager
     def working(self, doing: str, progress: Progress | None = None) -> Iterator[None]:

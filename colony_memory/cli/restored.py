@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _DONE = {"create": "created ", "replace": "replaced", "mode": "set mode", "remove": "removed "}
 _PLANNED = {"create": "would create ", "replace": "would replace", "mode": "would set mode", "remove": "would remove "}
-_NEWER = "is newer here"
+_UNSAVED = "saved nowhere"
 _IN_USE = "is in use    "
 _LEFT = "left as it is"
 _SHOWN = 10
@@ -27,17 +27,19 @@ def restore_names(written: Written, *, dry_run: bool, verbose: bool) -> list[str
     """The files that a restore wrote, or would write, and what stops it.
 
     Of each kind the first are named, or all where they are asked for; so they are of what one decides by: what would be
-    removed, and what is newer here or in use.
+    removed, and what is saved nowhere or in use. A plan says of each file that goes where its text is.
     """
+    why = {name: f" ({where})" for name, where in written.why.items()} if dry_run else {}
     verb = _PLANNED if dry_run else _DONE
     created = [*written.created, *(f"{name}/" for name in written.directories)]
     lines = few([f"{verb['create']} {name}" for name in created], verbose=verbose)
-    lines += few([f"{verb['replace']} {name}" for name in written.replaced], verbose=verbose)
-    lines += few([f"{verb['remove']} {name}" for name in written.removed], verbose=verbose or dry_run)
+    lines += few([f"{verb['replace']} {name}{why.get(name, '')}" for name in written.replaced], verbose=verbose)
+    removed = [f"{verb['remove']} {name}{why.get(name, '')}" for name in written.removed]
+    lines += few(removed, verbose=verbose or dry_run)
     lines += few([f"{verb['mode']} {name}" for name in written.permissions], verbose=verbose)
     masked = [f"{_LEFT} {name} (the snapshot has its secrets masked)" for name in written.left]
     lines += few(masked, verbose=verbose)
-    lines += [f"{_NEWER} {name}" for name in written.conflicts]
+    lines += [f"{_UNSAVED} {name}" for name in written.unsaved]
     return [*lines, *(f"{_IN_USE} {name}" for name in written.in_use)]
 
 
@@ -65,28 +67,31 @@ def _figures(written: Written, *, dry_run: bool) -> list[str]:
         figures.append(f"{len(written.removed)} {removed}")
     if written.left:
         figures.append(f"{len(written.left)} left")
-    if written.conflicts:
-        figures.append(f"{len(written.conflicts)} newer here")
+    if written.unsaved:
+        figures.append(f"{len(written.unsaved)} saved nowhere")
     if written.in_use:
         figures.append(f"{len(written.in_use)} in use")
     return [*figures, f"{len(written.unchanged)} unchanged"]
 
 
-def conflict_line(written: Written) -> str:
+def refusal_line(written: Written) -> str:
     """Why the restore would be refused."""
     reasons = []
-    if written.conflicts:
-        reasons.append(f"{count(len(written.conflicts), 'file')} {_be(written.conflicts)} newer here than the snapshot")
+    if written.unsaved:
+        reasons.append(f"what {count(len(written.unsaved), 'file')} {_have(written.unsaved)} here is saved nowhere")
     if written.in_use:
-        reasons.append(f"{count(len(written.in_use), 'database')} {_be(written.in_use)} open in a program")
-    return (
-        f"it would be refused: {' and '.join(reasons)}; --force replaces them, "
-        "--force --snapshot-first saves first what is here"
-    )
+        reasons.append(
+            f"{count(len(written.in_use), 'file')} {_be(written.in_use)} open in a program, to be stopped first"
+        )
+    return f"it would be refused: {' and '.join(reasons)}"
 
 
 def _be(names: tuple[str, ...]) -> str:
     return "is" if len(names) == 1 else "are"
+
+
+def _have(names: tuple[str, ...]) -> str:
+    return "has" if len(names) == 1 else "have"
 
 
 def incomplete_line(info: SnapshotInfo) -> str:

@@ -26,7 +26,7 @@ _Globs = Annotated[
     list[Annotated[str, Field(min_length=1, max_length=4096)]],
     Field(max_length=100, description="Only files whose name matches one of these globs; * matches / too."),
 ]
-_Force = Annotated[bool, Field(description="Replace files that changed after the snapshot was made.")]
+_Force = Annotated[bool, Field(description="Replace files that a program has open, and real secrets by masked ones.")]
 _Fallback = Annotated[bool, Field(description="Where the snapshot is damaged, take the newest intact one.")]
 
 
@@ -57,8 +57,7 @@ def restore_tool(server: "MemoryServer", served: Served) -> Callable[..., Any]:
         fallback: _Fallback = False,  # noqa: ARG001 - likewise
     ) -> RestoreReply:
         """Write the files of a snapshot into the folder, all or none. The person is asked first. What the folder holds
-        is saved before; files in it that the snapshot lacks stay; a file that changed after the snapshot was made stops
-        it, unless force is given.
+        is saved before; files in it that the snapshot lacks stay; a file that a program has open stops it.
         """
         if not isinstance(answer, AcceptedElicitation) or answer.data.restore is not True:
             raise ToolError("nothing was restored: the person did not agree")

@@ -12,7 +12,7 @@ from colony_memory.app.facts import count_left_out, made_at, stamp
 from colony_memory.app.pick import find_id
 from colony_memory.app.restore import restore_folder
 from colony_memory.cli.text import count, shown
-from colony_memory.exceptions import ColonyMemoryError, Hint
+from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.mcp import replies
 from colony_memory.mcp.replies import REPLY_CHARS, some
 
@@ -66,16 +66,15 @@ def plan_restore(served: Served, job: Job, *, snapshot: str, files: Sequence[str
             only=files,
             force=force,
             fallback=fallback,
+            snapshot_first=True,
             dry_run=True,
         )
     written = found.written
     if not found:
-        newer, used = len(written.conflicts), len(written.in_use)
-        why = [f"{count(newer, 'file')} changed after the snapshot was made"] if newer else []
-        why += [f"{count(used, 'database')} open in a program"] if used else []
-        names = ", ".join(map(repr, (*written.conflicts, *written.in_use)[:_NAMED]))
+        names = ", ".join(map(repr, written.in_use[:_NAMED]))
         raise ColonyMemoryError(
-            f"nothing was restored: {' and '.join(why)}: {names}", hint=Hint("write_folder", "force", value=True)
+            f"nothing was restored: {count(len(written.in_use), 'file')} open in a program, which has to stop first: "
+            f"{names}"
         )
     return Plan(found.info.snapshot_id, _question(served, found, force=force))
 
@@ -91,7 +90,7 @@ def _question(served: Served, found: RestoredFolder, *, force: bool) -> str:
         f"{where} What is there now is saved first.",
     ]
     if force:
-        lines.append("Files that changed after the snapshot was made are replaced too.")
+        lines.append("Files that a program has open are replaced too, and real secrets by their masks.")
     for what, names in (("Replaced", written.replaced), ("Created", written.created)):
         if names:
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""

@@ -142,8 +142,6 @@ class Words:
                 if self._makes_vault
                 else "ask the person to make the vault with: colony-memory init URL"
             )
-        if hint.action == "write_folder":
-            return "restore with force true" if "restore" in self._tools and hint.option == "force" else None
         return self._call(hint)
 
     def _call(self, hint: Hint) -> str | None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
 from colony_memory import (
     ColonyMemory,
-    ColonyMemoryError,
     ConflictDetected,
     SnapshotCorrupt,
     VaultMissing,
@@ -82,17 +80,6 @@ def test_no_fault_is_a_first_start(vault, tmp_path):
     with pytest.raises(VaultMissing):
         begin(ColonyMemory(backend=LocalVault(tmp_path / "away")), tmp_path / "new")
     assert not (tmp_path / "new").exists()
-
-
-def test_what_is_newer_here_stays(memory, vault, tmp_path):
-    ColonyMemory(backend=vault).backup({"MEMORY.md": "two years"})
-    (tmp_path / "MEMORY.md").write_text("not saved yet")
-    later = datetime.now(timezone.utc).timestamp() + 60
-    os.utime(tmp_path / "MEMORY.md", (later, later))
-    with pytest.raises(ColonyMemoryError) as caught:
-        begin(memory, tmp_path)
-    assert caught.value.hint.action == "write_folder"
-    assert (tmp_path / "MEMORY.md").read_text() == "not saved yet"
 
 
 def test_a_folder_that_holds_the_vault_is_refused(tmp_path):

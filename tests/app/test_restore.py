@@ -98,18 +98,19 @@ def test_a_part_of_it(memory, infos, tmp_path):
     assert texts(tmp_path / "two") == NEW
 
 
-def test_what_is_newer_here_stops_it_and_a_dry_run_tells(memory, infos, tmp_path):
+def test_what_is_saved_nowhere_stops_it_and_a_dry_run_tells(memory, infos, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     (out / "MEMORY.md").write_text("three years")
-    plan = restore_folder(memory, out, dry_run=True, snapshot_first=True)
+    plan = restore_folder(memory, out, dry_run=True)
     assert not plan
-    assert (plan.written.conflicts, plan.written.created, plan.before) == (("MEMORY.md",), ("notes/b.md",), None)
-    for first in (False, True):
-        with pytest.raises(ColonyMemoryError, match=r"MEMORY\.md"):
-            restore_folder(memory, out, snapshot_first=first)
+    assert (plan.written.unsaved, plan.written.created, plan.before) == (("MEMORY.md",), ("notes/b.md",), None)
+    assert plan.written.why == {"MEMORY.md": "saved nowhere"}
+    assert restore_folder(memory, out, dry_run=True, snapshot_first=True).written.replaced == ("MEMORY.md",)
+    with pytest.raises(ColonyMemoryError, match=r"MEMORY\.md.*snapshot_first=True"):
+        restore_folder(memory, out)
     assert texts(out) == {"MEMORY.md": "three years"}
-    assert len(memory.list_snapshots()) == 2  # what will be refused needs no snapshot first
+    assert len(memory.list_snapshots()) == 2
     assert restore_folder(memory, out, force=True).written.replaced == ("MEMORY.md",)
     assert texts(out) == NEW
 
@@ -120,7 +121,7 @@ def test_what_is_here_is_saved_first(memory, infos, tmp_path):
     (out / "MEMORY.md").write_text("three years")
     (out / "more.md").write_text("more")
     held = read_folder(out).documents
-    restored = restore_folder(memory, out, force=True, delete=True, snapshot_first=True)
+    restored = restore_folder(memory, out, delete=True, snapshot_first=True)
     assert texts(out) == NEW
     assert restored.written.removed == ("more.md",)
     assert memory.restore(label=restored.before.info.label) == held

@@ -19,8 +19,9 @@ from colony_memory import (
     save_paths,
 )
 from colony_memory.app import save
+from colony_memory.app.before import BEFORE_RESTORE, save_present
 from colony_memory.app.options import BackupOptions
-from colony_memory.app.save import BEFORE_RESTORE, read_for, save_capture, save_present
+from colony_memory.app.save import read_for, save_capture
 from colony_memory.capture import read_folder, write_folder
 from colony_memory.vaults.local import LocalVault
 from colony_memory.vaults.memory import MemoryVault

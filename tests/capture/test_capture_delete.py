@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 import pytest
-from capture_trees import LONG_AGO, files, linux, make, metadata, names, posix, traces, tree
+from capture_trees import files, linux, make, metadata, names, posix, traces, tree
 from cut_off import cut_off
 
 from colony_memory._os.directory import Directory
@@ -82,17 +81,6 @@ def test_what_the_snapshot_says_it_lacks_stays(tmp_path: Path) -> None:
     left_out = {"closed.md": "not readable: permission denied", "closed/": "not readable: permission denied"}
     assert write_folder({"a.md": "a", **metadata(left_out=left_out)}, dst, delete=True).removed == ("gone.md",)
     assert sorted(files(dst)) == ["a.md", "closed.md", "closed/b.md"]
-
-
-def test_what_came_after_the_snapshot_is_not_deleted_unasked(tmp_path: Path) -> None:
-    dst = make(tmp_path / "dst", {"a.md": b"a", "new.md": b"new"})
-    before = tree(dst)
-    assert write_folder({"a.md": "a"}, dst, delete=True, newer_than=LONG_AGO, dry_run=True).conflicts == ("new.md",)
-    with pytest.raises(ColonyMemoryError, match=r"changed in .*: 'new\.md'; nothing was written"):
-        write_folder({"a.md": "a"}, dst, delete=True, newer_than=LONG_AGO)
-    assert tree(dst) == before
-    later = datetime.now(timezone.utc) + timedelta(hours=1)
-    assert write_folder({"a.md": "a"}, dst, delete=True, newer_than=later).removed == ("new.md",)
 
 
 def test_rules_that_cannot_be_read_stop_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 import subprocess
 import sys
 import tempfile
 import traceback
 import warnings
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from capture_trees import LONG_AGO, files, linux, make, metadata, names, posix, root_only, tree
+from capture_trees import files, linux, make, metadata, names, posix, root_only, tree
 from forks import fork
 
 from colony_memory._os.directory import Directory
@@ -33,10 +31,6 @@ AT = 1_700_000_000_123_456_789
 
 def mode(path: Path) -> str:
     return oct(stat.S_IMODE(path.lstat().st_mode))
-
-
-def in_an_hour() -> datetime:
-    return datetime.now(timezone.utc) + timedelta(hours=1)
 
 
 @pytest.mark.parametrize("target", ["absent", "empty", "full"])
@@ -70,7 +64,7 @@ def test_links_permissions_and_times_come_back(tmp_path: Path, target: str) -> N
     ]
     assert str((dst / "today.md").readlink()) == "notes/b.md"
     assert (dst / "notes/up").read_text() == "a"
-    again = write_folder(documents, dst, newer_than=LONG_AGO)
+    again = write_folder(documents, dst)
     assert (again.created, again.replaced, again.permissions, len(again.unchanged)) == ((), (), (), 6)
     assert not [name for name in names(dst) if name.startswith(".colony")]
 
@@ -79,23 +73,21 @@ def test_a_change_of_times_alone_is_no_change(tmp_path: Path) -> None:
     dst = make(tmp_path / "dst", {"a.md": b"a"})
     inode = (dst / "a.md").stat().st_ino
     os.utime(dst / "a.md", (5, 5))
-    done = write_folder({"a.md": "a", **metadata(times={"a.md": AT})}, dst, newer_than=LONG_AGO)
+    done = write_folder({"a.md": "a", **metadata(times={"a.md": AT})}, dst)
     assert (done.unchanged, done.replaced) == (("a.md",), ())
     assert ((dst / "a.md").stat().st_ino, (dst / "a.md").stat().st_mtime) == (inode, 5)
 
 
-def test_permissions_alone_are_set_in_place_unless_they_were_changed_after_the_snapshot(tmp_path: Path) -> None:
+def test_permissions_alone_are_set_in_place(tmp_path: Path) -> None:
     dst = make(tmp_path / "dst", {"a.md": b"a", "b.md": b"b"})
     os.link(dst / "a.md", dst / "other name")
     (dst / "a.md").chmod(0o600)
     documents = {"a.md": "a", "b.md": "b", **metadata(modes={"a.md": "644"})}
-    assert write_folder(documents, dst, newer_than=LONG_AGO).permissions == ()
-    assert mode(dst / "a.md") == "0o600"
-    done = write_folder(documents, dst, newer_than=in_an_hour())
+    done = write_folder(documents, dst)
     assert (done.permissions, done.unchanged, done.replaced) == (("a.md",), ("a.md", "b.md"), ())
     assert mode(dst / "a.md") == mode(dst / "other name") == "0o644"
     (dst / "a.md").chmod(0o4600)
-    assert write_folder(documents, dst, force=True, newer_than=LONG_AGO).permissions == ("a.md",)
+    assert write_folder(documents, dst).permissions == ("a.md",)
     assert mode(dst / "a.md") == "0o4644"  # what is not the snapshot's business stays
 
 
@@ -180,15 +172,11 @@ def test_what_a_backup_takes_of_links_a_restore_takes_too(tmp_path: Path) -> Non
     assert sorted(path.name for path in (tmp_path / "dst").iterdir()) == ["fine", "m.md", "still"]
 
 
-def test_a_link_replaces_a_file_or_link_only_where_that_is_older(tmp_path: Path) -> None:
+def test_a_link_replaces_a_file_or_link_and_no_directory(tmp_path: Path) -> None:
     dst = make(tmp_path / "dst", {"a.md": b"a", "file": b"text", "dir/x": b"x"})
     (dst / "link").symlink_to("file")
     documents = {"a.md": "a", **metadata(links={"file": "a.md", "link": "a.md"})}
-    before = tree(dst)
-    with pytest.raises(ColonyMemoryError, match=r"'file', 'link'; nothing"):
-        write_folder(documents, dst, newer_than=LONG_AGO)
-    assert tree(dst) == before
-    assert write_folder(documents, dst, newer_than=in_an_hour()).replaced == ("file", "link")
+    assert write_folder(documents, dst).replaced == ("file", "link")
     assert (str((dst / "file").readlink()), str((dst / "link").readlink())) == ("a.md", "a.md")
     with pytest.raises(ColonyMemoryError, match=r"'dir': .* is a directory"):
         write_folder(metadata(links={"dir": "a.md"}), dst, force=True)
@@ -202,23 +190,11 @@ def test_a_link_replaces_a_file_or_link_only_where_that_is_older(tmp_path: Path)
             write_folder(clash, dst, force=True)
 
 
-def test_text_that_came_later_with_an_old_time_is_told_by_its_inode(tmp_path: Path) -> None:
-    dst = make(tmp_path / "dst", {"a.md": b"old"})
-    moment = datetime.now(timezone.utc) - timedelta(minutes=1)
-    other = make(tmp_path / "phone", {"a.md": b"written elsewhere"}) / "a.md"
-    os.utime(other, (5, 5))
-    shutil.copy2(other, dst / "a.md")
-    assert (dst / "a.md").stat().st_mtime == 5
-    with pytest.raises(ColonyMemoryError, match=r"changed in .* after the snapshot was made: 'a\.md'; nothing"):
-        write_folder({"a.md": "saved"}, dst, newer_than=moment)
-    assert (dst / "a.md").read_bytes() == b"written elsewhere"
-
-
 def test_masked_text_does_not_replace_the_real_one_unasked(tmp_path: Path) -> None:
     dst = make(tmp_path / "dst", {"keys.md": b"token = real", "a.md": b"old"})
     documents = {"keys.md": "token = ****", "a.md": "new", "b.md": "b", **metadata(masked=["b.md", "keys.md"])}
     plan = write_folder(documents, dst, dry_run=True)
-    done = write_folder(documents, dst, newer_than=in_an_hour())
+    done = write_folder(documents, dst)
     assert done == plan
     assert (done.left, done.masked, done.replaced) == (("keys.md",), ("b.md",), ("a.md",))
     assert files(dst) == {"keys.md": b"token = real", "a.md": b"new", "b.md": b"b"}

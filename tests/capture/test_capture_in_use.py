@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from capture_trees import LONG_AGO, linux, make, names, posix, tree
+from capture_trees import linux, make, names, posix, tree
 
 from colony_memory._os.directory import Directory
 from colony_memory.capture import _locks, read_folder, write_folder
@@ -69,11 +69,11 @@ def test_a_database_that_a_program_has_open_is_not_replaced(tmp_path: Path, save
     with agent(dst / "memory.db", mode):
         before = {name: each for name, each in tree(dst).items() if not name.endswith("-shm")}
         plan = write_folder(saved, dst, dry_run=True)
-        assert (plan.in_use, plan.conflicts, plan.replaced, plan.created) == (("memory.db",), (), (), ("a.md",))
-        with pytest.raises(ColonyMemoryError, match=r"open in .* by a program .*'memory\.db'; nothing was written"):
+        assert (plan.in_use, plan.unsaved, plan.replaced, plan.created) == (("memory.db",), (), (), ("a.md",))
+        with pytest.raises(
+            ColonyMemoryError, match=r"open in .* by a program .*'memory\.db'; nothing was written; stop what"
+        ):
             write_folder(saved, dst)
-        with pytest.raises(ColonyMemoryError, match=r"changed in .* 'memory\.db'; nothing was written"):
-            write_folder(saved, dst, newer_than=LONG_AGO)
         assert {name: each for name, each in tree(dst).items() if not name.endswith("-shm")} == before
         with pytest.warns(ColonyMemoryWarning, match=r"'memory\.db' is replaced while a program has it open"):
             write_folder(saved, dst, force=True)
@@ -179,3 +179,22 @@ def test_what_cannot_be_asked_is_not_in_use(tmp_path: Path, monkeypatch: pytest.
         assert not _locks._is_locked(folder, "memory.db", (0, 1))
     monkeypatch.setattr(sys, "platform", "darwin")
     assert not _locks._is_written_elsewhere((there.st_dev, there.st_ino))
+
+
+@linux
+def test_a_file_that_another_process_has_open_to_write_to_is_not_replaced(tmp_path: Path) -> None:
+    dst = make(tmp_path / "dst", {"session.jsonl": b"{}\n", "idle.md": b"old"})
+    script = "import sys; f = open(sys.argv[1], 'a'); print('up', flush=True); sys.stdin.readline()"
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(dst / "session.jsonl")], stdin=-1, stdout=-1, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        documents = {"session.jsonl": "[]\n", "idle.md": "new"}
+        assert write_folder(documents, dst, dry_run=True).in_use == ("session.jsonl",)
+        with pytest.raises(ColonyMemoryError, match=r"'session\.jsonl'; nothing was written; stop what has it open"):
+            write_folder(documents, dst)
+        assert write_folder({"idle.md": "new"}, dst).replaced == ("idle.md",)
+        process.communicate("\n")
+    with (dst / "session.jsonl").open("a"):  # this process knows what it does
+        assert write_folder(documents, dst).replaced == ("session.jsonl",)

@@ -416,7 +416,7 @@ SPOILED = {
     "made": ["../x"],
     "dropped": {"a/.git": 448},
     "modes": [["a", 1, 2]],
-    "steps": [["../../.bashrc", [1, 1, 1], None, "0", ""]],
+    "steps": [["../../.bashrc", [1, 1, 1], None, "0", "", True]],
     "volumes": ["", "../x"],
 }
 
@@ -440,14 +440,14 @@ def test_state_that_makes_no_sense_stops_a_restore_and_no_backup(half: Path, spo
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("steps", [["a", None, None, "0", ""]]),
-        ("steps", [["a", [1, 1, True], None, "0", ""]]),
-        ("steps", [["/a", [1, 1, 1], None, "0", ""]]),
+        ("steps", [["a", None, None, "0", "", True]]),
+        ("steps", [["a", [1, 1, True], None, "0", "", True]]),
+        ("steps", [["/a", [1, 1, 1], None, "0", "", True]]),
         ("steps", [["a", [1, 1, 1]]]),
-        ("steps", [[1, [1, 1, 1], None, "0", ""]]),
-        ("steps", [["a", [1, 1, 1], None, "../0", ""]]),
-        ("steps", [["a", [1, 1, 1], None, 0, ""]]),
-        ("steps", [["a", [1, 1, 1], None, "0", "/a"]]),
+        ("steps", [[1, [1, 1, 1], None, "0", "", True]]),
+        ("steps", [["a", [1, 1, 1], None, "../0", "", True]]),
+        ("steps", [["a", [1, 1, 1], None, 0, "", True]]),
+        ("steps", [["a", [1, 1, 1], None, "0", "/a", True]]),
         ("made", [1]),
         ("dropped", []),
         ("folder", 1),

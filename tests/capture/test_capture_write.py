@@ -5,12 +5,11 @@ import os
 import shutil
 import sqlite3
 from contextlib import closing
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from capture_trees import LONG_AGO, count_calls, files, make, metadata, names, posix, tree
+from capture_trees import count_calls, files, make, metadata, names, posix, tree
 
 from colony_memory._os.directory import Directory
 from colony_memory._os.files import Files
@@ -58,7 +57,7 @@ def test_what_is_made_belongs_to_the_owner_and_what_is_replaced_keeps_its_permis
         assert (done.replaced, done.permissions) == (("a.md", "c.sh"), ("b.sh",))
         modes = {name: oct(mode & 0o777) for name, (mode, _) in tree(there).items()}
         assert (modes["a.md"], modes["b.sh"], modes["c.sh"]) == ("0o644", "0o750", "0o755")
-        again = write_folder({**documents, "a.md": "new", "b.sh": "same", "c.sh": "new"}, there, newer_than=LONG_AGO)
+        again = write_folder({**documents, "a.md": "new", "b.sh": "same", "c.sh": "new"}, there)
         assert len(again.unchanged) == 5
     finally:
         os.umask(umask)
@@ -155,8 +154,6 @@ def test_bad_arguments_are_named(tmp_path: Path) -> None:
         write_folder({}, tmp_path / "dst")
     with pytest.raises(ValueError, match=r"'a\.md' is not a string"):
         write_folder({"a.md": b"bytes"}, tmp_path / "dst")  # type: ignore[dict-item]
-    with pytest.raises(ValueError, match="time zone"):
-        write_folder({"a.md": "a"}, tmp_path / "dst", newer_than=datetime(2026, 1, 1))  # noqa: DTZ001
     assert names(tmp_path) == ["file"]
 
 
@@ -206,35 +203,6 @@ def test_metadata_of_later_kinds_is_passed_over(tmp_path: Path) -> None:
     assert (done.created, done.directories) == (("a",), ("d",))
     assert write_folder(metadata(), tmp_path / "other").created == ()
     assert names(tmp_path) == ["dst"]
-
-
-def test_newer_local_text_is_not_replaced_unless_forced(tmp_path: Path) -> None:
-    # The time at which an inode changed cannot be set: so the snapshot is of a time to come.
-    moment = (datetime.now(timezone(timedelta(hours=2))) + timedelta(hours=1)).replace(microsecond=250000)
-    dst = make(tmp_path / "dst", {f"n{i}.md": b"local" for i in range(7)} | {"same.md": b"same", "older.md": b"x"})
-    at = int(moment.timestamp() * 1_000_000) * 1000
-    for path in dst.iterdir():
-        os.utime(path, ns=(at, at + 1000))
-    os.utime(dst / "older.md", ns=(at, at))
-    documents = dict.fromkeys(files(dst), "snapshot") | {"same.md": "same"}
-    before = tree(dst)
-    with pytest.raises(ColonyMemoryError) as caught:
-        write_folder(documents, dst, newer_than=moment)
-    message = str(caught.value)
-    assert "'n0.md', 'n1.md', 'n2.md', 'n3.md', 'n4.md' and 2 more;" in message
-    assert "older.md" not in message
-    assert "force" in message
-    plan = write_folder(documents, dst, newer_than=moment, dry_run=True)
-    assert plan.conflicts == tuple(f"n{i}.md" for i in range(7))
-    assert (plan.replaced, plan.unchanged, plan.created) == (("older.md",), ("same.md",), ())
-    assert tree(dst) == before
-    two = {"n0.md": "snapshot", "n1.md": "snapshot", "new.md": "n"}
-    with pytest.raises(ColonyMemoryError, match=r"'n0\.md', 'n1\.md';"):
-        write_folder(two, dst, newer_than=moment)
-    assert write_folder(two, dst, newer_than=moment + timedelta(microseconds=1), dry_run=True).replaced
-    assert tree(dst) == before
-    assert write_folder(documents, dst, newer_than=moment, force=True).unchanged == ("same.md",)
-    assert (dst / "n6.md").read_bytes() == b"snapshot"
 
 
 def test_progress_is_told_file_by_file_and_may_stop_it(tmp_path: Path) -> None:
@@ -336,11 +304,6 @@ def test_the_log_of_a_database_goes_with_it(
     if not links:
         monkeypatch.setattr(os, "link", lambda *_, **__: (_ for _ in ()).throw(PermissionError(errno.EPERM, "no")))
     documents = saved_database(tmp_path, "saved")
-    os.utime(database / "memory.db", (0, 0))
-    # Of the database itself nothing is newer: the last rows are in its log.
-    assert write_folder(documents, database, newer_than=LONG_AGO, dry_run=True).conflicts == ("memory.db",)
-    with pytest.raises(ColonyMemoryError, match=r"'memory\.db'"):
-        write_folder(documents, database, newer_than=LONG_AGO)
     before = tree(database)
     plan = write_folder(documents, database, dry_run=True)
     assert tree(database) == before

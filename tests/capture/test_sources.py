@@ -100,15 +100,17 @@ def test_what_differs_is_counted(memory, root):
     assert record["notes"]["versions"]["git"][0].isdigit()
 
 
-def test_nothing_of_what_came_later_is_overwritten_unasked(memory, root):
+def test_nothing_that_is_saved_nowhere_is_overwritten_unasked(memory, root):
     first = save_sources(memory, as_set(root)).info.snapshot_id
     add_event(root, "later")
     commit(root / "notes", "b.md", "later")
     save_sources(memory, as_set(root))
-    with pytest.raises(ColonyMemoryError, match=r"after the snapshot was made: 'state\.db'"):
+    add_event(root, "saved nowhere")
+    with pytest.raises(ColonyMemoryError, match=r"'state\.db' in .* is saved nowhere; nothing was written$"):
         restore_sources(memory, as_set(root), snapshot=first)
     assert not restore_sources(memory, as_set(root), snapshot=first, dry_run=True)
-    assert events(root) == ["born", "later"]
+    assert events(root) == ["born", "later", "saved nowhere"]
+    # Tables are made anew from their rows: nothing tells that the file is what was saved of it.
     assert restore_sources(memory, as_set(root), snapshot=first, force=True)
     assert events(root) == ["born"]
     # A repository keeps what it has: what came later is still there.

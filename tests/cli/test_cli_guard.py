@@ -77,7 +77,7 @@ def test_the_way_back_is_a_command_to_paste(cli, vault, folder):
 
 def test_quiet_tells_the_way_back_and_json_has_it(cli, vault, folder):
     (line,) = cli("guard", "--quiet", "--label", "notes", folder, "--", "true")[2].splitlines()
-    assert "colony-memory restore --force 2" in line
+    assert "colony-memory restore --snapshot-first 2" in line
     assert line.endswith(f"--label notes --vault {vault.path}")
     code, out, err = cli("guard", "--json", folder, "--", "true")
     assert (code, out) == (0, "")

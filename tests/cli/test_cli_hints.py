@@ -109,7 +109,11 @@ def asked(*argv, environment=(), **params):
             "colony-memory list --trust d --vault v --label work --accept-legacy-pointer",
         ),
         (Hint("read_folder", "secrets", "warn"), asked("backup", "m"), "colony-memory backup m --secrets warn"),
-        (Hint("write_folder", "force", value=True), asked("restore", "m"), "colony-memory restore m --force"),
+        (
+            Hint("restore_folder", "snapshot_first", value=True),
+            asked("restore", "m"),
+            "colony-memory restore m --snapshot-first",
+        ),
         # One of two vaults, and nothing says which.
         (Hint("list_snapshots"), asked("copy", "--to", "v"), "colony-memory list --vault URL"),
         (Hint("backup", "on_conflict", "merge"), asked("backup", "m"), "colony-memory backup m --on-conflict merge"),
@@ -138,7 +142,7 @@ def test_what_is_said(hint, run, line):
         (Hint("open", "signer"), asked("keygen", "f")),
         (Hint("backup", "on_conflict", "merge"), Asked(("backup",), "backup", {}, frozenset(), tuple(app.VERBS))),
         (Hint("read_folder", "secrets", "mask"), asked("restore", "m")),
-        (Hint("write_folder", "force", value=True), asked("backup", "m")),
+        (Hint("restore_folder", "snapshot_first", value=True), asked("backup", "m")),
         (Hint("no_such_verb"), asked("list")),
         (Hint("list_snapshots"), Asked(("list",))),  # the options were not read yet
         # Ids that somebody made up may be the beginning of another one's, or a word that names one.
@@ -178,7 +182,7 @@ def test_every_hint_of_the_library_has_its_words():
 
 @pytest.mark.parametrize(("key", "option"), OPTIONS.items(), ids=str)
 def test_every_option_is_one_of_its_verb(key, option):
-    verb = {"open": "list", "read_folder": "backup", "write_folder": "restore"}.get(key[0])
+    verb = {"open": "list", "read_folder": "backup", "restore_folder": "restore"}.get(key[0])
     verb = verb or said.VERBS[key[0]].name
     assert verb not in app.VERBS or option[0] in {"", *options_of(verb)}
 
@@ -345,7 +349,7 @@ def test_what_is_suggested_works_as_pasted(cli, vault, folder, tmp_path):
     code, _, err = cli("restore", folder, "--label", "work")
     assert code == 1
     program, *words = shlex.split(err.strip().partition("; try: ")[2])
-    assert (program, words[-1]) == ("colony-memory", "--force")
+    assert (program, words[-1]) == ("colony-memory", "--snapshot-first")
     assert cli(*words)[0] == 0
     assert (folder / "MEMORY.md").read_bytes() == b"two years\r\n"
 

@@ -27,7 +27,6 @@ DONE = {"store.py", "faces.py", "boundary.py"}
 APART = {"testing", "autobackup.py", "attestation.py", "_secret_kinds.py"}
 #: Said only to whoever calls the library in a way that no other face does.
 TO_PYTHON = (
-    "newer_than needs",
     "give a client=, or what to make one of",
     " is not a vault: it has no ",
     "this backend is asynchronous: use AsyncColonyMemory",

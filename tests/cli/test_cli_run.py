@@ -20,7 +20,7 @@ import pytest
 pytest.importorskip("typer")
 
 import cli_runs
-from cli_runs import save
+from cli_runs import damage, save
 from monitors import Monitor
 
 from colony_memory import ColonyMemory
@@ -192,16 +192,54 @@ def test_a_snapshot_that_is_damaged_or_not_trusted(refused, vault, memory):
     assert (Agent.started, memory.exists()) == (0, False)
 
 
-def test_what_is_newer_here_stays_and_the_line_says_how_to_save_it(refused, cli, vault, memory):
+def test_what_is_saved_nowhere_is_saved_first_and_that_is_told(cli, vault, memory):
     save(vault, {"MEMORY.md": "two years"})
     memory.mkdir()
     (memory / "MEMORY.md").write_text("not saved yet")
-    line = refused(1, "run", memory, "--", "agent")
-    assert line.endswith(f"; try: colony-memory backup {memory} --vault {vault.path}")
+    code, _, err = cli("run", "--quiet", memory, "--", "agent")
+    assert (code, Agent.started) == (0, 1)
+    (kept,) = ColonyMemory(backend=vault).list_snapshots(label="default-before-restore")
+    assert err == f"what was here is saved as {kept.snapshot_id} of label default-before-restore\n"
+    assert (memory / "MEMORY.md").read_text() == "two years"
+    assert ColonyMemory(backend=vault).restore(label=kept.label) == {"MEMORY.md": "not saved yet"}
+
+
+def test_where_it_cannot_be_saved_first_the_folder_stays_and_the_command_runs(cli, vault, memory):
+    save(vault, {"MEMORY.md": "two years"})
+    memory.mkdir()
+    (memory / "MEMORY.md").write_text(f"not saved yet: {TOKEN}")
+    code, _, err = cli("run", "--quiet", memory, "--", "agent")
+    assert (code, Agent.started) == (1, 1)
+    first = err.splitlines()[0]
+    assert first.startswith(f"{memory} stays as it is: nothing was saved: 1 likely secret")
+    assert first.endswith(f"; try: colony-memory restore --snapshot-first {memory} --vault {vault.path}")
+    assert (memory / "MEMORY.md").read_text() == f"not saved yet: {TOKEN}"
+    assert cli("run", "--quiet", "--secrets", "allow", memory, "--", "agent")[0] == 0
+    assert (memory / "MEMORY.md").read_text() == "two years"
+
+
+def test_a_damaged_latest_starts_nothing_unless_an_older_one_will_do(refused, cli, vault, memory):
+    info = save(vault, {"MEMORY.md": "two years"})
+    damage(vault, save(vault, {"MEMORY.md": "three years"}))
+    line = refused(4, "run", memory, "--", "agent")
     assert Agent.started == 0
-    assert cli(*line.rpartition("colony-memory ")[2].split())[0] == 0
-    assert cli("run", memory, "--", "agent")[0] == 0
-    assert (memory / "MEMORY.md").read_text() == "not saved yet"
+    assert re.search(rf"; try: colony-memory run {memory} --vault \S+ --fallback -- agent$", line), line
+    for day in range(2):
+        code, _, err = cli("run", "--quiet", "--fallback", memory, "--", "agent")
+        assert (code, Agent.started) == (0, day + 1)
+        assert ("is damaged" in err) or day
+        assert (memory / "MEMORY.md").read_text() == "two years"
+    assert info
+
+
+def test_a_plan_of_a_start_says_what_would_become_of_each_file(cli, vault, memory):
+    save(vault, {"MEMORY.md": "two years", "b.md": "b"})
+    code, out, _ = cli("run", "--dry-run", memory, "--", "agent")
+    assert (code, Agent.started, memory.exists()) == (0, 0, False)
+    assert out.splitlines()[:2] == ["would create  MEMORY.md", "would create  b.md"]
+    cli("run", memory, "--", "agent")
+    code, out, _ = cli("run", "--dry-run", memory, "--", "agent")
+    assert out.startswith(f"{memory} would stay as it is: the latest snapshot is 20")
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,6 @@ CASES: list[tuple[str, Any, Callable[[ColonyMemory, str, Any], object]]] = [
     ("max_bytes", None, lambda m, d, x: read_folder(d, max_bytes=x)),
     ("paths", 5, lambda m, d, x: read_paths(x)),
     ("documents", 5, lambda m, d, x: write_folder(x, d)),
-    ("newer_than", 5, lambda m, d, x: write_folder({"a": "b"}, d, newer_than=x)),
     ("on_progress", 5, lambda m, d, x: write_folder({"a": "b"}, d, on_progress=x)),
     ("did_key", None, lambda m, d, x: decode_did_key(x)),
 ]

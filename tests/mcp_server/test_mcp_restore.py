@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 pytest.importorskip("mcp.server")
@@ -87,13 +89,21 @@ def test_unasked_is_for_clients_that_cannot_ask_alone(tmp_path, can_ask):
     assert (desk.root / "MEMORY.md").read_text() == "two years\n"
 
 
-def test_what_is_newer_here_stops_it_before_anybody_is_asked(desk):
-    told = desk.refused("restore")
-    assert told.startswith("nothing was restored: 1 file changed after the snapshot was made: 'MEMORY.md'")
-    assert told.endswith("try: restore with force true")
-    assert desk.asked == []
-    assert desk.call("restore", force=True)["replaced"] == ["MEMORY.md"]
-    assert "changed after the snapshot was made are replaced too" in desk.asked[0]
+def test_what_is_saved_nowhere_is_saved_first(desk):
+    found = desk.call("restore")
+    assert found["replaced"] == ["MEMORY.md"]
+    kept = ColonyMemory(backend=desk.place.backend).restore(
+        label=found["saved_before_label"], snapshot_id=found["saved_before"]
+    )
+    assert kept["MEMORY.md"] == "spoilt\n"
+    assert "What is there now is saved first" in desk.asked[0]
+
+
+def test_over_a_folder_in_which_there_is_nothing_to_save_it_is_restored(desk):
+    (desk.root / "MEMORY.md").unlink()
+    (desk.root / "notes").mkdir()
+    assert desk.call("restore")["saved_before"] is None
+    assert (desk.root / "MEMORY.md").read_text() == "two years\n"
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -104,7 +114,9 @@ def test_an_answer_counts_for_what_was_asked_only(desk, era):
 
     async def answer(params):
         if len(desk.asked) == 1:
-            ColonyMemory(backend=desk.place.backend).backup({"MEMORY.md": "from elsewhere\n"})
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that it takes the place of another's
+                ColonyMemory(backend=desk.place.backend).backup({"MEMORY.md": "from elsewhere\n"})
         return ElicitResult(action="accept", content={"restore": True})
 
     desk.says = answer
@@ -118,16 +130,17 @@ def test_an_answer_counts_for_what_was_asked_only(desk, era):
     assert found["snapshot"] in desk.asked[-1]
 
 
-def test_what_came_while_the_person_was_asked_is_not_written_over(desk):
+def test_what_came_while_the_person_was_asked_is_saved_first(desk):
     async def answer(params):
         desk.write("MEMORY.md", "typed meanwhile\n")  # it was not there when the question was made
         return ElicitResult(action="accept", content={"restore": True})
 
     (desk.root / "MEMORY.md").unlink()
     desk.era, desk.says = "legacy", answer
-    assert "try: restore with force true" in desk.refused("restore")
+    found = desk.call("restore")
     assert "1 to create, 0 to replace" in desk.asked[0]
-    assert (desk.root / "MEMORY.md").read_text() == "typed meanwhile\n"
+    kept = ColonyMemory(backend=desk.place.backend).restore(label=found["saved_before_label"])
+    assert kept["MEMORY.md"] == "typed meanwhile\n"
 
 
 def test_where_what_is_there_cannot_be_saved_nothing_is_restored(desk):

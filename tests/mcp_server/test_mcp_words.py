@@ -44,7 +44,7 @@ ALL = [*LOOK, "restore"]
             "ask the person to restore an older snapshot",
             "restore with fallback true",
         ),
-        (Hint("write_folder", "force", value=True), None, "restore with force true"),
+        (Hint("restore_folder", "snapshot_first", value=True), None, None),
         (Hint("prune"), "ask the person to prune old snapshots", "ask the person to prune old snapshots"),
         (Hint("delete_snapshot", "snapshot_id", ID), *[f"ask the person to delete snapshot {ID}"] * 2),
         (Hint("delete_snapshot", "snapshot_id", "x; rm"), None, None),

@@ -7,7 +7,6 @@ import os
 import stat
 import subprocess
 import sys
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,7 +23,6 @@ posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX files")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs a file system that takes any bytes for a name")
 PNG = b"\x89PNG\r\n\x1a\n\x00\xff"
 root_only = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
-LONG_AGO = datetime(2020, 1, 1, tzinfo=timezone.utc)
 
 
 def make(root: Path, files: dict[str, bytes]) -> Path:

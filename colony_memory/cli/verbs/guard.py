@@ -57,7 +57,7 @@ def run(
             child.start()
             code = child.wait()
     back = worded(
-        "restore", info.snapshot_id, directory, options=("--force",), label=saving.label, given=asdict(common)
+        "restore", info.snapshot_id, directory, options=("--snapshot-first",), label=saving.label, given=asdict(common)
     )
     if common.as_json:
         say_json({"snapshot": asdict(info), "exit_code": code, "way_back": back})

@@ -14,7 +14,7 @@ EXAMPLES = (
     "colony-memory restore ~/agent/memory",
     "colony-memory restore latest~1 ./before",
     "colony-memory restore --dry-run --only 'notes/*' ~/agent/memory",
-    "colony-memory restore --at '3h ago' --snapshot-first --force ~/agent/memory",
+    "colony-memory restore --at '3h ago' --snapshot-first ~/agent/memory",
     "colony-memory restore --dry-run --agent claude-code --project ~/work/app",
 )
 
@@ -50,7 +50,15 @@ def run(
     ] = None,
     project: ProjectOption = None,
     move: MapOption = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that changed after the snapshot.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="Replace what is saved nowhere, what a program has open, and real secrets by masked ones."
+        ),
+    ] = False,
+    merge: Annotated[
+        bool, typer.Option("--merge", help="Join the snapshot with what DIR holds, and take nothing away.")
+    ] = False,
     delete: Annotated[
         bool, typer.Option("--delete", help="Also remove files that the snapshot does not have.")
     ] = False,
@@ -74,8 +82,8 @@ def run(
 
     ID is a snapshot as 'show' takes it, by default the latest. DIR is the folder; it is made if it is missing, and is
     not needed where a set or an agent says which it is. Files in it that the snapshot does not have are left alone,
-    unless --delete is given. A file that differs and was changed after the snapshot was made stops the restore, as does
-    a database that a program has open, unless --force is given.
+    unless --delete is given. A file whose text would be lost stops the restore: one that no snapshot has which this
+    folder was restored from or saved as; --snapshot-first saves it first. So does what a program has open.
     """
     from types import SimpleNamespace
 
@@ -86,8 +94,9 @@ def run(
     from colony_memory.cli.interrupts import first_interrupt_only
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.options import split_positional
-    from colony_memory.cli.restored import conflict_line, restore_lines, restore_names, warn_of_lacks
+    from colony_memory.cli.restored import refusal_line, restore_lines, restore_names, warn_of_lacks
     from colony_memory.cli.text import now_utc
+    from colony_memory.exceptions import Hint
 
     named, directory = split_positional(target, "DIR")
     if not directory:
@@ -100,8 +109,9 @@ def run(
         raise ValueError("--delete would remove what a backup of this folder leaves out: remove by hand what has to go")
     if at is not None:
         parse_moment(at)  # before a vault is asked
-    replaces = force or snapshot_first
-    host = host_of(common.agent, directory, project=project, maps=move, replaces=replaces)
+    if merge and (delete or only or snapshot_first):
+        raise ValueError("--merge joins all of two memories, and takes nothing away: give it alone")
+    host = host_of(common.agent, directory, project=project, maps=move)
     with open_memory(common) as opened:
 
         def show(done: int, total: int, _name: str) -> None:
@@ -118,6 +128,7 @@ def run(
                 force=force,
                 delete=delete,
                 snapshot_first=snapshot_first,
+                merge=merge,
                 dry_run=dry_run,
                 fallback=fallback,
                 exclude=exclude or (),
@@ -148,5 +159,6 @@ def run(
         if host is not None:
             tell(host, opened.output)
     if not restored:
-        raise Failure(conflict_line(written), code=FAILED)
+        hint = Hint("restore_folder", "snapshot_first", value=True) if written.unsaved and not written.in_use else None
+        raise Failure(refusal_line(written), code=FAILED, hint=hint)
     return 0

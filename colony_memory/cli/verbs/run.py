@@ -11,12 +11,14 @@ import typer
 
 from colony_memory.cli.options import (
     CommonOptions,
+    DryRunOption,
     EveryOption,
     FinalTimeoutOption,
     MapOption,
     OnErrorOption,
     PingOption,
     ProjectOption,
+    VerboseOption,
     Without,
 )
 from colony_memory.cli.saving import SavingOptions
@@ -24,6 +26,7 @@ from colony_memory.cli.saving import SavingOptions
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from colony_memory.app.begin import Begun
     from colony_memory.app.hosts import Host
     from colony_memory.app.options import BackupOptions
     from colony_memory.app.save import Saved
@@ -50,13 +53,19 @@ def run(
     on_error: OnErrorOption = None,
     project: ProjectOption = None,
     move: MapOption = None,
+    fallback: Annotated[
+        bool, typer.Option("--fallback", help="Where the latest snapshot is damaged, take the newest intact one.")
+    ] = False,
+    dry_run: DryRunOption = False,
+    verbose: VerboseOption = False,
     common: CommonOptions,
 ) -> int:
     """Restore a folder, run a command on it, and save it meanwhile and at the end.
 
-    The latest snapshot is restored into DIR as 'restore' does it. Where the vault is there and nothing is saved in it
-    under the label, it is a first start, and DIR stays as it is. In any other case, such as an outage, the command is
-    not started, and the exit code says why.
+    DIR gets the latest snapshot where it is as it was when it was last saved or restored; where it is ahead of that it
+    stays, and where both went on they are merged. Where the vault is there and nothing is saved in it under the label,
+    it is a first start, and DIR stays as it is. Where the vault cannot be had, the command is not started, and the exit
+    code says why. --dry-run tells what would become of DIR, and starts nothing.
 
     The command has this terminal, and gets every signal that is sent here. DIR is saved now, then every so often, at
     once when it is told to end, and when it has ended. The exit code is the command's, 128 and the number where a
@@ -64,7 +73,8 @@ def run(
     """
     from colony_memory.app.durations import read_seconds, show_duration
     from colony_memory.app.place import choose_place
-    from colony_memory.cli.hosts import host_of, tell_elsewhere
+    from colony_memory.cli.errors import FAILED
+    from colony_memory.cli.hosts import host_of, tell, tell_elsewhere
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.started import become_process_1, split_command, starting
     from colony_memory.cli.telling import LAST_WORDS, leave, notifier_of, telling
@@ -80,16 +90,24 @@ def run(
     output, host = common.output, host_of(common.agent, directory, project=project, maps=move)
     tell_elsewhere(common.agent, [directory], output)
     notifier = notifier_of(ping=ping, on_error=on_error, label=label, output=output)
+    if dry_run:
+        with open_memory(common) as opened:
+            begun = _begin(opened, directory, label=label, host=host, options=options, fallback=fallback, dry_run=True)
+            _tell_plan(begun, directory, output, verbose=verbose)
+        return FAILED if begun.failed else 0
     with ExitStack() as held:
         held.enter_context(telling(notifier, patience=LAST_WORDS))
         held.enter_context(starting(program))
         state = last_run_path(choose_place(common.vault).url, label)
         held.enter_context(alone(state))
         opened = held.enter_context(open_memory(replace(common, quiet=True)))
-        first = _begin(opened, directory, label=label, common=common, host=host)
+        begun = _begin(opened, directory, label=label, host=host, options=options, fallback=fallback)
+        _tell_start(begun, directory, output, where=opened.place.title, label=label, common=common)
+        if host is not None and begun.restored is not None:
+            tell(host, output)
         output.note(f"saving to {opened.place.title} every {show_duration(interval)}")
         watch = Watch(
-            _saver(opened, directory, options, first=first),
+            _saver(opened, directory, options, first=begun.is_first),
             every=interval,
             final_timeout=patience,
             state=state,
@@ -103,44 +121,70 @@ def run(
         code = _supervise(child, beside, output, directory=directory, label=label, common=common)
     if beside.busy:
         leave(code)
-    return code
+    return code or (FAILED if begun.failed else 0)
 
 
-def _begin(opened: Opened, directory: str, *, label: str, common: CommonOptions, host: Host | None) -> bool:
-    """Restore; whether it is a first start."""
+def _begin(
+    opened: Opened,
+    directory: str,
+    *,
+    label: str,
+    host: Host | None,
+    options: BackupOptions,
+    fallback: bool,
+    dry_run: bool = False,
+) -> Begun:
+    """Bring the folder to the latest snapshot."""
     from colony_memory.app.begin import begin
+    from colony_memory.cli.interrupts import first_interrupt_only
+
+    shape = None if host is None else host.shape
+    with first_interrupt_only():
+        return begin(
+            opened.memory, directory, label=label, fallback=fallback, dry_run=dry_run, options=options, shape=shape
+        )
+
+
+def _tell_start(begun: Begun, directory: str, output: Output, *, where: str, label: str, common: CommonOptions) -> None:
+    """Say what became of the folder; what was merged, replaced or left, --quiet or not."""
     from colony_memory.app.facts import made_at, stamp
     from colony_memory.cli.commands import command
-    from colony_memory.cli.errors import Failure, exit_code
-    from colony_memory.cli.hosts import tell
-    from colony_memory.cli.interrupts import first_interrupt_only
     from colony_memory.cli.restored import warn_of_lacks
-    from colony_memory.exceptions import ColonyMemoryError
 
-    try:
-        with first_interrupt_only():
-            shape = None if host is None else host.shape
-            begun = begin(opened.memory, directory, label=label, shape=shape)
-    except ColonyMemoryError as error:
-        if error.hint is None or error.hint.action != "write_folder":
-            raise
-        # What is newer here was not saved; nothing is restored over it unasked.
-        advice = command("backup", directory, label=label, given=asdict(common))
-        raise Failure(error.message, code=exit_code(error), advice=advice) from error
-    restored = begun.restored
-    if restored is None:
-        common.output.note(f"{begun.missing}, in {opened.place.title}: a first start")
-        return True
-    info, written = restored.info, restored.written
-    warn_of_lacks(info, written)
-    changed = len(written.created) + len(written.replaced)
-    common.output.note(
-        f"restored snapshot {info.snapshot_id} of {stamp(made_at(info))} into {directory}: "
-        f"{changed} written, {len(written.unchanged)} unchanged"
+    given = asdict(common)
+    for told in begun.told:
+        output.warn(told)
+    if begun.failed is not None:
+        again = command("restore", directory, options=["--snapshot-first"], label=label, given=given)
+        output.warn(f"{directory} stays as it is: {begun.failed}", hint=again)
+    if begun.is_first:
+        output.note(f"{begun.missing}, in {where}: a first start")
+    elif begun.restored is None:
+        output.note(f"{directory} stays as it is; the latest snapshot is {begun.latest}")
+    else:
+        info, written = begun.restored.info, begun.restored.written
+        warn_of_lacks(info, written)
+        removed = f", {len(written.removed)} removed" if written.removed else ""
+        output.note(
+            f"restored snapshot {info.snapshot_id} of {stamp(made_at(info))} into {directory}: "
+            f"{len(written.created) + len(written.replaced)} written{removed}, {len(written.unchanged)} unchanged"
+        )
+
+
+def _tell_plan(begun: Begun, directory: str, output: Output, *, verbose: bool) -> None:
+    """Say what would become of the folder, file by file."""
+    from colony_memory.cli.restored import restore_lines, restore_names
+    from colony_memory.cli.text import now_utc
+
+    found, told = begun.restored, [*begun.told]
+    if found is None:
+        stays = "nothing is saved yet" if begun.is_first else f"the latest snapshot is {begun.latest}"
+        output.report(f"{directory} would stay as it is: {stays}", names=told)
+        return
+    output.report(
+        *restore_lines(found.info, found.written, directory=directory, dry_run=True, now=now_utc()),
+        names=[*restore_names(found.written, dry_run=True, verbose=verbose), *told],
     )
-    if host is not None:
-        tell(host, common.output)
-    return False
 
 
 def _saver(opened: Opened, directory: str, options: BackupOptions, *, first: bool) -> Callable[[], Saved | None]:

@@ -45,7 +45,7 @@ def save(memory: ColonyMemory, folder: str | os.PathLike[str]) -> tuple[str, lis
 
 def bring_back(memory: ColonyMemory, folder: Path, *, dry_run: bool = False) -> tuple[str, ...]:
     restored = restore_folder(memory, folder, only="*.md", force=True, dry_run=dry_run)
-    return restored.written.created if restored else restored.written.conflicts
+    return restored.written.created if restored else restored.written.unsaved
 
 
 def main() -> None:

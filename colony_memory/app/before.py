@@ -1,0 +1,124 @@
+"""What a folder holds, saved before something is restored over it: under a label of its own, and not without end."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._engine import basis as events
+from colony_memory._engine.basis import Basis
+from colony_memory.app.options import BackupOptions
+from colony_memory.app.save import FolderSave
+from colony_memory.capture.folder import NothingToSave
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, message_of
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Mapping
+
+    from colony_memory.app.save import Saved
+    from colony_memory.capture.folder import Capture
+    from colony_memory.client import ColonyMemory
+    from colony_memory.snapshot import SnapshotInfo
+
+__all__ = ["BEFORE_RESTORE", "save_present"]
+
+BEFORE_RESTORE = "-before-restore"
+"""What the label of a snapshot ends with that was made before something was restored over it."""
+
+# Of different content.
+_KEPT = 10
+
+
+def save_present(
+    memory: ColonyMemory,
+    directory: str | os.PathLike[str],
+    *,
+    label: str,
+    needed: Iterable[str] = (),
+    exclude: str | Iterable[str] = (),
+    options: Mapping[str, Any] | None = None,
+) -> Saved | None:
+    """Save what a folder holds, under the label with ``-before-restore`` at its end.
+
+    It has a label of its own so that it never is the latest of the memory that it is not. The newest ten of different
+    content stay there, and what is pinned.
+
+    Args:
+        memory: Where to.
+        directory: The folder.
+        label: The label that is going to be restored.
+        needed: Names that must be in it, such as those that are going to be replaced.
+        exclude: What to leave out, as for :func:`save_folder`.
+        options: What the folder is usually saved with, as the index has it; ``exclude`` is added.
+
+    Returns:
+        What was saved, or None where there is nothing to save: no folder, or nothing in it that a backup would save.
+
+    Raises:
+        ValueError: The folder cannot be read or holds the vault, or the label is too long for that.
+        ColonyMemoryError: A needed file cannot be saved, or there are likely secrets in the folder; as for
+            :meth:`colony_memory.ColonyMemory.backup` otherwise.
+    """
+    folder, needed = Path(directory), list(needed)
+    if not folder.is_dir() or next(folder.iterdir(), None) is None:
+        return None
+    own = label if label.endswith(BEFORE_RESTORE) else label + BEFORE_RESTORE
+    asked = _choices(options or {}, BackupOptions(label=own, exclude=exclude, on_conflict="continue"))
+    # One after the other: none is based on anything but the one before.
+    home, latest = memory._session.home(own), memory.latest(label=own)  # noqa: SLF001
+    home.write(events.restored(Basis(), latest.snapshot_id) if latest is not None else Basis())
+    with FolderSave(memory, folder, asked, index=False) as saving:
+        try:
+            capture = saving.read()
+        except NothingToSave as error:
+            if needed:
+                raise ColonyMemoryError(f"the folder as it is was not saved: {error}; nothing was written") from error
+            return None
+        _require_saved(capture, needed)
+        saved = saving.save(capture)
+    _retire(memory, own)
+    return saved
+
+
+def _choices(known: Mapping[str, Any], options: BackupOptions) -> BackupOptions:
+    """The options, with what was left out, allowed or masked of this folder when it was saved last."""
+    usual = {name: known[name] for name in ("git", "secrets", "allow_secrets") if name in known}
+    exclude = (*known.get("exclude", ()), *options.exclude)
+    try:
+        return BackupOptions(label=options.label, on_conflict=options.on_conflict, exclude=exclude, **usual)
+    except (TypeError, ValueError):  # an index that somebody has spoiled
+        return options
+
+
+def _require_saved(capture: Capture, needed: Iterable[str]) -> None:
+    reasons = {entry.name: entry.reason for entry in capture.left_out} | dict.fromkeys(capture.ignored, "is ignored")
+    lacking = [name for name in needed if name in reasons]
+    if lacking:
+        raise ColonyMemoryError(
+            f"the folder as it is was not saved: {lacking[0]!r} would be replaced, and is not in it "
+            f"({reasons[lacking[0]]}); nothing was written"
+        )
+
+
+def _retire(memory: ColonyMemory, label: str) -> None:
+    """Give up what is older than the newest ten of different content."""
+    try:
+        for info in _surplus(memory.list_snapshots(label=label)):
+            memory.delete_snapshot(label=label, snapshot_id=info.snapshot_id)
+    except ColonyMemoryError as error:
+        told = f"older snapshots of label {label!r} were not removed: {message_of(error)}"
+        warnings.warn(ColonyMemoryWarning(told), stacklevel=3)
+
+
+def _surplus(infos: Iterable[SnapshotInfo]) -> list[SnapshotInfo]:
+    """What may go of snapshots, which are given newest first."""
+    found: list[SnapshotInfo] = []
+    contents: set[str] = set()
+    for info in infos:
+        content = info.plaintext_sha256 or info.snapshot_id  # of what nobody can open, each is its own
+        if not info.pinned and (content in contents or len(contents) >= _KEPT):
+            found.append(info)
+        contents.add(content)
+    return found

@@ -1,0 +1,282 @@
+"""A folder that is restored into: what it is based on, and which snapshots have what it holds."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from colony_memory import _engine
+from colony_memory._engine import basis as events
+from colony_memory._engine.state import look, read_manifests
+from colony_memory._format.lineage import merge_base
+from colony_memory._format.tree import tree_of, tree_of_digests
+from colony_memory.app.before import BEFORE_RESTORE
+from colony_memory.app.merging import merge_folder
+from colony_memory.app.options import BackupOptions
+from colony_memory.app.place import identify_vault
+from colony_memory.app.save import read_for
+from colony_memory.capture._metadata import METADATA_NAME, split_documents
+from colony_memory.capture._question import Holding, Question
+from colony_memory.capture._recover import recover
+from colony_memory.capture.folder import NothingToSave
+from colony_memory.capture.index import end_others, open_index, peek_index
+from colony_memory.exceptions import ColonyMemoryError, DecryptionError, SnapshotCorrupt, SnapshotNotFound
+from colony_memory.snapshot import Manifest
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Collection, Mapping
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from colony_memory._engine.basis import Basis
+    from colony_memory._engine.restore import Restored
+    from colony_memory._engine.session import Session
+    from colony_memory._engine.state import State
+    from colony_memory.capture.index import FolderIndex
+    from colony_memory.client import ColonyMemory
+
+    Shape = Callable[[dict[str, str]], dict[str, str]]
+
+__all__ = ["Target"]
+
+
+class Target:
+    """A ``with`` that has the index of a folder, so that nobody else saves or restores it meanwhile.
+
+    Args:
+        memory: Where from.
+        directory: The folder, there or not.
+        label: Label to restore from.
+        looking: Nothing is going to be changed: nothing is locked, or finished of an earlier restore.
+        shape: What a snapshot's documents are in this folder.
+        options: How the folder is saved, by default as it was saved last.
+
+    Attributes:
+        memory: As it was given.
+        directory: As it was given.
+        label: As it was given.
+        index: The index.
+
+    Raises:
+        ColonyMemoryError: Another process has the folder for long, or an earlier restore cannot be put back.
+    """
+
+    def __init__(
+        self,
+        memory: ColonyMemory,
+        directory: str | os.PathLike[str],
+        *,
+        label: str,
+        looking: bool = False,
+        shape: Shape | None = None,
+        options: BackupOptions | None = None,
+    ) -> None:
+        self.memory, self.directory = memory, directory
+        self._looking, self._shape, self._options = looking, shape, options
+        self.label = label
+        # What was saved before a restore is of the same memory: to go back to it is what any older snapshot is.
+        self._home_label = label.removesuffix(BEFORE_RESTORE) or label
+        self._stack = ExitStack()
+        self._labels: dict[str, str] = {}  # of snapshots that were read
+        self.index: FolderIndex
+
+    @property
+    def session(self) -> Session:
+        """The client."""
+        return self.memory._session  # noqa: SLF001
+
+    @property
+    def basis(self) -> Basis:
+        """What the folder is based on, as far as that is known."""
+        return self.index.read() if self.index.problem is None else self.session.home(self._home_label).read()
+
+    @property
+    def usual(self) -> Mapping[str, Any]:
+        """The options by which the folder is read when it is saved."""
+        return self.index.options if self._options is None else self._options.of_folder
+
+    def __enter__(self) -> Self:
+        if not self._looking:
+            recover(self.directory)
+        self._open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _open(self) -> None:
+        vault, paths = identify_vault(self.memory), [self.directory]
+        if self._looking:
+            self.index = peek_index(paths, vault=vault, label=self._home_label)
+            return
+        self.index = self._stack.enter_context(open_index(paths, vault=vault, label=self._home_label))
+
+    def read(self, snapshot: str | None, *, fallback: bool = False) -> Restored:
+        """A snapshot, with what the folder is based on once it holds all of it; without an id, the latest."""
+        homes, label = self.session.homes, self._home_label
+        before = homes.get(label)
+        if self.index.problem is None:
+            homes[label] = self.index
+        try:
+            found = self.memory._run(  # noqa: SLF001
+                _engine.restore.restore, label=self.label, snapshot_id=snapshot, fallback=fallback
+            )
+        except SnapshotCorrupt:
+            self.index.disprove()
+            raise
+        finally:
+            if self.index.problem is None:
+                homes.pop(label, None)
+                if before is not None:
+                    homes[label] = before
+        if self.label == label:
+            return found
+        state = self.look(label=label)
+        latest, shown = state.decision.follow, state.shown
+        basis = events.settled(self.basis, latest, listed=shown)
+        after = events.reverted(basis, latest, last=found.info.snapshot_id, stream=state.decision.stream, listed=shown)
+        return replace(found, basis=after)
+
+    def look(self, *, label: str | None = None, everything: bool = False) -> State:
+        """The label as it is now."""
+        return self.memory._run(  # noqa: SLF001
+            look, label or self.label, lenient=True, newer=False, everything=everything
+        )
+
+    def based_on(self, found: Restored) -> Basis:
+        """What the folder is based on once it holds all of a snapshot as :meth:`read` gave it."""
+        basis = found.basis or self.basis
+        if basis.tree or basis.snapshot_id != found.info.snapshot_id or basis.reverted:
+            return basis
+        return replace(basis, tree=tree_of(found.documents))
+
+    def keep(self, basis: Basis) -> None:
+        """Remember what the folder is based on, now that it is."""
+        if self.index.problem is None:
+            self.index.reload()
+        if self.index.problem is not None or self._is_another():
+            # It has come to be there, or is another directory by now.
+            self._stack.close()
+            self._open()
+        if self.index.problem is not None:
+            self.session.home(self._home_label).write(basis)
+            return
+        if self.index.read() != basis:
+            self.index.write(basis)
+            end_others(self.directory, self.index)
+
+    def _is_another(self) -> bool:
+        return not self.index.is_of([self.directory])
+
+    def names_of(self, basis: Basis) -> frozenset[str] | None:
+        """The files that the folder had when it was saved or restored last, None where it takes reading to tell."""
+        if basis.not_held:
+            return None
+        if self.index.rows:
+            return frozenset(self.index.rows)
+        contents, metadata = split_documents(self.based(str(basis.snapshot_id)))
+        return frozenset((*contents, *metadata.links)) or None
+
+    def based(self, snapshot_id: str) -> dict[str, str]:
+        """What a snapshot of this memory is in this folder; nothing where it is damaged or gone."""
+        return self._documents(snapshot_id, {})
+
+    def merge(
+        self, found: Restored, documents: dict[str, str], *, present: dict[str, str] | None = None
+    ) -> dict[str, str]:
+        """What the folder holds and a snapshot, joined over what both come from."""
+        state = self.look(everything=True)
+        infos, unmerged = state.decision.listed, state.unmerged
+        basis, theirs = self.basis, found.info.snapshot_id
+        own = () if basis.not_held else sorted({*basis.own, *basis.refused})
+        over = merge_base(infos, unmerged, own, theirs)
+        ours = self.present() if present is None else present
+        return merge_folder({} if over is None else self.based(over), ours, documents, theirs_name=theirs)
+
+    def present(self) -> dict[str, str]:
+        """What the folder holds, as its backups would have it; no file where there is none."""
+        usual = self.usual
+        options = BackupOptions(
+            label=self._home_label,
+            git=usual.get("git") is True,
+            exclude=usual.get("exclude", ()),
+            secrets="mask" if usual.get("secrets") == "mask" else "allow",
+            allow_secrets=usual.get("allow_secrets", ()),
+        )
+        try:
+            return read_for(self.memory, self.directory, options).documents
+        except NothingToSave:
+            return {}
+
+    # --- what has what it holds
+
+    def question(self, found: Restored) -> Question:
+        """What is asked before anything goes that the folder holds, where this is restored."""
+        basis, target = self.basis, found.info.snapshot_id
+        latest = None if found.state is None else found.state.decision.follow
+        held = None if basis.not_held else basis.snapshot_id
+        known = {target: found.documents}
+        others = [basis.last, latest, *basis.refused, *basis.pending, *basis.merged]
+        ids = [each for each in dict.fromkeys(others) if each and each not in (held, target)]
+        first = None if held is None else self._holding(held, known, proven=self._proven(held))
+        return Question(first, tuple(self._holding(each, known) for each in ids), self._are_listed)
+
+    def _holding(
+        self, snapshot_id: str, known: Mapping[str, dict[str, str]], proven: frozenset[str] = frozenset()
+    ) -> Holding:
+        return Holding(snapshot_id, partial(self._documents, snapshot_id, known), proven)
+
+    def _documents(self, snapshot_id: str, known: Mapping[str, dict[str, str]]) -> dict[str, str]:
+        """The documents of a snapshot as they would be in this folder; none where it is not to be had."""
+        documents = known.get(snapshot_id) or self.documents_of(snapshot_id)
+        if not documents or self._shape is None:
+            return documents
+        try:
+            return self._shape(documents)
+        except (ValueError, ColonyMemoryError):
+            return {}
+
+    def documents_of(self, snapshot_id: str) -> dict[str, str]:
+        """The documents of a snapshot of this memory; none where it is damaged or gone."""
+        for label in dict.fromkeys((self._home_label, self._home_label + BEFORE_RESTORE)):
+            try:
+                found = self.memory._run(_engine.restore.read, label=label, snapshot_id=snapshot_id)  # noqa: SLF001
+            except SnapshotNotFound:
+                continue
+            except (ValueError, DecryptionError):  # damaged, not trusted, not ours to open: nothing rests on it
+                return {}
+            self._labels[snapshot_id] = label
+            return found.documents
+        return {}
+
+    def _proven(self, snapshot_id: str) -> frozenset[str]:
+        """Digests of texts that a snapshot has for certain: its manifest proves the rows of the index, in one read."""
+        rows = {name: row.digest for name, row in self.index.rows.items() if row.is_text and row.digest}
+        if self.index.described[1]:
+            rows[METADATA_NAME] = self.index.described[1]
+        tree = tree_of_digests(rows)
+        if not rows or self.basis.tree != tree:
+            return frozenset()
+        read: dict[str, Any] = {}
+        self.memory._run(read_manifests, self._home_label, [snapshot_id], read)  # noqa: SLF001
+        manifest = read.get(snapshot_id)
+        proves = isinstance(manifest, Manifest) and manifest.tree == tree
+        return frozenset(rows.values()) if proves else frozenset()
+
+    def _are_listed(self, snapshot_ids: Collection[str]) -> bool:
+        """Whether all of them are still there, by one look at the pointer of each label."""
+        return all(
+            self._lists(label, {each for each in snapshot_ids if self._labels.get(each, self._home_label) == label})
+            for label in {self._labels.get(each, self._home_label) for each in snapshot_ids}
+        )
+
+    def _lists(self, label: str, snapshot_ids: Collection[str]) -> bool:
+        state = self.look(label=label)
+        gone = {each for each in snapshot_ids if not state.lists(each)}
+        if gone:  # an old client's pointer tells of one alone
+            state = self.memory._run(look, label, lenient=True, newer=False, listed=True)  # noqa: SLF001
+        return all(state.lists(each) for each in gone)

@@ -1,0 +1,237 @@
+"""Whether what a restore displaces is saved: asked of content, and after it was moved aside.
+
+A clock tells nothing of that. A file may be replaced or taken away where one of a few snapshots has it: the one that is
+restored (or it has every line that changed since the basis), the basis, the one restored last, the latest, and own
+saves that were refused or not heard of. Each is read once, and only where those before it did not have everything; no
+other is asked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from colony_memory._lines import split_lines
+from colony_memory._os.kinds import is_file, is_link
+from colony_memory.capture._companions import INDEX, holds_database, is_database, whole_of
+from colony_memory.capture._metadata import Metadata, split_documents
+from colony_memory.capture._stage import encode_text
+from colony_memory.capture._steady import read_start
+from colony_memory.capture.sqlite import holds_same, reads_as_journal
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from colony_memory._os.directory import Directory
+    from colony_memory._os.reach import Reach
+
+# Bytes of a file that is compared line by line.
+_LARGEST_TEXT = 1 << 26
+
+
+@dataclass(frozen=True)
+class Displaced:
+    """A file that is replaced or taken away.
+
+    Attributes:
+        name: Its path in the folder.
+        reach: Where it is now: the folder, or where it was moved aside.
+        at: Its path there.
+        status: Its status.
+    """
+
+    name: str
+    reach: Reach
+    at: str
+    status: os.stat_result
+
+    @property
+    def where(self) -> tuple[Directory, str]:
+        """The directory that it is in, and its name there."""
+        return self.reach.parent(self.at)
+
+    def is_part_of(self, whole: Displaced | None) -> bool:
+        """Whether it is a log or an index of that database, which is asked for with all that belongs to it."""
+        if whole is None or whole is self or not holds_database(*whole.where):
+            return False
+        if self.name.endswith(INDEX):
+            return True
+        data = self.read()
+        return isinstance(data, bytes) and (reads_as_journal(self.name, data) or not any(data[:8]))
+
+    def digest(self) -> str:
+        """Of its bytes; of a link, of what it says."""
+        return _digest(self.read())
+
+    def read(self) -> bytes | str:
+        """Its bytes, or what a link says."""
+        directory, name = self.where
+        if is_link(self.status):
+            return directory.read_link(name)
+        with directory.file(name) as (descriptor, there):
+            return read_start(descriptor, there.st_size)
+
+
+@dataclass
+class Holding:
+    """A snapshot that is asked for what is displaced.
+
+    Attributes:
+        snapshot_id: Which one.
+        read: Gives its documents, as a restore into this folder would have them.
+        proven: Digests of files that are in it for certain, known without reading it.
+        fresh: It was saved just now, so that nobody need be asked whether it is listed.
+    """
+
+    snapshot_id: str
+    read: Callable[[], Mapping[str, str]]
+    proven: frozenset[str] = frozenset()
+    fresh: bool = False
+
+    @cached_property
+    def contents(self) -> dict[str, str | bytes]:
+        """Its files."""
+        return self._split[0]
+
+    @cached_property
+    def digests(self) -> frozenset[str]:
+        """Digests of all its files and links."""
+        contents, metadata = self._split
+        return _digests(contents, metadata)
+
+    @cached_property
+    def _split(self) -> tuple[dict[str, str | bytes], Metadata]:
+        return split_documents(self.read())
+
+
+@dataclass
+class Question:
+    """What is asked before anything that a restore displaces is discarded.
+
+    Attributes:
+        basis: What the folder is based on, None where it is not known.
+        others: The other snapshots that are asked, in that order.
+        confirm: Is given the ids of those on which the answer rests, and says whether they are still listed.
+        saving: What none of them has is going to be saved first: nothing stands against it.
+        why: For each file that was asked for, where it is.
+    """
+
+    basis: Holding | None = None
+    others: tuple[Holding, ...] = ()
+    confirm: Callable[[Collection[str]], bool] = field(default=lambda _: True)
+    saving: bool = False
+    why: dict[str, str] = field(default_factory=dict)
+    _contents: Mapping[str, str | bytes] = field(default_factory=dict)
+    _metadata: Metadata = field(default_factory=Metadata)
+    _used: set[str] = field(default_factory=set)
+
+    def read_also(self, holding: Holding) -> Question:
+        """The same, with one more to ask."""
+        return Question(self.basis, (holding, *self.others), self.confirm)
+
+    def saved_first(self) -> Question:
+        """The same for a plan in which what none of them has is saved first."""
+        return Question(self.basis, self.others, self.confirm, saving=True)
+
+    def about(self, contents: Mapping[str, str | bytes], metadata: Metadata) -> Question:
+        """The question for what is restored."""
+        return Question(self.basis, self.others, self.confirm, self.saving, self.why, contents, metadata)
+
+    def unsaved(self, displaced: Iterable[Displaced]) -> list[str]:
+        """Names of what none of them has, sorted.
+
+        Raises:
+            ColonyMemoryError: One of them cannot be read, so that nobody knows.
+        """
+        self._used.clear()
+        found = {each.name: each for each in displaced if each.status.st_size}
+        left = {name: each for name, each in found.items() if not each.is_part_of(found.get(whole_of(name)))}
+        digests = {name: digest for name, each in left.items() if (digest := _digest_of(each)) is not None}
+        target = _digests(self._contents, self._metadata)
+        self._take(left, "the snapshot has it", lambda each: digests.get(each.name) in target)
+        self._take(left, "the snapshot has all its lines", lambda each: self._has_lines(each, None))
+        for holding in filter(None, (self.basis, *self.others)):
+            self._ask(left, holding, digests)
+        self.why.update(dict.fromkeys(left, "it is saved first" if self.saving else "saved nowhere"))
+        return [] if self.saving else sorted(left)
+
+    def rests(self) -> bool:
+        """Whether the snapshots on which the last answer rests are still listed."""
+        return not self._used or self.confirm(frozenset(self._used))
+
+    def _ask(self, left: dict[str, Displaced], holding: Holding, digests: Mapping[str, str]) -> None:
+        if not left:
+            return
+        told = f"snapshot {holding.snapshot_id} has it"
+        before = len(left)
+        self._take(left, told, lambda each: digests.get(each.name) in holding.proven)
+        if left:
+            self._take(left, told, lambda each: digests.get(each.name) in holding.digests)
+            self._take(left, told, lambda each: _is_same_database(each, holding.contents.get(each.name)))
+        if left and holding is self.basis:
+            since = f"the snapshot has all its lines that are not of {holding.snapshot_id}"
+            self._take(left, since, lambda each: self._has_lines(each, holding.contents.get(each.name)))
+        if len(left) < before and not holding.fresh:
+            self._used.add(holding.snapshot_id)
+
+    def _take(self, left: dict[str, Displaced], why: str, has: Callable[[Displaced], bool]) -> None:
+        for name in [name for name, each in left.items() if has(each)]:
+            self.why[name] = why
+            del left[name]
+
+    def _has_lines(self, each: Displaced, before: str | bytes | None) -> bool:
+        """Whether what is restored has every line of a text but those that were there before it was changed."""
+        text = _text_of(each)
+        if text is None or (before is not None and not isinstance(before, str)):
+            return False
+        return _lines(text) - _lines(before or "") <= self._lines
+
+    @cached_property
+    def _lines(self) -> frozenset[str]:
+        texts = (content for content in self._contents.values() if isinstance(content, str))
+        return frozenset().union(*map(_lines, texts))
+
+
+def _lines(text: str) -> frozenset[str]:
+    return frozenset(line.rstrip("\n") for line in split_lines(text)) - {""}
+
+
+def _text_of(each: Displaced) -> str | None:
+    """The text of a file; None of what is no text, or too large."""
+    if not is_file(each.status) or each.status.st_size > _LARGEST_TEXT:
+        return None
+    try:
+        data = each.read()
+        return data.decode("utf-8", "surrogatepass") if isinstance(data, bytes) else None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _digest_of(each: Displaced) -> str | None:
+    """Its digest, None where it cannot be read: then nobody has it."""
+    try:
+        return each.digest()
+    except OSError:
+        return None
+
+
+def _is_same_database(each: Displaced, saved: str | bytes | None) -> bool:
+    """Whether a database with its log comes to what was saved of it."""
+    data = saved if isinstance(saved, bytes) else b""
+    return is_database(data) and stat.S_ISREG(each.status.st_mode) and holds_same(*each.where, data)
+
+
+def _digests(contents: Mapping[str, str | bytes], metadata: Metadata) -> frozenset[str]:
+    files = frozenset(_digest(encode_text(content)) for content in contents.values())
+    return files | frozenset(map(_digest, metadata.links.values()))
+
+
+def _digest(content: str | bytes) -> str:
+    """Of a file, as the tree of a memory has it; a link has another, whatever it says."""
+    if isinstance(content, bytes):
+        return f"sha256:{hashlib.sha256(content).hexdigest()}"
+    return f"link:{content}"

@@ -1,0 +1,286 @@
+"""What becomes of a folder when an agent starts on it unattended: the table of outcomes."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+
+import pytest
+from capture_trees import posix
+
+from colony_memory import (
+    ColonyMemory,
+    ColonyMemoryWarning,
+    ConflictDetected,
+    SnapshotCorrupt,
+    open_vault,
+    restore_folder,
+    save_folder,
+)
+from colony_memory.app.begin import begin
+
+pytestmark = posix
+BEFORE = "default-before-restore"
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColonyMemoryWarning)
+        yield
+
+
+class World:
+    """A vault, a folder on this host, and another host's folder."""
+
+    def __init__(self, tmp_path, monkeypatch):
+        self.path, self.monkeypatch = tmp_path, monkeypatch
+        self.url = str(tmp_path / "vault")
+        open_vault(self.url, create=True)
+        self.here = tmp_path / "here"
+        self.host("one")
+
+    def host(self, name):
+        self.monkeypatch.setenv("XDG_STATE_HOME", str(self.path / f"state-{name}"))
+
+    @property
+    def memory(self):
+        return ColonyMemory(backend=open_vault(self.url))
+
+    def write(self, **files):
+        self.here.mkdir(exist_ok=True)
+        for name, text in files.items():
+            path = self.here / f"{name}.md"
+            path.unlink(missing_ok=True) if text is None else path.write_text(text)
+
+    def save(self, **options):
+        return save_folder(self.memory, self.here, **options).info.snapshot_id
+
+    def elsewhere(self, **files):
+        """What another host saves, that has restored before."""
+        self.host("two")
+        there = self.path / "there"
+        restore_folder(self.memory, there, force=True)
+        for name, text in files.items():
+            path = there / f"{name}.md"
+            path.unlink() if text is None else path.write_text(text)
+        own = save_folder(self.memory, there).info.snapshot_id
+        self.host("one")
+        return own
+
+    def damage(self, snapshot_id):
+        for part in self.path.rglob(f"*{snapshot_id}.[kp]*.json"):
+            part.chmod(0o600)
+            part.write_text("{}")
+
+    def texts(self):
+        return {path.stem: path.read_text() for path in sorted(self.here.iterdir()) if path.is_file()}
+
+    def kept(self):
+        """What was saved before something was put over it."""
+        infos = self.memory.list_snapshots(label=BEFORE)
+        return [self.memory.restore(label=BEFORE, snapshot_id=info.snapshot_id) for info in infos]
+
+
+@pytest.fixture
+def world(tmp_path, monkeypatch):
+    return World(tmp_path, monkeypatch)
+
+
+def nothing_saved(world):
+    world.write(a="seed")
+
+
+def no_folder(world):
+    world.write(a="1\n", b="b\n")
+    world.save()
+    shutil.rmtree(world.here)
+
+
+def emptied(world):
+    no_folder(world)
+    (world.here / "notes").mkdir(parents=True)
+
+
+def as_saved(world):
+    world.write(a="1\n", b="b\n")
+    world.save()
+
+
+def clean(world):
+    as_saved(world)
+    world.elsewhere(a="1\n2\n", b=None, c="c\n")
+
+
+def ahead(world):
+    as_saved(world)
+    world.write(a="1\nmine\n", b=None)
+
+
+def both_went_on(world):
+    as_saved(world)
+    world.elsewhere(a="1\ntheirs\n", b=None, c="c\n")
+    world.write(a="mine\n1\n")
+
+
+def both_changed_a_line(world):
+    as_saved(world)
+    world.elsewhere(a="theirs\n")
+    world.write(a="mine\n")
+
+
+def reverted(world):
+    world.write(a="1\n")
+    world.save()
+    world.write(a="2\n")
+    world.save()
+    restore_folder(world.memory, world.here, snapshot="latest~1")
+
+
+def reverted_and_another_went_on(world):
+    reverted(world)
+    world.elsewhere(b="b\n")
+
+
+def a_refused_save(world):
+    as_saved(world)
+    world.elsewhere(a="1\ntheirs\n")
+    world.write(a="mine\n1\n")
+    with pytest.raises(ConflictDetected):
+        world.save()
+
+
+def the_basis_was_deleted(world):
+    as_saved(world)
+    world.write(a="1\n2\n")
+    last = world.save()
+    world.memory.delete_snapshot(label="default", snapshot_id=last)
+
+
+def template_files(world):
+    """A container's image has an older state, or a part of it."""
+    world.write(a="1\n2\n", b="b\n")
+    world.save()
+    shutil.rmtree(world.here)
+    world.write(a="1\n")
+
+
+def a_lost_state_directory_ahead(world):
+    as_saved(world)
+    world.host("new")
+    world.write(a="1\nmine\n")
+
+
+def a_lost_state_directory_and_other_text(world):
+    as_saved(world)
+    world.host("new")
+    world.write(a="other\n", b="b\n", d="d\n")
+
+
+def a_damaged_latest_in_step(world):
+    as_saved(world)
+    world.write(a="1\n2\n")
+    world.damage(world.save())
+
+
+TABLE = [
+    (nothing_saved, "first", {"a": "seed"}, []),
+    (no_folder, "taken", {"a": "1\n", "b": "b\n"}, []),
+    (emptied, "taken", {"a": "1\n", "b": "b\n"}, []),
+    (as_saved, "kept", {"a": "1\n", "b": "b\n"}, []),
+    (clean, "taken", {"a": "1\n2\n", "c": "c\n"}, []),
+    (ahead, "kept", {"a": "1\nmine\n"}, []),
+    (both_went_on, "merged", {"a": "mine\n1\ntheirs\n", "b": "b\n", "c": "c\n"}, []),
+    (both_changed_a_line, "beside", {"a": "mine\n", "b": "b\n"}, []),
+    (reverted, "kept", {"a": "1\n"}, []),
+    (reverted_and_another_went_on, "merged", {"a": "1\n", "b": "b\n"}, []),
+    (a_refused_save, "merged", {"a": "mine\n1\ntheirs\n", "b": "b\n"}, []),
+    (the_basis_was_deleted, "kept", {"a": "1\n2\n", "b": "b\n"}, []),
+    (template_files, "taken", {"a": "1\n2\n", "b": "b\n"}, []),
+    (a_lost_state_directory_ahead, "kept", {"a": "1\nmine\n", "b": "b\n"}, []),
+    (
+        a_lost_state_directory_and_other_text,
+        "replaced",
+        {"a": "1\n", "b": "b\n", "d": "d\n"},
+        [{"a.md": "other\n", "b.md": "b\n", "d.md": "d\n"}],
+    ),
+    (a_damaged_latest_in_step, "kept", {"a": "1\n2\n", "b": "b\n"}, []),
+]
+
+
+@pytest.mark.parametrize(("history", "outcome", "expected", "kept"), TABLE, ids=[each[0].__name__ for each in TABLE])
+def test_what_becomes_of_a_folder_at_a_start(world, history, outcome, expected, kept):
+    history(world)
+    plan = begin(world.memory, world.here, dry_run=True)
+    begun = begin(world.memory, world.here)
+    found = world.texts()
+    if outcome == "beside":
+        (other,) = [name for name in found if name not in expected]
+        assert found.pop(other) == "theirs\n"
+    assert found == expected
+    assert world.kept() == kept
+    assert begun.failed is None
+    assert begun.is_first == (outcome == "first")
+    assert (begun.restored is None) == (outcome in ("first", "kept"))
+    assert (plan.restored is None, plan.latest) == (begun.restored is None, begun.latest)
+    told = " ".join(begun.told)
+    assert ("are merged" in told) == (outcome in ("merged", "beside"))
+    assert ("what was here is saved as" in told) == (outcome == "replaced")
+    # A second start finds nothing to do, and what is saved then is the latest of the label.
+    if outcome != "first":
+        again = begin(world.memory, world.here)
+        assert (again.restored, again.failed) == (None, None)
+        world.save()
+        restore_folder(world.memory, world.path / "elsewhere", fallback=True)
+        assert {path.name for path in (world.path / "elsewhere").iterdir()} == {p.name for p in world.here.iterdir()}
+
+
+@pytest.mark.parametrize("volume", [True, False])
+def test_with_a_damaged_latest_it_starts_with_an_older_one_where_that_is_asked_for(world, volume):
+    world.write(a="1\n", b="b\n")
+    world.save()
+    if volume:
+        world.host("two")
+        restore_folder(world.memory, world.path / "copy")
+        world.host("one")
+    world.write(a="2\n")
+    latest = world.save()
+    world.damage(latest)
+    shutil.rmtree(world.here)
+    with pytest.raises(SnapshotCorrupt):
+        begin(world.memory, world.here)
+    assert not world.here.exists()
+    for _ in range(2):  # a container without a volume, at each start
+        begun = begin(world.memory, world.here, fallback=True)
+        assert begun.told == (f"the latest snapshot {latest} is damaged",)
+        assert world.texts() == {"a": "1\n", "b": "b\n"}
+        shutil.rmtree(world.here)
+    begin(world.memory, world.here, fallback=True)
+    world.write(a="3\n")
+    own = world.save()
+    assert world.memory.latest().snapshot_id == own
+
+
+def test_where_the_folder_cannot_be_saved_first_it_stays_and_that_is_told(world):
+    a_lost_state_directory_and_other_text(world)
+    (world.here / ".cmemignore").write_text("a.md\n")
+    before = world.texts()
+    begun = begin(world.memory, world.here)
+    assert "the folder as it is was not saved" in begun.failed
+    assert world.texts() == before
+    assert begun.latest == world.memory.latest().snapshot_id
+
+
+def test_a_restore_that_cannot_be_put_back_keeps_no_agent_from_starting(world, monkeypatch):
+    from colony_memory.app import target
+    from colony_memory.capture._recover import Unsettled
+
+    clean(world)
+
+    def stuck(*_):
+        raise Unsettled("a restore was cut off, and 'a.md' could not be put back")
+
+    monkeypatch.setattr(target, "recover", stuck)
+    begun = begin(world.memory, world.here)
+    assert "could not be put back" in begun.failed
+    assert begun.latest == world.memory.latest().snapshot_id
