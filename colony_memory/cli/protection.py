@@ -16,7 +16,6 @@ from colony_memory.cli.grid import prose, styled
 from colony_memory.cli.summary import change_lines, changes, unsaved_document
 from colony_memory.cli.tables import label_table
 from colony_memory.cli.text import age, count, few, shown, signer, size
-from colony_memory.retention import is_much_smaller
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from colony_memory.app.protection import Checked, Problem, Protection
     from colony_memory.reports import LabelMap, VaultMap
     from colony_memory.schedule.watch import RunLog
-    from colony_memory.snapshot import SnapshotInfo
 
 _STYLES = {
     "protected": "bold green",
@@ -258,24 +256,23 @@ def _answer(checked: Checked, place: Place, now: datetime) -> str:
         f"last {_good(verdict)} backup{_of(verdict)} {age(made, now)} ({stamp(made)})",
         *([f"unchanged {age(seen, now)}"] if seen - made > _RUN else []),
         *([f"conflict with {verdict.conflict}"] if verdict.conflict else []),
-        *(f"less than half of {each.snapshot_id}" for each in _shrunk_from(checked)),
+        *(f"{each} is kept, as much less followed" for each in _before_a_loss(checked)),
         f"signed by {signer(info)}" if info.signed else "unsigned",
         "encrypted" if info.encrypted else "not encrypted",
     ]
     return ", ".join(facts)
 
 
+def _before_a_loss(checked: Checked) -> list[str]:
+    """Id of the snapshot that backups keep because much less than it holds followed."""
+    labels = [each for each in checked.found.labels if each.label == checked.verdict.label]
+    return [each.shrunk.snapshot_id for each in labels if each.shrunk is not None]
+
+
 def _ahead(unsaved: Unsaved) -> str:
     """How much of a folder is not saved."""
     number = unsaved.files_ahead
     return f"ahead by {count(number, 'file')}, {count(unsaved.lines_ahead, 'line')}" if number else ""
-
-
-def _shrunk_from(checked: Checked) -> list[SnapshotInfo]:
-    """The snapshot that the memory was more than twice as large in, for as long as backups keep it for that."""
-    newest = checked.verdict.newest
-    kept = [each.shrunk for each in checked.found.labels if each.label == checked.verdict.label]
-    return [each for each in kept if each and newest and is_much_smaller(newest, each)]
 
 
 def _good(verdict: Protection) -> str:

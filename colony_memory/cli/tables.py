@@ -138,7 +138,7 @@ def problems(label: LabelMap) -> list[str]:
     if label.unsigned:
         found.append(f"{len(label.unsigned)} older than signing")
     if label.shrunk is not None:
-        found.append(f"{label.shrunk.snapshot_id} kept, as less than half of it followed")
+        found.append(f"{label.shrunk.snapshot_id} kept, as much less followed")
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from datetime import timedelta
 
@@ -140,6 +141,44 @@ def test_a_vault_inside_what_is_saved_is_refused(refused, cli, folder, tmp_path)
 
 
 # --- list
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (3, ["restore", "OUT"]),
+        (3, ["restore", "latest~1", "OUT"]),
+        (3, ["restore", "--at", "2026-11-01", "OUT"]),
+        (3, ["show", "latest"]),
+        (3, ["cat", "a.md"]),
+        (3, ["log", "a.md"]),
+        (3, ["grep", "a"]),
+        (3, ["verify"]),
+        (3, ["diff", "latest", "latest~1"]),
+        (3, ["pin", "latest"]),
+        (3, ["delete", "latest", "--yes"]),
+        (3, ["export", "latest", "OUT"]),
+        (3, ["status"]),
+        (0, ["list"]),
+        (0, ["prune", "--keep", "1", "--yes"]),
+        (0, ["prune", "--keep", "1", "--dry-run"]),
+        (0, ["run", "OUT", "--", sys.executable, "-c", ""]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_a_label_that_is_not_there_names_those_that_are(cli, vault, tmp_path, code, words):
+    for number in range(10):
+        save(vault, {"a.md": "x"}, label=f"agent-{number}")
+    label = ["--label", "agent"]
+    at = words.index("--") if "--" in words else len(words)
+    words = [*words[:at], *label, *words[at:]]
+    got, out, err = cli(*(word.replace("OUT", str(tmp_path / "out")) for word in words))
+    assert got == code
+    named = ", ".join(f"'agent-{number}'" for number in range(8))
+    said = out + err
+    assert "nothing is saved " in said
+    assert f"there are {named} and 2 more" in said
+    assert f"in the vault {vault.path}" in said
 
 
 def test_an_empty_vault_lists_as_such(cli, vault):

@@ -63,10 +63,10 @@ def run(
                     "orphans": plan.orphans,
                 }
             )
+        elif not (plan or plan.keep or plan.unread):
+            opened.output.report(f"{nothing_saved(opened.memory, label).message}, in {opened.place.title}")
         elif dry_run:
             opened.output.answer("\n".join([*plan_lines(plan, label=label, now=now_utc()), "nothing deleted"]))
-        elif not (deleted or plan.keep or plan.unread):
-            opened.output.report(f"{nothing_saved(opened.memory, label).message}, in {opened.place.title}")
         else:
             opened.output.report(f"label {label}: {count(deleted, 'snapshot')} deleted, {len(plan.keep)} kept")
     return 0
