@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from capture_trees import make, metadata, posix
 
+from colony_memory.app.options import BackupOptions
 from colony_memory.capture import SecretFinding, find_secrets, mask_secrets, masked_names, read_folder, read_paths
 from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, split_documents
 from colony_memory.capture.secrets import RULES
@@ -422,3 +423,57 @@ def test_one_long_line_of_anything_is_searched_in_one_pass() -> None:
         for part in ("a", "A", "-", ".", " ", "a-", "a.", "Ab: x ", "\\n", "/", "=", "_"):
             shorter, longer = (start + part * (length // len(part)) + "+" for length in (8_000, 64_000))
             assert scan_time(longer) < 30 * scan_time(shorter) + 0.002, (start, part)
+
+
+ESCAPED = {
+    "JSON": lambda secret: json.dumps(f"a\n{secret}\n"),
+    "JSON in JSON": lambda secret: json.dumps(json.dumps(f'a\t"{secret}"')),
+    "each letter in JSON": lambda secret: "".join(f"\\u{ord(char):04x}" for char in secret),
+    "percent": lambda secret: f"next=%3D{secret}%26",
+    "percent twice": lambda secret: f"%252F{secret.replace('_', '%255F')}%250A",
+    "colour": lambda secret: f"\x1b[31m{secret[:9]}\x1b[1m{secret[9:]}\x1b[0m",
+    "colour in JSON": lambda secret: json.dumps(f"\x1b[31m{secret}\x1b[0m"),
+    "address": lambda secret: f"https://host.invalid/{secret}/x",
+    "joiner": lambda secret: json.dumps(f"x\u200b{secret}"),
+    "HTML": lambda secret: f"&#61;{secret}&quot;",
+}
+
+
+@pytest.mark.parametrize("name", ESCAPED)
+def test_what_is_escaped_is_found_and_masked(name: str) -> None:
+    secret = f"ghp_{drawn(36)}"
+    text = f"before\n{ESCAPED[name](secret)}\nafter\n"
+    masked, (finding,) = mask_secrets({"a": text})
+    assert str(finding) == "a:2: GitHub token"
+    assert find_secrets(masked) == ()
+    assert secret[6:] not in masked["a"]
+    assert masked["a"].startswith("before\n")
+    assert masked["a"].endswith("\nafter\n")
+
+
+@posix
+def test_names_and_links_and_text_without_a_mark_are_searched(tmp_path: Path) -> None:
+    secret = f"ghp_{drawn(36)}"
+    src = make(tmp_path / "src", {f"{secret}.md": b"x", f"d/{secret}/a.md": b"x", "u.txt": secret.encode("utf-16-le")})
+    (src / "link").symlink_to(f"{secret}.md")
+    for choice in ("stop", "mask"):
+        with pytest.raises(SecretsFound) as caught:
+            read_folder(src, secrets=choice)
+        names = {finding.name for finding in caught.value.findings}
+        assert {"ghp_[masked: GitHub token].md", "d/ghp_[masked: GitHub token]", "link"} <= names
+        assert ("u.txt" in names) == (choice == "stop")
+        assert secret[4:] not in str(caught.value) + repr(caught.value.findings)
+    ids = [finding.id for finding in find_secrets(read_folder(src, secrets="allow").documents)]
+    assert len(read_folder(src, secrets="stop", allow_secrets=ids).allowed) == len(ids)
+
+
+def test_notes_and_tags_are_searched() -> None:
+    secret = f"ghp_{drawn(36)}"
+    with pytest.raises(SecretsFound, match=r"2 likely secrets.*: note:1: GitHub token, tag: GitHub token"):
+        BackupOptions(note=secret, tags=secret).cleared()
+    with pytest.raises(SecretsFound, match="in text only"):
+        BackupOptions(tags=secret, secrets="mask").cleared()
+    assert BackupOptions(note=secret, secrets="mask").cleared().note == "ghp_[masked: GitHub token]"
+    assert BackupOptions(note=secret, secrets="allow").cleared().note == secret
+    allowed = BackupOptions(note=secret, tags=secret, allow_secrets=("note:github-token", "tag:github-token"))
+    assert allowed.cleared() == allowed
