@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import hashlib
 import os
 import warnings
@@ -27,11 +28,10 @@ from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, Con
 from colony_memory.snapshot import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from typing_extensions import Self
 
-    from colony_memory._engine.basis import BasisHome
     from colony_memory.capture.folder import LeftOut, SecretsChoice
     from colony_memory.client import ColonyMemory
     from colony_memory.retention import Retention
@@ -332,10 +332,13 @@ class FolderSave:
             )
         )
         if self._index.problem is None:
-            before = session.homes.get(label)
-            if before is not None and not self._index.read():
-                self._index.write(before.read())  # what this very client has restored or saved by value
-            self._kept.enter_context(_in_the_place_of(session.homes, label, self._index))
+            before = session.home(label).read()
+            if before and not self._index.read():
+                self._index.write(before)  # what this very client has restored or saved by value
+            # A view of the client: another thread of it may save another folder under the same label meanwhile.
+            self._memory = copy.copy(self._memory)
+            self._memory._session = session = copy.copy(session)  # noqa: SLF001
+            session.homes = {label: self._index}
             if self._index.proven is not None:
                 snapshot_id, when = self._index.proven
                 with contextlib.suppress(ValueError):
@@ -355,18 +358,6 @@ class FolderSave:
 
 def _digest(asked: str) -> str:
     return hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-@contextlib.contextmanager
-def _in_the_place_of(homes: dict[str, BasisHome], label: str, home: BasisHome) -> Iterator[None]:
-    before = homes.get(label)
-    homes[label] = home
-    try:
-        yield
-    finally:
-        del homes[label]
-        if before is not None:
-            homes[label] = before
 
 
 def read_for(

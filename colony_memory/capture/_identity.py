@@ -53,10 +53,9 @@ class FolderIdentity:
         """
         real = real_path(path)
         where = real if real.is_dir() else real.parent
-        try:
-            status = where.stat()
-        except FileNotFoundError:
+        if not os.path.lexists(real):
             return cls(os.fspath(real))
+        status = where.stat()
         lasting = status.st_ino != 0 and _lasts(status.st_dev)
         inode, born = (status.st_ino, _born(where, status)) if lasting else (None, None)
         return cls(os.fspath(real), inode, born, status.st_dev, _boot())

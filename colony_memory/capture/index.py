@@ -259,6 +259,10 @@ class FolderIndex:
         self._directory = None
 
     def _keep(self) -> None:
+        folders = [FolderIdentity.load(each) for each in self._header.get("folders", ())]
+        if any(each.device is None for each in folders):  # what was not there when this was opened may be there now
+            with contextlib.suppress(OSError):
+                self._header = {**self._header, "folders": [FolderIdentity.of(each.path).dump() for each in folders]}
         known = {"options": self.options, "proven": self.proven, "asked": self.asked}
         self._replace(self._name, {"format": _FORMAT, **self._header, "basis": _dump_basis(self._basis), **known})
 

@@ -342,6 +342,19 @@ def test_a_second_one_waits_for_the_first(place, vault):
     assert len(ColonyMemory(backend=vault).list_snapshots()) == 1
 
 
+def test_two_folders_of_one_label_by_one_client_at_once(place, vault, tmp_path):
+    memory, other = ColonyMemory(backend=vault), tmp_path / "other"
+    shutil.copytree(place, other)
+    (other / "c.md").write_text("c")
+    with FolderSave(memory, place, BackupOptions()) as one, FolderSave(memory, other, BackupOptions()) as two:
+        one.save(one.read())
+        two.save(two.read())
+    first, second = (open_index([each], vault=vault.identity(), label="default") for each in (place, other))
+    with first as mine, second as theirs:
+        assert mine.read().snapshot_id != theirs.read().snapshot_id
+        assert memory.latest().snapshot_id == theirs.read().snapshot_id
+
+
 class Killed(BaseException):
     """The process is no more."""
 

@@ -90,6 +90,16 @@ def test_a_folder_is_its_identity(folder, change, known):
     assert (bool(found.read()), bool(found.rows)) == (known, known)
 
 
+def test_a_folder_that_is_made_meanwhile_is_the_one_that_is_meant(folder):
+    shutil.rmtree(folder)
+    with open_index([folder], vault="v", label="default") as index:
+        folder.mkdir()
+        index.write(BASIS)
+    assert peek_index([folder], vault="v", label="default").read() == BASIS
+    put_back_from_a_copy(folder)
+    assert peek_index([folder], vault="v", label="default").read() == Basis()
+
+
 @pytest.mark.parametrize(("vault", "label"), [("other", "default"), ("v", "other")])
 def test_each_vault_and_label_has_its_own(folder, vault, label):
     filled(folder)
