@@ -18,6 +18,7 @@ from colony_memory.app.before import BEFORE_RESTORE
 from colony_memory.app.place import identify_vault, require_synchronous
 from colony_memory.app.preview import Unsaved, find_unsaved
 from colony_memory.app.verdict import (
+    Mending,
     Newest,
     Problem,
     Protection,
@@ -178,13 +179,20 @@ def _is_of(kept: Iterable[str], paths: Iterable[str | os.PathLike[str]]) -> bool
     return sorted(kept) == sorted(os.fspath(real_path(path)) for path in paths)
 
 
-def _own_of(memory: ColonyMemory, label: LabelMap, here: Iterable[_Here]) -> frozenset[str]:
-    """Ids of what was saved from here and no latest is based on."""
-    known = {one for each in here if each.label == label.label for one in each.basis.known}
+def _own_of(memory: ColonyMemory, label: LabelMap, here: Iterable[_Here]) -> dict[str, Mending]:
+    """What was saved from here and no latest is based on, by id, with what would mend that."""
+    bases = [each.basis for each in here if each.label == label.label]
+    known = {one for basis in bases for one in basis.known}
     # That neither has an origin says nothing of whose it is.
-    origins = {each.basis.origin for each in here if each.label == label.label}
-    origins = (origins | {memory._session.origin(label.label)}) - {None}  # noqa: SLF001
-    return frozenset(info.snapshot_id for info in label.unmerged if info.snapshot_id in known or info.origin in origins)
+    origins = {memory._session.origin(label.label), *(basis.origin for basis in bases)} - {None}  # noqa: SLF001
+    own: dict[str, Mending] = {}
+    for snapshot_id in [
+        info.snapshot_id for info in label.unmerged if info.snapshot_id in known or info.origin in origins
+    ]:
+        joined = any(snapshot_id in basis.merged for basis in bases)
+        taken = any(basis.snapshot_id == label.latest for basis in bases)
+        own[snapshot_id] = "backup" if joined else "join" if taken else "merge"
+    return own
 
 
 def _is_asked_for(label: LabelMap, wanted: str | None) -> bool:

@@ -30,8 +30,9 @@ State = Literal["protected", "saved", "ahead", "at risk", "not protected"]
 #: an untrusted snapshot is one's own, or whether one that cannot be read on this host is good, ``replace`` what is
 #: damaged by a new backup (an older snapshot restores until then), ``forget`` what is gone, which a prune of leftovers
 #: takes off the list, ``accept`` a snapshot in place of a latest that is refused: restore it by its id and back it
-#: up again, ``sign`` what is older than signing, by a backup with the key, or ``merge`` it with the latest.
-Mending = Literal["delete", "backup", "prune", "wait", "judge", "replace", "forget", "accept", "sign", "merge"]
+#: up again, ``sign`` what is older than signing, by a backup with the key, ``merge`` it with the latest by the next
+#: backup, or ``join`` it with the folder, which holds the latest already.
+Mending = Literal["delete", "backup", "prune", "wait", "judge", "replace", "forget", "accept", "sign", "merge", "join"]
 
 _WORST_FIRST: tuple[State, ...] = ("not protected", "at risk", "ahead", "saved", "protected")
 
@@ -108,7 +109,7 @@ def assess(
     max_age: timedelta | None = None,
     read: Newest | None = None,
     confirmed: Mapping[str, datetime] | None = None,
-    own: Collection[str] = (),
+    own: Mapping[str, Mending] | None = None,
 ) -> Protection:
     """Judge one label of what :meth:`colony_memory.ColonyMemory.inspect` found.
 
@@ -132,7 +133,7 @@ def assess(
         max_age: How old the newest snapshot may be.
         read: What :func:`colony_memory.app.protection.read_newest` gave, None where nothing was read.
         confirmed: When a backup last found a snapshot to be the memory as it still was, by id.
-        own: Ids of what was saved from here and is unmerged.
+        own: What was saved from here and is unmerged, by id, with what would mend that.
     """
     newest = label.newest if read is None else read.good
     age = None
@@ -141,7 +142,7 @@ def assess(
         made = created(newest)
         age = max(now - (made if seen is None or seen > now else max(made, seen)), timedelta(0))
     stale = age is None or (max_age is not None and age > max_age)
-    conflict = [info.snapshot_id for info in label.unmerged if info.snapshot_id in own][-1:]
+    conflict = [*(own or {}).items()][-1:]
     problems = (
         *_damaged(label.label, read),
         *_conflict(label, conflict),
@@ -154,8 +155,8 @@ def assess(
     state: State = "not protected" if stale else "at risk" if risky else "protected" if whole else "saved"
     # What puts it at risk comes first.
     problems = (*risky, *(each for each in problems if each not in risky))
-    conflict = [label.latest or ""] if conflict else []
-    return Protection(state, label.label, newest, age, stale, problems, closed, is_empty(label), *conflict)
+    theirs = (label.latest or "") if conflict else ""
+    return Protection(state, label.label, newest, age, stale, problems, closed, is_empty(label), theirs)
 
 
 def is_empty(label: LabelMap) -> bool:
@@ -191,12 +192,12 @@ def _damaged(label: str, read: Newest | None) -> Iterator[Problem]:
         yield Problem(why, mending, label, snapshot_id)
 
 
-def _conflict(label: LabelMap, own: list[str]) -> Iterator[Problem]:
-    for snapshot_id in own:
+def _conflict(label: LabelMap, own: Iterable[tuple[str, Mending]]) -> Iterator[Problem]:
+    for snapshot_id, mending in own:
         yield Problem(
             f"conflict with {label.latest}: it is another writer's, and not based on {snapshot_id}, which was saved "
             "from here",
-            "merge",
+            mending,
             label.label,
             snapshot_id,
         )

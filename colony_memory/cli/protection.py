@@ -176,7 +176,11 @@ def mending(problem: Problem, given: Mapping[str, Any]) -> str:
         return command("prune", options=("--keep", "5"), label=problem.label, given=given)
     if problem.mending in ("backup", "replace", "sign"):
         return command("backup", *_paths(problem, given), label=problem.label, given=given)
-    if problem.mending == "merge":
+    if problem.mending == "join" and named:
+        folder = _paths(problem, given)
+        into = folder[0] if len(folder) == 1 and folder != ["PATH"] else "DIR"
+        return command("restore", named, into, options=("--merge",), label=problem.label, given=given)
+    if problem.mending in ("merge", "join"):
         options = ("--on-conflict", "merge")
         return command("backup", *_paths(problem, given), options=options, label=problem.label, given=given)
     return command("status", given=given)

@@ -108,7 +108,7 @@ class Words:
         named = problem.snapshot_id if problem.snapshot_id and id_time(problem.snapshot_id) else None
         if problem.mending in ("backup", "replace", "sign"):
             return "call backup"
-        if problem.mending == "merge":
+        if problem.mending in ("merge", "join"):
             return f"ask the person to merge {named}" if named else "ask the person to merge"
         if problem.mending == "judge":
             return f"call verify{self._with(named)}"

@@ -313,14 +313,34 @@ def test_what_is_said_answers_what_was_asked(cli, vault, folder, history, asked,
     assert ("is kept, as much less followed" in out) == (history is shrunk) == any(kept)
 
 
-def test_what_mends_works_as_pasted(cli, vault, folder, tmp_path, monkeypatch):
-    """Signing from today on, in two labels, and a conflict: each command that is shown is run, until none is."""
+def taken_after_a_conflict(cli, folder, vault):
+    in_conflict(cli, folder, vault)
+    assert cli("restore", folder)[0] == 0
+
+
+def signed_from_today(cli, folder, vault):
     pytest.importorskip("cryptography")
     in_conflict(cli, folder, vault)
     cli("backup", folder, "--label", "other")
-    cli("keygen", tmp_path / "agent.pem")
-    monkeypatch.setenv("COLONY_MEMORY_KEY_FILE", str(tmp_path / "agent.pem"))
-    assert "older than signing" in cli("status", "--max-age", "1h")[1]
+    cli("keygen", folder.parent / "agent.pem")
+
+
+@pytest.mark.parametrize(
+    ("history", "says"),
+    [
+        (signed_from_today, "older than signing"),
+        (in_conflict, "conflict with "),
+        (taken_after_a_conflict, "conflict with "),
+        (damaged, "mend it  colony-memory backup "),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_mends_works_as_pasted(cli, vault, folder, monkeypatch, history, says):
+    """Each command that is shown is run, until none is; in two labels, and with what both have after a conflict."""
+    history(cli, folder, vault)
+    if history is signed_from_today:
+        monkeypatch.setenv("COLONY_MEMORY_KEY_FILE", str(folder.parent / "agent.pem"))
+    assert says in cli("status", "--max-age", "1h")[1]
     asked = 0
     while cli("status", "--max-age", "1h", "-q")[0]:
         asked += 1
@@ -331,6 +351,8 @@ def test_what_mends_works_as_pasted(cli, vault, folder, tmp_path, monkeypatch):
             assert (program, "PATH" in words) == ("colony-memory", False)
             cli(*words)
     assert cli("status")[1].startswith("protected: ")
+    if history in (in_conflict, taken_after_a_conflict):
+        assert {"ours.md", "theirs.md"} <= ColonyMemory(backend=vault).restore().keys()
 
 
 @pytest.mark.parametrize("looks", [["status"], ["restore", "ELSEWHERE"], ["verify"]], ids=lambda words: words[0])
