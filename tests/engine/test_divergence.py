@@ -14,6 +14,8 @@ from faces import FACES
 from colony_memory import ColonyMemory, ColonyMemoryWarning, ConflictDetected, Retention, SnapshotNotFound, open_vault
 from colony_memory._engine.backup import backup
 from colony_memory._engine.backup.job import Unread
+from colony_memory._format.lineage import Lineage
+from colony_memory.snapshot import build
 from colony_memory.testing import FaultyVault
 
 FIRM = "".join(f"what is known from the beginning, {n}\n" for n in range(20))
@@ -299,6 +301,19 @@ def test_a_pointer_by_an_old_client_forgets_nothing(vault, theirs):
     vault.vault_upload_file("cmem.default.latest.json", json.dumps(old))
     theirs.backup({"m": FIRM + "later still\n"}, prune_keep=1)
     assert set(rows(vault)) == {mine, latest(vault)}
+
+
+def test_what_stands_for_the_basis_is_the_basis(vault, theirs):
+    ours = Folder(vault)
+    old = ours.backup(BASE).snapshot_id
+    new = "2030" + old[4:]
+    made = build(OTHER, label="default", snapshot_id=new, created_at="", lineage=Lineage((), rewrites=old))
+    for name, text in made.files.items():
+        vault.vault_upload_file(name, text)
+    for name in (f"cmem.default.{old}.manifest.json", "cmem.default.latest.json"):
+        vault.vault_delete_file(name)
+    assert quietly(theirs.latest).snapshot_id == new
+    assert outcome(ours, NEW, "raise") == SILENT
 
 
 def test_after_thirty_days_it_goes(vault, theirs):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.basis import MemoryHome, is_conflict, settled, with_merged
@@ -40,6 +41,9 @@ async def compare(job: Job, state: State) -> State:
     """Compare what the memory is based on with the latest there is, before anything is written."""
     known, decision = job.session.home(job.label).read(), state.decision
     basis = settled(known, decision.follow, stream=decision.stream, listed=state.shown)
+    entry = decision.entry(decision.follow)
+    if basis and entry is not None and entry.info.rewrites == basis.snapshot_id:
+        basis = replace(basis, snapshot_id=entry.snapshot_id)  # which stands for it
     if basis and state.decision.follow not in basis.own:
         # A pointer may name what is not there, which is nobody's memory.
         state = await list_files(job.session, state)
