@@ -170,11 +170,13 @@ class Reading(Blocking):
 
         Args:
             label: Tell of this label too, at the cost of reading what it lists: ``restore_points``, how many it has;
+                ``newest``, the id of the newest, and whether it is ``encrypted``; ``before_loss``, the id of the
+                snapshot that is kept because much less followed; ``unmerged``, ids of those that no latest is based
+                on; ``unsigned``, ids of those that are older than signing;
                 ``next_bytes``, what the next backup stores by what recent ones did; ``next_at_most``, whether that is
                 the most, and nothing shows yet how much less; ``fits``, how many more there is room for;
                 ``daily_bytes``, what a day of backups takes at their pace; ``room_lasts_seconds``, how long there is
-                room then, if nothing is removed and nobody else writes. Where one of the last three cannot be told, it
-                is None.
+                room then, if nothing is removed and nobody else writes. What cannot be told, or is not there, is None.
         """
         return self._run(_engine.inspect.status, label=label)
 

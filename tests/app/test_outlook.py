@@ -97,4 +97,8 @@ def test_what_is_said_comes_true(format_):
     assert memory.inspect().labels[0].fits == said[made]["fits"]
     assert memory.inspect().room_lasts_seconds == said[made]["room_lasts_seconds"]
     assert set(memory.status()) == {"quota_bytes", "used_bytes", "available_bytes", "file_count"}
-    assert memory.status(label="other")["restore_points"] == 0
+    other = memory.status(label="other")
+    facts = ("restore_points", "newest", "encrypted", "before_loss", "unmerged", "unsigned")
+    assert [other[each] for each in facts] == [0, None, None, None, [], []]
+    now = memory.status(label="default")
+    assert (now["newest"], now["encrypted"]) == (memory.latest().snapshot_id, False)

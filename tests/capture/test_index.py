@@ -14,7 +14,7 @@ import pytest
 
 from colony_memory._engine.basis import Basis, pending, saved
 from colony_memory._os.homes import state_directory
-from colony_memory.capture.index import Row, end_others, open_index, peek_index
+from colony_memory.capture.index import Row, disprove, end_others, kept_of, open_index, peek_index
 
 BASIS = saved(
     Basis(origin="0f" * 8), "20260101T000000.000000Z-abcdef", stream="ab" * 8, tree="sha256:1", listed=["a", "b"]
@@ -233,3 +233,22 @@ def test_the_lock_is_given_back_after_an_error(folder):
         raise ValueError("inside")
     with open_index([folder], vault="v", label="default", patience=0) as index:
         assert index.problem is None
+
+
+def test_who_only_looks_sees_what_is_kept_of_a_vault(folder, caplog):
+    assert kept_of("v") == []
+    filled(folder)
+    filled(folder, label="other")
+    filled(folder, vault="w")
+    seen = [(label, [str(folder)], BASIS) for label in ("default", "other")]
+    assert sorted((label, list(paths), basis) for label, paths, basis in kept_of("v")) == seen
+    disprove("v", "default")
+    assert peek_index([folder], vault="v", label="default").proven is None
+    assert peek_index([folder], vault="v", label="other").proven == PROVEN
+    disprove("v", "default")  # there is nothing more to forget
+    with open_index([folder], vault="v", label="other"):
+        disprove("v", "other")  # whoever has it goes on
+    assert "not noted that label 'other' is damaged" in caplog.text
+    kept()[0].write_text("{")
+    assert len(kept_of("v")) + len(kept_of("w")) == 2
+    assert "is passed over" in caplog.text
