@@ -247,7 +247,7 @@ async def newest_good(session: Session, state: State, *, complete: bool = True) 
                 continue
             if (want_complete and entry.info.incomplete) or not is_readable(entry.info.format):
                 continue
-            problem = await restores(session, state.label, entry.snapshot_id)
+            problem = await restores(session, state.label, entry.snapshot_id, given=state.newest)
             if problem is None:
                 return state, entry.snapshot_id
             state = forget(state, entry.snapshot_id, problem)

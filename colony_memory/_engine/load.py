@@ -192,14 +192,16 @@ async def _read(
     )
 
 
-async def restores(session: Session, label: str, snapshot_id: str) -> str | None:
-    """Read a snapshot in full, and give what is wrong with it, or None.
+async def restores(
+    session: Session, label: str, snapshot_id: str, *, given: Mapping[str, StoredFile | None] | None = None
+) -> str | None:
+    """Read a snapshot in full, and give what is wrong with it, or None; files that were ``given`` are not read again.
 
     Raises:
         VaultUnavailable: The vault did not answer, so nothing can be said. Likewise VaultDenied and RateLimited.
     """
     try:
-        await load(session, label, snapshot_id, closed=True)
+        await load(session, label, snapshot_id, closed=True, given=dict(given or {}))
     except SnapshotNotFound:
         return f"snapshot {snapshot_id} was deleted in between"
     except (SnapshotCorrupt, UntrustedSnapshot) as error:

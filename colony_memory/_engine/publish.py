@@ -149,7 +149,8 @@ async def _require_gone(session: Session, state: State, move: Move) -> None:
         lambda snapshot_id: id_order(snapshot_id) > latest, (row.snapshot_id for row in pointer.entries or ())
     )
     known = dict.fromkeys((*filter(None, (pointer.snapshot_id,)), *newer))
-    lacks = [name for name in known if id_order(name) > latest and name not in {*move.removed, *there}]
+    shown = {*move.removed, *there}
+    lacks = [name for name in known if id_order(name) > latest and name not in shown]
     for file, found in (await session.vault.get_many(manifest_filename(label, name) for name in lacks)).items():
         if found is not None:
             msg = (

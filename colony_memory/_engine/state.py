@@ -9,7 +9,7 @@ from colony_memory._engine.judge import Asked, Decision, Read, judge
 from colony_memory._engine.label import LabelFiles, read_label
 from colony_memory._engine.pins import with_ends
 from colony_memory._engine.session import log, warn
-from colony_memory._engine.store import ABSENT, ANY
+from colony_memory._engine.store import ABSENT, ANY, StoredFile
 from colony_memory._format.constants import FORMAT
 from colony_memory._format.names import id_order, latest_filename, manifest_filename
 from colony_memory._format.pointer import Pointer
@@ -49,6 +49,7 @@ class State:
         blind: Why the witness could not be asked, None where it could.
         files: Its files, where they were listed.
         manifests: What was read of manifests, by id.
+        newest: The manifest's file of the newest snapshot by name, where it was read for this, and not remembered.
     """
 
     decision: Decision
@@ -58,6 +59,7 @@ class State:
     blind: str | None = None
     files: LabelFiles | None = None
     manifests: Mapping[str, Read] = field(default_factory=dict)
+    newest: Mapping[str, StoredFile | None] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -200,15 +202,18 @@ async def read_pointer_file(session: Session, label: str) -> tuple[str | None, s
 
 async def _decide(session: Session, state: State, files: LabelFiles | None) -> State:
     """Read what the decision wants until it is made."""
-    label, manifests = state.asked.label, dict[str, Read]()
+    label, manifests, stored = state.asked.label, dict[str, Read](), dict[str, StoredFile | None]()
     files = None if files is None else await with_ends(session, files)
     decision = judge(state.asked, state.text, files, manifests)
     while decision.wants is not None:
         if decision.wants.listing:
             files = await with_ends(session, read_label(await session.vault.list(f"cmem.{label}."), label))
-        await read_manifests(session, label, decision.wants.manifests, manifests, verify=state.asked.verify)
+        wanted = decision.wants.manifests
+        read = await read_manifests(session, label, wanted, manifests, verify=state.asked.verify)
+        newest = manifest_filename(label, max(wanted, key=id_order)) if wanted else ""
+        stored |= {newest: read[newest]} if newest in read else {}
         decision = judge(state.asked, state.text, files, manifests)
-    return replace(state, decision=decision, files=files, manifests=manifests)
+    return replace(state, decision=decision, files=files, manifests=manifests, newest=stored)
 
 
 async def list_files(session: Session, state: State) -> State:
@@ -226,8 +231,9 @@ async def read_manifests(
     *,
     verify: bool = True,
     anew: bool = False,
-) -> None:
-    """Read manifests at once and judge their signatures; what is broken or not trusted is told in its place.
+) -> Mapping[str, StoredFile | None]:
+    """Read manifests at once and judge their signatures; what is broken or not trusted is told in its place. The files
+    that were read for that are given by name.
 
     ``anew`` reads those too that this client has read before: one that was deleted may have come back as another, where
     a conversion brought it.
@@ -257,6 +263,7 @@ async def read_manifests(
         except ColonyMemoryError:
             # The extra that checks signatures is missing. Nobody is pinned, so nothing speaks against the snapshot.
             log(f"the signature of snapshot {each} was not checked")
+    return stored
 
 
 def tell(decision: Decision) -> None:

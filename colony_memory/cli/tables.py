@@ -56,6 +56,7 @@ def snapshot_table(infos: Sequence[SnapshotInfo], *, latest: Collection[str], no
     """
     if not infos:
         return "no snapshots"
+    before = {info.shrunk_from for info in infos}
     rows = [
         (
             ("* " if info.snapshot_id in latest else "  ") + shown(info.snapshot_id),
@@ -64,7 +65,7 @@ def snapshot_table(infos: Sequence[SnapshotInfo], *, latest: Collection[str], no
             size_of(info),
             stored(info),
             signer(info),
-            ", ".join(_remarks(info)),
+            ", ".join(_remarks(info, shrank=info.snapshot_id in before)),
         )
         for info in infos
     ]
@@ -81,12 +82,14 @@ def size_of(info: SnapshotInfo) -> str:
     return "not told" if info.encrypted and not info.byte_size else size(info.byte_size)
 
 
-def _remarks(info: SnapshotInfo) -> list[str]:
-    """What is special about a snapshot, in a few words each."""
+def _remarks(info: SnapshotInfo, *, shrank: bool) -> list[str]:
+    """What is special about a snapshot, in a few words each; ``shrank`` where it is kept for what followed it."""
     pinned = f"pinned until {info.pinned_until[:10]}" if info.pinned_until else "pinned"
     found = [word for word, is_so in (("encrypted", info.encrypted), (pinned, info.pinned)) if is_so]
     if info.refused:
         found.append("met a conflict")
+    if shrank:
+        found.append("kept, as much less followed")
     if info.incomplete:
         found.append(f"{number_left_out(info)} left out")
     found += [f"#{tag}" for tag in info.tags]

@@ -110,7 +110,7 @@ addEventListener("DOMContentLoaded", () => {
   }
 
   function remarksOf(each) {
-    const said = [each.latest && "latest", each.pinned && "pinned", each.encrypted && "encrypted", each.format.endsWith("/2") && "format 2", ...each.tags.map((tag) => `tag ${tag}`), each.note, ...each.incomplete.map((why) => `left out: ${why}`)];
+    const said = [each.latest && "latest", each.shrank && "kept, as much less followed", each.pinned && "pinned", each.encrypted && "encrypted", each.format.endsWith("/2") && "format 2", ...each.tags.map((tag) => `tag ${tag}`), each.note, ...each.incomplete.map((why) => `left out: ${why}`)];
     return said.filter(Boolean).join("; ");
   }
 

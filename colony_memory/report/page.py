@@ -69,12 +69,14 @@ def _label(overview: LabelOverview) -> dict[str, Any]:
     removed = set() if plan is None else {info.snapshot_id for info in plan.remove}
     reasons = {} if plan is None else plan.reasons
     shown = {info.snapshot_id for info in overview.snapshots}
+    before = {info.shrunk_from for info in overview.snapshots}
     return {
         "label": overview.label,
         "problem": overview.problem or (verified.problem if verified else None),
         "snapshots": [
             {
                 **_snapshot(info),
+                "shrank": info.snapshot_id in before,
                 "changes": changes.get(info.snapshot_id),
                 "check": _check(checks.get(info.snapshot_id)),
                 "stays": None if plan is None else info.snapshot_id not in removed,
@@ -98,7 +100,7 @@ def _snapshot(info: SnapshotInfo) -> dict[str, Any]:
         "made": info.created_at,
         "bytes": info.byte_size,
         "stored": info.stored_bytes,
-        "documents": len(info.doc_names) or None,
+        "documents": info.doc_count,
         "format": info.format,
         "issuer": info.issuer,
         "latest": bool(info.head),

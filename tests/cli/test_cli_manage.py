@@ -281,3 +281,14 @@ def test_keygen_makes_a_key_that_signs_and_is_trusted(cli, refused, folder, vaul
     assert set(answer) == {"key_file", "did_key"}
     assert cli("keygen", "--quiet", "~/mine.pem") == (0, "", "")
     assert (tmp_path / "home" / "mine.pem").is_file()
+
+
+def test_list_says_what_is_kept_for_what_followed(cli, vault):
+    mem = ColonyMemory(backend=vault)
+    before = mem.backup({"MEMORY.md": "two years of notes. " * 300, "other.md": "x" * 9_000})
+    with pytest.warns(ColonyMemoryWarning, match="hardly anything is left of MEMORY.md"):
+        mem.backup({"MEMORY.md": "", "other.md": "x" * 9_000}, prune_keep=1)
+    mem.backup({"MEMORY.md": "new", "other.md": "x" * 9_000}, prune_keep=1)
+    rows = [line for line in cli("list")[1].splitlines() if before.snapshot_id in line]
+    assert len(rows) == 1
+    assert "kept, as much less followed" in cli("list")[1]
