@@ -245,7 +245,7 @@ def _survey(
     allowed, excluded = read_choices(secrets=secrets, allow_secrets=allow_secrets, exclude=exclude)
     require_call("on_progress", on_progress)
     require_type("max_bytes", max_bytes, int)
-    if list_records():
+    if _may_be_unfinished():
         _end_unfinished(sources, dry_run=dry_run)
     began, found = time.time_ns(), Found(Tree(excluded=excluded), max_bytes, on_progress)
     _read(sources, found, lambda: None if index is None else _known(index, found.tree, secrets=secrets, git=git))
@@ -289,6 +289,14 @@ def _captured(survey: Survey, *, reading: bool = True) -> Capture:
         allowed=tuple(each for each in survey.findings if each not in survey.acted_on),
         survey=survey if survey.has_index else None,
     )
+
+
+def _may_be_unfinished() -> bool:
+    """Whether any restore of this user was cut off; only then is there more to load and to look at."""
+    try:
+        return bool(list_records())
+    except OSError:
+        return True
 
 
 def _end_unfinished(sources: list[Source], *, dry_run: bool) -> None:
