@@ -241,17 +241,19 @@ async def newest_good(session: Session, state: State, *, complete: bool = True) 
 
     What proved good at an earlier moment is no proof. One that is complete is preferred where there is any.
     """
+    broken = dict[str, str]()
     for want_complete in (True, False) if complete else (False,):
         for entry in state.decision.ranked:
-            if entry.snapshot_id not in state.decision.committed:
+            own = entry.snapshot_id
+            if own in broken or own not in state.decision.committed:
                 continue
             if (want_complete and entry.info.incomplete) or not is_readable(entry.info.format):
                 continue
-            problem = await restores(session, state.label, entry.snapshot_id, given=state.newest)
+            problem = await restores(session, state.label, own, given=state.newest)
             if problem is None:
-                return state, entry.snapshot_id
-            state = forget(state, entry.snapshot_id, problem)
-    return state, None
+                return forget(state, broken), own
+            broken[own] = problem
+    return forget(state, broken), None
 
 
 async def withdraw(session: Session, state: State, victims: Sequence[str]) -> State:

@@ -321,9 +321,11 @@ def manifest_of(state: State, snapshot_id: str) -> Manifest | None:
     return read if isinstance(read, Manifest) else None
 
 
-def forget(state: State, snapshot_id: str, problem: str) -> State:
-    """The same with a snapshot found broken."""
+def forget(state: State, problems: Mapping[str, str]) -> State:
+    """The same with snapshots found broken: what is wrong with each, by id."""
+    if not problems:
+        return state
     decision = state.decision
-    entries = tuple(entry for entry in decision.entries if entry.snapshot_id != snapshot_id)
-    broken = {**decision.broken, manifest_filename(state.label, snapshot_id): problem}
+    entries = tuple(entry for entry in decision.entries if entry.snapshot_id not in problems)
+    broken = {**decision.broken, **{manifest_filename(state.label, own): why for own, why in problems.items()}}
     return replace(state, decision=replace(decision, entries=entries, broken=broken))
