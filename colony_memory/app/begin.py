@@ -14,6 +14,7 @@ from colony_memory.app.place import refuse_vault_inside
 from colony_memory.app.restore import RestoredFolder, Writing
 from colony_memory.app.target import Target
 from colony_memory.capture._metadata import split_documents
+from colony_memory.capture._moves import Meanwhile
 from colony_memory.capture._recover import Unsettled
 from colony_memory.capture._write import FileInUse, Unsaved, Written
 from colony_memory.exceptions import ColonyMemoryError, SnapshotNotFound, VaultError, message_of
@@ -136,16 +137,13 @@ class _Start:
             require_sound(state)
             return self._first()
         basis = settled(target.basis, latest, listed=state.shown)
-        present: dict[str, str] | None = None
-        if basis:
-            present = target.present() if Path(target.directory).is_dir() else {}
-            if not _has_any_of(present, target.names_of(basis)):
-                basis = Basis(origin=basis.origin)
+        if basis and not target.has_any_of(basis):
+            basis = Basis(origin=basis.origin)
         kept = self._kept(basis, state)
         if kept is not None:
             return Begun(latest=latest, told=kept)
         found = target.read(None, fallback=self._fallback)
-        present = target.present() if present is None and Path(target.directory).is_dir() else present or {}
+        present = target.present() if Path(target.directory).is_dir() else {}
         told = () if found.info.snapshot_id == latest else (f"the latest snapshot {latest} is damaged",)
         begun = (
             self._with_basis(found, basis, present) if basis and not basis.not_held else self._without(found, present)
@@ -236,7 +234,7 @@ class _Start:
                     before = writing.save_first(needed=plan.unsaved) or before
                 try:
                     written = writing.write(target.based_on(found))
-                except Unsaved:
+                except (Unsaved, Meanwhile):
                     continue  # it was written to between the question and the answer
                 return Begun(RestoredFolder(found.info, written, before), told=(*told, *_said(before)))
             raise ColonyMemoryError(f"{target.directory} is written to all the time")
@@ -257,9 +255,3 @@ def _said(before: Saved | None) -> tuple[str, ...]:
 def _names(documents: dict[str, str]) -> frozenset[str]:
     contents, metadata = split_documents(documents)
     return frozenset((*contents, *metadata.links))
-
-
-def _has_any_of(present: dict[str, str], names: frozenset[str] | None) -> bool:
-    """Whether a folder has any file of these; where they are not known, any file."""
-    here = _names(present)
-    return bool(here if names is None else here & names)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory import _engine
@@ -26,7 +28,6 @@ from colony_memory.exceptions import ColonyMemoryError, DecryptionError, Snapsho
 from colony_memory.snapshot import Manifest
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Collection, Mapping
     from typing import Any
 
@@ -172,14 +173,16 @@ class Target:
     def _is_another(self) -> bool:
         return not self.index.is_of([self.directory])
 
-    def names_of(self, basis: Basis) -> frozenset[str] | None:
-        """The files that the folder had when it was saved or restored last, None where it takes reading to tell."""
-        if basis.not_held:
-            return None
-        if self.index.rows:
-            return frozenset(self.index.rows)
-        contents, metadata = split_documents(self.based(str(basis.snapshot_id)))
-        return frozenset((*contents, *metadata.links)) or None
+    def has_any_of(self, basis: Basis) -> bool:
+        """Whether any file is there that the folder had when it was saved or restored last."""
+        folder = Path(self.directory)
+        names = set() if basis.not_held else {*self.index.rows}
+        if not names and not basis.not_held and folder.is_dir():
+            contents, metadata = split_documents(self.based(str(basis.snapshot_id)))
+            names = {*contents, *metadata.links}
+        if names:
+            return any(os.path.lexists(folder / name) for name in names)
+        return folder.is_dir() and bool(self.present())
 
     def based(self, snapshot_id: str) -> dict[str, str]:
         """What a snapshot of this memory is in this folder; nothing where it is damaged or gone."""

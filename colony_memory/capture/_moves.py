@@ -226,9 +226,13 @@ class Moves:
         new.move(step.number, directory, last)
 
 
-def meanwhile(name: str, path: Path) -> ColonyMemoryError:
-    """What is said where the folder is not any more as it was looked at."""
-    return ColonyMemoryError(f"document {name!r}: {str(path)!r} was changed in the meantime; nothing was written")
+class Meanwhile(ColonyMemoryError):
+    """The folder is not any more as it was looked at."""
+
+
+def meanwhile(name: str, path: Path) -> Meanwhile:
+    """What is said of that."""
+    return Meanwhile(f"document {name!r}: {str(path)!r} was changed in the meantime; nothing was written")
 
 
 def _version(name: str, there: os.stat_result) -> Version:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -18,6 +20,7 @@ from colony_memory import (
     save_folder,
 )
 from colony_memory.app.begin import begin
+from colony_memory.capture._moves import Moves
 
 pytestmark = posix
 BEFORE = "default-before-restore"
@@ -284,3 +287,58 @@ def test_a_restore_that_cannot_be_put_back_keeps_no_agent_from_starting(world, m
     begun = begin(world.memory, world.here)
     assert "could not be put back" in begun.failed
     assert begun.latest == world.memory.latest().snapshot_id
+
+
+@pytest.mark.parametrize("times", [1, 9])
+@pytest.mark.parametrize("how", ["in place", "by a rename"])
+def test_what_is_written_between_the_question_and_the_answer_is_never_lost(world, monkeypatch, how, times):
+    clean(world)
+    real, left = Moves.take, [f"meanwhile {number}\n" for number in range(times)]
+
+    def late(moves, *args):
+        if left:
+            path = world.here / ("a.md" if how == "in place" else "draft")
+            path.write_text(left.pop())
+            path.replace(world.here / "a.md")
+        real(moves, *args)
+
+    monkeypatch.setattr(Moves, "take", late)
+    begun = begin(world.memory, world.here)
+    kept = {documents["a.md"] for documents in world.kept()}
+    if times == 1:
+        assert begun.failed is None
+        assert (world.texts()["a"], kept) == ("1\n2\n", {"meanwhile 0\n"})
+    else:
+        assert "is written to all the time" in begun.failed
+        assert world.texts()["a"].startswith("meanwhile ")
+
+
+def test_what_a_program_has_open_is_left_and_that_is_told(world):
+    clean(world)
+    script = "import sys; f = open(sys.argv[1], 'a'); print('up', flush=True); sys.stdin.readline()"
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(world.here / "a.md")], stdin=-1, stdout=-1, text=True
+    ) as process:
+        process.stdout.readline()
+        begun = begin(world.memory, world.here)
+        process.communicate("\n")
+    assert "open in " in begun.failed or sys.platform != "linux"
+    assert world.texts() == ({"a": "1\n", "b": "b\n"} if sys.platform == "linux" else {"a": "1\n2\n", "c": "c\n"})
+
+
+def test_what_is_no_text_is_one_line_in_a_merge(world):
+    world.write(a="1\n")
+    (world.here / "face.png").write_bytes(b"\x89\xff\x00one")
+    world.save()
+    world.host("two")
+    there = world.path / "there"
+    restore_folder(world.memory, there)
+    (there / "face.png").write_bytes(b"\x89\xff\x00two")
+    (there / "new.png").write_bytes(b"\x89\xff\x00new")
+    save_folder(world.memory, there)
+    world.host("one")
+    (world.here / "face.png").write_bytes(b"\x89\xff\x00mine")
+    assert begin(world.memory, world.here).failed is None
+    found = {path.read_bytes() for path in world.here.iterdir()}
+    assert found == {b"1\n", b"\x89\xff\x00mine", b"\x89\xff\x00two", b"\x89\xff\x00new"}
+    assert (world.here / "face.png").read_bytes() == b"\x89\xff\x00mine"
