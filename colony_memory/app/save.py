@@ -22,7 +22,7 @@ from colony_memory.app.options import BackupOptions
 from colony_memory.app.place import identify_vault, refuse_vault_inside, require_synchronous
 from colony_memory.capture._identity import unmoved
 from colony_memory.capture._sources import find_sources, require_directory
-from colony_memory.capture.folder import Capture, read_by_index, read_folder, read_paths
+from colony_memory.capture.folder import Capture, end_unfinished, read_by_index, read_folder, read_paths
 from colony_memory.capture.index import FolderIndex, open_index
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, ConflictDetected, VaultError
 from colony_memory.snapshot import digest
@@ -225,7 +225,7 @@ class FolderSave:
         self._capture: Capture | None = None
 
     def __enter__(self) -> Self:
-        find_sources(self._what) if isinstance(self._what, list) else require_directory(self._what)
+        end_unfinished(find_sources(self._what) if isinstance(self._what, list) else [require_directory(self._what)])
         with contextlib.suppress(VaultError):  # which the save itself tells, or mends by making the vault
             self._open()
         return self

@@ -8,6 +8,7 @@ that it first puts back what a restore that was cut off has left, by what the us
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 import warnings
@@ -245,8 +246,7 @@ def _survey(
     allowed, excluded = read_choices(secrets=secrets, allow_secrets=allow_secrets, exclude=exclude)
     require_call("on_progress", on_progress)
     require_type("max_bytes", max_bytes, int)
-    if _may_be_unfinished():
-        _end_unfinished(sources, dry_run=dry_run)
+    end_unfinished(sources, dry_run=dry_run)
     began, found = time.time_ns(), Found(Tree(excluded=excluded), max_bytes, on_progress)
     _read(sources, found, lambda: None if index is None else _known(index, found.tree, secrets=secrets, git=git))
     if git:
@@ -291,16 +291,14 @@ def _captured(survey: Survey, *, reading: bool = True) -> Capture:
     )
 
 
-def _may_be_unfinished() -> bool:
-    """Whether any restore of this user was cut off; only then is there more to load and to look at."""
-    try:
-        return bool(list_records())
-    except OSError:
-        return True
+def end_unfinished(sources: Iterable[Source], *, dry_run: bool = False) -> None:
+    """Put back what a restore that was cut off has left: else a half of one memory and a half of another is saved.
 
-
-def _end_unfinished(sources: list[Source], *, dry_run: bool) -> None:
-    """Put back what a restore that was cut off has left: else a half of one memory and a half of another is saved."""
+    To be done before the index of what is saved is opened: what was restored may be noted there.
+    """
+    with contextlib.suppress(OSError):  # which whoever looks closer tells
+        if not list_records():
+            return
     from colony_memory.capture._recover import recover, unfinished
 
     for source in sources:

@@ -6,6 +6,8 @@ import contextlib
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 
@@ -392,6 +394,27 @@ def test_a_kill_at_any_write_of_the_index_costs_nothing(place, vault, monkeypatc
         if count[0] < stop:
             break
     assert 3 < stop < 19
+
+
+KILLED = """
+import os, sys
+from colony_memory import ColonyMemory, restore_folder
+from colony_memory.capture.index import FolderIndex
+from colony_memory.vaults.local import LocalVault
+FolderIndex.write = lambda *_: os._exit(9)
+restore_folder(ColonyMemory(backend=LocalVault(sys.argv[1])), sys.argv[2], force=True)
+"""
+
+
+@POSIX
+def test_what_a_killed_restore_was_to_note_is_noted_before_the_index_is_opened(place, vault):
+    latest, back = save(vault, place).info, place.with_name("back")
+    back.mkdir()
+    (back / TEXT).write_text("before\n")
+    assert subprocess.run([sys.executable, "-c", KILLED, vault.path, back], check=False).returncode == 9
+    with (back / TEXT).open("a") as file:
+        file.write("and ours\n")
+    assert save(vault, back).info.based_on == (latest.snapshot_id,)  # and nothing is told of another writer
 
 
 # --- where it is
