@@ -100,5 +100,5 @@ def test_what_is_said_comes_true(format_):
     other = memory.status(label="other")
     facts = ("restore_points", "newest", "encrypted", "before_loss", "unmerged", "unsigned")
     assert [other[each] for each in facts] == [0, None, None, None, [], []]
-    now = memory.status(label="default")
-    assert (now["newest"], now["encrypted"]) == (memory.latest().snapshot_id, False)
+    answer = memory.status(label="default")
+    assert (answer["newest"], answer["encrypted"]) == (memory.latest().snapshot_id, False)
