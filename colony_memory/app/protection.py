@@ -27,7 +27,7 @@ from colony_memory.app.verdict import (
     least_protected,
     with_folder,
 )
-from colony_memory.capture.index import disprove, kept_of
+from colony_memory.capture.index import disprove, kept_of, peek_index
 from colony_memory.exceptions import ColonyMemoryWarning, SnapshotCorrupt, SnapshotNotFound, UntrustedSnapshot
 from colony_memory.vaults.local import LocalVault
 
@@ -135,7 +135,12 @@ def check_protection(
     good = [run for log in runs.values() if (run := log.last_success) is not None]
     confirmed = {run.snapshot_id: run.when for run in good if run.snapshot_id}
     now = now or datetime.now(timezone.utc)
-    here = [_Here(*each) for each in kept if not paths or _is_of(each[1], paths)]
+    if paths and wanted is not None:
+        # By what the folder is now: one that was made anew in its place has no basis.
+        real = tuple(os.fspath(real_path(path)) for path in paths)
+        here = [_Here(wanted, real, peek_index(paths, vault=vault, label=wanted).read())]
+    else:
+        here = [_Here(*each) for each in kept]
     verdicts = {
         each.label: assess(
             found,
