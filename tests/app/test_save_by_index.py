@@ -412,8 +412,7 @@ def test_what_a_killed_restore_was_to_note_is_noted_before_the_index_is_opened(p
     back.mkdir()
     (back / TEXT).write_text("before\n")
     assert subprocess.run([sys.executable, "-c", KILLED, vault.path, back], check=False).returncode == 9
-    with (back / TEXT).open("a") as file:
-        file.write("and ours\n")
+    (back / TEXT).write_text("ours, without a line of theirs\n")
     assert save(vault, back).info.based_on == (latest.snapshot_id,)  # and nothing is told of another writer
 
 
