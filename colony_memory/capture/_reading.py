@@ -15,19 +15,19 @@ from colony_memory._os.reach import open_below
 from colony_memory.capture._companions import whole_of
 from colony_memory.capture._contents import Contents, NotSaved, grown, read_contents, reason_of
 from colony_memory.capture._patience import TookTooLong
+from colony_memory.capture._rows import PART
 from colony_memory.capture._steady import TRIES, TooLarge
 from colony_memory.capture._walk import SECONDS, LeftOut, Note
 from colony_memory.capture.git import BUNDLE_NAME, GIT_NAME, NotBundled, holds_bundle, make_bundle
-from colony_memory.capture.index import PART
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from colony_memory._os.directory import Directory
     from colony_memory.capture._patience import Deadline, Patience
+    from colony_memory.capture._rows import Known, Row
     from colony_memory.capture._steady import Proof
     from colony_memory.capture._walk import Entry, Tree
-    from colony_memory.capture.index import Known, Row
 
 _BYTES_A_SECOND = 1_000_000  # what a slow disk gives at the least
 _SECONDS_BETWEEN_REPORTS = 0.1

@@ -18,8 +18,8 @@ from colony_memory.capture._companions import INDEX, companions_of, whole_of
 from colony_memory.capture._filenames import parents_of
 from colony_memory.capture._metadata import METADATA_NAME, Contents, Metadata, encode_file, metadata_pieces
 from colony_memory.capture._patience import patience
+from colony_memory.capture._rows import PART, Row, is_settled
 from colony_memory.capture._unsaved import VAULT
-from colony_memory.capture.index import PART, Row, is_settled
 from colony_memory.capture.secrets import RULES, is_allowed, judge_secrets, shown_names
 
 if TYPE_CHECKING:

@@ -26,12 +26,12 @@ from colony_memory.capture._ignore import Excluded, read_excluded
 from colony_memory.capture._metadata import contents_of
 from colony_memory.capture._patience import patience
 from colony_memory.capture._reading import Found
+from colony_memory.capture._rows import Known
 from colony_memory.capture._sources import find_sources, require_directory
 from colony_memory.capture._state import list_records
 from colony_memory.capture._survey import Survey
 from colony_memory.capture._walk import Entry, LeftOut, Note, Tree, walk
 from colony_memory.capture.git import BUNDLE_NAME
-from colony_memory.capture.index import Known
 from colony_memory.capture.secrets import RULES, masked_names, read_allowed
 from colony_memory.exceptions import ColonyMemoryWarning
 

@@ -9,141 +9,35 @@ Where it is lost, damaged or cannot be kept, that costs time or a question.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import logging
 import os
 import re
-import stat
 import sys
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine.basis import Basis, lost
-from colony_memory._os.directory import Directory
-from colony_memory._os.files import Files, make_directory, open_files
-from colony_memory._os.homes import state_directory
 from colony_memory._os.kinds import UnfitFile
 from colony_memory._os.locks import locked_in
-from colony_memory.capture._companions import INDEX, JOURNAL, LOG, whole_of
-from colony_memory.capture._identity import FolderIdentity, unmoved
+from colony_memory.capture._identity import FolderIdentity
+from colony_memory.capture._index_place import holder, note_where, opened, place_of, sign
+from colony_memory.capture._rows import Row
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["PART", "FolderIndex", "Known", "Row", "disprove", "end_others", "kept_of", "open_index", "peek_index"]
+    from colony_memory._os.files import Files
+
+__all__ = ["FolderIndex", "Row", "disprove", "end_others", "kept_of", "open_index", "peek_index"]
 
 logger = logging.getLogger(__name__)
 
-#: The digest of what is saved as a part of a database.
-PART = "part"
 _FORMAT, _ROWS = "colony-memory/index/1", "colony-memory/index-rows/1"
-_PLACE = "folders"
 _LARGEST, _LARGEST_ROWS = 1 << 24, 1 << 28  # bytes: a hundred or two for each file of a folder
 _NAME = re.compile(r"[0-9a-f]{32}\.json")
-_COARSE, _FINE = 2_500_000_000, 20_000_000  # nanoseconds: of FAT, with some to spare; of a kernel's tick
-_WHOLE = 1_000_000  # a time that is no multiple of this tells that its file system counts finely
-
-
-@dataclass(frozen=True)
-class Row:
-    """A file as it was read.
-
-    Attributes:
-        size: Its bytes.
-        mtime_ns: When its content changed, in nanoseconds since 1970.
-        ctime_ns: When anything of it changed.
-        inode: Its number in its file system.
-        mode: Its kind and permissions.
-        digest: Of what is saved of it: ``sha256:`` and that of its bytes, of a database that of its copy. ``part``
-            where it is saved as a part of a database. Empty where it has to be read: it was so young that a change may
-            hide behind the same time, or it is not saved as it is.
-        clean: The version of the rules by which no likely secret is in it; empty where that was not found.
-        is_text: Whether it is a document of its own.
-        is_database: Whether it was read as an SQLite database, with what is beside it.
-    """
-
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-    inode: int
-    mode: int
-    digest: str
-    clean: str = ""
-    is_text: bool = True
-    is_database: bool = False
-
-    @classmethod
-    def of(
-        cls,
-        status: os.stat_result,
-        digest: str,
-        *,
-        began: int,
-        clean: str = "",
-        is_text: bool = True,
-        is_database: bool = False,
-    ) -> Row:
-        """The row of a file that was read with this status, by somebody who began at that time (``time.time_ns()``)."""
-        facts = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_mode)
-        return cls(*facts, digest if is_settled(status, began) else "", clean, is_text, is_database)
-
-    def is_of(self, status: os.stat_result) -> bool:
-        """Whether a file is as it was: but for its mode, which is in the status."""
-        now = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
-        return now == (self.size, self.mtime_ns, self.ctime_ns, self.inode)
-
-
-def is_settled(status: os.stat_result, began: int) -> bool:
-    """Whether a file is older, by more than its file system's time step, than the time at which reading began."""
-    newest = max(status.st_mtime_ns, status.st_ctime_ns)
-    step = _FINE if status.st_ctime_ns % _WHOLE else _COARSE
-    return newest + step < began
-
-
-@dataclass(frozen=True)
-class Known:
-    """Which files need not be read, by what an index has of them.
-
-    Attributes:
-        rows: As the index has them.
-        rules: The version of the rules by which they have to be clean, None where nobody asks for that.
-        unless: What is to be read all the same, by the end of its name.
-    """
-
-    rows: Mapping[str, Row]
-    rules: str | None = None
-    unless: tuple[str, ...] = ()
-
-    def find(self, name: str, there: Mapping[str, os.stat_result]) -> Row | None:
-        """The row of a file that need not be read, or that is a part of one that need not be; else None.
-
-        Args:
-            name: The file.
-            there: All files that there are now.
-        """
-        row = self.rows.get(name)
-        if row is None or row.digest == PART:
-            whole = whole_of(name)
-            found = self.find(whole, there) if whole != name and whole in there else None
-            if found is None or not found.is_database:
-                return None
-            return row or Row.of(there[name], PART, began=sys.maxsize, is_text=False)
-        if not row.digest or not row.is_of(there[name]) or name.endswith(self.unless):
-            return None
-        if self.rules not in (None, row.clean):
-            return None
-        # A database changes by its log alone. The index beside it is the readers', who may come and go.
-        same = all(self._is_same(name + suffix, there, of=row) for suffix in (LOG, JOURNAL))
-        return row if same and (name + INDEX not in there or name + INDEX in self.rows) else None
-
-    def _is_same(self, part: str, there: Mapping[str, os.stat_result], *, of: Row) -> bool:
-        row, status = self.rows.get(part), there.get(part)
-        if status is None or status.st_size == 0:
-            return (row is None and (status is None or of.is_database)) or (row is not None and row.size == 0)
-        return row is not None and row.is_of(status)
 
 
 class FolderIndex:
@@ -305,23 +199,23 @@ def open_index(
         ColonyMemoryError: Another process has it for all that time, or there is such a link.
     """
     with contextlib.ExitStack() as stack:
-        found = _place(paths, vault, label)
+        found = place_of(paths, vault, label)
         if isinstance(found, str):
             yield FolderIndex(problem=found)
             return
         index = FolderIndex()
         try:
-            directory = stack.enter_context(_opened(found.owner, making=True))
+            directory = stack.enter_context(opened(found.owner, making=True))
             descriptor = stack.enter_context(locked_in(directory, f"{found.name}.lock", patience=patience))
-            _sign(descriptor)
+            sign(descriptor)
         except TimeoutError as error:
             raise ColonyMemoryError(
-                f"{found.title} is being saved or restored by {_holder(directory, found.name)}: waited {patience:.0f} s"
+                f"{found.title} is being saved or restored by {holder(directory, found.name)}: waited {patience:.0f} s"
             ) from error
         except OSError as error:
             yield FolderIndex(problem=f"{error.filename or 'the state directory'}: {error.strerror or error}")
             return
-        _note_where(directory, found, unattended=unattended)
+        note_where(directory, found, unattended=unattended)
         index._owner = found.owner  # noqa: SLF001 - made for this
         index._open(directory, found.name, found.header, found.identities)  # noqa: SLF001
         stack.callback(index._close)  # noqa: SLF001
@@ -330,12 +224,12 @@ def open_index(
 
 def peek_index(paths: Iterable[str | os.PathLike[str]], *, vault: str | None, label: str) -> FolderIndex:
     """The same for who only looks: not locked, and nothing of it is kept."""
-    found = _place(paths, vault, label)
+    found = place_of(paths, vault, label)
     if isinstance(found, str):
         return FolderIndex(problem=found)
     index = FolderIndex()
     try:
-        with _opened(found.owner, making=False) as directory:
+        with opened(found.owner, making=False) as directory:
             index._open(directory, found.name, found.header, found.identities)  # noqa: SLF001
             index._close()  # noqa: SLF001
     except OSError as error:
@@ -347,7 +241,7 @@ def kept_of(vault: str | None) -> list[tuple[str, tuple[str, ...], Basis]]:
     """Label, paths and basis of each index that this user has of a vault, for who only looks."""
     out = []
     try:
-        with _opened(None, making=False) as directory:
+        with opened(None, making=False) as directory:
             for name in sorted(each for each in directory.names() if _NAME.fullmatch(each)):
                 try:
                     known = _load(directory, name, _LARGEST, _FORMAT)
@@ -385,7 +279,7 @@ def finish_note(note: Mapping[str, Any]) -> None:
         if not _NAME.fullmatch(name) or not isinstance(owner, (int, type(None))):
             raise ValueError("malformed")
         identities, basis = [FolderIdentity.load(each) for each in header["folders"]], _load_basis(note["basis"])
-        with _opened(owner, making=True) as directory:
+        with opened(owner, making=True) as directory:
             index = FolderIndex()
             index._open(directory, name, header, identities)  # noqa: SLF001 - made for this
             index.write(basis)
@@ -420,156 +314,6 @@ def end_others(folder: str | os.PathLike[str], but: FolderIndex) -> None:
 
 def _meet(one: Path, other: Path) -> bool:
     return one == other or one in other.parents or other in one.parents
-
-
-# --- where it is
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where an index is to be, and what it has to be of."""
-
-    name: str
-    title: str
-    leads_to: dict[str, str]
-    identities: tuple[FolderIdentity, ...]
-    header: dict[str, Any]
-    owner: int | None
-
-
-def _place(paths: Iterable[str | os.PathLike[str]], vault: str | None, label: str) -> _Place | str:
-    """The place, or why there is none."""
-    if vault is None:
-        return "the vault does not tell what it is"
-    spelled = sorted({os.path.abspath(path) for path in paths})  # noqa: PTH100 - with its links
-    try:
-        found = {path: FolderIdentity.of(path) for path in spelled}
-    except OSError as error:
-        return f"{error.filename}: {error.strerror or error}"
-    identities = tuple(sorted(found.values(), key=lambda each: each.path))
-    name = f"{_hashed(vault, label, [each.path for each in identities])}.json"
-    header = {"vault": vault, "label": label, "folders": [each.dump() for each in identities]}
-    title = ", ".join(repr(each.path) for each in identities)
-    leads_to = {path: each.path for path, each in found.items()}
-    return _Place(name, title, leads_to, identities, header, _owner(identities))
-
-
-def _hashed(*named: object) -> str:
-    return hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32]
-
-
-def _note_where(directory: Files, place: _Place, *, unattended: bool) -> None:
-    """Note what each path leads to, as it was given.
-
-    Raises:
-        ColonyMemoryError: With ``unattended``, one led elsewhere before.
-    """
-    name = f"{_hashed(place.header['vault'], place.header['label'], list(place.leads_to))}.given"
-    data = json.dumps(place.leads_to).encode()
-    before = None
-    try:
-        found = directory.read(name, limit=_LARGEST)
-        before = None if found is None else json.loads(found.data)
-        if before != place.leads_to and not unattended:
-            before = None
-        if before is None:
-            directory.replace(name, data)
-    except (OSError, ValueError, RecursionError) as error:
-        logger.warning("%s is passed over: %s", directory.path / name, error)
-    if isinstance(before, dict) and all(isinstance(each, str) for each in before.values()):
-        with unmoved({path: Path(real) for path, real in before.items() if path in place.leads_to}):
-            pass
-
-
-def _owner(identities: Iterable[FolderIdentity]) -> int | None:
-    """Whose index it is where that is not whose process this is: root works for the owner of a folder."""
-    if sys.platform == "win32" or os.geteuid() != 0:
-        return None
-    for each in identities:
-        with contextlib.suppress(OSError):
-            return Path(each.path).stat().st_uid or None
-    return None
-
-
-@contextlib.contextmanager
-def _opened(owner: int | None, *, making: bool) -> Iterator[Files]:
-    """The directory of all indexes.
-
-    Raises:
-        OSError: There is none, or it is not its owner's alone.
-    """
-    if owner is not None:
-        with _in_home(owner, making=making) as directory:
-            yield directory
-        return
-    place = state_directory() / _PLACE
-    if making:
-        make_directory(place, keep_owner=True)
-    with open_files(place, keep_owner=True) as directory:
-        status = directory.status()
-        if sys.platform != "win32" and (stat.S_IMODE(status.st_mode) & 0o022 or os.geteuid() not in (0, status.st_uid)):
-            raise PermissionError(1, "is not this user's alone", str(place))
-        yield directory
-
-
-@contextlib.contextmanager
-def _in_home(owner: int, *, making: bool) -> Iterator[Files]:
-    """The same in the home of another account, in which no link is followed: that account may make what it likes there.
-
-    Raises:
-        OSError: The account has no home, or no such directory.
-    """
-    import pwd
-
-    try:
-        home = Path(pwd.getpwuid(owner).pw_dir)
-    except KeyError:
-        raise FileNotFoundError(2, f"user {owner}, who owns the folder, has no home") from None
-    directory = Directory.open(home, follow=True)
-    try:
-        for name in (*_below_home(), "colony-memory", _PLACE):
-            if directory.status().st_uid != owner:
-                raise PermissionError(1, "is not the account's whose folder it is", str(directory.path))
-            above = directory
-            if making and above.look(name) is None:
-                _make_for(above, name)
-            directory = above.enter(name)
-            above.close()
-        with Files(directory.path, os.dup(directory.descriptor or 0), keep_owner=True) as files:
-            if files.status().st_uid != owner or stat.S_IMODE(files.status().st_mode) & 0o022:
-                raise PermissionError(1, "is not the account's alone", str(files.path))
-            yield files
-    finally:
-        directory.close()
-
-
-def _below_home() -> tuple[str, ...]:
-    return ("Library", "Application Support") if sys.platform == "darwin" else (".local", "state")
-
-
-def _make_for(above: Directory, name: str) -> None:
-    """Make a directory that belongs to whom the one above belongs to."""
-    owner = above.status()
-    with contextlib.suppress(FileExistsError):
-        above.make(name)
-    with above.enter(name) as made:
-        if made.descriptor is not None and made.status().st_uid != owner.st_uid:
-            os.fchown(made.descriptor, owner.st_uid, owner.st_gid)
-
-
-def _sign(descriptor: int) -> None:
-    """Leave in the lock who has it."""
-    if sys.platform != "win32":
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
-
-
-def _holder(directory: Files, name: str) -> str:
-    try:
-        found = directory.read(f"{name}.lock", limit=100)
-        return f"process {int(found.data)}" if found is not None else "another process"
-    except (OSError, ValueError):
-        return "another process"
 
 
 def _rows(name: str) -> str:
