@@ -229,7 +229,7 @@ class _Start:
                 if self._dry_run:
                     return Begun(RestoredFolder(found.info, plan), told=told)
                 if plan.in_use:
-                    raise FileInUse(Path(target.directory), list(plan.in_use))
+                    raise FileInUse(Path(target.directory), {name: plan.why[name] for name in plan.in_use})
                 if plan.unsaved or (first and before is None and _changes(plan)):
                     before = writing.save_first(needed=plan.unsaved) or before
                 try:

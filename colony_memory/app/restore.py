@@ -182,7 +182,7 @@ class Writing:
         if needed is None:
             plan = self.plan()
             if plan.in_use:
-                raise FileInUse(Path(self._target.directory), list(plan.in_use))
+                raise FileInUse(Path(self._target.directory), {name: plan.why[name] for name in plan.in_use})
             needed = plan.unsaved
         before = save_present(
             self._target.memory,

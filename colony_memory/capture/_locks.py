@@ -10,14 +10,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import stat
 import struct
 import sys
 from typing import TYPE_CHECKING
 
 from colony_memory._os.held import is_open_elsewhere
-from colony_memory._os.kinds import Identity, is_file
-from colony_memory.capture._companions import INDEX
+from colony_memory._os.kinds import Identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,12 +25,12 @@ if TYPE_CHECKING:
 if sys.platform != "win32":
     import fcntl
 
-_PROCESSES = "/proc"
 _PENDING = 0x40000000
 _SHARED, _SHARED_SIZE = _PENDING + 2, 510
 # https://www.sqlite.org/src/file/src/os_unix.c: all bytes that connections lock, of the database and of its index.
-_DATABASE_LOCKS = (_PENDING, 2 + _SHARED_SIZE)
-_INDEX_LOCKS = (120, 9)
+DATABASE_LOCKS = (_PENDING, 2 + _SHARED_SIZE)
+INDEX_LOCKS = (120, 9)
+WHOLE_FILE = (0, 0)
 _OF_OPEN_FILES = sys.platform == "linux"
 _TAKEN = frozenset({errno.EACCES, errno.EAGAIN})
 
@@ -70,61 +68,17 @@ def shared_lock(descriptor: int) -> Iterator[None]:
             _unset(descriptor, _SHARED, _SHARED_SIZE)
 
 
-def is_in_use(directory: Directory, name: str, there: os.stat_result) -> bool:
-    """Whether somebody has a database open, in this process or in another: it would go on with what nobody reads.
-
-    What tells are SQLite's locks (a connection to a database in WAL mode keeps one for as long as it is there), and on
-    Linux the open files of all processes that this user may look at.
-    """
-    identity = Identity.of(there)
-    if is_open_elsewhere(identity) or _is_written_elsewhere(identity):
-        return True
-    # The index first: in WAL mode, nothing else is locked by whoever only waits.
-    return _is_locked(directory, name + INDEX, _INDEX_LOCKS) or _is_locked(directory, name, _DATABASE_LOCKS)
-
-
-def identities_written_elsewhere() -> frozenset[Identity]:
-    """The files that other processes have open to write to, as far as this user may look at them; Linux alone tells."""
-    return frozenset(_open_for_writing(but=os.getpid())) if sys.platform == "linux" else frozenset()
-
-
-def _is_written_elsewhere(identity: Identity) -> bool:
-    return sys.platform == "linux" and identity in _open_for_writing()
-
-
-def _open_for_writing(*, but: int = 0) -> Iterator[Identity]:
-    for process in _listed(_PROCESSES):
-        if not process.name.isdigit() or int(process.name) == but:
-            continue
-        links = _listed(process.path + "/fd")
-        for link in links:
-            try:
-                # The link's own permissions tell how the file was opened.
-                if link.stat(follow_symlinks=False).st_mode & stat.S_IWUSR and is_file(status := link.stat()):
-                    yield Identity.of(status)
-            except OSError:
-                continue
-
-
-def _listed(directory: str) -> list[os.DirEntry[str]]:
-    """What is in a directory of the system's; nothing where it is not there, or another user's."""
-    try:
-        with os.scandir(directory) as entries:
-            return [*entries]
-    except OSError:
-        return []
-
-
-def _is_locked(directory: Directory, name: str, where: tuple[int, int]) -> bool:
-    """Whether another process holds a lock on a part of a file."""
+def lock_holder(directory: Directory, name: str, where: tuple[int, int]) -> int | None:
+    """The process that holds a lock on a part of a file, None where no other does; -1 where it is of an open file."""
     if sys.platform == "win32" or struct.calcsize("P") != 8:
-        return False
+        return None
     try:
         with directory.file(name) as (descriptor, _):
             told = fcntl.fcntl(descriptor, fcntl.F_GETLK, _pack(fcntl.F_WRLCK, *where))
     except OSError:
-        return False
-    return _unpack(told) != fcntl.F_UNLCK
+        return None
+    kind, by = _unpack(told)
+    return None if kind == fcntl.F_UNLCK else by
 
 
 def _may_lock(descriptor: int) -> bool:
@@ -140,16 +94,18 @@ if sys.platform == "linux":
     def _pack(kind: int, start: int, length: int) -> bytes:
         return struct.pack("@hhqqi4x", kind, os.SEEK_SET, start, length, 0)
 
-    def _unpack(told: bytes) -> int:
-        return int(struct.unpack("@hhqqi4x", told)[0])
+    def _unpack(told: bytes) -> tuple[int, int]:
+        kind, _, _, _, process = struct.unpack("@hhqqi4x", told)
+        return kind, process
 
 else:  # pragma: no cover - chosen by the platform
 
     def _pack(kind: int, start: int, length: int) -> bytes:
         return struct.pack("@qqihh", start, length, 0, kind, os.SEEK_SET)
 
-    def _unpack(told: bytes) -> int:
-        return int(struct.unpack("@qqihh", told)[3])
+    def _unpack(told: bytes) -> tuple[int, int]:
+        _, _, process, kind, _ = struct.unpack("@qqihh", told)
+        return kind, process
 
 
 if sys.platform != "win32":  # pragma: no branch - chosen by the platform

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from colony_memory._os.directory import Directory
-from colony_memory._os.kinds import Identity
 from colony_memory._os.reach import Reach
 from colony_memory.capture._attributes import Attributes
 from colony_memory.capture._compare import Comparison, new_file
-from colony_memory.capture._locks import identities_written_elsewhere, is_in_use
+from colony_memory.capture._in_use import find_users
 from colony_memory.capture._question import Displaced
 from colony_memory.capture._stage import Job
 from colony_memory.capture._surplus import Surplus
@@ -40,7 +39,7 @@ class Plan:
         modes: Files that only get other permissions, with what is there and what they get.
         left: Files with secrets here, of which the snapshot has only the masked text.
         databases: Of what is replaced or taken away, the databases, with what is there.
-        in_use: What of it somebody had open when the plan was made: a database, or a file to write to.
+        in_use: What somebody had open when the plan was made, or the store that it would be put in, and who.
         surplus: What the snapshot lacks, where that is to be taken away.
     """
 
@@ -53,24 +52,16 @@ class Plan:
     modes: dict[str, tuple[os.stat_result, int]] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
     databases: dict[str, os.stat_result] = field(default_factory=dict)
-    in_use: list[str] = field(default_factory=list)
+    in_use: dict[str, str] = field(default_factory=dict)
     surplus: Surplus = field(default_factory=Surplus)
 
-    def users(self) -> list[str]:
-        """What is to be replaced or taken away and that somebody has open: a database, or a file to write to."""
-        if not self.differing:
-            return []
-        writing = identities_written_elsewhere()
+    def users(self) -> dict[str, str]:
+        """What would change although somebody has it open, or the store that it is of, and who."""
+        changing = {*self.files, *self.surplus.files}
+        if not changing or not self.target.exists():
+            return {}
         with Directory.open(self.target) as folder, Reach(folder) as reach:
-            return [
-                name
-                for name, states in self.differing.items()
-                if (
-                    is_in_use(*reach.parent(name), states[0])
-                    if name in self.databases
-                    else Identity.of(states[0]) in writing
-                )
-            ]
+            return find_users(reach, changing, self.databases)
 
     def unsaved(self, question: Question) -> list[str]:
         """What is to be replaced or taken away and is saved nowhere, as the folder is now."""

@@ -58,9 +58,9 @@ class Written:
         masked: Files in which secrets were masked before they were saved: they are not what they were.
         unsaved: With ``dry_run`` only: files that would go, and that are saved nowhere. They stop the call without
             ``dry_run``.
-        in_use: With ``dry_run`` only: databases that some program has open, and files that one has open to write to.
+        in_use: With ``dry_run`` only: files that a program has open or mapped, or that are of a store that it has open.
             As ``unsaved``.
-        why: For each file that goes, or would: where its text is.
+        why: For each file that goes, or would: where its text is; of what is in use, by which program.
     """
 
     created: tuple[str, ...]
@@ -97,8 +97,7 @@ def write_folder(
         documents: Name to text, as read_folder() gives them.
         directory: Where to write. It is created, with the directories above it, if it is not there. It may be a
             symbolic link; nothing under it may be one on the way of a document.
-        force: Replace databases that a program has open, files that one has open to write to, and real text by masked
-            text.
+        force: Replace what a program has open, and real text by masked text.
         delete: Also take away the files that ``documents`` lack, as far as a backup of the folder would save them.
         dry_run: Check everything and return the plan, changing nothing anywhere.
         on_progress: Called as ``on_progress(done, total, name)`` for every file that is ready to be moved, with
@@ -165,7 +164,7 @@ def place_documents(
     plan = make_plan(target, contents, metadata, delete=delete, force=force)
     asked = None if question is None or force else question.about(contents, metadata)
     unsaved = [] if asked is None else plan.unsaved(asked)
-    in_use = [] if force else [name for name in plan.in_use if name not in unsaved]
+    in_use = {} if force else {name: by for name, by in plan.in_use.items() if name not in unsaved}
     if not dry_run:
         if unsaved:
             raise Unsaved(target, unsaved)
@@ -200,13 +199,19 @@ class Unsaved(ColonyMemoryError):
 
 
 class FileInUse(ColonyMemoryError):
-    """What a restore would replace or take away is open in a program."""
+    """What a restore would change is open in a program.
 
-    def __init__(self, target: Path, names: list[str]) -> None:
+    Attributes:
+        users: Each such file, with the program.
+    """
+
+    def __init__(self, target: Path, users: Mapping[str, str]) -> None:
+        programs, names = listed(list(dict.fromkeys(users.values())), most=3), quoted(list(users))
         super().__init__(
-            f"open in {str(target)!r} by a program that would go on with what was there before: {quoted(names)}; "
+            f"open in {str(target)!r} by {programs}, which would go on with what was there before: {names}; "
             "nothing was written; stop what has it open, and try again"
         )
+        self.users = dict(users)
 
 
 def _ask(question: Question, target: Path, displaced: Iterable[Displaced]) -> None:
@@ -240,13 +245,13 @@ def _names_beside(name: str) -> Iterator[str]:
     return (f"{name}.saved{number}" for number in itertools.chain([""], itertools.count(2)))
 
 
-def _written(plan: Plan, unsaved: list[str], in_use: list[str], why: Mapping[str, str]) -> Written:
+def _written(plan: Plan, unsaved: list[str], in_use: Mapping[str, str], why: Mapping[str, str]) -> Written:
     refused = {*unsaved, *in_use}
     logs = {log: there for name, file in plan.files.items() if name not in refused for log, there in file.drops.items()}
     removed = {name: there for name, there in {**plan.surplus.files, **logs}.items() if name not in refused}
     dropped = [f"{name}/" for name, _ in plan.surplus.directories]
     return Written(
-        created=tuple(name for name, file in plan.files.items() if file.replaces is None),
+        created=tuple(name for name, file in plan.files.items() if not file.replaces and name not in refused),
         replaced=tuple(name for name, file in plan.files.items() if file.replaces and name not in refused),
         unchanged=tuple(plan.unchanged),
         directories=tuple(plan.directories),
@@ -260,7 +265,7 @@ def _written(plan: Plan, unsaved: list[str], in_use: list[str], why: Mapping[str
         masked=tuple(name for name in plan.metadata.masked if name in plan.files),
         unsaved=tuple(unsaved),
         in_use=tuple(in_use),
-        why=dict(why),
+        why={**why, **in_use},
     )
 
 
@@ -272,9 +277,10 @@ def _confirm(plan: Plan) -> None:
 
 def _tell_lost(plan: Plan) -> None:
     tell_lost((name, file.replaces) for name, file in plan.files.items() if file.replaces is not None)
-    if plan.in_use:
+    names = list(plan.in_use)
+    if names:
         warnings.warn(
-            f"{quoted(plan.in_use)} {_be(plan.in_use)} replaced while a program has it open: that program goes on with "
+            f"{quoted(names)} {_be(names)} replaced while a program has it open: that program goes on with "
             "what was there before, and what it writes from now on is lost; start it anew",
             ColonyMemoryWarning,
             stacklevel=3,

@@ -6,6 +6,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from colony_memory.app.facts import left_out, made_at, stamp
+from colony_memory.capture._listed import listed
 from colony_memory.cli.text import age, count, few
 from colony_memory.exceptions import ColonyMemoryWarning
 
@@ -40,7 +41,7 @@ def restore_names(written: Written, *, dry_run: bool, verbose: bool) -> list[str
     masked = [f"{_LEFT} {name} (the snapshot has its secrets masked)" for name in written.left]
     lines += few(masked, verbose=verbose)
     lines += [f"{_UNSAVED} {name}" for name in written.unsaved]
-    return [*lines, *(f"{_IN_USE} {name}" for name in written.in_use)]
+    return [*lines, *(f"{_IN_USE} {name} ({written.why[name]})" for name in written.in_use)]
 
 
 def restore_lines(
@@ -80,10 +81,14 @@ def refusal_line(written: Written) -> str:
     if written.unsaved:
         reasons.append(f"what {count(len(written.unsaved), 'file')} {_have(written.unsaved)} here is saved nowhere")
     if written.in_use:
-        reasons.append(
-            f"{count(len(written.in_use), 'file')} {_be(written.in_use)} open in a program, to be stopped first"
-        )
+        open_ones = f"{count(len(written.in_use), 'file')} {_be(written.in_use)} open"
+        reasons.append(f"{open_ones} in {users_line(written)}, to be stopped first")
     return f"it would be refused: {' and '.join(reasons)}"
+
+
+def users_line(written: Written) -> str:
+    """The programs that have open what would change."""
+    return listed(list(dict.fromkeys(written.why[name] for name in written.in_use)), most=3)
 
 
 def _be(names: tuple[str, ...]) -> str:

@@ -11,6 +11,7 @@ from colony_memory._format.json import printable
 from colony_memory.app.facts import count_left_out, made_at, stamp
 from colony_memory.app.pick import find_id
 from colony_memory.app.restore import restore_folder
+from colony_memory.cli.restored import users_line
 from colony_memory.cli.text import count, shown
 from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.mcp import replies
@@ -73,8 +74,8 @@ def plan_restore(served: Served, job: Job, *, snapshot: str, files: Sequence[str
     if not found:
         names = ", ".join(map(repr, written.in_use[:_NAMED]))
         raise ColonyMemoryError(
-            f"nothing was restored: {count(len(written.in_use), 'file')} open in a program, which has to stop first: "
-            f"{names}"
+            f"nothing was restored: {count(len(written.in_use), 'file')} open in {users_line(written)}, "
+            f"which has to stop first: {names}"
         )
     return Plan(found.info.snapshot_id, _question(served, found, force=force))
 

@@ -1,4 +1,4 @@
-"""Databases that somebody has open are not replaced unasked."""
+"""What somebody has open is not replaced unasked."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from capture_trees import linux, make, names, posix, tree
 
+from colony_memory._os import processes
 from colony_memory._os.directory import Directory
 from colony_memory.capture import _locks, read_folder, write_folder
 from colony_memory.capture import sqlite as sqlite_capture
@@ -71,7 +72,7 @@ def test_a_database_that_a_program_has_open_is_not_replaced(tmp_path: Path, save
         plan = write_folder(saved, dst, dry_run=True)
         assert (plan.in_use, plan.unsaved, plan.replaced, plan.created) == (("memory.db",), (), (), ("a.md",))
         with pytest.raises(
-            ColonyMemoryError, match=r"open in .* by a program .*'memory\.db'; nothing was written; stop what"
+            ColonyMemoryError, match=r"open in .* by .*\(process \d+\), .*'memory\.db'; nothing was written; stop what"
         ):
             write_folder(saved, dst)
         assert {name: each for name, each in tree(dst).items() if not name.endswith("-shm")} == before
@@ -86,7 +87,7 @@ def test_a_database_that_a_program_has_open_is_not_replaced(tmp_path: Path, save
 def test_without_a_look_at_other_processes_the_locks_still_tell(
     tmp_path: Path, saved: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_locks, "_is_written_elsewhere", lambda identity: False)
+    monkeypatch.setattr(processes, "PROCESSES", str(tmp_path / "none"))
     dst = make(tmp_path / "dst", {})
     with agent(dst / "memory.db", "wal"), pytest.raises(ColonyMemoryError, match="open in"):
         write_folder(saved, dst)
@@ -171,30 +172,129 @@ def test_the_log_of_a_database_that_stays_is_no_surplus(tmp_path: Path) -> None:
 def test_what_cannot_be_asked_is_not_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dst = make(tmp_path / "dst", {"memory.db": b"SQLite format 3\0"})
     os.mkfifo(dst / "memory.db-shm")
+    assert write_folder({"memory.db": "new"}, dst, dry_run=True).in_use == ()
     with Directory.open(dst) as folder:
-        there = folder.look("memory.db")
-        assert there is not None
-        assert not _locks.is_in_use(folder, "memory.db", there)
+        assert _locks.lock_holder(folder, "memory.db-shm", (0, 0)) is None
         monkeypatch.setattr(_locks.struct, "calcsize", lambda _: 4)
-        assert not _locks._is_locked(folder, "memory.db", (0, 1))
+        assert _locks.lock_holder(folder, "memory.db", (0, 0)) is None
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert not _locks._is_written_elsewhere((there.st_dev, there.st_ino))
+    assert processes.open_files() == processes.OpenFiles()
+
+
+HOLDER = """
+import mmap, sys
+path, how = sys.argv[1:]
+if how == "map":
+    with open(path, "rb") as f:
+        kept = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
+elif how == "lock":
+    import fcntl
+    kept = open(path, "r+b")
+    fcntl.lockf(kept, fcntl.LOCK_EX)
+else:
+    kept = open(path, how)
+print("open", flush=True)
+sys.stdin.readline()
+"""
+PARTS = {"store/data.bin": b"\xff\x00old", "store/CURRENT": b"old", "store/LOCK": b""}
+STORE = {**PARTS, "log.jsonl": b"{}\n", "a.md": b"a"}
+NEWER = {"store/data.bin": "new", "store/CURRENT": "new", "log.jsonl": "[]\n", "a.md": "new", "top.json": "new"}
+CURRENT = {"store/CURRENT", "store/new.bin"}
+
+
+@contextmanager
+def holder(path: Path, how: str) -> Iterator[int]:
+    """A program that has a file open and waits."""
+    with subprocess.Popen([sys.executable, "-c", HOLDER, path, how], stdin=-1, stdout=-1, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
+        try:
+            yield process.pid
+        finally:
+            process.communicate("\n")
 
 
 @linux
-def test_a_file_that_another_process_has_open_to_write_to_is_not_replaced(tmp_path: Path) -> None:
-    dst = make(tmp_path / "dst", {"session.jsonl": b"{}\n", "idle.md": b"old"})
-    script = "import sys; f = open(sys.argv[1], 'a'); print('up', flush=True); sys.stdin.readline()"
-    with subprocess.Popen(
-        [sys.executable, "-c", script, str(dst / "session.jsonl")], stdin=-1, stdout=-1, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "up\n"
-        documents = {"session.jsonl": "[]\n", "idle.md": "new"}
-        assert write_folder(documents, dst, dry_run=True).in_use == ("session.jsonl",)
-        with pytest.raises(ColonyMemoryError, match=r"'session\.jsonl'; nothing was written; stop what has it open"):
+@pytest.mark.parametrize(
+    ("held", "how", "written", "in_use"),
+    [
+        ("log.jsonl", "a", {"log.jsonl", "a.md", "top.json", "store/CURRENT"}, {"log.jsonl"}),  # text is one file
+        ("log.jsonl", "r", {"log.jsonl"}, set()),
+        ("store/data.bin", "r", {"store/data.bin"}, set()),
+        ("store/data.bin", "r+", {"store/data.bin"}, {"store/data.bin"}),
+        ("store/data.bin", "r+", CURRENT, CURRENT),  # a store is more than what it has open
+        ("store/data.bin", "map", CURRENT, CURRENT),
+        ("store/LOCK", "a", CURRENT, CURRENT),
+        ("store/LOCK", "lock", {"store/deeper/new"}, {"store/deeper/new"}),
+        (
+            "store/data.bin",
+            "r+",
+            {"store/a.md", "log.jsonl", "other/new", "top.json"},
+            set(),
+        ),  # notes, and what is apart
+        ("top.bin", "r+", {"top.json", "a.md", "store/CURRENT"}, {"top.json"}),
+        ("store/data.bin", "r+", set(), set()),
+    ],
+)
+def test_what_a_process_has_open(tmp_path: Path, held: str, how: str, written: set[str], in_use: set[str]) -> None:
+    dst = make(tmp_path / "dst", {**STORE, "top.bin": b"\xff\x00"})
+    before = tree(dst)
+    documents = {"same.md": "s", **{name: NEWER.get(name, "new") for name in written}}
+    make(dst, {"same.md": b"s"})
+    with holder(dst / held, how) as process:
+        plan = write_folder(documents, dst, dry_run=True)
+        assert set(plan.in_use) == in_use
+        assert {plan.why[name] for name in in_use} <= {f"python (process {process})", f"python3 (process {process})"}
+        assert set(plan.created) | set(plan.replaced) == written - in_use
+        if in_use:
+            with pytest.raises(ColonyMemoryError, match=rf"by python3? \(process {process}\), which .*; stop what"):
+                write_folder(documents, dst)
+            assert {**tree(dst), **before} == tree(dst)
+        else:
             write_folder(documents, dst)
-        assert write_folder({"idle.md": "new"}, dst).replaced == ("idle.md",)
-        process.communicate("\n")
-    with (dst / "session.jsonl").open("a"):  # this process knows what it does
-        assert write_folder(documents, dst).replaced == ("session.jsonl",)
+    write_folder(documents, dst)
+
+
+@linux
+def test_what_is_taken_away_counts_too(tmp_path: Path) -> None:
+    dst = make(tmp_path / "dst", STORE)
+    with holder(dst / "store/data.bin", "r+"):
+        keeping = {"log.jsonl": "{}\n", "a.md": "a"}
+        assert set(write_folder(keeping, dst, delete=True, dry_run=True).in_use) == set(PARTS)
+        with pytest.warns(ColonyMemoryWarning, match="are replaced while a program has it open"):
+            assert set(write_folder(keeping, dst, delete=True, force=True).removed) >= set(PARTS)
+
+
+@linux
+def test_this_process_knows_what_it_has_open(tmp_path: Path) -> None:
+    dst = make(tmp_path / "dst", STORE)
+    with (dst / "log.jsonl").open("a"), (dst / "store/data.bin").open("r+b"):
+        assert set(write_folder(NEWER, dst).replaced) == set(NEWER) - {"top.json"}
+
+
+@linux
+def test_processes_as_the_system_tells_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that cannot be looked at, one without a name, a mapping that tells another device."""
+    dst = make(tmp_path / "dst", {"a.npy": b"\xff\x00", "b.npy": b"\xff\x00", "c.npy": b"\xff\x00"})
+    proc = make(tmp_path / "proc", {"7/comm": b"faiss\n", "8/comm": b"\x1b[0m", "self/comm": b"x"})
+    inode = {name: (dst / name).stat().st_ino for name in ("a.npy", "b.npy", "c.npy")}
+    lines = [
+        f"7f00-7f01 r--s 00000000 00:ff {inode['a.npy']}   /elsewhere/a.npy",
+        f"7f00-7f01 r--s 00000000 00:ff {inode['c.npy']}   /elsewhere/other",
+        "7f00-7f01 rw-p 00000000 00:00 0   [heap]",
+    ]
+    (proc / "7/maps").write_text("\n".join(lines))
+    (proc / "8/fd").mkdir()
+    (proc / "8/fd/3").symlink_to(dst / "b.npy")
+    (proc / "8/fd/4").symlink_to(dst / "gone")
+    monkeypatch.setattr(processes, "PROCESSES", str(proc))
+    found = processes.open_files()
+    held = {name: found.holder(name, (dst / name).stat()) for name in inode}
+    assert held == {"a.npy": 7, "b.npy": 8, "c.npy": None}
+    assert [processes.name_process(each) for each in (7, 8, 9, -1)] == [
+        "faiss (process 7)",
+        "process 8",
+        "process 9",
+        "a program",
+    ]
+    assert found.holder("dst", dst.stat()) is None
