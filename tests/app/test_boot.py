@@ -8,7 +8,7 @@ import sys
 import warnings
 
 import pytest
-from capture_trees import posix
+from capture_trees import linux, posix
 
 from colony_memory import (
     ColonyMemory,
@@ -272,6 +272,23 @@ def test_where_the_folder_cannot_be_saved_first_it_stays_and_that_is_told(world)
     assert "the folder as it is was not saved" in begun.failed
     assert world.texts() == before
     assert begun.latest == world.memory.latest().snapshot_id
+
+
+@linux
+def test_under_what_a_program_has_open_the_folder_stays_and_that_is_told(world):
+    world.write(note="a")
+    world.save()
+    world.elsewhere(note="b")
+    open_it = "import sys; f = open(sys.argv[1], 'r+b'); print(flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", open_it, world.here / "note.md"], stdin=-1, stdout=-1) as agent:
+        agent.stdout.readline()
+        begun = begin(world.memory, world.here)
+        assert f"(process {agent.pid})" in begun.failed
+        assert begin(world.memory, world.here, dry_run=True).restored.written.in_use == ("note.md",)
+        agent.stdin.close()
+    assert world.texts() == {"note": "a"}
+    assert begin(world.memory, world.here).failed is None
+    assert world.texts() == {"note": "b"}
 
 
 def test_a_restore_that_cannot_be_put_back_keeps_no_agent_from_starting(world, monkeypatch):
