@@ -186,6 +186,11 @@ def clear(record: Record, journal: Journal, place: Directory) -> None:
     """Remove the staging directories, of which nothing is needed any more, and forget the restore."""
     if discard(place, journal):
         record.remove()
+    elif journal.note is not None:
+        try:  # It is found again, and by then the folder may be based on something newer.
+            record.write(replace(journal.at(DONE), note=None))
+        except OSError as error:
+            logger.warning("%s is noted again when it is found: %s", record.path, error)
 
 
 def discard(place: Directory, journal: Journal) -> bool:

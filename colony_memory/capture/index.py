@@ -52,13 +52,14 @@ class FolderIndex:
         problem: Why nothing of it is kept on disk, None where it is.
     """
 
-    def __init__(self, *, problem: str | None = None) -> None:
+    def __init__(self, *, problem: str | None = None, looking: bool = False) -> None:
         self.rows: Mapping[str, Row] = {}
         self.described: tuple[str, str] = ("", "")
         self.options: dict[str, Any] = {}
         self.proven: tuple[str, str] | None = None
         self.asked: tuple[str, str] | None = None
         self.problem = problem
+        self._looking = looking  # nothing may be changed: whoever has the lock may be about to
         self._basis = Basis()
         self._directory: Files | None = None
         self._name = ""
@@ -140,8 +141,10 @@ class FolderIndex:
             self.proven, self.asked = _load_pair(known["proven"]), _load_pair(known["asked"])
             self._basis, self.options = basis, options
             if directory.look(_ended(name)) is not None:
-                self.forget()
-                directory.clear(_ended(name))
+                self._basis = lost(basis)
+                if not self._looking:
+                    self._keep()
+                    directory.clear(_ended(name))
             found = _load(directory, _rows(name), _LARGEST_ROWS, _ROWS)
             if found is not None and _is_of(found, header, identities):
                 self.described = _load_pair(found["described"]) or ("", "")
@@ -227,7 +230,7 @@ def peek_index(paths: Iterable[str | os.PathLike[str]], *, vault: str | None, la
     found = place_of(paths, vault, label)
     if isinstance(found, str):
         return FolderIndex(problem=found)
-    index = FolderIndex()
+    index = FolderIndex(looking=True)
     try:
         with opened(found.owner, making=False) as directory:
             index._open(directory, found.name, found.header, found.identities)  # noqa: SLF001

@@ -16,6 +16,7 @@ from cut_off import cut_off
 
 from colony_memory import ColonyMemory, ColonyMemoryError, ConflictDetected, open_vault, restore_folder, save_folder
 from colony_memory.app.target import Target
+from colony_memory.capture import _recover
 from colony_memory.capture._moves import Moves
 from colony_memory.capture._recover import recover
 from colony_memory.capture.folder import read_by_index, read_folder
@@ -334,6 +335,26 @@ def test_a_restore_that_is_killed_anywhere_loses_no_text_and_no_basis(url, tmp_p
         shutil.rmtree(ours)
         shutil.rmtree(tmp_path / f"theirs{at}")
     assert seen == {False, True}
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_backup_goes_by_the_note_of_a_restore_that_it_finishes(url, ours, tmp_path, monkeypatch, busy):
+    saved(url, ours)
+    theirs = other_host(url, tmp_path / "theirs", "one\ntwo\n")
+
+    def restore_and_die_before_the_note():
+        _recover.finish_note = lambda _: os._exit(1)
+        restore_folder(client(url), ours)
+
+    assert cut_off(restore_and_die_before_the_note, at=10**6) == "killed"
+    (ours / "a.md").write_text("one\ntwo\nthree\n")
+    if busy:  # somebody has a file of the staging directory open, so that it cannot be removed
+        monkeypatch.setattr("colony_memory.capture._recover.discard", lambda *_: False)
+    mine = saved(url, ours)
+    assert client(url).latest().snapshot_id == mine
+    (ours / "a.md").write_text("one\ntwo\nthree\nfour\n")
+    assert saved(url, ours) == client(url).latest().snapshot_id
+    assert theirs < mine
 
 
 def test_a_merge_by_hand_takes_nothing_away_and_changes_no_basis(url, ours, tmp_path):

@@ -128,6 +128,9 @@ def test_one_that_is_open_ends_with_its_next_opening(folder):
         with open_index([folder], vault="w", label="default") as other:
             end_others(folder, other)
         index.write(pending(index.read(), "mine"))
+        before = {each.name: each.read_bytes() for each in (state_directory() / "folders").iterdir()}
+        assert peek_index([folder], vault="v", label="default").read() == Basis()  # and whoever looks changes nothing
+        assert {each.name: each.read_bytes() for each in (state_directory() / "folders").iterdir()} == before
     with open_index([folder], vault="v", label="default") as index:
         assert index.read() == Basis()
         index.write(BASIS)
