@@ -234,6 +234,11 @@ class FolderSave:
         self._kept.close()
 
     @property
+    def options(self) -> BackupOptions:
+        """What is read, and how it is saved."""
+        return self._options
+
+    @property
     def problem(self) -> str | None:
         """Why no index is kept, None where one is; empty where nobody asked for one."""
         return self._index.problem

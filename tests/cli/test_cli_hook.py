@@ -96,6 +96,12 @@ def test_any_event_but_a_start_saves_the_folder_that_was_configured(hook, vault,
     assert runs(vault) == [(True, "saved")]
 
 
+@pytest.mark.parametrize("policy", ["raise", "continue", "merge"])
+def test_whose_save_a_turn_takes_the_place_of_or_joins_is_told_by_its_id(hook, vault, policy):
+    theirs = save(vault, {"theirs.md": "theirs\n"}).snapshot_id
+    assert f"snapshot {theirs}" in hook("Stop", "--on-conflict", policy)["systemMessage"]
+
+
 def test_what_is_unchanged_is_neither_read_nor_saved_again(hook, vault, folder, monkeypatch):
     settle()
     assert hook() == {}

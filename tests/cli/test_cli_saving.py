@@ -64,3 +64,12 @@ def test_options_are_parsed_into_those_of_every_face():
     assert SavingOptions(keep=rules).parsed() == BackupOptions(retention=rules)
     allowed = SavingOptions(allow_secret=["a.md:github-token"]).parsed()
     assert allowed.allow_secrets == ("a.md:github-token",)
+
+
+@pytest.mark.parametrize("given", [("backup",), ("watch", "--once"), ("guard",)], ids=lambda given: given[0])
+@pytest.mark.parametrize("policy", ["raise", "continue", "merge"])
+def test_whose_save_a_verb_takes_the_place_of_or_joins_is_told_by_its_id(cli, vault, folder, given, policy):
+    theirs = cli_runs.save(vault, {"theirs.md": "theirs\n"}).snapshot_id
+    command = ["--", "true"] if given[0] == "guard" else []
+    code, _, err = cli(*given, "--on-conflict", policy, "--quiet", folder, *command)
+    assert (code, f"snapshot {theirs}" in err) == (0, True)

@@ -97,10 +97,9 @@ def _save(
         if common.as_json:
             opened.output.answer_json(_document(info, saved.capture, contents))
         opened.output.report(*backup_lines(info, contents, left_out=len(saved.left_out), now=now_utc()))
-        if info.diverged_from and (info.reused or saving.on_conflict != "raise"):  # else a warning has told
+        if info.diverged_from and info.reused:
             # Not as a line of the answer: it is told under --quiet too.
-            joined = saving.on_conflict == "merge"
-            warnings.warn(ColonyMemoryWarning(diverged_line(info, joined=joined)), stacklevel=1)
+            warnings.warn(ColonyMemoryWarning(diverged_line(info, joined=False)), stacklevel=1)
         _tell(saved.capture, opened, masked=saving.secrets == "mask", verbose=verbose)
     return saved
 
@@ -153,9 +152,9 @@ def save(
 
 
 def finish(opened: Opened, saving: FolderSave, capture: Capture, *, reuses_pinned: bool = False) -> Saved:
-    """Save what was read, and say where it is much less than before."""
+    """Save what was read, and say where it is much less than before, or another's was met."""
     from colony_memory.cli.memory import make_unchosen
-    from colony_memory.cli.summary import shrunk_line
+    from colony_memory.cli.summary import diverged_line, shrunk_line
     from colony_memory.exceptions import ColonyMemoryWarning, Hint
 
     make_unchosen(opened.place)
@@ -163,6 +162,9 @@ def finish(opened: Opened, saving: FolderSave, capture: Capture, *, reuses_pinne
         saved = saving.save(capture, reuses_pinned=reuses_pinned)
     if saving.problem:
         opened.output.note(f"no index of this is kept, so all of it is read each time: {saving.problem}")
+    how = saving.options.on_conflict
+    if saved.info.diverged_from and not saved.info.reused and how != "raise":  # else a warning has told
+        warnings.warn(ColonyMemoryWarning(diverged_line(saved.info, joined=how == "merge")), stacklevel=1)
     before = saved.info.shrunk_from
     if before is not None:
         hint = Hint("restore", "snapshot_id", before, label=saved.info.label)
