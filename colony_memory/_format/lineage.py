@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from colony_memory._format.names import id_order, is_hex16, require_id
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from colony_memory._format.manifest import SnapshotInfo
 
@@ -25,6 +25,7 @@ UNMERGED_LASTS = timedelta(days=30)
 _MOST_WITHOUT_BASIS = 3
 # What a manifest or pointer may make anybody look at.
 _MOST = 1000
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 class Unmerged(NamedTuple):
@@ -132,7 +133,9 @@ def still_unmerged(
         based_on: What the new snapshot is directly based on.
         gone: Ids that were deleted.
     """
-    rows = {one.snapshot_id: one for one in (*new, *before)}  # the time is that of the first time
+    stamp = f"{now.astimezone(timezone.utc):{_TIME}}"
+    # The time is that of the first time, and none that is yet to come: else it would stay for ever.
+    rows = {one.snapshot_id: one._replace(since=min(one.since, stamp)) for one in (*new, *before)}
     left = [
         rows[own]
         for own in sorted(rows, key=id_order)
@@ -142,15 +145,15 @@ def still_unmerged(
     return tuple(one for one in left if not one.without_basis or one.snapshot_id in spared)
 
 
-def ancestors(infos: Sequence[SnapshotInfo], snapshot_id: str) -> tuple[frozenset[str], str | None]:
-    """What a snapshot is based on, directly and by what that is based on; and the newest where a link is missing.
+def ancestors(infos: Sequence[SnapshotInfo], *snapshot_ids: str) -> tuple[frozenset[str], str | None]:
+    """What snapshots are based on, directly and by what that is based on; and the newest where a link is missing.
 
     Args:
         infos: The listed snapshots, newest first.
-        snapshot_id: The snapshot.
+        snapshot_ids: The snapshots.
     """
     known = {info.snapshot_id: info for info in infos}
-    found, left, missing = set[str](), [snapshot_id], list[str]()
+    found, left, missing, silent = set[str](), [*snapshot_ids], list[str](), list[str]()
     while left:
         own = left.pop()
         info = known.get(own)
@@ -160,15 +163,18 @@ def ancestors(infos: Sequence[SnapshotInfo], snapshot_id: str) -> tuple[frozense
         if info.rewrites is not None:
             found.add(info.rewrites)
         if info.based_on is None:
-            # On all that was there, what is listed no more too. None of that has to be asked.
-            older = [other for other in infos if id_order(other.snapshot_id) < id_order(own) and not other.refused]
-            found.update(other.snapshot_id for other in older)
-            found.update(*(other.based_on or () for other in older))
-            missing.append(own)
+            silent.append(own)
             continue
         new = [other for other in info.based_on if other not in found]
         found.update(new)
         left += new
+    if silent:
+        # On all that was there, what is listed no more too. None of that has to be asked.
+        newest = max(silent, key=id_order)
+        older = [other for other in infos if id_order(other.snapshot_id) < id_order(newest) and not other.refused]
+        found.update(other.snapshot_id for other in older)
+        found.update(*(other.based_on or () for other in older))
+        missing.append(newest)
     return frozenset(found), max(missing, key=id_order, default=None)
 
 
@@ -181,15 +187,21 @@ def descends(infos: Sequence[SnapshotInfo], unmerged: Iterable[Unmerged], snapsh
         snapshot_id: The one.
         of: The other, listed or not.
     """
-    if snapshot_id == of:
-        return True
+    return _descent(infos, unmerged, snapshot_id)(of)
+
+
+def _descent(infos: Sequence[SnapshotInfo], unmerged: Iterable[Unmerged], snapshot_id: str) -> Callable[[str], bool]:
+    """Tells of others whether a snapshot holds what they held. A vault may list many: all is walked through once."""
     found, missing = ancestors(infos, snapshot_id)
-    if of in found:
-        return True
-    if missing is None or id_order(of) > id_order(missing):
-        return False
     astray = {one.snapshot_id for one in unmerged} - found
-    return of not in astray and not any(of in ancestors(infos, one)[0] for one in astray)
+    beside = astray | ancestors(infos, *astray)[0]
+
+    def descends_from(of: str) -> bool:
+        if of == snapshot_id or of in found:
+            return True
+        return missing is not None and id_order(of) <= id_order(missing) and of not in beside
+
+    return descends_from
 
 
 def merge_base(
@@ -199,12 +211,10 @@ def merge_base(
 
     Over anything else, what only one side has would count as deleted by the other.
     """
-    ours = {*own}.union(*(ancestors(infos, one)[0] for one in own))
+    ours = {*own} | ancestors(infos, *own)[0]
+    held = _descent(infos, unmerged, theirs)
     listed = {info.snapshot_id for info in infos}
-    for one in sorted(ours & listed, key=id_order, reverse=True):
-        if descends(infos, unmerged, theirs, one):
-            return one
-    return None
+    return next(filter(held, sorted(ours & listed, key=id_order, reverse=True)), None)
 
 
 def refused_only(infos: Sequence[SnapshotInfo]) -> frozenset[str]:
@@ -223,6 +233,6 @@ def _is_id(value: object) -> bool:
 
 def _read_time(text: object) -> datetime | None:
     try:
-        return datetime.strptime(str(text), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
+        return datetime.strptime(str(text), _TIME).replace(tzinfo=timezone.utc)
     except ValueError:
         return None

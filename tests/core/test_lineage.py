@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from itertools import pairwise
 
 import pytest
 
@@ -76,6 +77,12 @@ def test_what_the_fourth_descends_from(infos, astray, of, expected):
 def test_a_long_history_without_links_is_walked_once():
     infos = history(*(replace(info(1, unknown=True), snapshot_id=f"2026{n:06}") for n in range(10_000)))
     assert len(ancestors(infos, infos[0].snapshot_id)[0]) == 9_999
+    linked = [replace(one, based_on=(other.snapshot_id,)) for one, other in pairwise(infos)]
+    astray = [Unmerged(one.snapshot_id, STAMP) for one in linked[:2000:2]]
+    mine, theirs = linked[0].snapshot_id, linked[1].snapshot_id
+    for each in (infos, linked):
+        assert merge_base(each, astray, [mine], theirs) == theirs
+        assert not descends(each, astray, theirs, mine)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +105,8 @@ def test_what_stays_unmerged():
     assert still_unmerged(before, now=NOW, based_on=[own(1)], gone=[own(3)]) == unmerged(2)
     old = (Unmerged(own(1), "2026-05-01T00:00:00Z"), *unmerged(2))
     assert still_unmerged(old, now=NOW) == unmerged(2)
+    to_come = [Unmerged(own(1), "9999-01-01T00:00:00Z")]
+    assert still_unmerged(to_come, now=NOW) == unmerged(1)
     again = Unmerged(own(2), "2026-06-16T00:00:00Z")
     assert still_unmerged(before, now=NOW, new=[again]) == before
     many = unmerged(*range(1, 9), without_basis=True)
