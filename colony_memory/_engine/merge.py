@@ -16,7 +16,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from colony_memory._format.names import require_id
-from colony_memory._format.record import RECORD_NAME, merge_records, write_record
+from colony_memory._format.record import RECORD_NAME, fold, merge_records, unfold
 from colony_memory._lines import Steps, bounded, split_lines
 from colony_memory.reports import Merged
 
@@ -52,7 +52,9 @@ def merge(
         ValueError: ``theirs_name`` is no snapshot id.
     """
     require_id(theirs_name)
-    known = base or {}
+    sides = ours, theirs
+    # What a folder has that is no text is merged as its documents are.
+    known, ours, theirs = unfold(base or {}, ours, theirs)
     names = sorted({*known, *ours, *theirs})
     documents: dict[str, str] = {}
     taken: list[str] = []
@@ -69,21 +71,18 @@ def merge(
         if text is not None:
             documents[name] = text
 
-    record = None
-    if RECORD_NAME in both:
-        record = merge_records(known.get(RECORD_NAME), ours[RECORD_NAME], theirs[RECORD_NAME])
     joined = _join(known, ours, theirs, names=[name for name in both if name in known and name != RECORD_NAME])
-    documents.update(joined)
-    bytes_of = {} if record is None else record[1]
-    twice = [name for name in both if name not in joined and (record is None or name != RECORD_NAME)]
-    texts = {**{name: theirs[name] for name in twice}, **bytes_of}
-    copies = dict(zip(texts, _new_names(texts, {*names, *bytes_of}, documents, texts, theirs_name), strict=True))
-    documents.update({copies[name]: theirs[name] for name in twice})
+    record = (
+        merge_records(known.get(RECORD_NAME), ours[RECORD_NAME], theirs[RECORD_NAME]) if RECORD_NAME in both else None
+    )
     if record is not None:
-        whole = {**record[0], "files": {**record[0]["files"], **{copies[name]: bytes_of[name] for name in bytes_of}}}
-        documents[RECORD_NAME] = write_record(whole, documents.keys() - {RECORD_NAME})
+        joined[RECORD_NAME] = record
+    documents.update(joined)
+    twice = {name: theirs[name] for name in both if name not in joined}
+    copies = dict(zip(twice, _new_names(twice, names, documents, theirs, theirs_name), strict=True))
+    documents.update({copies[name]: text for name, text in twice.items()})
     return Merged(
-        documents=dict(sorted(documents.items())),
+        documents=dict(sorted(fold(documents, alike=sides).items())),
         copies=copies,
         taken=tuple(taken),
         joined=tuple(name for name in both if name not in copies and documents[name] != ours[name]),

@@ -7,10 +7,21 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._format.json import canonical, load_object
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 #: Its name: bytes of files that are no text, links, permissions and times, by the names of files.
 RECORD_NAME = ".colony-memory/folder.json"
+#: Its format.
+FORMAT = "colony-memory/folder/1"
+_ALWAYS = ("empty_dirs", "executable", "files", "format")
+# Keeps bytes and a text that spells them apart.
+_LEAD = "\0base64:"
+
+
+class _Bytes(str):
+    """A file that is no text, as one line."""
+
+    __slots__ = ()
 
 
 def lacks_text(documents: Mapping[str, str], other: Mapping[str, str]) -> bool:
@@ -21,63 +32,87 @@ def lacks_text(documents: Mapping[str, str], other: Mapping[str, str]) -> bool:
 
 def lines_of(documents: Mapping[str, str]) -> Iterator[str]:
     """Every line that says something, of every document."""
-    for name, text in documents.items():
-        record = read_record(text) if name == RECORD_NAME else None
-        if record is not None:
-            yield from (str(data) for data in _object(record.get("files")).values())
-            continue
-        for line in text.split("\n"):
-            if line.strip():
-                yield line.rstrip("\r")
+    for name, text in _unfolded(documents).items():
+        if name != RECORD_NAME or read_record(text) is None:
+            yield from (line.rstrip("\r") for line in text.split("\n") if line.strip())
 
 
 def read_record(text: str | None) -> dict[str, Any] | None:
     """The record, None where it is not one."""
     try:
-        return None if text is None else load_object(text)
+        record = None if text is None else load_object(text)
     except ValueError:
         return None
+    return record if record is not None and record.get("format") == FORMAT else None
 
 
-def merge_records(base: str | None, ours: str, theirs: str) -> tuple[dict[str, Any], dict[str, str]] | None:
-    """Two records as one: each entry by itself, and ours where both changed it.
+def unfold(
+    base: Mapping[str, str], ours: Mapping[str, str], theirs: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """Memories with each file of their record beside their documents, as one line, and without it in the record.
 
-    Returns:
-        The record, and their bytes of the files that both changed, in base64 by name; None where one is no record.
+    Where a side has something else in the record's place, all are as they were.
     """
+    if any(RECORD_NAME in side and read_record(side[RECORD_NAME]) is None for side in (ours, theirs)):
+        return dict(base), dict(ours), dict(theirs)
+    known = _unfolded(base)
+    if read_record(base.get(RECORD_NAME)) is None:
+        known.pop(RECORD_NAME, None)
+    return known, _unfolded(ours), _unfolded(theirs)
+
+
+def fold(documents: Mapping[str, str], *, alike: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """The way back, without what the record says and the documents contradict.
+
+    Args:
+        documents: Made of what :func:`unfold` gave.
+        alike: Memories whose record is taken letter for letter where it says the same.
+    """
+    files = {name: text.removeprefix(_LEAD) for name, text in documents.items() if isinstance(text, _Bytes)}
+    record = read_record(documents.get(RECORD_NAME)) or ({"format": FORMAT, "executable": []} if files else None)
+    if record is None:
+        return dict(documents)
+    out = {name: text for name, text in documents.items() if name not in files}
+    files |= {name: data for name, data in _object(record.get("files")).items() if name not in documents}
+    there = {*documents, *files} - {RECORD_NAME}
+    above = {name[:end] for name in there for end, sign in enumerate(name) if sign == "/"}
+    links = {name: to for name, to in _object(record.get("links")).items() if name not in there | above}
+    empty = [name for name in record.get("empty_dirs") or () if name not in there | above | {*links}]
+    whole = {**record, "files": files, "links": links, "empty_dirs": empty}
+    whole = {key: value for key, value in whole.items() if value or key in _ALWAYS}
+    same = (other[RECORD_NAME] for other in alike if read_record(other.get(RECORD_NAME)) == whole)
+    return {**out, RECORD_NAME: next(same, None) or _dump(whole)}
+
+
+def merge_records(base: str | None, ours: str, theirs: str) -> str | None:
+    """Two records, unfolded, as one: each entry by itself, and ours where both changed it; None where one is none."""
     was, mine, other = read_record(base) or {}, read_record(ours), read_record(theirs)
-    if mine is None or other is None or mine.get("format") != other.get("format"):
+    if mine is None or other is None:
         return None
-    out, twice = dict(mine), dict[str, str]()
+    out = dict(mine)
     for key in {**other, **mine}:
         entries = [_by_name(one.get(key)) for one in (was, mine, other)]
         if None in entries:
             continue
         before, own, new = (entry or {} for entry in entries)
-        joined = {name: own.get(name) for name in own if name not in before or own[name] != before[name]}
-        for name, value in new.items():
-            if before.get(name) != value and name not in joined:
-                joined[name] = value
-            elif before.get(name) != value and joined[name] != value and key == "files":
-                twice[name] = str(value)
-        joined |= {name: own[name] for name in own if name in new and name not in joined}
+        changed = {name for name in own if name not in before or own[name] != before[name]}
+        joined = {name: own[name] for name in own if name in new or name in changed}
+        joined |= {name: value for name, value in new.items() if before.get(name) != value and name not in changed}
         is_list = isinstance(mine.get(key, other.get(key)), list)
         out[key] = sorted(joined) if is_list else joined
-    return out, twice
+    return _dump(out)
 
 
-def write_record(record: Mapping[str, Any], documents: Collection[str]) -> str:
-    """Its text, without what the documents beside it contradict; fields that are empty, and may be, are left out."""
-    files = {name: data for name, data in _object(record.get("files")).items() if name not in documents}
-    there = {*documents, *files}
-    above = {name[:end] for name in there for end, sign in enumerate(name) if sign == "/"}
-    links = {name: to for name, to in _object(record.get("links")).items() if name not in there | above}
-    empty = [name for name in record.get("empty_dirs") or () if name not in there | above | {*links}]
-    whole = {**record, "files": files, "links": links, "empty_dirs": empty}
-    must = ("empty_dirs", "executable", "files", "format")
-    return canonical({key: value for key, value in whole.items() if value or key in must}).decode(
-        "utf-8", "surrogatepass"
-    )
+def _dump(record: Mapping[str, Any]) -> str:
+    return canonical(record).decode("utf-8", "surrogatepass")
+
+
+def _unfolded(documents: Mapping[str, str]) -> dict[str, str]:
+    record = read_record(documents.get(RECORD_NAME))
+    if record is None:
+        return dict(documents)
+    files = {name: _Bytes(f"{_LEAD}{data}") for name, data in _object(record.get("files")).items()}
+    return {**files, **documents, RECORD_NAME: _dump({**record, "files": {}})}
 
 
 def _by_name(value: object) -> dict[str, Any] | None:

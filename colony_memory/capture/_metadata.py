@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory._format.json import canonical, load_object
+from colony_memory._format.record import FORMAT, RECORD_NAME
 from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat
 
 if TYPE_CHECKING:
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 _MODE = re.compile("[0-7]{3}")
 _EARLIEST, _LATEST = -(2**31) * 10**9, 2**63 - 1
 
-METADATA_NAME = ".colony-memory/folder.json"
-FOLDER_FORMAT = "colony-memory/folder/1"
+METADATA_NAME, FOLDER_FORMAT = RECORD_NAME, FORMAT
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from colony_memory._engine.merge import merge
-from colony_memory._format.record import RECORD_NAME, lacks_text, merge_records, write_record
-from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, load_metadata, split_documents
+from colony_memory._format.record import FORMAT, RECORD_NAME, lacks_text, merge_records
+from colony_memory.capture._metadata import Metadata, dump_metadata, load_metadata, split_documents
 
 ID = "20260101T000000000000Z-abcdef"
 
@@ -25,10 +25,6 @@ def both(base, ours, theirs):
         theirs_name=ID,
     )
     return load_metadata(found.documents[RECORD_NAME]), found
-
-
-def test_it_is_the_document_that_a_folder_has():
-    assert RECORD_NAME == METADATA_NAME
 
 
 def test_each_side_keeps_what_it_did():
@@ -51,28 +47,60 @@ def test_bytes_that_both_changed_are_kept_twice():
     assert again.files == merged.files
 
 
-def test_what_is_text_on_one_side_and_bytes_on_the_other_is_no_contradiction():
-    ours = {RECORD_NAME: record(links={"x": "m"}, empty_dirs=("d",)), "m": "x", "n": "text"}
+BINARY, OTHER = b"\xff\x00", b"\xfe\x01"
+
+
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs", "merged"),
+    [
+        ({}, {"a": "text"}, {"a": BINARY}, {"a": "text", f"a.theirs-{ID}": BINARY}),
+        ({}, {"a": BINARY}, {"a": "text"}, {"a": BINARY, f"a.theirs-{ID}": "text"}),
+        ({}, {"a": "text", "b": OTHER}, {"a": BINARY}, {"a": "text", "b": OTHER, f"a.theirs-{ID}": BINARY}),
+        ({"a": "t\n"}, {"a": "t\nu\n"}, {"a": BINARY}, {"a": "t\nu\n", f"a.theirs-{ID}": BINARY}),
+        ({"a": "t"}, {"a": "t"}, {"a": BINARY}, {"a": BINARY}),
+        ({"a": BINARY}, {"a": "t"}, {"a": BINARY}, {"a": "t"}),
+        ({"a": BINARY, "m": "x"}, {"m": "x"}, {"a": OTHER, "m": "x"}, {"a": OTHER, "m": "x"}),
+        ({"a": BINARY, "m": "x"}, {"a": BINARY, "m": "x"}, {"m": "x"}, {"m": "x"}),
+        # A text that spells bytes is none.
+        ({}, {"a": "\0base64:/wA="}, {"b": BINARY}, {"a": "\0base64:/wA=", "b": BINARY}),
+    ],
+)
+def test_text_and_bytes_are_merged_alike(base, ours, theirs, merged):
+    def memory(files):
+        texts = {name: content for name, content in files.items() if isinstance(content, str)}
+        data = {name: content for name, content in files.items() if isinstance(content, bytes)}
+        return {**texts, **({RECORD_NAME: record(files=data)} if data else {})}
+
+    found = merge(*map(memory, (base, ours, theirs)), theirs_name=ID).documents
+    assert split_documents(found)[0] == merged
+
+
+def test_what_the_documents_contradict_is_left_out():
+    ours = {RECORD_NAME: record(links={"x": "m"}, empty_dirs=("d",)), "m": "x"}
     theirs = {RECORD_NAME: record(files={"n": b"\xff"}), "m": "x", "x": "a text now", "d/e": "in it"}
-    found = merge({}, ours, theirs, theirs_name=ID).documents
-    contents, metadata = split_documents(found)
-    assert contents["n"] == "text"
-    assert contents["x"] == "a text now"
+    contents, metadata = split_documents(merge({}, ours, theirs, theirs_name=ID).documents)
+    assert contents == {"m": "x", "n": b"\xff", "x": "a text now", "d/e": "in it"}
     assert not metadata.links
     assert not metadata.empty_dirs
 
 
 @pytest.mark.parametrize("bad", ["no json", "[]", json.dumps({"format": "another/1"})])
 def test_what_is_no_record_is_kept_twice_as_a_text(bad):
-    assert merge_records(None, record(), bad) is None
-    found = merge({}, {RECORD_NAME: record()}, {RECORD_NAME: bad}, theirs_name=ID)
+    found = merge({}, {RECORD_NAME: record(files={"a": BINARY})}, {RECORD_NAME: bad}, theirs_name=ID)
     assert bad in found.documents.values()
+    assert load_metadata(found.documents[RECORD_NAME]).files == {"a": BINARY}
+
+
+def test_without_a_record_to_compare_with_nothing_is_lost():
+    sides = [{RECORD_NAME: record(files={"a": data})} for data in (BINARY, OTHER)]
+    found = merge({RECORD_NAME: "no json"}, *sides, theirs_name=ID).documents
+    assert load_metadata(found[RECORD_NAME]).files == {"a": BINARY, f"a.theirs-{ID}": OTHER}
 
 
 def test_fields_that_are_no_names_are_ours():
-    made, _ = merge_records(None, '{"format":"f","x":1,"y":[1]}', '{"format":"f","x":2,"y":[2],"z":3}')
-    assert made == {"format": "f", "x": 1, "y": [1]}
-    assert json.loads(write_record(made, ())) == {**made, "empty_dirs": [], "files": {}}
+    ours, theirs = ({"format": FORMAT, "x": number, "y": [number], **more} for number, more in ((1, {}), (2, {"z": 3})))
+    made = json.loads(merge_records(None, json.dumps(ours), json.dumps(theirs)))
+    assert made == ours
 
 
 def test_a_line_is_looked_for_wherever_it_stands():
