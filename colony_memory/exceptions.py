@@ -25,8 +25,9 @@ A bad argument is a plain :class:`ValueError`, a missing extra a plain :class:`C
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from colony_memory._values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ that have one. Periods are in UTC. Order is that of the ids; times are those of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from itertools import pairwise
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_order, id_time
+from colony_memory._values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -6,7 +6,7 @@ named after the label.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.label import LabelFiles, read_label
@@ -14,6 +14,7 @@ from colony_memory._engine.observe import tally
 from colony_memory._engine.session import log
 from colony_memory._engine.state import look, read_manifests
 from colony_memory._format.names import id_order, manifest_filename
+from colony_memory._values import dataclass
 from colony_memory.exceptions import (
     ColonyMemoryError,
     Hint,

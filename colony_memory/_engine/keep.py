@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timezone
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from colony_memory._engine.sealed import known_of, told
 from colony_memory._engine.state import forget
 from colony_memory._format.formats import is_readable
 from colony_memory._format.lineage import still_unmerged
+from colony_memory._values import dataclass
 from colony_memory.retention import Retention, Shrink, is_much_smaller
 from colony_memory.snapshot import SnapshotInfo
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from colony_memory._format.names import (
     read_filename,
     require_label,
 )
+from colony_memory._values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

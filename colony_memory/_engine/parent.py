@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.load import load
@@ -13,6 +12,7 @@ from colony_memory._format.names import manifest_filename
 from colony_memory._format.payload import Spend, spend_freely
 from colony_memory._format.v2.build import BuiltChain, read_chain
 from colony_memory._format.v2.manifest import ChainManifest
+from colony_memory._values import dataclass
 from colony_memory.exceptions import ColonyMemoryError, VaultError, message_of
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ and the change is applied to what is there then: nothing that was decided before
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from colony_memory._format.head import read_head
 from colony_memory._format.lineage import still_unmerged
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, new_id, part_filename
 from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
+from colony_memory._values import dataclass
 from colony_memory.exceptions import ConflictDetected, VaultUnavailable
 
 if TYPE_CHECKING:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._cached import cached_property
+from colony_memory._values import dataclass
 from colony_memory.exceptions import VaultError, VaultUnavailable
 
 if TYPE_CHECKING:

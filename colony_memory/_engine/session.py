@@ -8,7 +8,7 @@ import threading
 import warnings
 from collections.abc import Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Literal
 
@@ -20,6 +20,7 @@ from colony_memory._format.head import read_head
 from colony_memory._format.json import printable
 from colony_memory._format.names import manifest_filename
 from colony_memory._os.machine import origin_of
+from colony_memory._values import dataclass
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ColonyMemoryWarning,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.judge import Asked, Decision, Read, judge
@@ -13,6 +13,7 @@ from colony_memory._engine.store import ABSENT, ANY, StoredFile
 from colony_memory._format.constants import FORMAT
 from colony_memory._format.names import id_order, latest_filename, manifest_filename
 from colony_memory._format.pointer import Pointer
+from colony_memory._values import dataclass
 from colony_memory.exceptions import (
     ColonyMemoryError,
     SnapshotCorrupt,

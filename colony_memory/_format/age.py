@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.payload import decode_base64
+from colony_memory._values import dataclass
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:

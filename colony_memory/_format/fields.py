@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.names import is_digest, manifest_filename, read_filename
 from colony_memory._format.tree import read_tree
+from colony_memory._values import dataclass
 from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat
 
 if TYPE_CHECKING:

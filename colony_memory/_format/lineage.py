@@ -7,12 +7,12 @@ not unmerged counts as an ancestor, since whatever lost its place to a save that
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colony_memory._format.names import id_order, is_hex16, require_id
+from colony_memory._values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -13,7 +13,7 @@ called, so that 0.1.1 finds no snapshot.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._cached import cached_property
@@ -23,6 +23,7 @@ from colony_memory._format.head import write_head
 from colony_memory._format.json import load_object
 from colony_memory._format.lineage import Unmerged, raw_unmerged, read_unmerged
 from colony_memory._format.names import id_order, is_hex16, latest_filename, manifest_filename, require_id
+from colony_memory._values import dataclass
 from colony_memory.exceptions import SnapshotCorrupt
 from colony_memory.signing import sign_manifest
 

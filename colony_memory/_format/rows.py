@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import product
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from colony_memory._format.lineage import read_lineage
 from colony_memory._format.manifest import SnapshotInfo
 from colony_memory._format.names import id_order, require_id
 from colony_memory._format.tags import read_lacking, read_note, read_tags, read_word
+from colony_memory._values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,10 +11,11 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from colony_memory._os.kinds import Identity, is_file
+from colony_memory._values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._os.files import read_file
 from colony_memory._os.homes import expanded
+from colony_memory._values import dataclass
 from colony_memory.app.place import read_path_setting, read_setting
 
 if TYPE_CHECKING:

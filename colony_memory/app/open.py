@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._arguments import texts
+from colony_memory._values import dataclass
 from colony_memory.app.keys import key_arguments
 from colony_memory.app.place import Place, choose_place
 from colony_memory.client import ColonyMemory

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from colony_memory._arguments import require_text, require_type
 from colony_memory._os.homes import data_directory, expanded
+from colony_memory._values import dataclass
 from colony_memory.client import AsyncColonyMemory, ColonyMemory
 from colony_memory.vaults import open_vault
 from colony_memory.vaults._open import is_path

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from colony_memory import _engine
 from colony_memory._format.names import require_label
 from colony_memory._lines import number_of_lines
+from colony_memory._values import dataclass
 from colony_memory.app.options import BackupOptions
 from colony_memory.app.place import require_synchronous
 from colony_memory.app.save import listed_paths, read_for

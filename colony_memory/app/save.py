@@ -7,7 +7,7 @@ import copy
 import hashlib
 import os
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,6 +17,7 @@ from colony_memory._arguments import require_type, several
 from colony_memory._engine.backup.job import Unread
 from colony_memory._format.names import manifest_filename
 from colony_memory._os.paths import real_path
+from colony_memory._values import dataclass
 from colony_memory.app.content import Contents, contents_of
 from colony_memory.app.options import BackupOptions
 from colony_memory.app.place import identify_vault, refuse_vault_inside, require_synchronous

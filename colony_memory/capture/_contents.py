@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from colony_memory._os.kinds import UnfitFile
+from colony_memory._values import dataclass
 from colony_memory.capture._companions import HEADER, companions_in, is_database
 from colony_memory.capture._steady import Unsteady, read_start, read_steadily
 

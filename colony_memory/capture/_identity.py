@@ -6,12 +6,13 @@ import contextlib
 import os
 import struct
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._os.directory import DIRECTORY_FLAGS
 from colony_memory._os.paths import real_path
+from colony_memory._values import dataclass
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ import logging
 import os
 import stat
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._os.directory import Directory
 from colony_memory._os.files import Files, make_directory, open_files
 from colony_memory._os.homes import state_directory
+from colony_memory._values import dataclass
 from colony_memory.capture._identity import FolderIdentity, unmoved
 
 if TYPE_CHECKING:

@@ -11,8 +11,10 @@ import contextlib
 import queue
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from colony_memory._values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,9 +11,9 @@ from __future__ import annotations
 import hashlib
 import stat
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING
 
+from colony_memory._cached import cached_property
 from colony_memory._lines import split_lines
 from colony_memory._os.kinds import is_file, is_link
 from colony_memory.capture._companions import INDEX, holds_database, is_database, whole_of

@@ -6,12 +6,13 @@ import contextlib
 import os
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from colony_memory._os.names import local_name
 from colony_memory._os.reach import open_below
+from colony_memory._values import dataclass
 from colony_memory.capture._companions import whole_of
 from colony_memory.capture._contents import Contents, NotSaved, grown, read_contents, reason_of
 from colony_memory.capture._patience import TookTooLong

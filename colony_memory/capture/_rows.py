@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from colony_memory._values import dataclass
 from colony_memory.capture._companions import INDEX, JOURNAL, LOG, whole_of
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ import binascii
 import hashlib
 import pkgutil
 import re
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
+
+from colony_memory._cached import cached_property
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from colony_memory._cached import cached_property
 from colony_memory.capture._secret_kinds import find
 
 if TYPE_CHECKING:

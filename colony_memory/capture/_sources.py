@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import stat
 import unicodedata
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._arguments import require_path
 from colony_memory._os.names import decode_name
+from colony_memory._values import dataclass
 from colony_memory.capture._contents import reason_of
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from colony_memory._values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import stat
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from colony_memory._os import kinds
 from colony_memory._os.kinds import UnfitFile, is_file
 from colony_memory._os.reach import open_below
+from colony_memory._values import dataclass
 from colony_memory.capture._companions import companions_of, holds_database
 from colony_memory.capture._contents import VANISHED, NotSaved, read_contents, reason_of
 from colony_memory.capture._ignore import IGNORE_NAME, LARGEST, Excluded, IgnoreRules

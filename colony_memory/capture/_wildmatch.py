@@ -7,8 +7,10 @@ length of the name and of the pattern, and not with their powers: a pattern may 
 from __future__ import annotations
 
 import string
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
+
+from colony_memory._values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

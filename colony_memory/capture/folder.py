@@ -12,7 +12,7 @@ import contextlib
 import os
 import time
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from colony_memory._arguments import require_call, require_type, several
@@ -20,6 +20,7 @@ from colony_memory._format.constants import MAX_BYTES
 from colony_memory._os.held import settling
 from colony_memory._os.names import decode_name
 from colony_memory._os.paths import real_path
+from colony_memory._values import dataclass
 from colony_memory.capture._contents import reason_of
 from colony_memory.capture._filenames import name_problem
 from colony_memory.capture._ignore import Excluded, read_excluded

@@ -6,10 +6,11 @@ import hashlib
 import re
 import warnings
 from bisect import bisect_right
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from colony_memory._arguments import several
+from colony_memory._values import dataclass
 from colony_memory.capture._metadata import METADATA_NAME, dump_metadata, load_metadata, split_documents
 from colony_memory.capture._secret_kinds import KINDS, RULES
 from colony_memory.capture._secret_views import Place, places

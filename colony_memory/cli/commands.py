@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.names import id_time
+from colony_memory._values import dataclass
 from colony_memory.app.pick import names_a_snapshot
 
 if TYPE_CHECKING:

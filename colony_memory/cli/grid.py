@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 import shutil
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from colony_memory._values import dataclass
 from colony_memory.cli.terminal import fitted
 
 if TYPE_CHECKING:

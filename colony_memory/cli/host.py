@@ -7,9 +7,10 @@ import os
 import shlex
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._values import dataclass
 from colony_memory.cli.commands import command
 
 if TYPE_CHECKING:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 import warnings
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
+from colony_memory._values import dataclass
 from colony_memory.app.keys import key_arguments
 from colony_memory.app.open import trust_arguments
 from colony_memory.app.place import choose_place

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
+
+from colony_memory._values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -6,9 +6,9 @@ import json
 import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from colony_memory._values import dataclass
 from colony_memory.cli.errors import FAILED, Failure, say, warn, write, write_bytes
 from colony_memory.cli.progress import Progress
 from colony_memory.cli.terminal import fitted

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from colony_memory._values import dataclass
 from colony_memory.cli.options import (
     ExcludeOption,
     LabelOption,

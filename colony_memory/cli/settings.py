@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._values import dataclass
 from colony_memory.app.agents import AGENTS
 from colony_memory.app.config import BackupSet, Given, effective, load_config
 from colony_memory.app.config.meaning import KEYS, PATHS

@@ -7,8 +7,9 @@ path in it means anything here.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from colony_memory._values import dataclass
 
 if TYPE_CHECKING:
     from colony_memory.hooks.hosts import Host

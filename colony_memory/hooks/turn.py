@@ -7,10 +7,10 @@ import errno
 import os
 import threading
 import warnings
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from colony_memory._values import dataclass
 from colony_memory.exceptions import ColonyMemoryWarning, VaultUnavailable, message_of
 from colony_memory.schedule.last_run import write_last_run
 from colony_memory.schedule.result import done_of, run_of

@@ -11,10 +11,10 @@ import os
 import queue
 import threading
 import time
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from colony_memory._values import dataclass
 from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.schedule.timetable import LOOK, Reading, Timetable, passed
 

@@ -11,9 +11,9 @@ import signal
 import subprocess
 import threading
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from colony_memory._values import dataclass
 from colony_memory.schedule.ping import PingFailed, read_ping_url, send_ping
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from colony_memory._values import dataclass
 from colony_memory.exceptions import message_of
 from colony_memory.schedule.last_run import LastRun
 from colony_memory.snapshot import SnapshotInfo

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
+from colony_memory._values import dataclass
 from colony_memory.exceptions import RateLimited, VaultError
 
 #: Seconds. What a vault may ask for at most: a bad Retry-After must not end the backups for good.

@@ -16,10 +16,11 @@ import contextlib
 import queue
 import random
 import signal
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
+from colony_memory._values import dataclass
 from colony_memory.exceptions import (
     BackupUncertain,
     ColonyMemoryError,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._cached import cached_property
 from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_order
+from colony_memory._values import dataclass
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ColonyMemoryWarning,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format import age
@@ -21,6 +20,7 @@ from colony_memory._format.v2.pack import Pack, read_pack
 from colony_memory._format.v2.sealed import LEFT_OUT, Facts, seal, unseal, unseal_packs
 from colony_memory._format.v2.state import most_documents
 from colony_memory._format.v2.zstd import WANTED, require_reader, require_zstd
+from colony_memory._values import dataclass
 from colony_memory.exceptions import Hint, SnapshotCorrupt, bad_argument
 from colony_memory.snapshot import exact_documents
 

@@ -7,7 +7,6 @@ begins a new chain. Nothing that is there is ever rewritten.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from colony_memory._format.names import pack_filename
@@ -15,6 +14,7 @@ from colony_memory._format.payload import Spend, spend_freely
 from colony_memory._format.v2.pack import PACK_CHARS, Below, Pack, write_pack
 from colony_memory._format.v2.state import EMPTY, Change, State, apply, change, most_line
 from colony_memory._format.v2.zstd import WINDOW_LOG, Prefix, TooLarge, compress, decompress
+from colony_memory._values import dataclass
 from colony_memory.exceptions import Hint, SnapshotCorrupt, bad_argument
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ finds nothing to delete with it; that client refuses to restore another format t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.constants import FORMAT_2
@@ -14,6 +13,7 @@ from colony_memory._format.fields import Fields, is_place
 from colony_memory._format.manifest import Manifest, summarize
 from colony_memory._format.names import pack_filename
 from colony_memory._format.v2.chain import MAX_READ_PACKS
+from colony_memory._values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colony_memory._format.constants import FORMAT_2
 from colony_memory._format.json import load_object
 from colony_memory._format.names import is_digest, pack_filename
 from colony_memory._format.payload import decode_base64
+from colony_memory._values import dataclass
 from colony_memory.exceptions import SnapshotCorrupt
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format import age
@@ -13,6 +13,7 @@ from colony_memory._format.names import is_digest, manifest_filename
 from colony_memory._format.payload import decode_base64
 from colony_memory._format.tags import read_lacking, read_note
 from colony_memory._format.tree import read_tree
+from colony_memory._values import dataclass
 from colony_memory.exceptions import DecryptionError, Hint, SnapshotCorrupt
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ A change is one line of JSON, LF, and the new texts joined in that same order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._format.json import canonical, load_object, shown
 from colony_memory._format.v2.zstd import TooLarge
+from colony_memory._values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._values import dataclass
 from colony_memory.app.config.meaning import ADDED, SETTINGS
 
 if TYPE_CHECKING:

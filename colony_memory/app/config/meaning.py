@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.names import require_label
+from colony_memory._values import dataclass
 from colony_memory.app.agents import AGENTS
 from colony_memory.app.config.values import (
     at_key,
