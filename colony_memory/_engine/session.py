@@ -125,7 +125,7 @@ class Session:
         self.names: dict[str, tuple[str, ...]] = {}
         self.told_of_lock = False
         self._streams: dict[str, str] = {}
-        self._origins: dict[str, str | None] = {}
+        self.origins: dict[str, str | None] = {}
         if self.trust.pins:
             require_cryptography("to tell which snapshots to trust")
 
@@ -218,9 +218,9 @@ class Session:
         if basis.origin is not None:
             return basis.origin
         if isinstance(home, MemoryHome):
-            if label not in self._origins:
-                self._origins[label] = origin_of(label)
-            return self._origins[label]
+            if label not in self.origins:
+                self.origins[label] = origin_of(label)
+            return self.origins[label]
         drawn = self.draw_stream()
         home.write(replace(basis, origin=drawn))
         return drawn

@@ -69,7 +69,7 @@ def save_present(
     # One after the other: none is based on anything but the one before.
     home, latest = memory._session.home(own), memory.latest(label=own)  # noqa: SLF001
     home.write(events.restored(Basis(), latest.snapshot_id) if latest is not None else Basis())
-    with FolderSave(memory, folder, asked, index=False) as saving:
+    with FolderSave(memory, folder, asked, noted=False) as saving:
         try:
             capture = saving.read()
         except NothingToSave as error:

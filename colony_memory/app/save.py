@@ -16,6 +16,7 @@ from colony_memory import _engine
 from colony_memory._arguments import require_type, several
 from colony_memory._engine.backup.job import Unread
 from colony_memory._format.names import manifest_filename
+from colony_memory._os.machine import origin_of
 from colony_memory._os.paths import real_path
 from colony_memory._values import dataclass
 from colony_memory.app.content import Contents, contents_of
@@ -194,7 +195,8 @@ class FolderSave:
         memory: Where to.
         what: One directory, or a list of files and directories.
         options: What is read of it, and how it is saved.
-        index: Go by the index. Without it every file is read, and nothing is noted.
+        index: Read only what the index does not know. Without it every file is read.
+        noted: Go by what the folder is based on, and note what it is based on then.
         patience: Seconds to wait for another backup or restore of the same.
         unattended: Nobody looks on: a link that took the place of what was saved before is refused.
 
@@ -211,6 +213,7 @@ class FolderSave:
         options: BackupOptions,
         *,
         index: bool = True,
+        noted: bool = True,
         patience: float = 30.0,
         unattended: bool = False,
     ) -> None:
@@ -219,10 +222,10 @@ class FolderSave:
         refuse_vault_inside(memory, self._paths)
         self._memory, self._what, self._options = memory, what, options.cleared()
         self._patience, self._unattended = patience, unattended
-        self._index = FolderIndex(problem=None if index else "")
+        self._index, self._anew = FolderIndex(problem=None if noted else ""), not index
         self._places = {os.fspath(each): real_path(each) for each in self._paths} if unattended else {}
         self._kept = contextlib.ExitStack()
-        self._is_open = not index
+        self._is_open = not noted
         self._capture: Capture | None = None
 
     def __enter__(self) -> Self:
@@ -253,7 +256,7 @@ class FolderSave:
         }
         with unmoved(self._places):
             if self._index.problem is None:
-                return read_by_index(self._what, self._index, **choices)
+                return read_by_index(self._what, self._index, anew=self._anew, **choices)
             if isinstance(self._what, list):
                 return read_paths(self._what, **choices)
             return read_folder(self._what, **choices)
@@ -337,15 +340,18 @@ class FolderSave:
                 unattended=self._unattended,
             )
         )
-        if self._index.problem is None:
+        # A view of the client: another thread of it may save another folder under the same label meanwhile.
+        self._memory = copy.copy(self._memory)
+        self._memory._session = session = copy.copy(session)  # noqa: SLF001
+        if self._index.problem is not None:
+            # By value then, but each folder is a writer of its own.
+            session.origins = {label: origin_of(label, *sorted(str(real_path(each)) for each in self._paths))}
+        else:
             before = session.home(label).read()
             if before and not self._index.read():
                 self._index.write(before)  # what this very client has restored or saved by value
-            # A view of the client: another thread of it may save another folder under the same label meanwhile.
-            self._memory = copy.copy(self._memory)
-            self._memory._session = session = copy.copy(session)  # noqa: SLF001
             session.homes = {label: self._index}
-            if self._index.proven is not None:
+            if self._index.proven is not None and not self._anew:
                 snapshot_id, when = self._index.proven
                 with contextlib.suppress(ValueError):
                     session.good.setdefault(manifest_filename(label, snapshot_id), datetime.fromisoformat(when))

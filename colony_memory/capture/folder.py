@@ -208,14 +208,19 @@ def read_paths(
 
 
 def read_by_index(
-    what: str | os.PathLike[str] | list[str | os.PathLike[str]], index: FolderIndex, **choices: Any
+    what: str | os.PathLike[str] | list[str | os.PathLike[str]],
+    index: FolderIndex,
+    *,
+    anew: bool = False,
+    **choices: Any,
 ) -> Capture:
-    """:func:`read_folder`, or of a list :func:`read_paths`, where an index tells which files need not be read.
+    """:func:`read_folder`, or of a list :func:`read_paths`, where an index tells which files need not be read; with
+    ``anew`` all are.
 
     Where the folder is what it is based on, there are no documents yet.
     """
     sources = find_sources(what) if isinstance(what, list) else [require_directory(what)]
-    survey, basis = _survey(sources, index=index, **choices), index.read()
+    survey, basis = _survey(sources, index=index, anew=anew, **choices), index.read()
     is_basis = bool(basis) and survey.tree == basis.tree and not basis.reverted
     return _captured(survey, reading=not (is_basis and survey.tree))
 
@@ -243,13 +248,15 @@ def _survey(
     dry_run: bool = False,
     on_progress: Callable[[int, int, str], None] | None = None,
     index: FolderIndex | None = None,
+    anew: bool = False,
 ) -> Survey:
     allowed, excluded = read_choices(secrets=secrets, allow_secrets=allow_secrets, exclude=exclude)
     require_call("on_progress", on_progress)
     require_type("max_bytes", max_bytes, int)
     end_unfinished(sources, dry_run=dry_run)
     began, found = time.time_ns(), Found(Tree(excluded=excluded), max_bytes, on_progress)
-    _read(sources, found, lambda: None if index is None else _known(index, found.tree, secrets=secrets, git=git))
+    unless = ("",) if anew else (BUNDLE_NAME,) if git else ()
+    _read(sources, found, lambda: None if index is None else _known(index, found.tree, secrets=secrets, unless=unless))
     if git:
         found.take_repositories()
     else:
@@ -269,11 +276,11 @@ def _read(sources: list[Source], found: Found, known: Callable[[], Known | None]
         found.read(patient, known())
 
 
-def _known(index: FolderIndex, tree: Tree, *, secrets: str, git: bool) -> Known:
+def _known(index: FolderIndex, tree: Tree, *, secrets: str, unless: tuple[str, ...]) -> Known:
     if index.rows and not any(entry.name in index.rows for entry in tree.files):
         # Somebody began it anew: it is based on nothing that it holds nothing of.
         index.forget()
-    return Known(index.rows, None if secrets == "allow" else RULES, (BUNDLE_NAME,) if git else ())
+    return Known(index.rows, None if secrets == "allow" else RULES, unless)
 
 
 def _captured(survey: Survey, *, reading: bool = True) -> Capture:

@@ -13,7 +13,14 @@ import time
 
 import pytest
 
-from colony_memory import ColonyMemory, ColonyMemoryError, restore_folder, save_folder, save_paths
+from colony_memory import (
+    ColonyMemory,
+    ColonyMemoryError,
+    ConflictDetected,
+    restore_folder,
+    save_folder,
+    save_paths,
+)
 from colony_memory._os.directory import Directory
 from colony_memory._os.files import Files
 from colony_memory._os.homes import state_directory
@@ -22,6 +29,7 @@ from colony_memory.app.save import FolderSave
 from colony_memory.capture import _survey
 from colony_memory.capture import folder as reading
 from colony_memory.capture.index import open_index
+from colony_memory.exceptions import ColonyMemoryWarning
 from colony_memory.vaults.local import LocalVault
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="POSIX")
@@ -488,3 +496,35 @@ def test_root_keeps_it_in_the_home_of_the_folder_s_owner(place, vault, tmp_path,
     assert {each.stat().st_uid for each in (*made, *home.glob(".local/*"))} <= {owner}
     assert not (state_directory() / "folders").exists()
     assert list(tmp_path.glob("elsewhere/*")) == []
+
+
+def test_what_is_read_anew_goes_by_what_the_folder_is_based_on(place, vault, tmp_path, monkeypatch):
+    save_folder(ColonyMemory(backend=vault), place)
+    seen = Seen(monkeypatch)
+    saved = save_folder(ColonyMemory(backend=vault, on_event=seen.on_event), place, index=False)
+    assert (saved.info.reused, seen.opened >= ALL, set(saved.capture.documents) >= {"a.md", "b.md"}) == (
+        True,
+        True,
+        True,
+    )
+    for index in (False, True):
+        (place / "a.md").write_text(f"with an index: {index}\n")
+        assert save_folder(ColonyMemory(backend=vault), place, index=index).info.diverged_from is None
+    restore_folder(ColonyMemory(backend=vault), tmp_path / "other")
+    (tmp_path / "other" / "a.md").write_text("theirs\n")
+    save_folder(ColonyMemory(backend=vault), tmp_path / "other")
+    (place / "a.md").write_text("mine\n")
+    with pytest.raises(ConflictDetected):
+        save_folder(ColonyMemory(backend=vault), place, index=False)
+
+
+def test_without_a_state_directory_each_folder_of_a_host_is_a_writer_of_its_own(place, vault, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(place / "a.md"))
+    monkeypatch.setattr("colony_memory._os.machine.machine_id", lambda: b"of this machine")
+    other = shutil.copytree(place, tmp_path / "other")
+    (other / "a.md").write_text("theirs\n")
+    theirs = save_folder(ColonyMemory(backend=vault), other).info.snapshot_id
+    with pytest.warns(ColonyMemoryWarning, match=f"snapshot {theirs} of label 'default', which another writer saved"):
+        mine = save_folder(ColonyMemory(backend=vault), place).info
+    (place / "b.md").write_text("more\n")
+    assert (mine.diverged_from, save_folder(ColonyMemory(backend=vault), place).info.diverged_from) == (theirs, None)
