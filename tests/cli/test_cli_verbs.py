@@ -195,7 +195,7 @@ def test_list_shows_the_newest_first_and_marks_the_latest(cli, vault):
     code, out, err = cli("list")
     assert (code, err) == (0, "")
     heads, *rows, foot = out.splitlines()
-    assert heads.split() == ["id", "label", "created", "size", "stored", "signed", "by"]
+    assert heads.split() == ["id", "label", "created", "size", "stored", "signed", "by", "remarks"]
     assert [row[:31] for row in rows] == [
         f"* {other.snapshot_id}",
         f"* {second.snapshot_id}",
@@ -205,6 +205,7 @@ def test_list_shows_the_newest_first_and_marks_the_latest(cli, vault):
         *("default", "2026-11-01", "12:00", "UTC", "5.0", "kB"),
         *text.size(first.stored_bytes).split(),
         "-",
+        *"kept, as much less followed".split(),
     ]
     assert foot == "3 snapshots; * is the latest, which restore gives"
     assert len(cli("list", "--label", "other")[1].splitlines()) == 3
