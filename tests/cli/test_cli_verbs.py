@@ -205,7 +205,7 @@ def test_list_shows_the_newest_first_and_marks_the_latest(cli, vault):
         *("default", "2026-11-01", "12:00", "UTC", "5.0", "kB"),
         *text.size(first.stored_bytes).split(),
         "-",
-        *"kept, as much less followed".split(),
+        *["kept,", "as", "much", "less", "followed"],
     ]
     assert foot == "3 snapshots; * is the latest, which restore gives"
     assert len(cli("list", "--label", "other")[1].splitlines()) == 3
