@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from dataclasses import field, fields
 from datetime import datetime, timedelta, timezone
-from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._format.lineage import refused_only
-from colony_memory._format.names import id_order, id_time
+from colony_memory._format.names import id_order, id_time, read_stamp
 from colony_memory._values import dataclass
 
 if TYPE_CHECKING:
@@ -105,15 +104,6 @@ class PrunePlan:
 
     def __bool__(self) -> bool:
         return bool(self.remove or self.orphans)
-
-
-@lru_cache(maxsize=8192)
-def read_stamp(text: str) -> datetime | None:
-    """A time as manifests and pointers give it, ``YYYY-MM-DDThh:mm:ssZ``, or None for anything else."""
-    try:
-        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
-    except ValueError:
-        return None
 
 
 def created(info: SnapshotInfo) -> datetime:

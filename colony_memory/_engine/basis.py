@@ -114,14 +114,14 @@ def restored(
     basis: Basis, snapshot_id: str, *, stream: str | None = None, tree: str = "", listed: Iterable[str] = ()
 ) -> Basis:
     """All of the latest is in this memory now."""
-    return _in_step(basis, snapshot_id, stream, tree, frozenset(listed))
+    shown = frozenset(listed)
+    # What is not listed by now may still become the latest: a write may arrive late, or a deletion go back to it.
+    left = tuple(own for own in basis.pending if own != snapshot_id and own not in shown)
+    return Basis(snapshot_id, stream, tree, shown, pending=left, origin=basis.origin)
 
 
-def saved(
-    basis: Basis, snapshot_id: str, *, stream: str | None = None, tree: str = "", listed: Iterable[str] = ()
-) -> Basis:
-    """The latest is exactly this memory; found equal counts."""
-    return _in_step(basis, snapshot_id, stream, tree, frozenset(listed))
+#: The latest is exactly this memory; found equal counts.
+saved = restored
 
 
 def reverted(
@@ -199,12 +199,6 @@ def is_conflict(basis: Basis, latest: str | None, *, listed: bool) -> bool:
     if not basis or latest is None or latest in basis.own:
         return False
     return listed or latest not in basis.listed
-
-
-def _in_step(basis: Basis, snapshot_id: str, stream: str | None, tree: str, listed: frozenset[str]) -> Basis:
-    # What is not listed by now may still become the latest: a write may arrive late, or a deletion go back to it.
-    left = tuple(own for own in basis.pending if own != snapshot_id and own not in listed)
-    return Basis(snapshot_id, stream, tree, listed, pending=left, origin=basis.origin)
 
 
 def _without(ids: tuple[str, ...], snapshot_id: str) -> tuple[str, ...]:

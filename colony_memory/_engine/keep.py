@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timezone
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from colony_memory._engine.sealed import known_of, told
 from colony_memory._engine.state import forget
 from colony_memory._format.formats import is_readable
 from colony_memory._format.lineage import still_unmerged
+from colony_memory._format.names import read_stamp, stamp
 from colony_memory._values import dataclass
 from colony_memory.retention import Retention, Shrink, is_much_smaller
 from colony_memory.snapshot import SnapshotInfo
@@ -120,8 +120,7 @@ def note_shrink(entry: Entry, shrink: Shrink | None) -> Entry:
     """The row that tells what followed, where that is to be told."""
     if shrink is None:
         return entry
-    since = f"{shrink.since.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
-    return replace(entry, shrunk_at=since, spoiled=shrink.ruined)
+    return replace(entry, shrunk_at=stamp(shrink.since), spoiled=shrink.ruined)
 
 
 def shrunk_in(
@@ -146,7 +145,7 @@ def shrunk_in(
         info = known_of(session, entry)
         # What a patch stores says nothing of what it stands for.
         infos.append(replace(info, stored_bytes=0) if info.doc_count is None and len(entry.packs) > 1 else info)
-        since = rules.read_stamp(entry.shrunk_at or "")
+        since = read_stamp(entry.shrunk_at)
         again = new is not None and entry.snapshot_id == decision.follow and (spoils or is_much_smaller(new, infos[-1]))
         if since is not None and not again:
             noted[entry.snapshot_id] = Shrink(since, entry.spoiled)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field, replace
-from datetime import timedelta, timezone
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._cached import cached_property
@@ -15,6 +15,7 @@ from colony_memory._format.names import (
     pin_filename,
     read_filename,
     require_label,
+    stamp,
 )
 from colony_memory._values import dataclass
 
@@ -59,7 +60,7 @@ class LabelFiles:
     def pinned(self, snapshot_id: str) -> dict[str, Any]:
         """What the summary of a snapshot says of its pin."""
         end = self.pin_ends.get(snapshot_id)
-        until = None if end is None else f"{end.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+        until = None if end is None else stamp(end)
         return {"pinned": snapshot_id in self.pins, "pinned_until": until}
 
     @property

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import timezone
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.replies import moment
 from colony_memory._engine.session import log
 from colony_memory._format.json import load_object
-from colony_memory._format.names import id_order, pin_filename
+from colony_memory._format.names import id_order, pin_filename, stamp
 from colony_memory.exceptions import VaultError, message_of
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ _MOST_READ = 100
 
 def pin_text(label: str, snapshot_id: str, until: datetime | None = None) -> str:
     """The text of a pin."""
-    end = {} if until is None else {"until": f"{until.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"}
+    end = {} if until is None else {"until": stamp(until)}
     return json.dumps({"format": _FORMAT, "label": label, "snapshot_id": snapshot_id, **end})
 
 

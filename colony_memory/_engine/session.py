@@ -18,7 +18,7 @@ from colony_memory._engine.observe import apart, tally
 from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.head import read_head
 from colony_memory._format.json import printable
-from colony_memory._format.names import manifest_filename
+from colony_memory._format.names import manifest_filename, stamp
 from colony_memory._os.machine import origin_of
 from colony_memory._values import dataclass
 from colony_memory.exceptions import (
@@ -227,7 +227,7 @@ class Session:
 
     def stamp(self) -> str:
         """The time as manifests and pointers give it."""
-        return f"{self.now().astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+        return stamp(self.now())
 
     @staticmethod
     def token() -> str:

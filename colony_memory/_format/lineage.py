@@ -7,15 +7,16 @@ not unmerged counts as an ancestor, since whatever lost its place to a save that
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from colony_memory._format.names import id_order, is_hex16, require_id
+from colony_memory._format.names import id_order, is_hex16, is_id, read_stamp, stamp
 from colony_memory._values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from colony_memory._format.manifest import SnapshotInfo
 
@@ -25,7 +26,6 @@ UNMERGED_LASTS = timedelta(days=30)
 _MOST_WITHOUT_BASIS = 3
 # What a manifest or pointer may make anybody look at.
 _MOST = 1000
-_TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 class Unmerged(NamedTuple):
@@ -86,13 +86,13 @@ def read_lineage(raw: Mapping[str, Any]) -> Lineage:
         origin=origin if is_hex16(origin) else None,
         refused=raw.get("refused") is True,
         unmerged=read_unmerged(raw.get("unmerged")),
-        rewrites=rewrites if _is_id(rewrites) else None,
+        rewrites=rewrites if is_id(rewrites) else None,
     )
 
 
 def read_based_on(told: object) -> tuple[str, ...] | None:
     """The ids in ``based_on``, None where it is no list."""
-    return tuple(islice(filter(_is_id, told), _MOST)) if isinstance(told, list) else None
+    return tuple(islice(filter(is_id, told), _MOST)) if isinstance(told, list) else None
 
 
 def raw_unmerged(unmerged: Iterable[Unmerged]) -> list[dict[str, Any]]:
@@ -112,7 +112,7 @@ def read_unmerged(told: object) -> tuple[Unmerged, ...]:
     return tuple(
         Unmerged(row["snapshot_id"], row["since"], row.get("refused") is True, row.get("without_basis") is True)
         for row in rows
-        if _is_id(row.get("snapshot_id")) and _read_time(row.get("since")) is not None
+        if is_id(row.get("snapshot_id")) and read_stamp(row.get("since")) is not None
     )
 
 
@@ -133,13 +133,12 @@ def still_unmerged(
         based_on: What the new snapshot is directly based on.
         gone: Ids that were deleted.
     """
-    stamp = f"{now.astimezone(timezone.utc):{_TIME}}"
     # The time is that of the first time, and none that is yet to come: else it would stay for ever.
-    rows = {one.snapshot_id: one._replace(since=min(one.since, stamp)) for one in (*new, *before)}
+    rows = {one.snapshot_id: one._replace(since=min(one.since, stamp(now))) for one in (*new, *before)}
     left = [
         rows[own]
         for own in sorted(rows, key=id_order)
-        if own not in based_on and own not in gone and now - (_read_time(rows[own].since) or now) < UNMERGED_LASTS
+        if own not in based_on and own not in gone and now - (read_stamp(rows[own].since) or now) < UNMERGED_LASTS
     ]
     spared = [one.snapshot_id for one in left if one.without_basis][-_MOST_WITHOUT_BASIS:]
     return tuple(one for one in left if not one.without_basis or one.snapshot_id in spared)
@@ -221,18 +220,3 @@ def refused_only(infos: Sequence[SnapshotInfo]) -> frozenset[str]:
     """Ids of refused snapshots that nothing which became the latest is based on: none becomes it by itself."""
     merged = {own for info in infos if not info.refused for own in info.based_on or ()}
     return frozenset(info.snapshot_id for info in infos if info.refused and info.snapshot_id not in merged)
-
-
-def _is_id(value: object) -> bool:
-    try:
-        require_id(value)
-    except ValueError:
-        return False
-    return True
-
-
-def _read_time(text: object) -> datetime | None:
-    try:
-        return datetime.strptime(str(text), _TIME).replace(tzinfo=timezone.utc)
-    except ValueError:
-        return None

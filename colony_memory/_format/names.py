@@ -29,6 +29,7 @@ _TIMED_ID = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})T([0-9]{2})([0-9]{2})([0-
 _FILE = re.compile(rf"cmem\.({_LABEL})\.(?:({_ID})\.(?:(manifest|pin)|([pk])(0|[1-9][0-9]{{0,5}}))|latest)\.json")
 _LEADING_LABEL = re.compile(rf"cmem\.({_LABEL})\.")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_STAMP = "%Y-%m-%dT%H:%M:%SZ"
 _TICK = timedelta(microseconds=1)
 
 
@@ -86,20 +87,25 @@ def require_label(label: object) -> str:
     return usable
 
 
-def require_id(snapshot_id: object) -> str:
-    """The id unchanged.
-
-    Raises:
-        ValueError: It is not a plain id: letters, digits, ``_`` and ``-``, at most 64.
-    """
-    if not isinstance(snapshot_id, str) or not _is_id(snapshot_id):
-        raise bad_argument(f"{shown(snapshot_id)} is not a snapshot id", hint=Hint("list_snapshots"))
-    return snapshot_id
+def is_id(value: object) -> TypeGuard[str]:
+    """Whether this is a plain id: letters, digits, ``_`` and ``-``, at most 64."""
+    return isinstance(value, str) and _is_id(value)
 
 
 @lru_cache(maxsize=8192)
 def _is_id(text: str) -> bool:
     return _IS_ID.fullmatch(text) is not None
+
+
+def require_id(snapshot_id: object) -> str:
+    """The id unchanged.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if not is_id(snapshot_id):
+        raise bad_argument(f"{shown(snapshot_id)} is not a snapshot id", hint=Hint("list_snapshots"))
+    return snapshot_id
 
 
 def is_digest(value: object) -> TypeGuard[str]:
@@ -110,6 +116,20 @@ def is_digest(value: object) -> TypeGuard[str]:
 def is_hex16(value: object) -> TypeGuard[str]:
     """Whether these are 16 hex digits: the identity of a label's history, or of whose a snapshot is."""
     return isinstance(value, str) and len(value) == 16 and all(char in "0123456789abcdef" for char in value)
+
+
+def stamp(moment: datetime) -> str:
+    """A time as manifests and pointers give it: ``YYYY-MM-DDThh:mm:ssZ``."""
+    return moment.astimezone(timezone.utc).strftime(_STAMP)
+
+
+@lru_cache(maxsize=8192)
+def read_stamp(text: object) -> datetime | None:
+    """The time of a stamp, None for anything else."""
+    try:
+        return datetime.strptime(text, _STAMP).replace(tzinfo=timezone.utc) if isinstance(text, str) else None
+    except ValueError:
+        return None
 
 
 def id_time(snapshot_id: str) -> datetime | None:

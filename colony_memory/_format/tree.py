@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.json import canonical
 from colony_memory._format.names import is_digest
+from colony_memory._format.payload import sha256
 from colony_memory.exceptions import SnapshotCorrupt
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def document_digest(text: str) -> str:
 
     Of a document that is a text file's content, that is the digest of the file.
     """
-    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256(text.encode("utf-8", "surrogatepass"))
 
 
 def tree_of(documents: Mapping[str, str]) -> str:
@@ -31,7 +31,7 @@ def tree_of_digests(digests: Mapping[str, str]) -> str:
 
     It is the digest of a canonical JSON object, in which every name and every digest ends where its quotes end.
     """
-    return "sha256:" + hashlib.sha256(canonical(dict(digests))).hexdigest()
+    return sha256(canonical(dict(digests)))
 
 
 def read_tree(raw: Mapping[str, Any]) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._arguments import several
 from colony_memory._engine import basis as events
 from colony_memory._engine.basis import Basis
 from colony_memory.app.options import BackupOptions
@@ -65,7 +67,8 @@ def save_present(
     if not folder.is_dir() or next(folder.iterdir(), None) is None:
         return None
     own = label if label.endswith(BEFORE_RESTORE) else label + BEFORE_RESTORE
-    asked = _choices(options or {}, BackupOptions(label=own, exclude=exclude, on_conflict="continue"))
+    asked = BackupOptions.of_known(options or {}, label=own, on_conflict="continue")
+    asked = replace(asked, exclude=(*asked.exclude, *several("exclude", exclude)))
     # One after the other: none is based on anything but the one before.
     home, latest = memory._session.home(own), memory.latest(label=own)  # noqa: SLF001
     home.write(events.restored(Basis(), latest.snapshot_id) if latest is not None else Basis())
@@ -80,16 +83,6 @@ def save_present(
         saved = saving.save(capture)
     _retire(memory, own)
     return saved
-
-
-def _choices(known: Mapping[str, Any], options: BackupOptions) -> BackupOptions:
-    """The options, with what was left out, allowed or masked of this folder when it was saved last."""
-    usual = {name: known[name] for name in ("git", "secrets", "allow_secrets") if name in known}
-    exclude = (*known.get("exclude", ()), *options.exclude)
-    try:
-        return BackupOptions(label=options.label, on_conflict=options.on_conflict, exclude=exclude, **usual)
-    except (TypeError, ValueError):  # an index that somebody has spoiled
-        return options
 
 
 def _require_saved(capture: Capture, needed: Iterable[str]) -> None:

@@ -12,11 +12,13 @@ from colony_memory.capture.folder import read_choices
 from colony_memory.capture.secrets import judge_words, read_allowed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from colony_memory.retention import Retention
 
 __all__ = ["BackupOptions"]
+
+_OF_FOLDER = ("git", "exclude", "secrets", "allow_secrets")
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,15 @@ class BackupOptions:
         object.__setattr__(self, "tags", asked.facts["tags"])
         read_choices(secrets=self.secrets, allow_secrets=self.allow_secrets, exclude=self.exclude)
 
+    @classmethod
+    def of_known(cls, known: Mapping[str, Any], **more: Any) -> BackupOptions:
+        """Those by which a folder was read for its last save, as its index has them, with more; without, if spoiled."""
+        usual = {name: known[name] for name in _OF_FOLDER if name in known}
+        try:
+            return cls(**{**usual, **more})
+        except (TypeError, ValueError):
+            return cls(**more)
+
     def cleared(self) -> BackupOptions:
         """The same, with no likely secret in its note and tags, unless it was to be saved.
 
@@ -84,4 +95,4 @@ class BackupOptions:
     @property
     def of_folder(self) -> dict[str, Any]:
         """Those that are arguments of :func:`colony_memory.capture.read_folder`."""
-        return {name: getattr(self, name) for name in ("git", "exclude", "secrets", "allow_secrets")}
+        return {name: getattr(self, name) for name in _OF_FOLDER}

@@ -202,14 +202,9 @@ class Target:
 
     def present(self) -> dict[str, str]:
         """What the folder holds, as its backups would have it; no file where there is none."""
-        usual = self.usual
-        options = BackupOptions(
-            label=self._home_label,
-            git=usual.get("git") is True,
-            exclude=usual.get("exclude", ()),
-            secrets="mask" if usual.get("secrets") == "mask" else "allow",
-            allow_secrets=usual.get("allow_secrets", ()),
-        )
+        options = BackupOptions.of_known(self.usual, label=self._home_label)
+        # What is compared is not saved, so that secrets stop nothing.
+        options = replace(options, secrets="mask" if options.secrets == "mask" else "allow")
         try:
             return read_for(self.memory, self.directory, options).documents
         except NothingToSave:

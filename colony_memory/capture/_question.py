@@ -8,12 +8,12 @@ other is asked.
 
 from __future__ import annotations
 
-import hashlib
 import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from colony_memory._cached import cached_property
+from colony_memory._format.payload import sha256
 from colony_memory._lines import split_lines
 from colony_memory._os.kinds import is_file, is_link
 from colony_memory.capture._companions import INDEX, holds_database, is_database, whole_of
@@ -232,6 +232,4 @@ def _digests(contents: Mapping[str, str | bytes], metadata: Metadata) -> frozens
 
 def _digest(content: str | bytes) -> str:
     """Of a file, as the tree of a memory has it; a link has another, whatever it says."""
-    if isinstance(content, bytes):
-        return f"sha256:{hashlib.sha256(content).hexdigest()}"
-    return f"link:{content}"
+    return sha256(content) if isinstance(content, bytes) else f"link:{content}"

@@ -5,13 +5,13 @@ Of what the index knows to be as it was, nothing is read as long as its digest w
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from colony_memory._format.payload import sha256
 from colony_memory._format.tree import document_digest, tree_of_digests
 from colony_memory._os.kinds import PERMISSIONS
 from colony_memory.capture._companions import INDEX, companions_of, whole_of
@@ -244,4 +244,4 @@ class Survey:
 
 
 def _digest(content: str | bytes) -> str:
-    return document_digest(content) if isinstance(content, str) else f"sha256:{hashlib.sha256(content).hexdigest()}"
+    return document_digest(content) if isinstance(content, str) else sha256(content)

@@ -9,6 +9,8 @@ from dataclasses import asdict
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._format.names import stamp
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
@@ -42,7 +44,7 @@ def render(
     home = files(__package__)
     template, style, script = (home.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
     document = {
-        "made": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "made": stamp(now),
         "status": status,
         "next": list(next_backups),
         "lasts": room_lasts,

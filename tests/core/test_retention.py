@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from timelines import DAY, NOW, RULES, TIMELINES, UTC, at, unhurried
 
-from colony_memory._format.names import id_time
+from colony_memory._format.names import id_time, read_stamp
 from colony_memory.retention import (
     PrunePlan,
     Retention,
@@ -17,7 +17,6 @@ from colony_memory.retention import (
     created,
     newest_first,
     plan,
-    read_stamp,
 )
 from colony_memory.snapshot import SnapshotInfo
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from colony_memory import retention
 from colony_memory._arguments import require_call, several
 from colony_memory._engine import room
 from colony_memory._engine.label import LabelFiles, read_labels
@@ -20,7 +19,7 @@ from colony_memory._engine.transfer.deliver import Delivery
 from colony_memory._engine.transfer.destination import require_conditions
 from colony_memory._engine.transfer.origin import Origin
 from colony_memory._engine.transfer.whole import Reader, Whole
-from colony_memory._format.names import latest_filename, manifest_filename, require_label
+from colony_memory._format.names import latest_filename, manifest_filename, read_stamp, require_label
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ConflictDetected,
@@ -200,7 +199,7 @@ class _Copying:
         row, files = state.decision.entry(snapshot_id), state.listed
         pin = pin_text(label, snapshot_id, files.pin_ends.get(snapshot_id)) if snapshot_id in files.pins else None
         # What followed is known to the catalogue alone.
-        known = row if row is not None and retention.read_stamp(row.shrunk_at or "") else None
+        known = row if row is not None and read_stamp(row.shrunk_at) else None
         if await delivery.store(whole, pin=pin, known=known) is None:
             if again:
                 raise delivery.in_the_way(whole)
