@@ -53,6 +53,7 @@ class Basis:
         refused: Own saves that met a conflict and were stored beside the latest.
         merged: Snapshots that were merged into the memory by hand, which the next save is based on too.
         last: The snapshot that was restored last, where it is another one.
+        filled: Snapshots from which what that one lacks was taken, when it was restored.
         origin: 16 hex digits that were drawn for this memory, None where none were.
     """
 
@@ -66,6 +67,7 @@ class Basis:
     refused: tuple[str, ...] = ()
     merged: tuple[str, ...] = ()
     last: str | None = None
+    filled: tuple[str, ...] = ()
     origin: str | None = None
 
     def __bool__(self) -> bool:
@@ -165,7 +167,13 @@ def settled(basis: Basis, latest: str | None, *, stream: str | None = None, list
     if latest is None or latest not in basis.pending or latest == basis.snapshot_id:
         return basis
     return replace(
-        basis, snapshot_id=latest, tree="", listed=frozenset((*listed, latest)), reverted=False, not_held=False
+        basis,
+        snapshot_id=latest,
+        tree="",
+        listed=frozenset((*listed, latest)),
+        reverted=False,
+        not_held=False,
+        filled=(),
     )
 
 

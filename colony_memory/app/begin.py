@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from colony_memory._engine.basis import Basis, settled
 from colony_memory._engine.state import require_sound
 from colony_memory._format.lineage import descends
+from colony_memory.app.filling import Filled, replaced_by, take_lacking
 from colony_memory.app.merging import has_all_lines, same_files
 from colony_memory.app.place import refuse_vault_inside
 from colony_memory.app.restore import RestoredFolder, Writing
@@ -65,6 +66,7 @@ def begin(
     *,
     label: str = "default",
     fallback: bool = False,
+    fill: bool = True,
     dry_run: bool = False,
     options: BackupOptions | None = None,
     shape: Callable[[dict[str, str]], dict[str, str]] | None = None,
@@ -84,6 +86,7 @@ def begin(
         directory: The folder; it is made if it is missing. It must not hold the vault.
         label: Label to restore from.
         fallback: Where the latest is damaged, take the newest intact snapshot.
+        fill: As for :func:`colony_memory.restore_folder`.
         dry_run: Change nothing, and tell what would be done.
         options: How the folder is saved, by default as it was saved last.
         shape: As for :func:`colony_memory.restore_folder`.
@@ -97,7 +100,9 @@ def begin(
     refuse_vault_inside(memory, [directory])
     try:
         with Target(memory, directory, label=label, looking=dry_run, shape=shape, options=options) as target:
-            return _Start(target, fallback=fallback, dry_run=dry_run, shape=shape, on_progress=on_progress).begin()
+            return _Start(
+                target, fallback=fallback, fill=fill, dry_run=dry_run, shape=shape, on_progress=on_progress
+            ).begin()
     except Unsettled as error:
         return Begun(latest=memory_latest(memory, label), failed=message_of(error))
 
@@ -120,12 +125,14 @@ class _Start:
         target: Target,
         *,
         fallback: bool,
+        fill: bool,
         dry_run: bool,
         shape: Callable[[dict[str, str]], dict[str, str]] | None,
         on_progress: Callable[[int, int, str], None] | None,
     ) -> None:
         self._target, self._fallback, self._dry_run = target, fallback, dry_run
         self._shape, self._on_progress = shape, on_progress
+        self._filling, self._filled = fill, tuple[Filled, ...]()
 
     def begin(self) -> Begun:
         target = self._target
@@ -183,7 +190,7 @@ class _Start:
         if theirs in basis.own or (theirs != state.decision.follow and descends(infos, unmerged, own, theirs)):
             return Begun(told=(f"{target.directory} is ahead of snapshot {theirs}, and stays",))
         before = target.based(own)
-        documents = found.documents if self._shape is None else self._shape(found.documents)
+        documents = self._documents(found)
         if before and not basis.reverted and same_files(present, before) and descends(infos, unmerged, theirs, own):
             gone = _names(before) - _names(documents)
             return self._write(found, documents, delete=gone)
@@ -195,7 +202,7 @@ class _Start:
     # --- without one
 
     def _without(self, found: Restored, present: dict[str, str]) -> Begun:
-        documents = found.documents if self._shape is None else self._shape(found.documents)
+        documents = self._documents(found)
         if has_all_lines(documents, present):
             return self._write(found, documents)
         if has_all_lines(present, documents):
@@ -203,6 +210,13 @@ class _Start:
         return self._write(found, documents, first=True)
 
     # --- what is done
+
+    def _documents(self, found: Restored) -> dict[str, str]:
+        """What a snapshot is in this folder, with what it lacks and another has."""
+        documents = found.documents
+        if self._filling:
+            documents, self._filled = take_lacking(self._target, found, documents)
+        return documents if self._shape is None else self._shape(documents)
 
     def _adopt(self, found: Restored, told: str | None = None) -> Begun:
         """The folder stays, and is based on the latest from now on."""
@@ -220,14 +234,16 @@ class _Start:
         first: bool = False,
     ) -> Begun:
         """Put documents in place, and save first what would go and is saved nowhere, or with ``first`` all of it."""
-        target = self._target
+        target, filled = self._target, self._filled
+        told = (*told, *(str(each) for each in filled))
+        delete |= replaced_by(target, filled)
         writing = Writing(target, found, documents, delete=delete, on_progress=self._on_progress)
         before: Saved | None = None
         try:
             for _ in range(_TRIES):
                 plan = writing.plan(saving=self._dry_run)
                 if self._dry_run:
-                    return Begun(RestoredFolder(found.info, plan), told=told)
+                    return Begun(RestoredFolder(found.info, plan, filled=filled), told=told)
                 if plan.in_use:
                     raise FileInUse(Path(target.directory), {name: plan.why[name] for name in plan.in_use})
                 if plan.unsaved or (first and before is None and _changes(plan)):
@@ -236,7 +252,7 @@ class _Start:
                     written = writing.write(target.based_on(found))
                 except (Unsaved, Meanwhile):
                     continue  # it was written to between the question and the answer
-                return Begun(RestoredFolder(found.info, written, before), told=(*told, *_said(before)))
+                return Begun(RestoredFolder(found.info, written, before, filled), told=(*told, *_said(before)))
             raise ColonyMemoryError(f"{target.directory} is written to all the time")
         except (ColonyMemoryError, ValueError) as error:
             return Begun(told=told, failed=message_of(error) if isinstance(error, ColonyMemoryError) else str(error))

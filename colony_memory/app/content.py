@@ -117,6 +117,7 @@ def reshape(
         modes=keyed(before.modes),
         times=keyed(before.times),
         left_out=keyed(before.left_out),
+        unread=frozenset(keyed(dict.fromkeys(before.unread, True))),
     )
     found = {rename(name): text for name, text in documents.items() if name != METADATA_NAME and wanted(name)}
     if METADATA_NAME in documents and after:

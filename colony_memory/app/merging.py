@@ -26,7 +26,7 @@ def merge_folder(
     merged = merge(base, ours, theirs, theirs_name=theirs_name).documents
     _, described = split_documents(merged)
     texts = {name: text for name, text in merged.items() if name != METADATA_NAME}
-    described = replace(described, times={}, left_out={})
+    described = replace(described, times={}, left_out={}, unread=frozenset())
     return {**texts, METADATA_NAME: dump_metadata(described)} if described else texts
 
 

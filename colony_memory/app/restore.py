@@ -12,6 +12,7 @@ from colony_memory._arguments import require_text, several, texts
 from colony_memory._engine.basis import with_merged
 from colony_memory.app.before import save_present
 from colony_memory.app.content import narrow
+from colony_memory.app.filling import replaced_by, take_lacking
 from colony_memory.app.pick import find_at, find_id
 from colony_memory.app.place import identify_vault, refuse_vault_inside, require_synchronous
 from colony_memory.app.target import Target
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from colony_memory._engine.basis import Basis
     from colony_memory._engine.restore import Restored
+    from colony_memory.app.filling import Filled
     from colony_memory.app.save import Saved
     from colony_memory.capture._write import Written
     from colony_memory.client import ColonyMemory
@@ -43,11 +45,13 @@ class RestoredFolder:
         info: The snapshot that it was.
         written: What was or would be written, name by name, and with ``dry_run`` what would stop it.
         before: What was saved first of what the folder held, None where nothing was.
+        filled: What the snapshot lacks and another one has, set by set.
     """
 
     info: SnapshotInfo
     written: Written
     before: Saved | None = None
+    filled: tuple[Filled, ...] = ()
 
     def __bool__(self) -> bool:
         return not self.written.unsaved and not self.written.in_use
@@ -67,6 +71,7 @@ def restore_folder(
     merge: bool = False,
     dry_run: bool = False,
     fallback: bool = False,
+    fill: bool = True,
     exclude: str | Iterable[str] = (),
     shape: Callable[[dict[str, str]], dict[str, str]] | None = None,
     on_progress: Callable[[int, int, str], None] | None = None,
@@ -93,6 +98,8 @@ def restore_folder(
             both changed the same lines, the snapshot's text is put beside that of the folder.
         dry_run: Change nothing, and tell what would be done and what would stop it.
         fallback: Where the snapshot is damaged, take the newest intact one.
+        fill: Take what the snapshot lacks, since it never stood still or could not be read, from the newest older one
+            that has it: each directory or store whole from one, and not over what the folder alone holds of it.
         exclude: With ``snapshot_first``, what to leave out of what is saved, as :func:`save_folder` does. With
             ``delete`` it is refused: what no backup saves would be removed.
         shape: Makes of the documents that are wanted those that are written, under other names for one.
@@ -122,19 +129,23 @@ def restore_folder(
         snapshot = find_at(memory, at, label=label).snapshot_id
     with Target(memory, directory, label=label, looking=dry_run, shape=shape) as target:
         found = fetch(memory, label=label, snapshot=snapshot, fallback=fallback, read=target.read)
-        documents = narrow(found.documents, globs) if globs else found.documents
+        whole, filled = take_lacking(target, found, found.documents) if fill else (found.documents, ())
+        documents = narrow(whole, globs) if globs else whole
         documents = documents if shape is None else shape(documents)
         basis = None if globs else target.based_on(found)
         if merge:
             documents = target.merge(found, documents)
             # All of the latest is in the folder then; of another one it is only noted for the next save.
             basis = basis if found.is_latest else with_merged(target.basis, found.info.snapshot_id)
-        writing = Writing(target, found, documents, delete=delete, force=force, on_progress=on_progress)
+        going = delete or (() if globs else replaced_by(target, filled))
+        writing = Writing(target, found, documents, delete=going, force=force, on_progress=on_progress)
+        if globs:
+            filled = tuple(each for each in filled if each.is_of(documents))
         if dry_run:
-            return RestoredFolder(found.info, writing.plan(saving=snapshot_first))
+            return RestoredFolder(found.info, writing.plan(saving=snapshot_first), filled=filled)
         before = writing.save_first(exclude) if snapshot_first else None
         written = writing.write(basis)
-    return RestoredFolder(found.info, written, before)
+    return RestoredFolder(found.info, written, before, filled)
 
 
 class Writing:

@@ -15,6 +15,7 @@ from colony_memory._engine.state import look, read_manifests
 from colony_memory._format.lineage import merge_base
 from colony_memory._format.tree import tree_of, tree_of_digests
 from colony_memory.app.before import BEFORE_RESTORE
+from colony_memory.app.filling import filled_from
 from colony_memory.app.merging import merge_folder
 from colony_memory.app.options import BackupOptions
 from colony_memory.app.place import identify_vault
@@ -61,6 +62,7 @@ class Target:
         directory: As it was given.
         label: As it was given.
         index: The index.
+        filled: Snapshots from which is taken what the restored one lacks.
 
     Raises:
         ColonyMemoryError: Another process has the folder for long, or an earlier restore cannot be put back.
@@ -83,6 +85,8 @@ class Target:
         self._home_label = label.removesuffix(BEFORE_RESTORE) or label
         self._stack = ExitStack()
         self._labels: dict[str, str] = {}  # of snapshots that were read
+        self._asked: dict[str, Question] = {}
+        self.filled: tuple[str, ...] = ()
         self.index: FolderIndex
 
     @property
@@ -99,6 +103,11 @@ class Target:
     def usual(self) -> Mapping[str, Any]:
         """The options by which the folder is read when it is saved."""
         return self.index.options if self._options is None else self._options.of_folder
+
+    @property
+    def is_shaped(self) -> bool:
+        """Whether what a snapshot has is something else in this folder."""
+        return self._shape is not None
 
     def __enter__(self) -> Self:
         if not self._looking:
@@ -151,6 +160,7 @@ class Target:
     def based_on(self, found: Restored) -> Basis:
         """What the folder is based on once it holds all of a snapshot as :meth:`read` gave it."""
         basis = found.basis or self.basis
+        basis = replace(basis, filled=tuple(dict.fromkeys((*basis.filled, *self.filled))))
         if basis.tree or basis.snapshot_id != found.info.snapshot_id or basis.reverted:
             return basis
         return replace(basis, tree=tree_of(found.documents))
@@ -185,8 +195,14 @@ class Target:
         return folder.is_dir() and bool(self.present())
 
     def based(self, snapshot_id: str) -> dict[str, str]:
-        """What a snapshot of this memory is in this folder; nothing where it is damaged or gone."""
-        return self._documents(snapshot_id, {})
+        """What a snapshot of this memory is in this folder; nothing where it is damaged or gone.
+
+        Where the folder is based on it, with what it lacked and was taken from others.
+        """
+        found, basis = self._documents(snapshot_id, {}), self.basis
+        if not found or snapshot_id != basis.snapshot_id:
+            return found
+        return filled_from(found, (self._documents(each, {}) for each in basis.filled))
 
     def merge(
         self, found: Restored, documents: dict[str, str], *, present: dict[str, str] | None = None
@@ -214,11 +230,16 @@ class Target:
 
     def question(self, found: Restored) -> Question:
         """What is asked before anything goes that the folder holds, where this is restored."""
+        if found.info.snapshot_id not in self._asked:
+            self._asked[found.info.snapshot_id] = self._question(found)
+        return self._asked[found.info.snapshot_id]
+
+    def _question(self, found: Restored) -> Question:
         basis, target = self.basis, found.info.snapshot_id
         latest = None if found.state is None else found.state.decision.follow
         held = None if basis.not_held else basis.snapshot_id
         known = {target: found.documents}
-        others = [basis.last, latest, *basis.refused, *basis.pending, *basis.merged]
+        others = [basis.last, latest, *basis.filled, *basis.refused, *basis.pending, *basis.merged]
         ids = [each for each in dict.fromkeys(others) if each and each not in (held, target)]
         first = None if held is None else self._holding(held, known, proven=self._proven(held))
         return Question(first, tuple(self._holding(each, known) for each in ids), self._are_listed)
@@ -230,7 +251,10 @@ class Target:
 
     def _documents(self, snapshot_id: str, known: Mapping[str, dict[str, str]]) -> dict[str, str]:
         """The documents of a snapshot as they would be in this folder; none where it is not to be had."""
-        documents = known.get(snapshot_id) or self.documents_of(snapshot_id)
+        return self.shaped(known.get(snapshot_id) or self.documents_of(snapshot_id))
+
+    def shaped(self, documents: dict[str, str]) -> dict[str, str]:
+        """What documents are in this folder; none where they cannot be there."""
         if not documents or self._shape is None:
             return documents
         try:

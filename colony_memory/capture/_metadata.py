@@ -4,7 +4,8 @@ It is canonical JSON in the form::
 
     {"empty_dirs": ["logs"], "executable": ["bin/run.sh"], "files": {"face.png": "<base64>"},
      "format": "colony-memory/folder/1", "left_out": {"socket": "socket"}, "links": {"today.md": "notes/monday.md"},
-     "masked": ["keys.md"], "modes": {"bin/run.sh": "755", "notes/": "750"}, "times": {"a.md": 1795766400000000000}}
+     "masked": ["keys.md"], "modes": {"bin/run.sh": "755", "notes/": "750"}, "times": {"a.md": 1795766400000000000},
+     "unread": ["store/"]}
 
 A reader that does not know it still gets every text file.
 """
@@ -43,6 +44,8 @@ class Metadata:
         modes: Permission bits, of directories under their names with a slash at the end.
         times: Times of change in nanoseconds since 1970, under names as in ``modes``.
         left_out: What is in the folder and not in the snapshot although it should be, with the reason.
+        unread: Of that, what was there and could not be had: it never stood still, or could not be read. A directory
+            stands for all that is in it.
     """
 
     files: dict[str, bytes] = field(default_factory=dict)
@@ -53,6 +56,7 @@ class Metadata:
     modes: dict[str, int] = field(default_factory=dict)
     times: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+    unread: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
         return bool(self.files or self.empty_dirs or self.executable or any(_optional(self).values()))
@@ -98,6 +102,7 @@ def _optional(metadata: Metadata) -> dict[str, object]:
         "masked": sorted(metadata.masked),
         "modes": {name: f"{mode:03o}" for name, mode in metadata.modes.items()},
         "times": metadata.times,
+        "unread": sorted(metadata.unread),
     }
 
 
@@ -133,6 +138,7 @@ def load_metadata(text: str) -> Metadata:
         modes={name: _mode(name, mode) for name, mode in _mapping(parsed, "modes", str).items()},
         times={name: _time(name, time) for name, time in _mapping(parsed, "times", int).items()},
         left_out=_mapping(parsed, "left_out", str),
+        unread=frozenset(_names(parsed, "unread")),
     )
     for name in metadata.empty_dirs:
         if name in metadata.files:

@@ -160,7 +160,7 @@ class Found:
                 if not self._has_room(bundle):
                     raise NotBundled(f"its bundle is {shown_size(len(bundle))}, {self._too_large}")
             except NotBundled as error:
-                self._leave([entry], str(error))
+                self._leave([entry], str(error), unread=False)
             else:
                 self._add(name, bundle)
 
@@ -196,7 +196,7 @@ class Found:
                 break
             size = sum(entry.size for entry in entries)
             why = self._too_large if size > self.max_bytes else f"and all files together are {self._too_large}"
-            self._leave(entries, f"{shown_size(size)}, {why}")
+            self._leave(entries, f"{shown_size(size)}, {why}", unread=False)
             total -= size
             dropped.add(unit)
         return [entry for entry in self.tree.files if _belongs_to(entry.name, names) not in dropped]
@@ -224,11 +224,11 @@ class Found:
             self._know_parts(place, error.parts, f"a part of {entry.name!r}, which is left out")
             self._leave([entry], str(error))
         except TooLarge as error:
-            self._leave([entry], f"{shown_size(error.size)}, with all before it {self._too_large}")
+            self._leave([entry], f"{shown_size(error.size)}, with all before it {self._too_large}", unread=False)
         except (OSError, TookTooLong) as error:
             self._leave([entry], reason_of(error))
         except MemoryError:
-            self._leave([entry], f"{shown_size(entry.size)}, for which there is not enough memory")
+            self._leave([entry], f"{shown_size(entry.size)}, for which there is not enough memory", unread=False)
         else:
             if read.note:
                 self.notes.append(Note(entry.name, read.note))
@@ -245,8 +245,8 @@ class Found:
     def _has_room(self, content: str | bytes) -> bool:
         return self._used + _cost(content) <= self.max_bytes
 
-    def _leave(self, entries: Iterable[Entry], reason: str) -> None:
-        self.tree.left_out += [LeftOut(entry.name, reason) for entry in entries]
+    def _leave(self, entries: Iterable[Entry], reason: str, *, unread: bool = True) -> None:
+        self.tree.left_out += [LeftOut(entry.name, reason, unread) for entry in entries]
 
     def _add(self, name: str, content: str | bytes) -> None:
         self._used += _cost(content) - (_cost(self.contents[name]) if name in self.contents else 0)

@@ -54,7 +54,8 @@ def find_surplus(
         reach: The folder.
         folder: Its path.
         wanted: Names of all files and directories that the snapshot has.
-        only: Names of the files that go, with directories that are empty then; None for all.
+        only: Names of the files that go, a directory standing for all in it, with directories that are empty then; None
+            for all.
         spared: Names that stay, with all that is in them, such as those that the snapshot says it lacks.
 
     Raises:
@@ -65,13 +66,15 @@ def find_surplus(
     with patience() as patient:
         walk(folder, "", tree, patient)
     stays = {name.rstrip("/") for name in spared}
+    chosen = None if only is None else {name.rstrip("/") for name in only}
     for closed in tree.closed:
-        if not _is_in(closed.name.rstrip("/"), stays):
+        name = closed.name.rstrip("/")
+        if not _is_in(name, stays) and (chosen is None or _meets(name, chosen)):
             raise ValueError(str(closed))
     names = {entry.name for entry in tree.files}
     going = {name for name in names if name not in wanted and not _is_in(name, stays)}
-    if only is not None:
-        going = {name for name in going if name in only or whole_of(name) in only}
+    if chosen is not None:
+        going = {name for name in going if _is_in(name, chosen) or whole_of(name) in chosen}
     databases = {whole for whole in {*map(whole_of, names), *going} & names if holds_database(*reach.parent(whole))}
     # What is a part of a database goes or stays with it.
     going -= {name for name in going if (whole := whole_of(name)) in databases and whole not in going}
@@ -91,6 +94,11 @@ def find_surplus(
         if not _is_in(name, stays) and (only is None or name in emptied):
             found.directories.append((name, stat.S_IMODE(tree.directories[name].st_mode)))
     return found
+
+
+def _meets(directory: str, names: set[str]) -> bool:
+    """Whether a directory is one of these or in it, or one of these is in the directory."""
+    return _is_in(directory, names) or any(directory in parents_of(name) for name in names)
 
 
 def _is_in(name: str, directories: set[str]) -> bool:

@@ -231,6 +231,7 @@ class Survey:
             executable=frozenset(self._executable(names)),
             links=found.tree.links,
             left_out={entry.name: entry.reason for entry in found.tree.left_out if entry.reason != VAULT},
+            unread=frozenset(entry.name for entry in found.tree.left_out if entry.unread),
             modes={name: status.st_mode & PERMISSIONS for name, status in told.items()},
             times={name: status.st_mtime_ns for name, status in told.items()},
             masked=self.masked,

@@ -40,10 +40,12 @@ class LeftOut:
     Attributes:
         name: Path inside the folder, with ``/``; a directory ends with one.
         reason: Why it was left out.
+        unread: It could have been saved, had it stood still or been readable: another snapshot may have it.
     """
 
     name: str
     reason: str
+    unread: bool = False
 
     def __str__(self) -> str:
         return f"{self.name}: {self.reason}"
@@ -158,7 +160,7 @@ class _Walk:
             except (OSError, TookTooLong) as error:
                 if not inside:
                     raise ValueError(f"{str(self.root)!r} cannot be read: {reason_of(error)}") from error
-                self._leave(f"{directory}/", reason_of(error))
+                self._leave(f"{directory}/", reason_of(error), unread=True)
                 self.tree.closed.append(self.tree.left_out[-1])
                 continue
             if is_vault(listing.entries):
@@ -255,8 +257,8 @@ class _Walk:
             else:
                 self.tree.links[self.prefix + name] = target
 
-    def _leave(self, name: str, reason: str) -> None:
-        self.tree.left_out.append(LeftOut(self.prefix + name, reason))
+    def _leave(self, name: str, reason: str, *, unread: bool = False) -> None:
+        self.tree.left_out.append(LeftOut(self.prefix + name, reason, unread))
 
 
 def _look_at(place: Directory, deadline: Deadline) -> tuple[dict[str, os.stat_result], dict[str, str]]:

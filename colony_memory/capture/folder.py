@@ -353,7 +353,7 @@ def _find(source: Source, tree: Tree, patient: Patience) -> None:
             file = real_path(source.path)
             status = file.stat()
         except OSError as error:
-            tree.left_out.append(LeftOut(source.prefix, reason_of(error)))
+            tree.left_out.append(LeftOut(source.prefix, reason_of(error), unread=True))
         else:
             tree.files.append(Entry(file.parent, (), decode_name(file.name), source.prefix, status))
 

@@ -297,6 +297,7 @@ def _share(
         modes=own(metadata.modes),
         times=own(metadata.times),
         left_out=own(metadata.left_out),
+        unread=frozenset(name for name in metadata.unread if _belongs(name, path)),
     )
     return own(contents), share
 
@@ -310,6 +311,7 @@ def _joined(one: Metadata, other: Metadata) -> Metadata:
         modes={**one.modes, **other.modes},
         times={**one.times, **other.times},
         left_out={**one.left_out, **other.left_out},
+        unread=one.unread | other.unread,
     )
 
 

@@ -126,6 +126,9 @@ PatchOption = Annotated[
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Needed where there is no terminal.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", "-n", help="Show what would be done.")]
+NoFillOption = Annotated[
+    bool, typer.Option("--no-fill", help="Leave what the snapshot lacks: take it from no older one.")
+]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Print every name, however many there are.")]
 ExcludeOption = Annotated[
     list[str] | None,

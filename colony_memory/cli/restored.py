@@ -11,8 +11,10 @@ from colony_memory.cli.text import age, count, few
 from colony_memory.exceptions import ColonyMemoryWarning
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
+    from colony_memory.app.filling import Filled
     from colony_memory.capture import Written
     from colony_memory.snapshot import SnapshotInfo
 
@@ -111,9 +113,11 @@ def masked_line(written: Written) -> str:
     return f"secrets were masked when this was saved, put them in again: {names}{more}"
 
 
-def warn_of_lacks(info: SnapshotInfo, written: Written) -> None:
-    """Say what the folder lacks although the restore is done."""
+def warn_of_lacks(info: SnapshotInfo, written: Written, filled: Iterable[Filled] = ()) -> None:
+    """Say what the folder lacks although the restore is done, and what it has from elsewhere."""
     if info.incomplete:
         warnings.warn(ColonyMemoryWarning(incomplete_line(info)), stacklevel=2)
+    for each in filled:
+        warnings.warn(ColonyMemoryWarning(str(each)), stacklevel=2)
     if written.masked:
         warnings.warn(ColonyMemoryWarning(masked_line(written)), stacklevel=2)

@@ -286,6 +286,7 @@ class RestoreReply(Reply):
     snapshot: Line = Field(description="Id.")
     made: str
     left_out: int = Field(description="How much of the folder the snapshot lacks; 0 where it is complete.")
+    filled: list[Line] = Field(description="What of that another snapshot has, and whether it was taken from there.")
     created: list[Line]
     replaced: list[Line]
     created_count: int

@@ -92,6 +92,7 @@ def _question(served: Served, found: RestoredFolder, *, force: bool) -> str:
     ]
     if force:
         lines.append("Files that a program has open are replaced too, and real secrets by their masks.")
+    lines += [shown(f"Other than it: {each}") for each in found.filled]
     for what, names in (("Replaced", written.replaced), ("Created", written.created)):
         if names:
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
@@ -119,11 +120,12 @@ def restore(served: Served, job: Job, *, plan: Plan, files: Sequence[str], force
             on_progress=job.on_writing,
         )
     written, before = found.written, found.before
-    share = REPLY_CHARS // 4
+    share = REPLY_CHARS // 5
     return replies.RestoreReply(
         snapshot=found.info.snapshot_id,
         made=made_at(found.info).isoformat(),
         left_out=count_left_out(found.info),
+        filled=some(map(str, found.filled), chars=share),
         created=some(written.created, chars=share),
         replaced=some(written.replaced, chars=share),
         created_count=len(written.created),

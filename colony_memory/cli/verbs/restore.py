@@ -8,7 +8,15 @@ from typing import Annotated
 
 import typer
 
-from colony_memory.cli.options import CommonOptions, DryRunOption, LabelOption, MapOption, ProjectOption, VerboseOption
+from colony_memory.cli.options import (
+    CommonOptions,
+    DryRunOption,
+    LabelOption,
+    MapOption,
+    NoFillOption,
+    ProjectOption,
+    VerboseOption,
+)
 
 EXAMPLES = (
     "colony-memory restore ~/agent/memory",
@@ -76,13 +84,15 @@ def run(
     fallback: Annotated[
         bool, typer.Option("--fallback", help="Where the snapshot is damaged, take the newest intact one.")
     ] = False,
+    no_fill: NoFillOption = False,
     common: CommonOptions,
 ) -> int:
     """Write a snapshot's files into a folder, all or none.
 
     ID is a snapshot as 'show' takes it, by default the latest. DIR is the folder; it is made if it is missing, and is
     not needed where a set or an agent says which it is. Files in it that the snapshot does not have are left alone,
-    unless --delete is given. A file whose text would be lost stops the restore: one that no snapshot has which this
+    unless --delete is given. What it lacks because it never stood still or could not be read comes from the newest
+    snapshot that has it. A file whose text would be lost stops the restore: one that no snapshot has which this
     folder was restored from or saved as; --snapshot-first saves it first. So does what a program has open.
     """
     from types import SimpleNamespace
@@ -131,6 +141,7 @@ def run(
                 merge=merge,
                 dry_run=dry_run,
                 fallback=fallback,
+                fill=not no_fill,
                 exclude=exclude or (),
                 shape=None if host is None else host.shape,
                 on_progress=show,
@@ -143,6 +154,7 @@ def run(
                     "before": None if before is None else asdict(before.info),
                     "directory": directory,
                     "dry_run": dry_run,
+                    "filled": [asdict(each) for each in restored.filled],
                     **asdict(written),
                     **({} if host is None else {"renamed": host.renamed, "not_written": host.left}),
                 }
@@ -155,7 +167,7 @@ def run(
             *restore_lines(info, written, directory=directory, dry_run=dry_run, now=now_utc()),
             names=restore_names(written, dry_run=dry_run, verbose=verbose),
         )
-        warn_of_lacks(info, written)
+        warn_of_lacks(info, written, restored.filled)
         if host is not None:
             tell(host, opened.output)
     if not restored:

@@ -15,6 +15,7 @@ from colony_memory.cli.options import (
     EveryOption,
     FinalTimeoutOption,
     MapOption,
+    NoFillOption,
     OnErrorOption,
     PingOption,
     ProjectOption,
@@ -56,6 +57,7 @@ def run(
     fallback: Annotated[
         bool, typer.Option("--fallback", help="Where the latest snapshot is damaged, take the newest intact one.")
     ] = False,
+    no_fill: NoFillOption = False,
     dry_run: DryRunOption = False,
     verbose: VerboseOption = False,
     common: CommonOptions,
@@ -92,7 +94,16 @@ def run(
     notifier = notifier_of(ping=ping, on_error=on_error, label=label, output=output)
     if dry_run:
         with open_memory(common) as opened:
-            begun = _begin(opened, directory, label=label, host=host, options=options, fallback=fallback, dry_run=True)
+            begun = _begin(
+                opened,
+                directory,
+                label=label,
+                host=host,
+                options=options,
+                fallback=fallback,
+                fill=not no_fill,
+                dry_run=True,
+            )
             _tell_plan(begun, directory, output, verbose=verbose)
         return FAILED if begun.failed else 0
     with ExitStack() as held:
@@ -101,7 +112,7 @@ def run(
         state = last_run_path(choose_place(common.vault).url, label)
         held.enter_context(alone(state))
         opened = held.enter_context(open_memory(replace(common, quiet=True)))
-        begun = _begin(opened, directory, label=label, host=host, options=options, fallback=fallback)
+        begun = _begin(opened, directory, label=label, host=host, options=options, fallback=fallback, fill=not no_fill)
         _tell_start(begun, directory, output, where=opened.place.title, label=label, common=common)
         if host is not None and begun.restored is not None:
             tell(host, output)
@@ -132,6 +143,7 @@ def _begin(
     host: Host | None,
     options: BackupOptions,
     fallback: bool,
+    fill: bool,
     dry_run: bool = False,
 ) -> Begun:
     """Bring the folder to the latest snapshot."""
@@ -141,7 +153,14 @@ def _begin(
     shape = None if host is None else host.shape
     with first_interrupt_only():
         return begin(
-            opened.memory, directory, label=label, fallback=fallback, dry_run=dry_run, options=options, shape=shape
+            opened.memory,
+            directory,
+            label=label,
+            fallback=fallback,
+            fill=fill,
+            dry_run=dry_run,
+            options=options,
+            shape=shape,
         )
 
 
