@@ -72,9 +72,13 @@ class FolderIndex:
         return self._basis
 
     def write(self, basis: Basis) -> None:
-        """Remember it, on disk before this returns."""
+        """Remember it, on disk before this returns; where that cannot be, nothing else that is not so any more."""
+        is_another = basis.snapshot_id != self._basis.snapshot_id
         self._basis = basis
-        self._keep()
+        if not self._keep() and is_another and self._directory is not None:
+            # A disk that is full takes no file, and gives one up: without a basis, no save is refused for an own one.
+            with contextlib.suppress(OSError):
+                self._directory.clear(self._name)
 
     def is_of(self, paths: Iterable[str | os.PathLike[str]]) -> bool:
         """Whether it is of what is at these paths now."""
@@ -155,27 +159,31 @@ class FolderIndex:
     def _close(self) -> None:
         self._directory = None
 
-    def _keep(self) -> None:
+    def _keep(self) -> bool:
         folders = [FolderIdentity.load(each) for each in self._header.get("folders", ())]
         if any(each.device is None for each in folders):  # what was not there when this was opened may be there now
             with contextlib.suppress(OSError):
                 self._header = {**self._header, "folders": [FolderIdentity.of(each.path).dump() for each in folders]}
         known = {"options": self.options, "proven": self.proven, "asked": self.asked}
-        self._replace(self._name, {"format": _FORMAT, **self._header, "basis": _dump_basis(self._basis), **known})
+        basis = _dump_basis(self._basis)
+        return self._replace(self._name, {"format": _FORMAT, **self._header, "basis": basis, **known})
 
     def _keep_rows(self) -> None:
         rows = {name: [getattr(row, each.name) for each in fields(Row)] for name, row in self.rows.items()}
         self._replace(_rows(self._name), {"format": _ROWS, **self._header, "described": self.described, "rows": rows})
 
-    def _replace(self, name: str, document: dict[str, Any]) -> None:
+    def _replace(self, name: str, document: dict[str, Any]) -> bool:
+        """Write a file; whether that could be done."""
         if self._directory is None:
-            return
+            return True
         try:
             data = json.dumps(document, separators=(",", ":")).encode("ascii") + b"\n"
             self._directory.replace(name, data, temp=f"{name}.draft")
         except OSError as error:
             self.problem = f"{self._directory.path}: {error.strerror or error}"
             logger.warning("the index of a folder could not be kept: %s", self.problem)
+            return False
+        return True
 
 
 @contextlib.contextmanager

@@ -528,3 +528,22 @@ def test_without_a_state_directory_each_folder_of_a_host_is_a_writer_of_its_own(
         mine = save_folder(ColonyMemory(backend=vault), place).info
     (place / "b.md").write_text("more\n")
     assert (mine.diverged_from, save_folder(ColonyMemory(backend=vault), place).info.diverged_from) == (theirs, None)
+
+
+def test_a_disk_that_is_full_refuses_no_save_for_an_own_one(place, vault, monkeypatch):
+    save_folder(ColonyMemory(backend=vault), place)
+    (place / "a.md").write_text("while the disk was full\n")
+    replace = Files.replace
+
+    def full(files, *args, **options):
+        if files.path == state_directory() / "folders":
+            raise OSError(28, "No space left on device")
+        replace(files, *args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Files, "replace", full)
+        mine = save_folder(ColonyMemory(backend=vault), place).info.snapshot_id
+    (place / "a.md").write_text("and after it\n")
+    with pytest.warns(ColonyMemoryWarning, match=f"snapshot {mine} of"):  # nobody knows any more whose that is
+        last = save_folder(ColonyMemory(backend=vault), place).info
+    assert ColonyMemory(backend=vault).latest().snapshot_id == last.snapshot_id > mine
