@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from colony_memory._engine import (
         backup,
-        diff,
         history,
         inspect,
         keep,
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
         verify,
     )
 
-__all__ = ["backup", "diff", "history", "inspect", "keep", "load", "preview", "prune", "restore", "transfer", "verify"]
+__all__ = ["backup", "history", "inspect", "keep", "load", "preview", "prune", "restore", "transfer", "verify"]
 
 
 def __getattr__(name: str) -> Any:

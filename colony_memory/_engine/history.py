@@ -1,20 +1,23 @@
-"""history and search: what became of a document, and of a line."""
+"""diff, history and search: what became of a memory, of a document, and of a line."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from colony_memory._engine.observe import observed
+from colony_memory._engine.restore import read
 from colony_memory._engine.walk import look_at_all, walk
 from colony_memory._format.names import id_order
 from colony_memory._lines import Steps
 from colony_memory._matching import Found, Pattern
 from colony_memory._patch import File, file_patch
-from colony_memory.reports import Change, Match, SearchReport, count_lines
+from colony_memory.reports import Change, Match, SearchReport, SnapshotDiff, compare, count_lines
+from colony_memory.snapshot import exact_documents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from colony_memory._engine.session import Session
     from colony_memory.snapshot import SnapshotInfo
@@ -227,3 +230,20 @@ class _Matches:
             )
             for each in found
         )
+
+
+@observed("diff")
+async def diff(
+    session: Session, a: str | Mapping[str, str], b: str | Mapping[str, str] | None, *, label: str
+) -> SnapshotDiff:
+    """See :meth:`colony_memory.ColonyMemory.diff`."""
+    before, after = await _documents(session, a, label), await _documents(session, b, label)
+    return await session.vault.compute(compare, before, after)
+
+
+async def _documents(session: Session, side: str | Mapping[str, str] | None, label: str) -> Mapping[str, str]:
+    if side is None or isinstance(side, str):
+        return (await read(session, label=label, snapshot_id=side)).documents
+    if not isinstance(side, Mapping):
+        raise ValueError(f"a and b must each be an id or documents, not {type(side).__name__}")  # noqa: TRY004
+    return exact_documents(side if isinstance(side, dict) else dict(side))

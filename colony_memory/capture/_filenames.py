@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._os.names import decode_name, local_bytes, local_name
-from colony_memory.capture._dotgit import is_dotgit
 from colony_memory.capture._listed import listed
 from colony_memory.exceptions import ColonyMemoryError, Hint
 
@@ -31,6 +30,14 @@ _DEEPEST = 100  # directories that are open at once while the innermost is writt
 _DRIVE = re.compile(r"[A-Za-z]:")
 _WINDOWS_FORBIDDEN = re.compile(r'[<>:"|?*\x00-\x1f]|[ .]$')
 _WINDOWS_DEVICE = re.compile(r"(?i)(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[1-9\u00b9\u00b2\u00b3]) *(\.|$)")
+# Default_Ignorable_Code_Point of Unicode, by which Linux and macOS tell no two names apart.
+_IGNORABLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+# The short names that NTFS and FAT give: the first takers get a number, later ones a hash before it.
+_SHORT = re.compile(r"gi(t|[0-9a-f]{4})~[0-9]+")
+_DOTLESS = str.maketrans("\u0130\u0131", "ii")
 
 
 def name_problem(name: str) -> str | None:
@@ -215,3 +222,23 @@ def _room(near: Path, target: Path) -> int:
     except (OSError, ValueError):
         return sys.maxsize
     return longest - 1 - len(os.fsencode(target)) - _STAGED_LONGER
+
+
+def fold(name: str) -> str:
+    """The same for all spellings that some file system takes for one name."""
+    plain = _IGNORABLE.sub("", name).translate(_DOTLESS)
+    plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", plain).casefold())
+    return _IGNORABLE.sub("", plain)
+
+
+def is_dotgit(component: str) -> bool:
+    """Whether a component of a path is ``.git`` to some file system: git runs programs that a file in there names.
+
+    The rules are those of git's own ``is_ntfs_dotgit`` and ``is_hfs_dotgit``, made wider where a file system is: ext4
+    with folded case passes over more characters than HFS+ does, and ZFS may take compatible characters for one another.
+    """
+    if component.isascii() and not component.lower().startswith((".git", "gi")):
+        return False
+    # Windows cuts off the name of a stream, then blanks and dots at the end.
+    plain = fold(component).partition(":")[0].rstrip(" .")
+    return plain == ".git" or _SHORT.fullmatch(plain) is not None

@@ -25,7 +25,7 @@ from colony_memory._os.files import make_directory, open_files, read_file, repla
 from colony_memory._os.homes import config_directory, expanded, state_directory
 from colony_memory._os.locks import locked, locked_in
 from colony_memory._os.paths import real_path
-from colony_memory.capture._dotgit import fold
+from colony_memory.capture._filenames import fold
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:

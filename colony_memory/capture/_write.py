@@ -18,8 +18,7 @@ from colony_memory._os.paths import real_path
 from colony_memory._os.reach import Reach
 from colony_memory.capture._attributes import tell_lost
 from colony_memory.capture._companions import holds_text, whole_of
-from colony_memory.capture._dotgit import fold
-from colony_memory.capture._filenames import check_names
+from colony_memory.capture._filenames import check_names, fold
 from colony_memory.capture._links import link_problem
 from colony_memory.capture._listed import listed, quoted
 from colony_memory.capture._metadata import split_documents

@@ -117,7 +117,7 @@ class Reading(Blocking):
         label: str = "default",
     ) -> SnapshotDiff:
         """What changed from ``a`` to ``b``: each an id, or documents; ``b`` is by default the latest snapshot."""
-        return self._run(_engine.diff.diff, a, b, label=label)
+        return self._run(_engine.history.diff, a, b, label=label)
 
     def history(self, name: str, *, label: str = "default", patch: bool = False) -> tuple[Change, ...]:
         """What became of one document, from snapshot to snapshot, newest first; empty where none has it.
@@ -253,7 +253,7 @@ class AsyncReading(Awaiting):
         label: str = "default",
     ) -> SnapshotDiff:
         """See :meth:`ColonyMemory.diff`."""
-        return await self._run(_engine.diff.diff, a, b, label=label)
+        return await self._run(_engine.history.diff, a, b, label=label)
 
     async def history(self, name: str, *, label: str = "default", patch: bool = False) -> tuple[Change, ...]:
         """See :meth:`ColonyMemory.history`."""

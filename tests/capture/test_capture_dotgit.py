@@ -6,7 +6,7 @@ import pytest
 from capture_trees import files, make, metadata, tree
 
 from colony_memory.capture import write_folder
-from colony_memory.capture._dotgit import is_dotgit
+from colony_memory.capture._filenames import is_dotgit
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:

@@ -26,8 +26,7 @@ from colony_memory.exceptions import (
 from colony_memory.testing import FakeVault, VaultBackendTests, VaultServer
 from colony_memory.testing._http import Listener, Reply
 from colony_memory.vaults import ConditionalUpload, OperationBudget, PrefixListing, VaultBackend
-from colony_memory.vaults.colony import ColonyVault, transport
-from colony_memory.vaults.colony import budget as budget_module
+from colony_memory.vaults.colony import ColonyVault, calls, transport
 from colony_memory.vaults.colony.requests import Reply as ApiReply
 from colony_memory.vaults.colony.requests import build_request, delay_before_retry, file_path, prefix_path
 
@@ -491,7 +490,7 @@ class HostedVaultScenarios:
         assert 3500 < caught.value.retry_after <= 3600
         assert vault.vault_operations_left() == 0
         later = time.monotonic() + 3601
-        monkeypatch.setattr(budget_module.time, "monotonic", lambda: later)
+        monkeypatch.setattr(calls.time, "monotonic", lambda: later)
         assert vault.vault_operations_left() is None
 
     def test_a_reply_that_does_not_count_says_nothing(self, vault, server):
@@ -689,9 +688,9 @@ def test_a_token_given_up_by_another_thread_is_asked_for_again(server, monkeypat
 )
 def test_a_count_holds_until_its_reset(reset, seconds, monkeypatch):
     now = 1000.0
-    monkeypatch.setattr(budget_module.time, "monotonic", lambda: now)
-    monkeypatch.setattr(budget_module.time, "time", lambda: 1_800_000_000.0)
-    budget = budget_module.Budget()
+    monkeypatch.setattr(calls.time, "monotonic", lambda: now)
+    monkeypatch.setattr(calls.time, "time", lambda: 1_800_000_000.0)
+    budget = calls.Budget()
     assert budget.left() is None
     budget.note(7, {"epoch": 1_800_000_030, "past": 1_799_999_995}.get(reset, reset))
     assert budget.left() == (7 if seconds > 0 else None)

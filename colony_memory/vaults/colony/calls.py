@@ -6,6 +6,7 @@ import inspect
 import os
 import re
 import threading
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -13,7 +14,6 @@ from urllib.parse import urlsplit
 from colony_memory._engine.boundary import translate
 from colony_memory.exceptions import ColonyMemoryError, Hint, RateLimited, VaultError, VaultUnavailable, bad_argument
 from colony_memory.vaults._files import check_none_match
-from colony_memory.vaults.colony.budget import Budget
 from colony_memory.vaults.colony.requests import (
     Refused,
     Reply,
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
+_HOUR = 3600.0
+# A reset from here on is in seconds since the epoch, one below in seconds from now.
+_EPOCH_FROM = 1_000_000_000
 _PREFIX_CHARS = 255
 _TOKENS_KNOWN = 8
 _COUNTED = frozenset({"vault_upload_file", "vault_upload_file_if", "vault_delete_file"})
@@ -43,6 +46,27 @@ _ROUTER_WORDS = frozenset({"", "Not Found"})
 """What a web framework says of an address that it does not serve."""
 _MISUNDERSTOOD = (AssertionError, LookupError, RecursionError, TypeError)
 """What the SDK stumbles into where a reply is something else than it expects."""
+
+
+class Budget:
+    """Uploads and deletes left this hour, as the latest reply to one of them said."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._left: int | None = None
+        self._until = 0.0
+
+    def note(self, left: int | None, reset: float | None) -> None:
+        """Keep a count until its reset: seconds from now, or since the epoch; an hour where that is not said."""
+        wait = _HOUR if reset is None else reset if reset < _EPOCH_FROM else reset - time.time()
+        with self._lock:
+            self._left = left
+            self._until = time.monotonic() + min(wait, _HOUR)
+
+    def left(self) -> int | None:
+        """The count, None where there is none or its hour is over."""
+        with self._lock:
+            return self._left if time.monotonic() < self._until else None
 
 
 class Calls:

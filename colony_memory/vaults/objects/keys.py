@@ -1,4 +1,4 @@
-"""Pure: which key a file of the vault has, and which file a key is.
+"""Pure: which key a file of the vault has, which file a key is, and how a store's answers tell of it.
 
 One folder a label, ``<label>/<file name>``, so that a label's listing costs what that label holds; what is of no label
 lies above them. Whatever is not the key of a file, exactly as written here, is foreign.
@@ -14,13 +14,17 @@ lies above them. Whatever is not the key of a file, exactly as written here, is 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.names import leading_label
+from colony_memory.exceptions import VaultError
+from colony_memory.vaults._files import written_time
 from colony_memory.vaults._names import is_plain_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from obstore import ObjectMeta
 
 # Every store takes these as they are, in a key, in an address and in its XML. All names of ours are made of them.
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
@@ -51,6 +55,27 @@ def name_of(key: str) -> str | None:
 def folder_of(prefix: str) -> str | None:
     """The one folder in which every file lies whose name starts so; None where they lie in several."""
     return leading_label(prefix)
+
+
+def describe_object(filename: str, meta: ObjectMeta) -> dict[str, Any]:
+    """A file without its content; its time is the store's."""
+    return {"filename": filename, "content_size": meta["size"], "updated_at": written_time(meta["last_modified"])}
+
+
+def tag_of(found: Any) -> str | None:
+    """Whatever the store needs to know a state of an object again, as one text: its e_tag, its version before it."""
+    tag, version = found.get("e_tag"), found.get("version")
+    if not tag:
+        return None
+    return f"{version or ''}|{tag}" if version or "|" in tag else str(tag)
+
+
+def read_tag(filename: str, tag: str) -> dict[str, str]:
+    """What :func:`tag_of` made, for a write on condition."""
+    version, _, e_tag = tag.partition("|") if "|" in tag else ("", "", tag)
+    if not e_tag or not (tag.isascii() and tag.isprintable()):
+        raise VaultError(f"not an etag of {filename}: {tag!r}", status=400, code="INVALID_INPUT")
+    return {"e_tag": e_tag, "version": version} if version else {"e_tag": e_tag}
 
 
 def _escape(raw: Iterable[int]) -> str:
