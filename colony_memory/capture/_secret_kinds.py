@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "RULES", "Kind", "Span", "find"]
 
-_MATCHER = 2  # counts up with what is found by other means than the table
+_MATCHER = 3  # counts up with what is found by other means than the table
 
 
 class Span(NamedTuple):
@@ -148,7 +148,7 @@ _SHORT = {"@": "[A-Za-z0-9]", "&": "[A-Za-z0-9_-]", "#": "[0-9a-f]", "!": "[a-z0
 _SHORTHAND = re.compile(r"[@&#]|(?<![?<])!")
 # No part of a longer word, nor of a long base64 text, where any few letters come up.
 _BEFORE = r"(?<![A-Za-z0-9_-])(?<![A-Za-z0-9+/]{60})"
-_AFTER = r"(?![A-Za-z0-9_-])(?![+/][A-Za-z0-9+/]{60})"
+_AFTER = r"(?![A-Za-z0-9_-])(?!\+[A-Za-z0-9+/]{24}|/[A-Za-z0-9+/]{60})"
 
 # Words hold dots here and the signs of base64, as some secrets do; others may stand behind one.
 _SHORTEST_WORD, _LONG_WORD, _LONGEST_WORD = 15, 35, 120
@@ -156,22 +156,29 @@ _LETTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234
 _SPACED = bytes(code if code in _LETTERS else 46 if code in b"+/=" else 32 for code in range(256))
 
 _PLACEHOLDER = re.compile(
-    rb"(?i)example|placeholder|redacted|changeme|your|x{5}|\*{3}|1234567890|0123456789abc|abcdefgh|deadbeef|JBSWY3DPEHPK3PXP"
+    rb"(?i)example|placeholder|redacted|changeme|your|x{5}|\*{3}|1234567890|0123456789abc|abcdefgh|a1b2c3d4|abc123def|deadbeef|JBSWY3DPEHPK3PXP"
 )
 _WORD = re.compile(rb"[A-Za-z][a-z]{4,}")
 _VOWEL = re.compile(rb"(?i)[aeiouy]")
 _WORDY = 0.45  # of a text that has words in it; of what is drawn at random, seldom so much looks like these
+_CAMEL = re.compile(rb"[A-Z][a-z]{2,}|(?<![A-Za-z])[a-z]{4,}(?![A-Za-z])")
+_CAMELS = 0.8  # of what is joined by capitals or signs, whose words may be shorter
+_PERIOD = 12  # characters of what is repeated, which is made up
 _DIFFERENT = 10  # characters, at least, in what is drawn at random
 _DIGIT, _UPPER, _LOWER = (re.compile(each) for each in (rb"[0-9]", rb"[A-Z]", rb"[a-z]"))
 
 
 def _is_random(text: bytes) -> bool:
-    return len(set(text)) >= min(_DIFFERENT, len(text) // 2) and not _PLACEHOLDER.search(text)
+    if len(set(text)) < min(_DIFFERENT, len(text) // 2) or _PLACEHOLDER.search(text):
+        return False
+    return not any(text[each:] == text[:-each] for each in range(1, min(_PERIOD, len(text) // 2) + 1))
 
 
 def _is_wordy(text: bytes) -> bool:
     words = [word for word in _WORD.findall(text) if len(_VOWEL.findall(word)) > 1]
-    return sum(map(len, words)) > _WORDY * len(text)
+    if sum(map(len, words)) > _WORDY * len(text):
+        return True
+    return sum(len(word) for word in _CAMEL.findall(text) if _VOWEL.search(word)) > _CAMELS * len(text)
 
 
 def _is_likely(text: bytes) -> bool:
@@ -198,11 +205,22 @@ def _is_no_column(text: bytes) -> bool:
     )
 
 
+_UUID_TEXT = re.compile(rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def _is_opaque(text: bytes) -> bool:
+    """What no person made up, in a place where all else may stand: a name of a file, a call, words that are joined."""
+    if not _is_random(text) or not _DIGIT.search(text) or _is_wordy(text) or text.isdigit():
+        return False
+    parts = [part for part in re.split(rb"[-_./+~]", text) if part]
+    return max(map(len, parts)) >= _LONG_PART or _is_mixed(text) or _UUID_TEXT.fullmatch(text) is not None
+
+
 _MADE_UP = re.compile(
     rb"(?i)passw|secret|changeme|placeholder|example|redacted|your|^(?:my)?(?:pass|pwd?|token|key)\d*$"
 )
 _FILLED_IN = re.compile(rb"^[$<{%\[(*]|\$\{|\{\{|\{[a-z_]+\}|%s|\.\.\.")
-_SHORTEST, _LONG = 6, 12
+_SHORTEST, _LONG, _LONG_PART = 6, 12, 14
 
 
 def is_password(text: bytes) -> bool:
@@ -239,6 +257,7 @@ _JUDGES: dict[str, Callable[[bytes], bool]] = {
     "password": is_password,
     "basic": _is_basic,
     "jwt": _is_jwt,
+    "opaque": _is_opaque,
 }
 
 # A pattern for all of a private key would try its parts in many ways. So its parts are looked for one after the other.

@@ -150,7 +150,14 @@ ORDINARY = {
     "placeholders": f"col_...\ncol_your_api_key_goes_here_1\nghp_{'x' * 36}\nsk-ant-api03-{'X' * 95}\n"
     "AKIAIOSFODNN7EXAMPLE\n"
     f"wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY\nsk_test_{'0' * 24}\nhf_{'a' * 34}\nnpm_{'1234567890' * 4}\n",
-    "columns": "SELECT col_customer_address_line_2_and_more, col_00000000000000000000 FROM col_table_of_customers_v2\n",
+    "columns": "SELECT col_customer_address_line_2_and_more, col_00000000000000000000 FROM col_table_of_customers_v2\n"
+    "col_LevelTypeScoreItemWrap19 col_MainHeadTypeCenterItem77 col_BaseFlagHeadBlockCustomer2\n",
+    "names of keys": "OPENAI_API_KEY=your_openai_api_key_here_please_replace\nMISTRAL_API_KEY=${MISTRAL_API_KEY}\n"
+    "A_API_KEY=a1b2c3d4e5f6a1b2c3d4e5f6a1b2c3d4\nB_API_KEY=/run/secrets/openai-api-key-for-production-2024\n"
+    "C_API_KEY=00000000-0000-0000-0000-000000000000\nD_API_KEY=os.environ.get('X')\nNEXT_PAGE_TOKEN=" + drawn(40) + "\n"
+    "Authorization: Bearer eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9...\nAuthorization: Bearer $TOKEN\n"
+    "headers.Authorization = `Bearer ${accessTokenFromTheServer}`\nAuthorization: Bearer YOUR_API_KEY_FROM_THE_PAGE_2\n"
+    "PGPASSWORD=$PGPASSWORD psql\nsshpass -p password ssh host\n",
     "hashes": "\n".join(
         f"{hashlib.new(kind, str(n).encode()).hexdigest()}  file{n}"
         for kind in ("md5", "sha1", "sha256")

@@ -6,6 +6,7 @@ import base64
 import json
 import string
 import sys
+import uuid
 from typing import TYPE_CHECKING, Any
 
 if sys.version_info >= (3, 11):
@@ -31,7 +32,7 @@ def drawn(draw: random.Random, length: int, alphabet: str = ALNUM) -> str:
 
 def sample(kind: Kind, draw: random.Random) -> str:
     """A text that holds one of the kind and nothing else."""
-    if kind.name in _BY_HAND and (kind.by_hand or {"password", "basic", "jwt"} & kind.flags):
+    if kind.name in _BY_HAND and (kind.by_hand or {"password", "basic", "jwt", "opaque"} & kind.flags):
         return _BY_HAND[kind.name](draw)
     return _text(parser.parse(kind.pattern.pattern.decode("latin-1")), draw)
 
@@ -89,6 +90,10 @@ def _key(draw: random.Random, kind: str) -> str:
     return f"-----BEGIN {kind}-----\n{body}\n-----END {kind}-----"
 
 
+def _opaque(draw: random.Random) -> str:
+    return draw.choice([drawn(draw, 32, "0123456789abcdef"), drawn(draw, 40), str(uuid.UUID(bytes=draw.randbytes(16)))])
+
+
 def _basic(draw: random.Random) -> str:
     return base64.b64encode(f"ada:{drawn(draw, 14)}".encode()).decode()
 
@@ -113,5 +118,17 @@ _BY_HAND = {
     ).format(drawn(draw, 16)),
     "netrc password": lambda draw: f"machine api.internal login ada password {drawn(draw, 20)}",
     "Basic authorization": lambda draw: f"Authorization: Basic {_basic(draw)}",
+    "password in a variable": lambda draw: f"PGPASSWORD={drawn(draw, 16)}",
+    "password in a command": lambda draw: f"sshpass -p '{drawn(draw, 16)}' ssh ada@db.internal",
+    "Authorization header": lambda draw: (
+        f"Authorization: {draw.choice(['Bearer', 'token', 'Bot', 'SSWS', 'GenieKey'])} {_opaque(draw)}"
+    ),
+    "key in a header": lambda draw: f"{draw.choice(['x-api-key', 'X-Api-Key', 'Api-Key'])}: {_opaque(draw)}",
+    "key in a variable": lambda draw: draw.choice(
+        ["MISTRAL_API_KEY={}", "export TWILIO_AUTH_TOKEN='{}'", 'ADA_CLIENT_SECRET": "{}"', "JWT_SECRET: {}"]
+    ).format(_opaque(draw)),
+    "key in a field": lambda draw: draw.choice(
+        ['{{"refresh_token":"{}"}}', "{{'api_key': '{}'}}", '{{"client_secret": "{}"}}']
+    ).format(_opaque(draw)),
     "Docker registry password": lambda draw: f'{{"auths": {{"x": {{"auth": "{_basic(draw)}"}}}}}}',
 }
