@@ -8,11 +8,9 @@ import pytest
 
 from colony_memory import (
     ColonyMemory,
-    ConflictDetected,
     SnapshotCorrupt,
     VaultMissing,
     VaultUnavailable,
-    save_folder,
 )
 from colony_memory.app.begin import begin
 from colony_memory.testing import FaultyVault
@@ -86,12 +84,3 @@ def test_a_folder_that_holds_the_vault_is_refused(tmp_path):
     LocalVault(tmp_path / "vault", create=True)
     with pytest.raises(ValueError, match="each backup would hold all the ones before"):
         begin(ColonyMemory(backend=LocalVault(tmp_path / "vault")), tmp_path)
-
-
-def test_another_s_snapshot_in_between_is_a_conflict(memory, vault, tmp_path):
-    saved(vault, {"MEMORY.md": "two years"})
-    begin(memory, tmp_path / "new")
-    saved(vault, {"MEMORY.md": "theirs"})
-    (tmp_path / "new" / "MEMORY.md").write_text("ours")
-    with pytest.raises(ConflictDetected):
-        save_folder(memory, tmp_path / "new")

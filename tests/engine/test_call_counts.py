@@ -67,7 +67,7 @@ def test_a_backup_over_the_latest_of_another_host_reads_that_once(metered, kind)
     metered.fill(5)
 
     def save(mem):
-        mem._session._origins["default"] = "1" * 16
+        mem._session.origins["default"] = "1" * 16
         with pytest.warns(ColonyMemoryWarning, match="text that this memory lacks"):
             mem.backup({"n": "new"})
 

@@ -38,7 +38,7 @@ class Folder:
         if self.origin is None:
             session.homes["default"] = self.index
         else:
-            session._origins["default"] = self.origin  # by value, on a machine of its own
+            session.origins["default"] = self.origin  # by value, on a machine of its own
         return mem
 
 
@@ -153,6 +153,8 @@ def test_what_comes_of_a_save(vault, theirs, face, history, other, column, on_co
         assert before in after
     # What was the latest is still there, and in the latest or kept for whoever merges it.
     assert before in after or expected == SILENT
+    if expected != CONFLICT and on_conflict != "merge":
+        assert outcome(ours, {"m": f"{NEW['m']}more\n"}, "raise") == SILENT
 
 
 @pytest.mark.parametrize("on_conflict", ["raise", "continue", "merge"])
@@ -235,7 +237,7 @@ def test_a_conflict_by_value_is_merged_from_a_fresh_process(vault):
     first = Folder(vault, origin="1" * 16)
     first.backup(BASE)
     agent = FACES["sync"](vault, format=1)
-    agent._session._origins["default"] = "1" * 16
+    agent._session.origins["default"] = "1" * 16
     memory = agent.restore()
     Folder(vault, origin="1" * 16).backup({**BASE, "theirs.md": "x"})
     with pytest.raises(ConflictDetected) as caught:

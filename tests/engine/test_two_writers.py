@@ -69,32 +69,6 @@ def test_the_same_conflict_is_told_again_and_stored_once(pair, vault):
     assert len(ids_of(vault)) == 3
 
 
-def test_continue_moves_on_and_tells(pair, vault):
-    ours, theirs = pair
-    other = theirs.backup({**BASE, "b.md": "theirs"})
-    info = ours.backup({**BASE, "a.md": "ours"}, on_conflict="continue")
-    assert info.head
-    assert info.diverged_from == other.snapshot_id
-    assert ColonyMemory(backend=vault).restore() == {**BASE, "a.md": "ours"}
-    assert other.snapshot_id in ids_of(vault)
-    assert ours.backup({**BASE, "a.md": "more"}).diverged_from is None
-
-
-def test_equal_memory_is_no_conflict(pair, vault):
-    ours, theirs = pair
-    other = theirs.backup({**BASE, "b.md": "the same"})
-    info = ours.backup({**BASE, "b.md": "the same"})
-    assert (info.snapshot_id, info.reused, info.diverged_from) == (other.snapshot_id, True, None)
-    assert ours.backup({**BASE, "b.md": "more"}).head
-
-
-def test_a_client_that_never_looked_has_no_base(open_memory, vault):
-    ColonyMemory(backend=vault).backup(BASE)
-    info = open_memory(vault).backup({"MEMORY.md": "anew"})
-    assert info.head
-    assert info.diverged_from is None
-
-
 def test_restoring_what_is_there_settles_it(pair):
     ours, theirs = pair
     theirs.backup({**BASE, "b.md": "theirs"})
@@ -104,15 +78,6 @@ def test_restoring_what_is_there_settles_it(pair):
         latest = ours.restore()
     assert told[0].message.hint.action == "merge"
     assert ours.backup({**latest, "a.md": "ours"}).head
-
-
-def test_looking_at_an_old_snapshot_changes_no_base(open_memory, vault):
-    mem = open_memory(vault)
-    old = mem.backup(BASE)
-    mem.backup({**BASE, "b.md": "more"})
-    assert mem.restore(snapshot_id=old.snapshot_id) == BASE
-    assert mem.diff(old.snapshot_id)
-    assert mem.backup({**BASE, "b.md": "still more"}).head
 
 
 def test_a_diff_is_no_restore(pair):
@@ -146,24 +111,6 @@ def test_reading_the_own_side_of_a_conflict_does_not_settle_it(pair, vault):
         ours.backup({**mine, "c.md": "more"})
     assert caught.value.theirs == other.snapshot_id
     assert ColonyMemory(backend=vault).restore() == {**BASE, "b.md": "theirs"}
-
-
-@pytest.mark.parametrize("on_conflict", ["raise", "continue"])
-def test_a_save_that_was_cancelled_once_it_was_the_latest_is_no_other_writer(open_memory, vault, on_conflict):
-    faulty = FaultyVault(vault)
-    mem = open_memory(faulty)
-    mem.backup(BASE)
-    faulty.fail("upload", asyncio.CancelledError(), match="latest", times=1, after=True)
-    with pytest.raises(asyncio.CancelledError):
-        mem.backup({**BASE, "a.md": "cancelled"}, on_conflict=on_conflict)
-    assert ColonyMemory(backend=vault).restore() == {**BASE, "a.md": "cancelled"}
-    info = mem.backup({**BASE, "a.md": "on"}, on_conflict=on_conflict)
-    assert info.head
-    assert info.diverged_from is None
-    # Nor is another writer overlooked that goes on from it.
-    ColonyMemory(backend=vault).backup({"m": "theirs"})
-    with pytest.raises(ConflictDetected):
-        mem.backup({**BASE, "a.md": "further"})
 
 
 def test_a_write_that_lands_after_its_save_was_given_up_is_no_other_writer(vault):

@@ -82,7 +82,7 @@ class Host:
     def client(self) -> ColonyMemory:
         mem = ColonyMemory(backend=self.world.vault, format=1)
         if self.world.scenario.by_value:
-            mem._session._origins["default"] = self.name * 16
+            mem._session.origins["default"] = self.name * 16
         else:
             mem._session.homes["default"] = self.index
         return mem
