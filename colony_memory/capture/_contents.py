@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from colony_memory.capture._steady import Proof
 
 VANISHED = "vanished before it was read"
+NO_FILE = "no longer a file when it was read"
 
 
 class NotSaved(Exception):
@@ -117,7 +118,7 @@ def _is_text(data: bytes | bytearray) -> bool:
 def reason_of(error: Exception) -> str:
     """Say in a few words why something could not be read."""
     if isinstance(error, UnfitFile):
-        return "no longer a file when it was read"
+        return NO_FILE
     if isinstance(error, FileNotFoundError):
         return VANISHED
     if isinstance(error, PermissionError):

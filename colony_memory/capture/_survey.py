@@ -15,6 +15,7 @@ from colony_memory._format.payload import sha256
 from colony_memory._format.tree import document_digest, tree_of_digests
 from colony_memory._os.kinds import PERMISSIONS
 from colony_memory.capture._companions import INDEX, companions_of, whole_of
+from colony_memory.capture._contents import NO_FILE, VANISHED
 from colony_memory.capture._filenames import parents_of
 from colony_memory.capture._metadata import METADATA_NAME, Contents, Metadata, encode_file, metadata_pieces
 from colony_memory.capture._patience import patience
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from colony_memory.capture._reading import Found
     from colony_memory.capture.index import FolderIndex
     from colony_memory.capture.secrets import SecretFinding
+
+# What somebody took away is in no other snapshot for this one.
+_GONE = (VANISHED, NO_FILE, VAULT)
 
 
 class Survey:
@@ -231,7 +235,7 @@ class Survey:
             executable=frozenset(self._executable(names)),
             links=found.tree.links,
             left_out={entry.name: entry.reason for entry in found.tree.left_out if entry.reason != VAULT},
-            unread=frozenset(entry.name for entry in found.tree.left_out if entry.unread),
+            unread=frozenset(entry.name for entry in found.tree.left_out if entry.unread and entry.reason not in _GONE),
             modes={name: status.st_mode & PERMISSIONS for name, status in told.items()},
             times={name: status.st_mtime_ns for name, status in told.items()},
             masked=self.masked,

@@ -344,7 +344,8 @@ def _find(source: Source, tree: Tree, patient: Patience) -> None:
         return
     problem = name_problem(source.prefix) if source.prefix else None
     if problem:
-        tree.left_out.append(LeftOut(f"{source.prefix}{'/' if source.is_directory else ''}", f"{problem}; rename it"))
+        shown = f"{source.prefix}{'/' if source.is_directory else ''}"
+        tree.left_out.append(LeftOut(shown, f"{problem}; rename it", unread=False))
     elif source.is_directory:
         walk(source.path, f"{source.prefix}/" if source.prefix else "", tree, patient)
     else:
@@ -353,7 +354,7 @@ def _find(source: Source, tree: Tree, patient: Patience) -> None:
             file = real_path(source.path)
             status = file.stat()
         except OSError as error:
-            tree.left_out.append(LeftOut(source.prefix, reason_of(error), unread=True))
+            tree.left_out.append(LeftOut(source.prefix, reason_of(error)))
         else:
             tree.files.append(Entry(file.parent, (), decode_name(file.name), source.prefix, status))
 

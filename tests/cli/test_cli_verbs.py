@@ -42,7 +42,7 @@ def test_backup_says_what_was_left_out_and_is_code_1(cli, vault, folder):
     code, out, err = cli("backup", folder, "--json")
     assert (code, json.loads(err)) == (1, {"warning": f"left out: link: {reason}", "hint": None})
     answer = json.loads(out)
-    assert answer["left_out"] == [{"name": "link", "reason": reason}]
+    assert answer["left_out"] == [{"name": "link", "reason": reason, "unread": False}]
     assert answer["snapshot"]["reused"] is True
     code, out, err = cli("backup", folder, "--quiet")
     assert (code, out, err) == (1, "", f"left out: link: {reason}\n")
