@@ -34,7 +34,6 @@ class Place:
     name: str
     title: str
     leads_to: dict[str, str]
-    identities: tuple[FolderIdentity, ...]
     header: dict[str, Any]
     owner: int | None
 
@@ -48,12 +47,12 @@ def place_of(paths: Iterable[str | os.PathLike[str]], vault: str | None, label: 
         found = {path: FolderIdentity.of(path) for path in spelled}
     except OSError as error:
         return f"{error.filename}: {error.strerror or error}"
-    identities = tuple(sorted(found.values(), key=lambda each: each.path))
+    identities = sorted(found.values(), key=lambda each: each.path)
     name = f"{_hashed(vault, label, [each.path for each in identities])}.json"
     header = {"vault": vault, "label": label, "folders": [each.dump() for each in identities]}
     title = ", ".join(repr(each.path) for each in identities)
     leads_to = {path: each.path for path, each in found.items()}
-    return Place(name, title, leads_to, identities, header, _owner(identities))
+    return Place(name, title, leads_to, header, _owner(identities))
 
 
 def _hashed(*named: object) -> str:

@@ -27,7 +27,7 @@ from colony_memory.capture._rows import Row
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from colony_memory._os.files import Files
 
@@ -64,7 +64,6 @@ class FolderIndex:
         self._directory: Files | None = None
         self._name = ""
         self._header: dict[str, Any] = {}
-        self._identities: Sequence[FolderIdentity] = ()
         self._owner: int | None = None
 
     def read(self) -> Basis:
@@ -86,13 +85,14 @@ class FolderIndex:
             now = sorted(map(FolderIdentity.of, paths), key=lambda each: each.path)
         except OSError:
             return False
-        return len(now) == len(self._identities) and all(map(FolderIdentity.is_same_as, self._identities, now))
+        known = _folders(self._header) if self._header else []
+        return len(now) == len(known) and all(map(FolderIdentity.is_same_as, known, now))
 
     def reload(self) -> None:
         """Take over again what is on disk: a restore that was cut off may have been finished since."""
         if self._directory is not None:
             self._basis = Basis()
-            self._open(self._directory, self._name, self._header, self._identities)
+            self._open(self._directory, self._name, self._header, self._owner)
 
     def note_of(self, basis: Basis) -> dict[str, Any] | None:
         """What it takes to write that basis here, for JSON; None where nothing is kept on disk."""
@@ -132,12 +132,12 @@ class FolderIndex:
 
     # --- on disk
 
-    def _open(self, directory: Files, name: str, header: dict[str, Any], identities: Sequence[FolderIdentity]) -> None:
+    def _open(self, directory: Files, name: str, header: dict[str, Any], owner: int | None) -> None:
         """Take over what is there, as far as it is this folder's."""
-        self._directory, self._name, self._header, self._identities = directory, name, header, identities
+        self._directory, self._name, self._header, self._owner = directory, name, header, owner
         try:
             known = _load(directory, name, _LARGEST, _FORMAT)
-            if known is None or not _is_of(known, header, identities):
+            if known is None or not _is_of(known, header):
                 return
             basis, options = _load_basis(known["basis"]), known["options"]
             if not isinstance(options, dict):
@@ -150,7 +150,7 @@ class FolderIndex:
                     self._keep()
                     directory.clear(_ended(name))
             found = _load(directory, _rows(name), _LARGEST_ROWS, _ROWS)
-            if found is not None and _is_of(found, header, identities):
+            if found is not None and _is_of(found, header):
                 self.described = _load_pair(found["described"]) or ("", "")
                 self.rows = {str(each): _load_row(row) for each, row in found["rows"].items()}
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -160,7 +160,9 @@ class FolderIndex:
         self._directory = None
 
     def _keep(self) -> bool:
-        folders = [FolderIdentity.load(each) for each in self._header.get("folders", ())]
+        if self._directory is None:
+            return True
+        folders = _folders(self._header)
         if any(each.device is None for each in folders):  # what was not there when this was opened may be there now
             with contextlib.suppress(OSError):
                 self._header = {**self._header, "folders": [FolderIdentity.of(each.path).dump() for each in folders]}
@@ -227,8 +229,7 @@ def open_index(
             yield FolderIndex(problem=f"{error.filename or 'the state directory'}: {error.strerror or error}")
             return
         note_where(directory, found, unattended=unattended)
-        index._owner = found.owner  # noqa: SLF001 - made for this
-        index._open(directory, found.name, found.header, found.identities)  # noqa: SLF001
+        index._open(directory, found.name, found.header, found.owner)  # noqa: SLF001 - made for this
         stack.callback(index._close)  # noqa: SLF001
         yield index
 
@@ -241,7 +242,7 @@ def peek_index(paths: Iterable[str | os.PathLike[str]], *, vault: str | None, la
     index = FolderIndex(looking=True)
     try:
         with opened(found.owner, making=False) as directory:
-            index._open(directory, found.name, found.header, found.identities)  # noqa: SLF001
+            index._open(directory, found.name, found.header, found.owner)  # noqa: SLF001
             index._close()  # noqa: SLF001
     except OSError as error:
         logger.debug("no index is there: %s", error)
@@ -257,7 +258,7 @@ def kept_of(vault: str | None) -> list[tuple[str, tuple[str, ...], Basis]]:
                 try:
                     known = _load(directory, name, _LARGEST, _FORMAT)
                     if known is not None and known["vault"] == vault and directory.look(_ended(name)) is None:
-                        paths = tuple(FolderIdentity.load(each).path for each in known["folders"])
+                        paths = tuple(each.path for each in _folders(known))
                         out.append((str(known["label"]), paths, _load_basis(known["basis"])))
                 except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
                     logger.warning("%s is passed over: %s", directory.path / name, error)
@@ -289,12 +290,12 @@ def finish_note(note: Mapping[str, Any]) -> None:
         name, owner, header = note["name"], note["owner"], note["header"]
         if not _NAME.fullmatch(name) or not isinstance(owner, (int, type(None))):
             raise ValueError("malformed")
-        identities, basis = [FolderIdentity.load(each) for each in header["folders"]], _load_basis(note["basis"])
+        folders, basis = _folders(header), _load_basis(note["basis"])
         with opened(owner, making=True) as directory:
             index = FolderIndex()
-            index._open(directory, name, header, identities)  # noqa: SLF001 - made for this
+            index._open(directory, name, header, owner)  # noqa: SLF001 - made for this
             index.write(basis)
-            for each in identities:
+            for each in folders:
                 end_others(each.path, index)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"no note of an index: {error!r}") from error
@@ -312,18 +313,17 @@ def end_others(folder: str | os.PathLike[str], but: FolderIndex) -> None:
     directory = but._directory  # noqa: SLF001
     if directory is None:
         return
-    mine = FolderIdentity.of(folder).path
+    mine = Path(FolderIdentity.of(folder).path)
     for name in [each for each in directory.names() if _NAME.fullmatch(each) and each != but._name]:  # noqa: SLF001
         try:
             known = _load(directory, name, _LARGEST, _FORMAT)
-            paths = [] if known is None else [FolderIdentity.load(each).path for each in known["folders"]]
-            if any(_meet(Path(mine), Path(path)) for path in paths):
+            if known is not None and any(_overlap(mine, Path(each.path)) for each in _folders(known)):
                 os.close(directory.open_or_make(_ended(name)))
         except (OSError, ValueError, TypeError, KeyError) as error:
             logger.warning("%s is passed over: %s", directory.path / name, error)
 
 
-def _meet(one: Path, other: Path) -> bool:
+def _overlap(one: Path, other: Path) -> bool:
     return one == other or one in other.parents or other in one.parents
 
 
@@ -352,12 +352,15 @@ def _load(directory: Files, name: str, limit: int, form: str) -> dict[str, Any] 
     return document
 
 
-def _is_of(known: dict[str, Any], header: dict[str, Any], identities: Sequence[FolderIdentity]) -> bool:
+def _is_of(known: Mapping[str, Any], header: Mapping[str, Any]) -> bool:
     """Whether it is of this vault, label and folders."""
-    folders = [FolderIdentity.load(each) for each in known["folders"]]
-    return (
-        (known["vault"], known["label"], len(folders)) == (header["vault"], header["label"], len(identities))
-    ) and all(one.is_same_as(other) for one, other in zip(folders, identities, strict=True))
+    there, folders = _folders(known), _folders(header)
+    same = (known["vault"], known["label"], len(there)) == (header["vault"], header["label"], len(folders))
+    return same and all(map(FolderIdentity.is_same_as, there, folders))
+
+
+def _folders(header: Mapping[str, Any]) -> list[FolderIdentity]:
+    return [FolderIdentity.load(each) for each in header["folders"]]
 
 
 def _load_pair(found: Any) -> tuple[str, str] | None:
