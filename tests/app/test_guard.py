@@ -76,7 +76,7 @@ def test_no_retention_takes_the_way_back_away(memory, folder):
 
 
 def test_where_it_cannot_be_saved_the_block_is_not_entered(memory, folder, tmp_path):
-    (folder / "key.md").write_text("ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8")
+    (folder / "key.md").write_text("ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5")
     with pytest.raises(SecretsFound), guard(memory, folder, secrets="stop"):
         raise AssertionError
     full = ColonyMemory(backend=FakeVault(quota_bytes=1000))

@@ -26,7 +26,7 @@ from colony_memory.capture import read_folder, write_folder
 from colony_memory.vaults.local import LocalVault
 from colony_memory.vaults.memory import MemoryVault
 
-TOKEN = "ghp_" + "aB3dE5gH7jK9" * 3
+TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 BYTES = b"\x89PNG\r\n\xff"
 
 

@@ -34,7 +34,7 @@ from colony_memory.vaults.local import LocalVault
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="POSIX")
 ROOT = pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="root alone works for others")
-TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 TEXT, ALL = "a.md", frozenset({"a.md", "b.md", "face.png", "facts.db", "run.sh"})
 NONE = frozenset()
 

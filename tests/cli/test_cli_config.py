@@ -19,7 +19,7 @@ from colony_memory.app.config import read_config
 from colony_memory.cli import app
 from colony_memory.vaults.local import LocalVault
 
-TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 
 environment, folder, cli, refused = cli_runs.environment, cli_runs.folder, cli_runs.cli, cli_runs.refused
 

@@ -87,7 +87,7 @@ def test_quiet_tells_the_way_back_and_json_has_it(cli, vault, folder):
 
 
 def test_a_note_has_no_secret_and_an_end(cli, vault, folder):
-    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    token = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
     assert cli("guard", folder, "--", "agent", "--token", token, "x" * 5000)[0] == 0
     (info,) = ColonyMemory(backend=vault).list_snapshots()
     assert info.note.startswith("before: agent --token ghp_[masked: GitHub token] xxx")
@@ -115,7 +115,7 @@ def test_what_is_left_out_stops_it(cli, refused, vault, folder):
 
 
 def test_a_secret_stops_it_and_the_lines_say_what_lets_it_pass(cli, vault, folder):
-    (folder / "key.md").write_text("ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8")
+    (folder / "key.md").write_text("ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5")
     code, _, err = cli("guard", folder, "--", "agent", "-x")
     assert (code, Spoiler.started) == (1, 0)
     _, *arguments = shlex.split(err.splitlines()[-1].rpartition("try: ")[2])

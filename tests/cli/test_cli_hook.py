@@ -39,7 +39,7 @@ from colony_memory.vaults.local import LocalVault
 
 environment, vault, server = cli_runs.environment, cli_runs.vault, cli_runs.server
 cli, refused, folder = cli_runs.cli, cli_runs.refused, cli_runs.folder
-TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 HOSTILE = {"cwd": "/etc", "transcript_path": "/etc/passwd", "folder": "/etc", "vault": "file:///tmp", "label": "other"}
 
 

@@ -37,7 +37,7 @@ POSIX = cli_runs.POSIX
 
 ID = r"\d{8}T\d{12}Z-[0-9a-f]{6}"
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
-TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 
 
 class Agent:

@@ -16,7 +16,7 @@ from colony_memory.exceptions import VaultMissing
 from colony_memory.vaults.local import LocalVault
 
 PROVIDER = ROOT / "integrations" / "hermes" / "colony_memory_provider" / "__init__.py"
-TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 MESSAGES = [{"role": "user", "content": f"my token is {TOKEN}"}, {"role": "assistant", "content": "I forget it"}]
 
 

@@ -141,7 +141,7 @@ def test_what_is_no_answer_of_http():
 
 def test_a_message_leaves_its_secrets_behind(monkeypatch):
     monkeypatch.setenv("COLONY_API_KEY", "col_mine")
-    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    token = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
     text = clean(f"x\0\x1b[2J\n col_mine {token} https://u:p@host/v {'y' * 5000}")
     assert text.startswith("x [2J … ghp_[masked: GitHub token] https://…@host/v y")
     assert len(text) == 2000

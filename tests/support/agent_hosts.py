@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-TOKEN = "sk-ant-oat01-" + "a1B2c3D4" * 8
+TOKEN = "sk-ant-oat01-" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE" * 2
 
 CLAUDE_CODE = {
     "CLAUDE.md": "# How I work\n",
