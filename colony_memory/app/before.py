@@ -12,6 +12,7 @@ from colony_memory._engine import basis as events
 from colony_memory._engine.basis import Basis
 from colony_memory.app.options import BackupOptions
 from colony_memory.app.save import FolderSave
+from colony_memory.capture._filenames import parents_of
 from colony_memory.capture.folder import NothingToSave
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, message_of
 
@@ -87,12 +88,16 @@ def save_present(
 
 def _require_saved(capture: Capture, needed: Iterable[str]) -> None:
     reasons = {entry.name: entry.reason for entry in capture.left_out} | dict.fromkeys(capture.ignored, "is ignored")
-    lacking = [name for name in needed if name in reasons]
-    if lacking:
-        raise ColonyMemoryError(
-            f"the folder as it is was not saved: {lacking[0]!r} would be replaced, and is not in it "
-            f"({reasons[lacking[0]]}); nothing was written"
+    for name in needed:
+        # A directory, which ends with a slash, is left out with all that is in it.
+        why = next(
+            (reasons[each] for each in (name, *(f"{above}/" for above in parents_of(name))) if each in reasons), ""
         )
+        if why:
+            raise ColonyMemoryError(
+                f"the folder as it is was not saved: {name!r} would be replaced, and is not in it ({why}); "
+                "nothing was written"
+            )
 
 
 def _retire(memory: ColonyMemory, label: str) -> None:

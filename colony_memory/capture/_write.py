@@ -162,13 +162,14 @@ def place_documents(
     _check_links(metadata, target)
     plan = make_plan(target, contents, metadata, delete=delete, force=force)
     asked = None if question is None or force else question.about(contents, metadata)
-    unsaved = [] if asked is None else plan.unsaved(asked)
-    in_use = {} if force else {name: by for name, by in plan.in_use.items() if name not in unsaved}
+    in_use = {} if force else plan.in_use
+    # To save first what a program goes on with helps nobody.
+    unsaved = [] if asked is None else [name for name in plan.unsaved(asked) if name not in in_use]
     if not dry_run:
-        if unsaved:
-            raise Unsaved(target, unsaved)
         if in_use:
             raise FileInUse(target, in_use)
+        if unsaved:
+            raise Unsaved(target, unsaved)
         job = replace(
             plan.job(),
             on_progress=on_progress,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
+from dataclasses import replace
 
 import pytest
 from capture_trees import linux, make, posix
@@ -215,6 +218,47 @@ def test_a_set_that_is_open_stays_and_the_rest_is_restored(world, monkeypatch):
     done = restore_folder(world.memory, world.here)
     assert done.filled[0].left == "open in agent (process 7)"
     assert world.files() == {"a.md": "3", "store/x": "x1", "store/y": "y1"}
+
+
+@linux
+@pytest.mark.parametrize("first", [False, True])
+def test_what_is_saved_nowhere_and_open_asks_to_stop_the_program(world, first):
+    own = world.saved(ONE)
+    restore_folder(world.memory, world.here)
+    make(world.here, {"store/x": b("mine"), "a.md": b"mine"})
+    world.saved(TWO)
+    script = "import sys; f = open(sys.argv[1], 'r+b'); print(flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", script, world.here / "store/x"], stdin=-1, stdout=-1) as agent:
+        agent.stdout.readline()
+        plan = restore_folder(world.memory, world.here, dry_run=True)
+        assert {"store/x"} <= set(plan.written.in_use)
+        assert plan.written.unsaved == ("a.md",)
+        with pytest.raises(ColonyMemoryError, match=r"store/x.*stop what has it open") as caught:
+            restore_folder(world.memory, world.here, snapshot=own, snapshot_first=first)
+        assert caught.value.hint is None
+        agent.stdin.close()
+    restore_folder(world.memory, world.here, snapshot_first=True)
+    assert world.files()["store/x"] == "x2"
+
+
+@pytest.mark.parametrize("kept", ["store/x", "store/"])
+def test_what_a_safety_copy_lacks_is_not_replaced(world, monkeypatch, kept):
+    from colony_memory.app import before
+    from colony_memory.capture.folder import LeftOut
+
+    world.saved(ONE)
+    restore_folder(world.memory, world.here)
+    make(world.here, {"store/x": b("mine")})
+    world.saved(TWO)
+    real = before._require_saved
+
+    def lacking(capture, needed):
+        real(replace(capture, left_out=(LeftOut(kept, MOVES),)), needed)
+
+    monkeypatch.setattr(before, "_require_saved", lacking)
+    with pytest.raises(ColonyMemoryError, match=f"'store/x' would be replaced, and is not in it .{MOVES}"):
+        restore_folder(world.memory, world.here, snapshot_first=True)
+    assert world.files()["store/x"] == "mine"
 
 
 def filled_folder(world):
