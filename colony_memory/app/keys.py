@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._format.age import looks_secret
 from colony_memory._keyfile import read_key_file
 from colony_memory._os.files import read_file
+from colony_memory.app.config.values import VARIABLE
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ __all__ = ["PASSPHRASE", "key_arguments", "settled", "settled_identities", "sett
 #: The word that stands for a passphrase, which no option takes itself.
 PASSPHRASE = "passphrase"  # noqa: S105 - the word itself
 _MAX_BYTES = 65_536
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 def key_arguments(
@@ -84,7 +86,15 @@ def settled_identities(given: Iterable[str], settle: Callable[[str], str] | None
 
 
 def settled(path: str) -> str:
-    """A path that means the same in any directory."""
+    """A path that means the same in any directory.
+
+    Raises:
+        ValueError: It holds a variable, or is an address: either would be the name of a directory here.
+    """
+    if VARIABLE.search(path):
+        raise ValueError("a path holds a variable that nothing has replaced; within '' a shell replaces none")
+    if _ADDRESS.match(path):
+        raise ValueError("a path of a file is wanted, and an address is given")
     return os.path.abspath(_home(path))  # noqa: PTH100 - a link stays
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._arguments import texts
 from colony_memory._values import dataclass
-from colony_memory.app.keys import key_arguments
+from colony_memory.app.keys import key_arguments, settled
 from colony_memory.app.place import Place, choose_place
 from colony_memory.client import ColonyMemory
 from colony_memory.exceptions import ColonyMemoryError
@@ -96,7 +96,7 @@ def trust_arguments(
     """
     given: dict[str, Any] = {}
     if key_file:
-        given["signer"] = load_signer(key_file)
+        given["signer"] = load_signer(settled(key_file) if isinstance(key_file, str) else key_file)
     issuers = _read_trust(texts("trust", trust))
     if issuers:
         own = {given["signer"].did_key: None} if "signer" in given else {}
@@ -104,7 +104,7 @@ def trust_arguments(
     if witness:
         from colony_memory.witness import FileWitness
 
-        given["witness"] = FileWitness(witness)
+        given["witness"] = FileWitness(settled(witness) if isinstance(witness, str) else witness)
     if require_signature is not None:
         given["require_signature"] = require_signature
     if accept_legacy_pointer:

@@ -84,8 +84,8 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
     words += ["--timeout", f"{math.ceil(call.seconds)}s"]
     valued: dict[str, Any] = {
         "--config": common.config and settled(common.config),
-        "--key-file": common.key_file and os.path.abspath(common.key_file),  # noqa: PTH100 - a link stays
-        "--witness": common.witness and os.path.abspath(common.witness),  # noqa: PTH100
+        "--key-file": common.key_file and settled(common.key_file),
+        "--witness": common.witness and settled(common.witness),
         "--passphrase-file": common.passphrase_file and settled(common.passphrase_file),
         # The rules of the configuration file are read from there each time.
         "--keep": given.keep if isinstance(given.keep, int) else None,

@@ -135,6 +135,25 @@ def test_what_is_not_usable_is_code_2_and_one_line(refused, vault, tmp_path, arg
 
 
 @POSIX
+@pytest.mark.parametrize("place", ["$HOME/w", "${HOME}/w", "%APPDATA%/w", "https://host.internal/w"])
+@pytest.mark.parametrize("option", ["--witness", "--key-file"])
+def test_a_path_that_nothing_has_replaced_is_code_2_and_makes_no_directory(
+    refused, vault, folder, tmp_path, monkeypatch, place, option
+):
+    monkeypatch.chdir(tmp_path)
+    before = {entry.name for entry in tmp_path.iterdir()}
+    for words in (["backup"], ["hook", "install", "claude-code"]):
+        assert "path" in refused(2, *words, f"{option}={place}", folder)
+    assert {entry.name for entry in tmp_path.iterdir()} == before
+
+
+@POSIX
+def test_a_tilde_behind_an_equals_sign_is_the_home(cli, vault, folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert cli("backup", "--witness=~/seen.json", folder)[0] == 0
+    assert (tmp_path / "home" / "seen.json").is_file()
+
+
 def test_a_key_file_that_is_open_to_others_is_code_2(vault, key):
     key.chmod(0o644)
     line = fails(process("list", "--key-file", key), 2)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _T = TypeVar("_T")
-_VARIABLE = re.compile(r"\$[A-Za-z_{(]|%[A-Za-z_][A-Za-z0-9_]*%")
+VARIABLE = re.compile(r"\$[A-Za-z_{(]|%[A-Za-z_][A-Za-z0-9_]*%")
 
 
 def at_key(key: str, check: Callable[[Any], _T], value: object) -> _T:
@@ -111,6 +111,6 @@ def path_of(value: object, *, home: str = "") -> str:
         given = home.rstrip("/") + given[1:]
     if not os.path.isabs(given) or "\0" in given:  # noqa: PTH117 - a text
         raise ValueError("must be an absolute path, or begin with ~/")
-    if _VARIABLE.search(given):
+    if VARIABLE.search(given):
         raise ValueError("holds a variable, and none is replaced here; ~ is")
     return given
