@@ -95,11 +95,13 @@ def begin(
     Raises:
         ValueError: The folder cannot be used, or holds the vault.
         ColonyMemoryError: As :func:`colony_memory.restore_folder`, but never SnapshotNotFound, and never for what the
-            folder holds: that is in ``failed``.
+            folder holds: that is in ``failed``. A link took the place of the folder since the last time.
     """
     refuse_vault_inside(memory, [directory])
     try:
-        with Target(memory, directory, label=label, looking=dry_run, shape=shape, options=options) as target:
+        with Target(
+            memory, directory, label=label, looking=dry_run, shape=shape, options=options, unattended=True
+        ) as target:
             return _Start(
                 target, fallback=fallback, fill=fill, dry_run=dry_run, shape=shape, on_progress=on_progress
             ).begin()

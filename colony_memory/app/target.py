@@ -56,6 +56,7 @@ class Target:
         looking: Nothing is going to be changed: nothing is locked, or finished of an earlier restore.
         shape: What a snapshot's documents are in this folder.
         options: How the folder is saved, by default as it was saved last.
+        unattended: Refuse a link that took the place of the folder since the last time.
 
     Attributes:
         memory: As it was given.
@@ -77,8 +78,9 @@ class Target:
         looking: bool = False,
         shape: Shape | None = None,
         options: BackupOptions | None = None,
+        unattended: bool = False,
     ) -> None:
-        self.memory, self.directory = memory, directory
+        self.memory, self.directory, self._unattended = memory, directory, unattended
         self._looking, self._shape, self._options = looking, shape, options
         self.label = label
         # What was saved before a restore is of the same memory: to go back to it is what any older snapshot is.
@@ -123,7 +125,9 @@ class Target:
         if self._looking:
             self.index = peek_index(paths, vault=vault, label=self._home_label)
             return
-        self.index = self._stack.enter_context(open_index(paths, vault=vault, label=self._home_label))
+        self.index = self._stack.enter_context(
+            open_index(paths, vault=vault, label=self._home_label, unattended=self._unattended)
+        )
 
     def read(self, snapshot: str | None, *, fallback: bool = False) -> Restored:
         """A snapshot, with what the folder is based on once it holds all of it; without an id, the latest."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
 from colony_memory import (
     ColonyMemory,
+    ColonyMemoryError,
     SnapshotCorrupt,
     VaultMissing,
     VaultUnavailable,
+    save_folder,
 )
 from colony_memory.app.begin import begin
 from colony_memory.testing import FaultyVault
@@ -84,3 +87,26 @@ def test_a_folder_that_holds_the_vault_is_refused(tmp_path):
     LocalVault(tmp_path / "vault", create=True)
     with pytest.raises(ValueError, match="each backup would hold all the ones before"):
         begin(ColonyMemory(backend=LocalVault(tmp_path / "vault")), tmp_path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX")
+@pytest.mark.parametrize("above", [False, True], ids=["the folder", "the directory above"])
+def test_a_link_that_took_the_place_of_the_folder_gets_nothing(tmp_path, above):
+    memory = ColonyMemory(backend=LocalVault(tmp_path / "vault", create=True))
+    place, private = tmp_path / "home" / "memory", tmp_path / "other" / "memory"
+    for each in (place, private):
+        each.mkdir(parents=True)
+    (place / "MEMORY.md").write_text("two years")
+    save_folder(memory, place)
+    begin(memory, place)
+    gone = place.parent if above else place
+    gone.rename(tmp_path / "gone")
+    gone.symlink_to(private.parent if above else private)
+    for _ in range(2):
+        with pytest.raises(ColonyMemoryError, match="a link stands there"):
+            begin(memory, place)
+    assert list(private.iterdir()) == []
+    save_folder(memory, tmp_path / "gone" / "memory" if above else tmp_path / "gone")
+    (private / "MEMORY.md").write_text("two years")
+    save_folder(memory, place)  # which is meant
+    assert begin(memory, place).failed is None
