@@ -232,7 +232,9 @@ def is_much_smaller(info: SnapshotInfo, than: SnapshotInfo) -> bool:
     return info.byte_size * 2 < than.byte_size or fewer
 
 
-def find_ruined(before: Mapping[str, int], documents: Mapping[str, str]) -> tuple[str, ...]:
+def find_ruined(
+    before: Mapping[str, int], documents: Mapping[str, str], *, unchanged: Collection[str] = ()
+) -> tuple[str, ...]:
     """Documents of a memory that are ruined in the next, sorted, where most of its others are still there.
 
     One of 1,000 bytes or more is ruined where it is empty now, all NUL, or under a tenth of itself: a power cut leaves
@@ -241,6 +243,7 @@ def find_ruined(before: Mapping[str, int], documents: Mapping[str, str]) -> tupl
     Args:
         before: Bytes of each document before, as :func:`document_bytes` gives them.
         documents: The documents now, by name.
+        unchanged: Names of those that are as they were, which need not be among them.
     """
     lost = {
         name
@@ -251,7 +254,9 @@ def find_ruined(before: Mapping[str, int], documents: Mapping[str, str]) -> tupl
     if not others:
         # All of them: that shows in the bytes of the whole, unless they are NUL.
         return tuple(sorted(name for name in lost if documents[name] and not documents[name].strip("\0")))
-    return tuple(sorted(lost)) if 2 * sum(name in documents for name in others) > len(others) else ()
+    return (
+        tuple(sorted(lost)) if 2 * sum(name in documents or name in unchanged for name in others) > len(others) else ()
+    )
 
 
 def document_bytes(text: str, enough: int | None = None) -> int:

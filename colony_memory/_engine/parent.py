@@ -10,7 +10,7 @@ from colony_memory._engine.session import log
 from colony_memory._format.constants import FORMAT_2
 from colony_memory._format.names import manifest_filename
 from colony_memory._format.payload import Spend, spend_freely
-from colony_memory._format.v2.build import BuiltChain, read_chain
+from colony_memory._format.v2.build import BuiltChain, read_parent
 from colony_memory._format.v2.manifest import ChainManifest
 from colony_memory._values import dataclass
 from colony_memory.exceptions import ColonyMemoryError, VaultError, message_of
@@ -74,9 +74,9 @@ async def parent_of(session: Session, state: State) -> Parent | None:
         identities: Identities | None = None,
         spend: Spend = spend_freely,
     ) -> None:
-        # The documents are not kept: beside the chain they would be the whole memory once more.
+        # No documents are made: beside the chain they would be the whole memory once more.
         if isinstance(manifest, ChainManifest):
-            chains.append(read_chain(manifest, texts, max_bytes=max_bytes, identities=identities, spend=spend)[0])
+            chains.append(read_parent(manifest, texts, max_bytes=max_bytes, identities=identities, spend=spend))
 
     try:
         manifest = (await load(session, label, entry.snapshot_id, unpack=read)).manifest

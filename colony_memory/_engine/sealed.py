@@ -14,7 +14,7 @@ from colony_memory._format.v2.sealed import Facts, lock_of, unseal
 from colony_memory.exceptions import ConflictDetected, DecryptionError, SnapshotCorrupt, message_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
 
     from colony_memory._engine.session import Session
     from colony_memory._format.age import Lock
@@ -121,7 +121,7 @@ def lock_for(session: Session, lock: Lock | None) -> Lock | None:
     return made
 
 
-def remember(session: Session, built: BuiltSnapshot, documents: Mapping[str, str]) -> None:
+def remember(session: Session, built: BuiltSnapshot, documents: Iterable[str]) -> None:
     """Keep what was just written, and say so where it is encrypted and this client could not open it again."""
     session.learn(built.manifest_sha256, documents)
     lock = built.lock if isinstance(built, BuiltChain) else None

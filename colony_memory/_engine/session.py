@@ -178,7 +178,7 @@ class Session:
         """Remember that every byte of a snapshot was read or written just now."""
         self.good[manifest_filename(label, snapshot_id)] = self.now()
 
-    def learn(self, manifest_sha256: str, documents: Mapping[str, str]) -> None:
+    def learn(self, manifest_sha256: str, documents: Iterable[str]) -> None:
         """Remember the names of a snapshot, which its manifest may not tell; of the last few alone."""
         self.names[manifest_sha256] = tuple(printable(name) for name in sorted(documents))
         for old in [*self.names][:-_NAMES_OF]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _COMPACT = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
 _SURROGATES = re.compile("[\ud800-\udfff]+")
+_LONE = re.compile(rb"\xed[\xa0-\xbf]")
 # Control characters that are written as \u00.., or as \b and \f.
 _RARE = bytes(range(9)) + b"\x0b\x0c" + bytes(range(14, 32))
 # Ends where no escape is cut in two, of which a pair of surrogates is the longest, and no UTF-8 either.
@@ -88,6 +89,23 @@ def encode_documents(documents: Mapping[str, str]) -> Iterator[bytes]:
     yield b"}"
 
 
+def encode_texts(texts: Iterable[tuple[str, memoryview]]) -> Iterator[bytes]:
+    """The same of documents in the order of their names, each text in UTF-8 with the three bytes of a surrogate."""
+    lead = b"{"
+    for name, text in texts:
+        yield lead + _utf8(_COMPACT(name)) + b":"
+        if _LONE.search(text) is not None:
+            yield from _quoted(str(text, "utf-8", "surrogatepass"))
+        else:
+            yield b'"'
+            # Nothing that is escaped has more than one byte, so that it makes no difference where it is cut.
+            for start in range(0, len(text), _WINDOW):
+                yield _escaped_bytes(bytes(text[start : start + _WINDOW]))
+            yield b'"'
+        lead = b","
+    yield b"{}" if lead == b"{" else b"}"
+
+
 def _quoted(text: str) -> Iterator[bytes]:
     lead, start, size = b'"', 0, len(text)
     while True:
@@ -104,13 +122,17 @@ def _quoted(text: str) -> Iterator[bytes]:
 
 
 def _escaped(text: str) -> bytes:
-    """What stands between the quotes. Replacing in bytes takes half of the time of the JSON writer."""
+    """What stands between the quotes."""
     try:
-        data = text.encode("utf-8")
+        return _escaped_bytes(text.encode("utf-8"))
     except UnicodeEncodeError:
         return _utf8(_COMPACT(text))[1:-1]
+
+
+def _escaped_bytes(data: bytes) -> bytes:
+    """The same of UTF-8, wherever it was cut. Replacing in bytes takes half of the time of the JSON writer."""
     if len(data.translate(None, _RARE)) != len(data):
-        return _utf8(_COMPACT(text))[1:-1]
+        return _COMPACT(data.decode("latin-1"))[1:-1].encode("latin-1")
     data = data.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
     return data.replace(b"\n", b"\\n").replace(b"\t", b"\\t").replace(b"\r", b"\\r")
 

@@ -23,7 +23,12 @@ def document_digest(text: str) -> str:
 
 def tree_of(documents: Mapping[str, str]) -> str:
     """The tree of documents by name."""
-    return tree_of_digests({name: document_digest(text) for name, text in documents.items()})
+    return tree_of_digests(digests_of(documents))
+
+
+def digests_of(documents: Mapping[str, str]) -> dict[str, str]:
+    """The digest of each document by name."""
+    return {name: document_digest(text) for name, text in documents.items()}
 
 
 def tree_of_digests(digests: Mapping[str, str]) -> str:
@@ -48,7 +53,7 @@ def read_tree(raw: Mapping[str, Any]) -> str:
     return told
 
 
-def check_tree(told: str, documents: Mapping[str, str], *, file: str) -> None:
-    """Raise a SnapshotCorrupt where a manifest tells another tree than that of its documents."""
-    if told and told != tree_of(documents):
+def check_tree(told: str, digests: Mapping[str, str], *, file: str) -> None:
+    """Raise a SnapshotCorrupt where a manifest tells another tree than that of its documents, by their digests."""
+    if told and told != tree_of_digests(digests):
         raise SnapshotCorrupt(f"{file} has a tree that is not the one of its documents", file=file)

@@ -10,7 +10,7 @@ from colony_memory._format.json import decode_documents, load_object, printable
 from colony_memory._format.manifest import Manifest, summarize
 from colony_memory._format.names import manifest_filename, part_filename
 from colony_memory._format.payload import Spend, sha256, spend_freely, unpack
-from colony_memory._format.tree import check_tree
+from colony_memory._format.tree import check_tree, digests_of
 from colony_memory.exceptions import Hint, SnapshotCorrupt
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def read_documents(
     if sorted(map(printable, documents)) != sorted(map(printable, info.doc_names)):
         msg = f"{file} lists other documents than its parts hold"
         raise SnapshotCorrupt(msg, file=file)
-    check_tree(manifest.tree, documents, file=file)
+    check_tree(manifest.tree, digests_of(documents), file=file)
     return documents
 
 

@@ -19,7 +19,6 @@ from colony_memory._format.names import manifest_filename
 from colony_memory._os.machine import origin_of
 from colony_memory._os.paths import real_path
 from colony_memory._values import dataclass
-from colony_memory.app.content import Contents, contents_of
 from colony_memory.app.options import BackupOptions
 from colony_memory.app.place import identify_vault, refuse_vault_inside, require_synchronous
 from colony_memory.capture._identity import unmoved
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from colony_memory.app.content import Contents
     from colony_memory.capture.folder import LeftOut, SecretsChoice
     from colony_memory.client import ColonyMemory
     from colony_memory.retention import Retention
@@ -73,10 +73,10 @@ class Saved:
         """What the snapshot holds, None where it was joined with another's and is more than what was read."""
         names, documents = self.info.doc_names, self.capture.documents
         if not documents:
-            return self.capture.contents
+            return self.capture.contents if self.info.reused or not self.info.diverged_from else None
         # Format 2 names no documents.
         as_read = len(documents) == len(names) or not (names or self.info.diverged_from)
-        return contents_of(documents) if as_read else None
+        return self.capture.contents if as_read else None
 
     def __bool__(self) -> bool:
         return not self.left_out
@@ -101,8 +101,9 @@ def save_folder(
 ) -> Saved:
     """Save every file under a directory as a new snapshot, byte for byte.
 
-    Where nothing has changed, nothing is written, and no file is opened: ``capture.documents`` is empty then. What
-    could not be read is in ``left_out`` of what is returned, and in the snapshot's own record. In a coroutine:
+    Where nothing has changed, nothing is written. No file is opened that has not changed: ``capture.documents`` is
+    empty then, and ``capture.read()`` gives them. What could not be read is in ``left_out`` of what is returned, and in
+    the snapshot's own record. In a coroutine:
     ``await asyncio.to_thread(save_folder, memory, path)``.
 
     >>> import pathlib, tempfile
@@ -273,7 +274,7 @@ class FolderSave:
         try:
             info = self._memory._run(  # noqa: SLF001
                 _engine.backup.backup,
-                capture.documents if whole else Unread(survey.tree, self._read_rest),  # type: ignore[union-attr]
+                capture.documents if whole else Unread(survey.tree, self._read_rest, survey.digests, survey.fresh),  # type: ignore[union-attr]
                 incomplete=[str(each) for each in capture.left_out],
                 tree="" if survey is None else survey.tree,
                 **options.of_snapshot,
@@ -291,8 +292,16 @@ class FolderSave:
             capture: What was read.
             asked: All that decides what is saved and where, the vault as far as it shows at no cost.
         """
-        survey, known = capture.survey, self._index.asked
-        if survey is None or survey.is_read or capture.left_out or known is None or known[0] != _digest(asked):
+        survey, known, basis = capture.survey, self._index.asked, self._index.read()
+        if (
+            survey is None
+            or not survey.tree
+            or survey.tree != basis.tree
+            or basis.reverted
+            or capture.left_out
+            or known is None
+            or known[0] != _digest(asked)
+        ):
             return False
         with contextlib.suppress(ValueError):
             return timedelta(0) <= datetime.now(timezone.utc) - datetime.fromisoformat(known[1]) <= _LATELY

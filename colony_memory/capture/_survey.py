@@ -48,6 +48,7 @@ class Survey:
     Attributes:
         found: As it was given, read further.
         tree: Digest of all that is to be saved; empty without an index, and where it takes reading to tell.
+        digests: Those of the documents, of which it is made; empty where it is.
         findings: The likely secrets, those that are allowed among them.
 
     Raises:
@@ -74,7 +75,8 @@ class Survey:
         self._documents: dict[str, str] = {}
         self.findings: tuple[SecretFinding, ...] = ()
         self._take_in({}, self._names())
-        self.tree = "" if index is None else self._known_tree(index)
+        self.digests = {} if index is None else self._known_digests(index)
+        self.tree = tree_of_digests(self.digests) if self.digests else ""
 
     @property
     def acted_on(self) -> tuple[SecretFinding, ...]:
@@ -113,6 +115,15 @@ class Survey:
         with patience() as patient:
             self.found.read_rest(patient)
         self._take_in(known, [])
+
+    @property
+    def fresh(self) -> dict[str, str]:
+        """The documents that were read, as long as the digests of all are known."""
+        contents = self.found.contents
+        fresh = {name: text for name in self._texts if isinstance(text := contents.get(name), str)}
+        if METADATA_NAME in self.digests and not any(not self._is_text(name) for name in self._all_names()):
+            fresh[METADATA_NAME] = "".join(metadata_pieces({}, self._others()))
+        return fresh
 
     def documents(self) -> dict[str, str]:
         """All of it as documents, once it is read."""
@@ -197,19 +208,22 @@ class Survey:
         self._masked |= masked
         self.findings += findings
 
-    def _known_tree(self, index: FolderIndex) -> str:
-        """The tree, as far as the index tells the digest of what describes the folder."""
-        names = [*self._digests, *self.found.unread]
+    def _all_names(self) -> list[str]:
+        return [*self._digests, *self.found.unread]
+
+    def _known_digests(self, index: FolderIndex) -> dict[str, str]:
+        """The digest of each document, where the index tells that of what describes the folder."""
+        names = self._all_names()
         digests = {name: self._digest_of(name) for name in names if self._is_text(name)}
         others = self._others()
         if len(digests) < len(names):
             self._described = index.described
             if self._described[0] != self._made_of(others):
-                return ""
+                return {}
             digests[METADATA_NAME] = self._described[1]
         elif others:
             digests[METADATA_NAME] = document_digest("".join(metadata_pieces({}, others)))
-        return tree_of_digests(digests)
+        return digests
 
     def _made_of(self, others: Metadata) -> str:
         """What the document that describes the folder is made of, as a digest."""

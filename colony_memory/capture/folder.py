@@ -65,8 +65,8 @@ class Capture:
         notes: What else is good to know, by name, such as a git repository that was not asked for.
         secrets: Likely secrets, by name and line; with ``secrets="mask"`` they are masked in ``documents``.
         allowed: Those that were allowed by name, and are saved as they are.
-        survey: Of a folder that has an index, what is known of it without the documents. Where nothing has changed
-            since the last save, no file is read, and ``documents`` is empty; :meth:`read` gives them.
+        survey: Of a folder that has an index, what is known of it without the documents. What has not changed
+            since the last save is not read, and ``documents`` is empty then; :meth:`read` gives them.
     """
 
     documents: dict[str, str]
@@ -217,12 +217,11 @@ def read_by_index(
     """:func:`read_folder`, or of a list :func:`read_paths`, where an index tells which files need not be read; with
     ``anew`` all are.
 
-    Where the folder is what it is based on, there are no documents yet.
+    Where the digest of each document is known, and not all were read, there are no documents yet.
     """
     sources = find_sources(what) if isinstance(what, list) else [require_directory(what)]
-    survey, basis = _survey(sources, index=index, anew=anew, **choices), index.read()
-    is_basis = bool(basis) and survey.tree == basis.tree and not basis.reverted
-    return _captured(survey, reading=not (is_basis and survey.tree))
+    survey = _survey(sources, index=index, anew=anew, **choices)
+    return _captured(survey, reading=not survey.digests)
 
 
 def read_named(path: Path, name: str, *, git: bool = False, max_bytes: int = MAX_BYTES) -> Capture:

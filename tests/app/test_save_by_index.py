@@ -141,7 +141,7 @@ def made_anew(place):
     place.with_name("copy").rename(place)
 
 
-# What was done -> what is searched for secrets, whether a new snapshot is made, and whether anything is opened.
+# What was done -> what is searched for secrets, and whether a new snapshot is made.
 CHANGES = {
     "nothing": (lambda _: None, NONE, False),
     "written with its time put back": (rewritten, {TEXT}, True),
@@ -163,6 +163,35 @@ CHANGES = {
     "the folder is another": (made_anew, ALL, False),
 }
 
+# With these, the document that describes the folder is made anew, which takes all that no text can hold.
+DESCRIBED = ("executable", "an empty directory", "a picture", "a fact")
+
+
+def damaged(vault, place):
+    for file in (vault.path).glob("*.k0.json"):
+        file.write_text(file.read_text().replace("A", "B"))
+
+
+def saved_otherwise(vault, place):
+    ColonyMemory(backend=vault).backup({"other.md": "another memory"}, on_conflict="continue")
+
+
+@POSIX
+@pytest.mark.filterwarnings("ignore::colony_memory.exceptions.ColonyMemoryWarning")
+@pytest.mark.parametrize("act", [damaged, saved_otherwise])
+def test_what_the_snapshot_to_go_on_from_does_not_give_is_read(place, vault, seen, act, tmp_path):
+    save(vault, place)
+    act(vault, place)
+    appended(place)
+    seen.forget()
+    save(vault, place, seen, on_conflict="continue")
+    assert seen.opened & ALL == ALL
+    back = tmp_path / "back"
+    restore_folder(ColonyMemory(backend=vault), back)
+    assert {each.name: each.read_bytes() for each in back.iterdir()} == {
+        each.name: each.read_bytes() for each in place.iterdir()
+    }
+
 
 @POSIX
 @pytest.mark.parametrize("change", CHANGES)
@@ -174,7 +203,7 @@ def test_what_is_read_again_and_saved(place, vault, seen, change, tmp_path):
     saved = save(vault, place, seen)
     assert seen.searched == searched
     assert (not saved.info.reused, saved.info.snapshot_id != first.snapshot_id) == (new, new)
-    assert bool(seen.opened & ALL) == bool(searched or new)
+    assert seen.opened & ALL == (ALL if change in DESCRIBED else ALL & searched)
     if not searched and not new:
         assert (seen.reads, seen.writes) == (2, 0)
         assert (seen.opened, saved.capture.documents) == (set(), {})

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import hashlib
 import json
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from colony_memory._format.json import canonical
+from colony_memory._format.tree import digests_of
 from colony_memory._format.v2 import state as states
+from colony_memory._format.v2.build import measure
 from colony_memory._format.v2.state import EMPTY, State, apply, change, most_documents
 from colony_memory._format.v2.zstd import TooLarge
 
@@ -37,6 +41,21 @@ def test_a_change_leads_from_one_to_the_other(before, after):
     assert again == new
     assert list(again.spans) == sorted(after)
     assert again.documents() == after
+
+
+@given(MEMORY, MEMORY)
+@example({}, {"a": '\x0b\x00\x1fé"', "b": "\x07\ud83d\ude00\\", "c": "\n" * 40_000 + "é" * 20_000})
+def test_bytes_have_the_digests_of_their_documents(before, after):
+    plain = canonical(after)
+    for state in (State.of(after), State.of(before).with_texts(after, after)):
+        assert measure(state) == (len(plain), "sha256:" + hashlib.sha256(plain).hexdigest())
+        assert state.digests == digests_of(after)
+        assert state == State.of(after)
+    kept = State.of(before).with_texts(after, {**before, **after})
+    assert kept.documents() == {**before, **after}
+    assert kept.digests == digests_of({**before, **after})
+    same = State.of(before).equal(kept)
+    assert same == {name for name in before if before[name] == {**before, **after}[name]}
 
 
 @given(MEMORY)

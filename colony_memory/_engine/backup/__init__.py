@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._engine.backup.conflict import compare, conflict, find_stored, merge_snapshot, merge_theirs
 from colony_memory._engine.backup.job import Job, Unread, check_arguments
-from colony_memory._engine.backup.save import save_snapshot
+from colony_memory._engine.backup.save import find_parent, save_snapshot
 from colony_memory._engine.basis import is_conflict
 from colony_memory._engine.load import restores
 from colony_memory._engine.observe import observed, saved
@@ -89,7 +89,10 @@ async def _backup(job: Job, *, skip_unchanged: bool) -> SnapshotInfo:
         state, same = await _as_it_was(job, state) if skip_unchanged else (state, None)
         if same is not None:
             return replace(same, reused=True)
-        await job.read()
+        parent = await find_parent(job, state) if job.unread.digests else None
+        await job.read(None if parent is None else parent.chain.state)
+        if parent is not None:
+            session.parents[label] = parent
     if session.lacks_zstd:
         warn(f"saving in format 1: this vault is for format 2, which needs {WANTED}")
     for _ in range(_TRIES):
@@ -142,7 +145,7 @@ async def _save_merged(job: Job, state: State) -> SnapshotInfo | None:
     if latest is not None and equal:
         return replace(known_of(job.session, latest), reused=True, diverged_from=job.theirs)
     known = {*job.known, str(job.theirs)}
-    if merged.documents == job.documents:
+    if merged.documents == job.whole():
         job.known = known
         return await save_snapshot(job, state)
     if job.stored is None:
@@ -154,7 +157,9 @@ async def _save_merged(job: Job, state: State) -> SnapshotInfo | None:
         if state.decision.follow != job.theirs:
             return None
     names = tuple(merged.copies.values())
-    both = replace(job, documents=merged.documents, merged=names, combined=True, tree="", known={*known, job.stored})
+    both = replace(
+        job, documents=merged.documents, memory=None, merged=names, combined=True, tree="", known={*known, job.stored}
+    )
     return await save_snapshot(both, state)
 
 

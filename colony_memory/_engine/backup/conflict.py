@@ -116,7 +116,7 @@ async def _tell_lacking(job: Job, latest: str) -> None:
     """Go on from the latest where the save has all its text, else say that it takes the place of it."""
     label = job.label
     try:
-        lacking = lacks_text(job.documents, (await load(job.session, label, latest)).documents)
+        lacking = lacks_text(job.whole(), (await load(job.session, label, latest)).documents)
         why = "has text that this memory lacks"
     except _UNREADABLE as error:
         lacking, why = True, f"cannot be read here: {message_of(error)}"
@@ -192,7 +192,7 @@ async def merge_theirs(job: Job, state: State) -> tuple[Merged | None, bool]:
     job.stored = job.stored or await _stored_refused(job, state)
     own = {*job.basis.known, *filter(None, (job.stored,))}
     before = await _common(job.session, state, own, theirs)
-    merged = await job.session.vault.compute(merge, before, job.documents, other, theirs_name=theirs)
+    merged = await job.session.vault.compute(merge, before, job.whole(), other, theirs_name=theirs)
     return merged, merged.documents == other
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from colony_memory._engine.session import Session
     from colony_memory._engine.state import State
     from colony_memory._format.catalog import Entry
+    from colony_memory._format.v2.state import State as Memory
     from colony_memory.retention import Retention
     from colony_memory.signing import Signer
 
@@ -89,10 +90,21 @@ class Unread:
     Attributes:
         tree: Digest of its names and their contents.
         read: Gives its documents, and what had to be left out of them, one line each.
+        digests: Digest of each document, as far as they are known without reading.
+        fresh: Those whose text was read all the same.
     """
 
     tree: str
     read: Callable[[], tuple[dict[str, str], Iterable[str]]]
+    digests: Mapping[str, str] = field(default_factory=dict)
+    fresh: Mapping[str, str] = field(default_factory=dict)
+
+    def over(self, below: Memory) -> Memory | None:
+        """The memory, where all that was not read is in the one ``below``."""
+        known, fresh = below.digests, self.fresh
+        if not self.digests or any(known.get(own) != told for own, told in self.digests.items() if own not in fresh):
+            return None
+        return below.with_texts(fresh, self.digests)
 
 
 @dataclass
@@ -102,7 +114,9 @@ class Job:
     Attributes:
         session: The client.
         label: The label.
-        documents: What to save.
+        documents: What to save; empty as long as ``memory`` has it.
+        memory: The same in bytes, made of the snapshot to go on from; None where all was given as documents.
+        unchanged: What of it is as that snapshot has it, by name.
         signer: Signs it.
         policy: What to keep, None to remove nothing.
         on_conflict: ``raise``, ``continue`` or ``merge``.
@@ -144,6 +158,8 @@ class Job:
     ruined_since: str | None = None
     tree: str = ""
     unread: Unread | None = None
+    memory: Memory | None = None
+    unchanged: frozenset[str] = frozenset()
     _digest: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
@@ -155,12 +171,28 @@ class Job:
         self.theirs = self.passed_over = self.stored = None
         self.known = set()
 
-    async def read(self) -> None:
-        """Read the text, where that was not done yet.
+    @property
+    def names(self) -> Iterable[str]:
+        """The names of all documents."""
+        return self.documents if self.memory is None else self.memory.spans
+
+    def whole(self) -> dict[str, str]:
+        """All documents."""
+        if self.memory is not None and not self.documents:
+            self.documents = self.memory.documents()
+        return self.documents
+
+    async def read(self, below: Memory | None = None) -> None:
+        """Read the text, where that was not done yet, or take it from what is ``below``, as far as it is there.
 
         Raises:
             ValueError: It is no mapping of strings, or empty.
         """
+        if self.unread is not None and below is not None:
+            self.memory = await self.session.vault.compute(self.unread.over, below)
+            if self.memory is not None:
+                self.unchanged = below.equal(self.memory)
+                self.unread = None
         if self.unread is not None:
             documents, lines = await self.session.vault.compute(self.unread.read)
             self.documents = exact_documents(documents)
@@ -225,7 +257,7 @@ class Job:
             return self.session.home(self.label).read().snapshot_id == info.snapshot_id
         if not info.plaintext_sha256:
             return False  # without a digest in the clear it cannot be told
-        if info.format == FORMAT and info.doc_names != [printable(name) for name in sorted(self.documents)]:
+        if info.format == FORMAT and info.doc_names != [printable(name) for name in sorted(self.whole())]:
             return False
         return await self.is_equal(entry)
 
@@ -239,7 +271,7 @@ class Job:
         if not info.plaintext_sha256:
             return False
         if not self._digest:
-            self._digest = await self.session.vault.compute(digest, self.documents)
+            self._digest = await self.session.vault.compute(digest, self.whole())
         return self._digest == info.plaintext_sha256
 
     def note_pending(self, snapshot_id: str) -> None:
@@ -258,7 +290,7 @@ class Job:
         """Note that the latest is exactly this memory."""
         if self.combined:
             return
-        self.tree = self.tree or await self.session.vault.compute(tree_of, self.documents)
+        self.tree = self.tree or await self.session.vault.compute(tree_of, self.whole())
         shown = {*state.shown, snapshot_id}
         self._note(events.saved, snapshot_id, stream=state.decision.stream, tree=self.tree, listed=shown)
 

@@ -94,7 +94,7 @@ async def _write(job: Job, built: BuiltSnapshot, beside: Sequence[str]) -> bool:
             await _give_up(job, built)
             raise
     session.proved(job.label, built.info.snapshot_id)
-    remember(session, built, job.documents)
+    remember(session, built, job.names)
     if not beside and not uploads.took_long(session, began, written):
         return True
     return await uploads.prove(session, job.label, [*built.files, *beside], own=built.files)
@@ -131,7 +131,7 @@ def build(job: Job, state: State, stream: str, parent: Parent | None) -> BuiltSn
         write = partial(build_chain, parent=chain, lock=lock_for(session, lock))
     mine = new_id(session.now(), session.token(), seen)
     built: BuiltSnapshot = write(
-        job.documents,
+        job.memory if job.memory is not None and write is not build_parts else job.whole(),
         label=job.label,
         snapshot_id=mine,
         created_at=session.stamp(),

@@ -43,18 +43,23 @@ def ruined_in(job: Job, state: State, parent: Parent | None) -> tuple[str, ...]:
     """Names of documents of the latest snapshot that are ruined in the memory to save, as far as that can be told
     without reading it.
     """
-    before = _sizes(state, parent)
-    documents = {printable(name): text for name, text in job.documents.items()}
-    return () if before is None else find_ruined(before, documents)
+    before = _sizes(job, state, parent)
+    if before is None:
+        return ()
+    texts = job.documents if job.memory is None else job.memory.documents(set(job.names) - job.unchanged)
+    documents = {printable(name): text for name, text in texts.items()}
+    return find_ruined(before, documents, unchanged={printable(name) for name in job.unchanged})
 
 
-def _sizes(state: State, parent: Parent | None) -> Mapping[str, int] | None:
-    """Bytes of each document of the latest snapshot by its printable name, 0 where there is nothing in it but NUL."""
+def _sizes(job: Job, state: State, parent: Parent | None) -> Mapping[str, int] | None:
+    """Bytes of each document of the latest snapshot by its printable name, 0 where there is nothing in it but NUL. Of
+    what is unchanged, nothing is asked.
+    """
     pointer, latest = state.decision.pointer, state.decision.follow
     if parent is not None and parent.snapshot_id == latest:
-        memory = parent.chain.state
+        memory, unchanged = parent.chain.state, job.unchanged
         return {
-            printable(name): 0 if memory.data.count(b"\0", start, end) == end - start else end - start
+            printable(name): 0 if name not in unchanged and memory.is_empty(name) else end - start
             for name, (start, end) in memory.spans.items()
         }
     entry = pointer.entry(latest) if latest is not None and latest == pointer.snapshot_id else None
@@ -70,7 +75,7 @@ def doc_bytes(job: Job, built: BuiltSnapshot) -> tuple[int, ...] | None:
     names = built.listed.doc_names
     if not names or len(names) > _MOST:
         return None
-    sizes = {printable(name): document_bytes(text) for name, text in job.documents.items()}
+    sizes = {printable(name): document_bytes(text) for name, text in job.whole().items()}
     return tuple(sizes[name] for name in names)
 
 

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._format import age
 from colony_memory._format.constants import MAX_BYTES
-from colony_memory._format.json import encode_documents, printable
+from colony_memory._format.json import encode_texts, printable
 from colony_memory._format.lineage import Lineage
 from colony_memory._format.manifest import BuiltSnapshot, finish_manifest, summarize
 from colony_memory._format.names import manifest_filename, pack_filename, require_id, sanitize_label
 from colony_memory._format.payload import Spend, sha256, spend_freely
-from colony_memory._format.tree import check_tree, tree_of
+from colony_memory._format.tree import check_tree, tree_of_digests
 from colony_memory._format.v2.chain import Chain, Link, extend, replay
 from colony_memory._format.v2.manifest import SEALED_CODEC, ChainManifest, raw_manifest
 from colony_memory._format.v2.pack import Pack, read_pack
 from colony_memory._format.v2.sealed import LEFT_OUT, Facts, seal, unseal, unseal_packs
-from colony_memory._format.v2.state import most_documents
+from colony_memory._format.v2.state import State, most_documents
 from colony_memory._format.v2.zstd import WANTED, require_reader, require_zstd
 from colony_memory._values import dataclass
 from colony_memory.exceptions import Hint, SnapshotCorrupt, bad_argument
@@ -47,7 +47,7 @@ class BuiltChain(BuiltSnapshot):
 
 
 def build(
-    documents: dict[str, str],
+    memory: dict[str, str] | State,
     *,
     label: str,
     snapshot_id: str,
@@ -68,7 +68,7 @@ def build(
     """Serialise documents into vault files. See :func:`colony_memory.snapshot.build`.
 
     Args:
-        documents: ``{name: text}``, not empty.
+        memory: ``{name: text}``, not empty; or what was made of it.
         label: Label that the snapshot belongs to.
         snapshot_id: Id, which its pack bears too.
         created_at: Time, ``YYYY-MM-DDThh:mm:ssZ``.
@@ -89,17 +89,17 @@ def build(
         ValueError: Not a mapping of strings, empty, too large, or a bad id.
         ColonyMemoryError: zstd is not installed.
     """
-    documents = exact_documents(documents)
+    state = memory if isinstance(memory, State) else State.of(exact_documents(memory))
     label, snapshot_id = sanitize_label(label), require_id(snapshot_id)
     require_zstd()
-    size, digest = measure(documents)
-    if size > max_bytes or len(documents) > most_documents(max_bytes):
+    count, (size, digest) = len(state.spans), measure(state)
+    if size > max_bytes or count > most_documents(max_bytes):
         msg = (
-            f"the documents are {len(documents)} of {size} bytes, more than the {most_documents(max_bytes)} of "
+            f"the documents are {count} of {size} bytes, more than the {most_documents(max_bytes)} of "
             f"{max_bytes} that this client takes"
         )
         raise bad_argument(msg, hint=Hint("open", "max_bytes"))
-    chain, files = extend(parent, documents, label=label, pack_id=snapshot_id, max_bytes=max_bytes, lock=lock)
+    chain, files = extend(parent, state, label=label, pack_id=snapshot_id, max_bytes=max_bytes, lock=lock)
     packs = [link.pack for link in chain.links]
     common: dict[str, Any] = {
         "snapshot_id": snapshot_id,
@@ -111,12 +111,12 @@ def build(
         "levels": [link.level for link in chain.links],
         "on_base": chain.on_base,
     }
-    left_out, facts, tree = [printable(line) for line in incomplete], None, tree_of(documents)
+    left_out, facts, tree = [printable(line) for line in incomplete], None, tree_of_digests(state.digests)
     if lock is None:
-        raw = raw_manifest(**common, plaintext_sha256=digest, byte_size=size, doc_count=len(documents), tree=tree)
+        raw = raw_manifest(**common, plaintext_sha256=digest, byte_size=size, doc_count=count, tree=tree)
     else:
         told = None if note is None else printable(note)
-        facts = Facts(size, len(documents), digest, told, tuple(left_out), lock.recipients, tree, ruined)
+        facts = Facts(size, count, digest, told, tuple(left_out), lock.recipients, tree, ruined)
         note, left_out, ruined = None, [LEFT_OUT] if left_out else [], 0
         raw = raw_manifest(SEALED_CODEC, **common, plaintext_sha256="", byte_size=0)
         raw["sealed"] = seal(facts, snapshot_id, lock)
@@ -144,10 +144,10 @@ def build(
     return BuiltChain(info, manifest_file, files, manifest_sha256, inherited, ids, public, tree, chain, facts, lock)
 
 
-def measure(documents: Mapping[str, str]) -> tuple[int, str]:
-    """Bytes and digest of documents as canonical JSON, as in format 1."""
+def measure(state: State) -> tuple[int, str]:
+    """Bytes and digest of its documents as canonical JSON, as in format 1."""
     hasher, size = hashlib.sha256(), 0
-    for piece in encode_documents(documents):
+    for piece in encode_texts(state.texts()):
         hasher.update(piece)
         size += len(piece)
     return size, "sha256:" + hasher.hexdigest()
@@ -193,6 +193,35 @@ def read_chain(
         SnapshotCorrupt: Bytes are not what the manifest says; ``file`` names the one.
         DecryptionError: It is encrypted, and no identity opens it. Every byte of it is as the manifest says.
     """
+    return _read(manifest, texts, max_bytes=max_bytes, known=known, identities=identities, spend=spend)
+
+
+def read_parent(
+    manifest: ChainManifest,
+    texts: dict[str, str | None],
+    *,
+    max_bytes: int = MAX_BYTES,
+    identities: Identities | None = None,
+    spend: Spend = spend_freely,
+) -> Chain:
+    """What the next snapshot may go on from, and no documents: the tree proves their bytes, where there is one.
+
+    Arguments and errors are those of :func:`read_chain`.
+    """
+    return _read(manifest, texts, max_bytes=max_bytes, identities=identities, spend=spend, by_tree=True)[0]
+
+
+def _read(
+    manifest: ChainManifest,
+    texts: dict[str, str | None],
+    *,
+    max_bytes: int,
+    identities: Identities | None,
+    spend: Spend,
+    known: Chain | None = None,
+    by_tree: bool = False,
+) -> tuple[Chain, dict[str, str]]:
+    """As :func:`read_chain`; without documents where the tree is to prove them, and is told."""
     info = manifest.info
     label, file = info.label, manifest_filename(info.label, info.snapshot_id)
     wanted = age.WANTED if info.encrypted and not age.is_installed() else WANTED
@@ -208,14 +237,16 @@ def read_chain(
     if info.encrypted:
         packs = tuple(unseal_packs(manifest, packs, identities))
     state, steps = replay(packs, label=label, max_bytes=max_bytes, known=known, spend=spend)
-    try:
-        documents = state.documents()
-    except ValueError as error:
-        raise SnapshotCorrupt(f"the packs of {file} do not hold documents: {error}", file=file) from error
-    if (*measure(documents), len(documents)) != (info.byte_size, info.plaintext_sha256, info.doc_count):
-        msg = f"integrity check failed: the packs of {file} hold different text (plaintext sha256 mismatch)"
-        raise SnapshotCorrupt(msg, file=file)
-    check_tree(tree, documents, file=file)
+    documents = dict[str, str]()
+    if not (by_tree and tree):
+        try:
+            documents = state.documents()
+        except ValueError as error:
+            raise SnapshotCorrupt(f"the packs of {file} do not hold documents: {error}", file=file) from error
+        if (*measure(state), len(documents)) != (info.byte_size, info.plaintext_sha256, info.doc_count):
+            msg = f"integrity check failed: the packs of {file} hold different text (plaintext sha256 mismatch)"
+            raise SnapshotCorrupt(msg, file=file)
+    check_tree(tree, state.digests, file=file)
     links = tuple(Link(pack, level, *step) for pack, level, step in zip(packs, manifest.levels, steps, strict=True))
     return Chain(links, state, manifest.on_base), documents
 

@@ -18,7 +18,7 @@ from colony_memory._values import dataclass
 from colony_memory.exceptions import Hint, SnapshotCorrupt, bad_argument
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from colony_memory._format.age import Lock
 
@@ -78,7 +78,7 @@ def most_work(max_bytes: int) -> int:
 
 def extend(
     parent: Chain | None,
-    documents: Mapping[str, str],
+    state: State,
     *,
     label: str,
     pack_id: str,
@@ -89,13 +89,12 @@ def extend(
 
     Args:
         parent: What it goes on from, None where that is nothing.
-        documents: The memory.
+        state: The memory.
         label: The label.
         pack_id: Id of the new pack.
         max_bytes: Bytes that a memory may have.
         lock: Encrypts the pack.
     """
-    state = State.of(documents)
     if parent is not None and _stays(parent, state):
         kept, level = _fold(parent, most_work(max_bytes) - _work(len(state), 0, state))
         below = parent.state

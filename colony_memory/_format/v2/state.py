@@ -6,14 +6,17 @@ A change is one line of JSON, LF, and the new texts joined in that same order.
 
 from __future__ import annotations
 
+import hashlib
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._format.json import canonical, load_object, shown
+from colony_memory._format.tree import document_digest
 from colony_memory._format.v2.zstd import TooLarge
 from colony_memory._values import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
 _KEYS = ("drop", "move", "put")
 # What a small memory may always have, whatever the bound of its text.
@@ -69,15 +72,49 @@ class State:
     def __len__(self) -> int:
         return len(self.data)
 
-    def documents(self) -> dict[str, str]:
-        """The documents.
+    @cached_property
+    def digests(self) -> Mapping[str, str]:
+        """Digest of each text, of which :func:`colony_memory._format.tree.tree_of_digests` makes the tree."""
+        return {name: "sha256:" + hashlib.sha256(text).hexdigest() for name, text in self.texts()}
+
+    def texts(self) -> Iterator[tuple[str, memoryview]]:
+        """Each text in UTF-8, each surrogate in three bytes."""
+        data = memoryview(self.data)
+        return ((name, data[start:end]) for name, (start, end) in self.spans.items())
+
+    def with_texts(self, fresh: Mapping[str, str], names: Iterable[str]) -> State:
+        """The state that has the ``fresh`` texts, and of the other ``names`` those of this one."""
+        data, ordered = memoryview(self.data), _ordered(names)
+        state = _join(
+            (name, fresh[name].encode("utf-8", "surrogatepass") if name in fresh else data[slice(*self.spans[name])])
+            for name in ordered
+        )
+        told = {name: self.digests[name] for name in ordered if name not in fresh}
+        own = {name: document_digest(fresh[name]) for name in ordered if name in fresh}
+        vars(state)["digests"] = told | own  # nothing is digested twice
+        return state
+
+    def equal(self, other: State) -> frozenset[str]:
+        """Names of the documents that both have alike."""
+        return frozenset(name for name, told in other.digests.items() if self.digests.get(name) == told)
+
+    def is_empty(self, name: str) -> bool:
+        """Whether there is nothing in a document but NUL."""
+        start, end = self.spans[name]
+        return self.data.count(b"\0", start, end) == end - start
+
+    def documents(self, names: Collection[str] | None = None) -> dict[str, str]:
+        """The documents, or those of the ``names``.
 
         Raises:
             ValueError: A text is not UTF-8.
         """
-        data = memoryview(self.data)
         try:
-            return {name: str(data[a:b], "utf-8", "surrogatepass") for name, (a, b) in self.spans.items()}
+            return {
+                name: str(text, "utf-8", "surrogatepass")
+                for name, text in self.texts()
+                if names is None or name in names
+            }
         except UnicodeDecodeError as error:
             raise ValueError(f"a text is not UTF-8: {error.reason}") from error
 
@@ -127,16 +164,17 @@ class Change(NamedTuple):
 
 def change(before: State, after: State) -> Change:
     """What leads from one state to the next."""
-    old, new = memoryview(before.data), memoryview(after.data)
     lost = [name for name in before.spans if name not in after.spans]
     # A document that was moved is found by its text.
-    known = {bytes(old[slice(*before.spans[name])]): name for name in reversed(lost)} if lost else {}
+    known = {before.digests[name]: name for name in reversed(lost)}
     moved, put = dict[str, str](), dict[str, int]()
     for name, (start, end) in after.spans.items():
-        text, was = new[start:end], before.spans.get(name)
-        if was is not None and was[1] - was[0] == end - start and old[slice(*was)] == text:
-            continue
-        source = known.pop(bytes(text), None) if known and was is None else None
+        if name in before.spans:
+            source = None
+            if before.digests[name] == after.digests[name]:
+                continue
+        else:
+            source = known.pop(after.digests[name], None) if known else None
         if source is not None:
             moved[source] = name
         else:
