@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "RULES", "Kind", "Span", "find"]
 
-_MATCHER = 4  # counts up with what is found by other means than the table
+_MATCHER = 5  # counts up with what is found by other means than the table
 
 
 class Span(NamedTuple):
@@ -164,6 +164,7 @@ _VOWEL = re.compile(rb"(?i)[aeiouy]")
 _WORDY = 0.45  # of a text that has words in it; of what is drawn at random, seldom so much looks like these
 _CAMEL = re.compile(rb"[A-Z][a-z]{2,}|(?<![A-Za-z])[a-z]{4,}(?![A-Za-z])")
 _CAMELS = 0.8  # of what is joined by capitals or signs, whose words may be shorter
+_PERIOD = 12  # characters that come again and again in what is made up
 _DIFFERENT = 10  # characters, at least, in what is drawn at random
 _DIGIT, _UPPER, _LOWER = (re.compile(each) for each in (rb"[0-9]", rb"[A-Z]", rb"[a-z]"))
 
@@ -212,6 +213,8 @@ _UUID_TEXT = re.compile(rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 def _is_opaque(text: bytes) -> bool:
     """What no person made up, in a place where all else may stand: a name of a file, a call, words that are joined."""
     if not _is_random(text) or not _DIGIT.search(text) or _is_wordy(text) or text.isdigit():
+        return False
+    if any(text[each:] == text[:-each] for each in range(1, _PERIOD + 1)):
         return False
     parts = [part for part in re.split(rb"[-_./+~]", text) if part]
     return max(map(len, parts)) >= _LONG_PART or _is_mixed(text) or _UUID_TEXT.fullmatch(text) is not None
