@@ -65,12 +65,12 @@ def is_container() -> bool:
 if sys.platform == "win32":  # pragma: no cover - chosen by the platform
 
     def _of_windows() -> bytes | None:
-        import winreg
-
         try:
+            import winreg
+
             with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, r"SOFTWARE\Microsoft\Cryptography") as key:
                 return str(winreg.QueryValueEx(key, "MachineGuid")[0]).encode()
-        except OSError:
+        except (ImportError, OSError):
             return None
 
 

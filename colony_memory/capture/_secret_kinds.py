@@ -155,9 +155,7 @@ _SHORTEST_WORD, _LONG_WORD, _LONGEST_WORD = 15, 35, 120
 _LETTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")
 _SPACED = bytes(code if code in _LETTERS else 46 if code in b"+/=" else 32 for code in range(256))
 
-_PLACEHOLDER = re.compile(
-    rb"(?i)example|placeholder|redacted|changeme|your|x{5}|\*{3}|deadbeef|JBSWY3DPEHPK3PXP"
-)
+_PLACEHOLDER = re.compile(rb"(?i)example|placeholder|redacted|changeme|your|x{5}|\*{3}|deadbeef|JBSWY3DPEHPK3PXP")
 _COUNTED = re.compile(rb"(?i)0?1234567890?|0123456789abc(?:def)?|abcdefgh(?:ijkl)?")  # as in documented examples
 _WORD = re.compile(rb"[A-Za-z][a-z]{4,}")
 _VOWEL = re.compile(rb"(?i)[aeiouy]")
