@@ -49,6 +49,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.T
     monkeypatch.setattr("colony_memory._os.machine.machine_id", lambda: None)  # as in a container
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state" / number))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config" / number))
+    monkeypatch.setattr("colony_memory.capture._moment.QUIET", 0.0)  # tests save what they wrote just before
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from colony_memory.capture._recover import recover
+    from colony_memory.capture._tree import LeftOut, Note
     from colony_memory.capture._view import differ_in_times_only
-    from colony_memory.capture._walk import LeftOut, Note
     from colony_memory.capture._write import Written, write_folder
     from colony_memory.capture.folder import Capture, read_folder, read_paths
     from colony_memory.capture.secrets import SecretFinding, find_secrets, mask_secrets, masked_names
@@ -31,8 +31,8 @@ __all__ = [
 # Loaded when they are first asked for: who finds nothing changed needs few of them.
 _LATE = {
     "Capture": "folder",
-    "LeftOut": "_walk",
-    "Note": "_walk",
+    "LeftOut": "_tree",
+    "Note": "_tree",
     "SecretFinding": "secrets",
     "Written": "_write",
     "differ_in_times_only": "_view",

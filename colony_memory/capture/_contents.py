@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from colony_memory._os.directory import Directory
     from colony_memory.capture._patience import Deadline
-    from colony_memory.capture._steady import Proof
 
 VANISHED = "vanished before it was read"
 NO_FILE = "no longer a file when it was read"
@@ -43,7 +42,6 @@ class Contents:
         is_database: Whether it was read as an SQLite database.
         parts: Files beside it that are in ``data`` too.
         note: What is odd about it, or empty.
-        proof: What a large file has to hold still some time later; else None.
     """
 
     data: bytes | bytearray
@@ -51,27 +49,31 @@ class Contents:
     is_database: bool = False
     parts: tuple[str, ...] = ()
     note: str = ""
-    proof: Proof | None = None
 
 
-def read_contents(place: Directory, name: str, *, limit: int, deadline: Deadline) -> Contents:
-    """Read a file that holds still meanwhile, or only grows; if it does neither, read it again.
+class NeverStill(NotSaved):
+    """It changed each time that it was read."""
+
+
+def read_contents(place: Directory, name: str, *, limit: int, deadline: Deadline, size: int | None = None) -> Contents:
+    """Read a file as it was when that began.
 
     Args:
         place: The directory that it is in.
         name: The file, as the system has it.
         limit: Most bytes that it may have.
         deadline: When that has to be done.
+        size: Read no more than so many of its bytes; a database is read whole.
 
     Raises:
-        NotSaved: It never held still, is locked or too large, or is no file any more.
+        NotSaved: It never held still (:class:`NeverStill`), or is a database that cannot be copied.
         TooLarge: It has more bytes than ``limit``.
         TookTooLong: It was not read in time.
         OSError: It cannot be read.
     """
     with place.file(name) as (descriptor, status):
         if not is_database(read_start(descriptor, len(HEADER))):
-            return _read_plain(descriptor, status, limit=limit, deadline=deadline)
+            return _read_plain(descriptor, status, limit=limit, deadline=deadline, size=size)
     from colony_memory.capture.sqlite import DatabaseDamaged, DatabaseLocked, NotMerged, read_database
 
     parts = companions_in(place, name)  # what they are shows when they are read
@@ -85,26 +87,31 @@ def read_contents(place: Directory, name: str, *, limit: int, deadline: Deadline
         # Then the files beside it are files like others.
         with place.file(name) as (descriptor, status):
             plain = _read_plain(descriptor, status, limit=limit, deadline=deadline)
-        note = f"looks like an SQLite database and is saved as it is: {damaged}"
-        return replace(plain, note=f"{note}; {plain.note}" if plain.note else note)
+        return replace(plain, note=f"looks like an SQLite database and is saved as it is: {damaged}")
     return Contents(copy.data, status, is_database=True, parts=copy.parts)
 
 
-def _read_plain(descriptor: int, status: os.stat_result, *, limit: int, deadline: Deadline) -> Contents:
+def _read_plain(
+    descriptor: int, status: os.stat_result, *, limit: int, deadline: Deadline, size: int | None = None
+) -> Contents:
     try:
-        read = read_steadily(descriptor, limit=limit, deadline=deadline)
+        return Contents(read_steadily(descriptor, limit=limit, deadline=deadline, size=size), status)
     except Unsteady as unsteady:
-        raise NotSaved(str(unsteady)) from unsteady
-    return grown(read.data, status) if read.grew else Contents(read.data, status, proof=read.proof)
+        raise NeverStill(str(unsteady)) from unsteady
 
 
-def grown(data: bytes | bytearray, status: os.stat_result) -> Contents:
-    """What is saved of a file that had these bytes, and more behind them a moment later."""
+def up_to_last_line(data: bytes) -> tuple[bytes, str]:
+    """What is saved of a file that had these bytes, and more behind them a moment later; and what to say of it."""
     lines = data[: data.rfind(b"\n") + 1]
     if lines and _is_text(lines):
-        return Contents(lines, status, note=f"grew while it was read: saved up to its last whole line, {len(lines)} B")
+        return lines, f"grew while it was read: saved up to its last whole line, {len(lines)} B"
     # There are no lines to cut at, and this is what it was at one moment.
-    return Contents(data, status, note="grew while it was read: saved as it was when that began")
+    return data, "grew while it was read: saved as it was when that began"
+
+
+def as_bytes(content: str | bytes) -> bytes:
+    """The bytes of a file that was read."""
+    return content if isinstance(content, bytes) else content.encode("utf-8")
 
 
 def _is_text(data: bytes | bytearray) -> bool:

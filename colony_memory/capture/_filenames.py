@@ -26,6 +26,8 @@ _WINDOWS = os.name == "nt"
 _COUNTS_CHARACTERS = sys.platform in ("darwin", "win32")  # other systems count the bytes of a component
 LONGEST_COMPONENT = 255
 _STAGED_LONGER = 80  # by which a path is longer while its file waits, and as a copy
+LONGEST_NAME = 3000
+"""Bytes of a path inside a folder that are saved: what systems take, less the folder's path and what a restore adds."""
 _DEEPEST = 100  # directories that are open at once while the innermost is written to
 _DRIVE = re.compile(r"[A-Za-z]:")
 _WINDOWS_FORBIDDEN = re.compile(r'[<>:"|?*\x00-\x1f]|[ .]$')
@@ -62,6 +64,11 @@ def name_problem(name: str) -> str | None:
     return None
 
 
+def depth_problem(name: str) -> str | None:
+    """Say why no restore would write ``name``, wherever it is, or return None."""
+    return f"has more than {_DEEPEST} directories above it" if name.count("/") > _DEEPEST else None
+
+
 def is_staging(component: str) -> bool:
     """Whether a component of a path is for a restore's own use, in any spelling of case."""
     return component.casefold().startswith(STAGING_PREFIX)
@@ -69,8 +76,6 @@ def is_staging(component: str) -> bool:
 
 def _local_problem(name: str, *, room: int) -> str | None:
     """Say why this system cannot hold ``name``, or return None. ``room`` is how many bytes it may have."""
-    if name.count("/") > _DEEPEST:
-        return f"has more than {_DEEPEST} directories above it"
     for component in name.split("/"):
         if is_staging(component):
             return f"has the path component {component!r}, which is for a restore's own use"
@@ -176,7 +181,7 @@ def check_names(
     problems = [
         f"{name!r} {problem}"
         for name in [*files, *directories]
-        if (problem := name_problem(name) or _local_problem(name, room=room))
+        if (problem := name_problem(name) or depth_problem(name) or _local_problem(name, room=room))
     ]
     problems += [
         f"{file!r} is a file, and {other!r} needs a directory there"

@@ -7,12 +7,8 @@ the system for a while; so of such a file the second reading has to come some ti
 
 from __future__ import annotations
 
-import hashlib
 import os
-import time
 from typing import TYPE_CHECKING
-
-from colony_memory._values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,8 +16,6 @@ if TYPE_CHECKING:
     from colony_memory.capture._patience import Deadline
 
 TRIES = 3
-APART = 0.2
-"""Seconds that have to lie between the two readings of a large file."""
 LARGE = 1 << 16
 """Bytes from which on a file is a large one."""
 
@@ -44,94 +38,37 @@ class TooLarge(Exception):
         self.size = size
 
 
-@dataclass(frozen=True)
-class Bytes:
-    """What a file held.
-
-    Attributes:
-        data: Its bytes when the reading began.
-        grew: Whether more were appended meanwhile.
-        proof: What tells later whether it holds them still; None where that is known already.
-    """
-
-    data: bytes | bytearray
-    grew: bool = False
-    proof: Proof | None = None
-
-
-@dataclass(frozen=True)
-class Proof:
-    """What a file has to hold still some time after it was read.
-
-    Attributes:
-        length: How many bytes it had.
-        digest: Of these.
-        read_at: When they had been read.
-    """
-
-    length: int
-    digest: bytes
-    read_at: float
-
-    @classmethod
-    def of(cls, data: bytes | bytearray) -> Proof:
-        """What these bytes have to be again."""
-        return cls(len(data), hashlib.blake2b(data).digest(), time.monotonic())
-
-    def wait(self, deadline: Deadline) -> None:
-        """Let that time go by."""
-        while (left := self.read_at + APART - time.monotonic()) > 0:
-            deadline.check()
-            time.sleep(min(left, APART / 4))
-
-    def holds(self, descriptor: int, deadline: Deadline) -> bool:
-        """Whether the file still begins with these bytes."""
-        digest = hashlib.blake2b()
-        for start, end in _other_steps(self.length):
-            deadline.check()
-            digest.update(_read_fully(descriptor, end - start, start))
-        return digest.digest() == self.digest
-
-
-def read_steadily(descriptor: int, *, limit: int, deadline: Deadline) -> Bytes:
-    """Read a file that holds still, or that does no more than grow at its end; of a large one, once.
+def read_steadily(descriptor: int, *, limit: int, deadline: Deadline, size: int | None = None) -> bytes | bytearray:
+    """What a file held when the reading began; of a large one, read once.
 
     Args:
         descriptor: It.
         limit: Most bytes that it may have.
         deadline: When that has to be done.
+        size: Read no more than so many of its bytes.
 
     Raises:
         TooLarge: It has more bytes; none was read.
         Unsteady: It changed, each time.
     """
-    grown: Bytes | None = None
     for _ in range(TRIES):
-        data = read_bytes(descriptor, limit=limit, deadline=deadline)
-        if data is not None and len(data) >= LARGE:
-            return Bytes(data, proof=Proof.of(data))
-        if data is None or not still_holds(descriptor, data, deadline=deadline):
+        data = read_bytes(descriptor, limit=limit, deadline=deadline, size=size)
+        if data is None or (len(data) < LARGE and not still_holds(descriptor, data, deadline=deadline)):
             continue
-        more = _read_at(descriptor, 1, len(data))
-        size = os.fstat(descriptor).st_size
-        if size > len(data):
-            grown = Bytes(data, grew=True)
-        elif more:
-            raise Unsteady("has more bytes than the file system says")
-        elif size == len(data):
-            return Bytes(data)
-    if grown is None:
-        raise Unsteady(f"changed while it was read, {TRIES} times in a row")
-    return grown
+        if _read_at(descriptor, 1, len(data)) and os.fstat(descriptor).st_size == len(data):
+            raise OSError(None, "has more bytes than the file system says")
+        return data
+    raise Unsteady("changed each time that it was read")
 
 
-def read_bytes(descriptor: int, *, limit: int, deadline: Deadline) -> bytearray | None:
-    """The bytes that a file has now, or None where it shrank meanwhile.
+def read_bytes(descriptor: int, *, limit: int, deadline: Deadline, size: int | None = None) -> bytearray | None:
+    """The bytes that a file has now, no more than ``size``, or None where it shrank meanwhile.
 
     Raises:
         TooLarge: It has more than ``limit``; none was read.
     """
-    size = os.fstat(descriptor).st_size
+    there = os.fstat(descriptor).st_size
+    size = there if size is None else min(size, there)
     if size > limit:
         raise TooLarge(size)
     data = bytearray(size)

@@ -15,7 +15,8 @@ from colony_memory._os.kinds import is_file
 from colony_memory.capture._companions import holds_database, whole_of
 from colony_memory.capture._filenames import parents_of
 from colony_memory.capture._patience import patience
-from colony_memory.capture._walk import Tree, walk
+from colony_memory.capture._tree import Tree
+from colony_memory.capture._walk import walk
 
 if TYPE_CHECKING:
     import os

@@ -189,7 +189,9 @@ class Survey:
         Names are always searched, and so is what links lead to: they are short.
         """
         contents = self.found.contents
-        fresh = {name: content for name, content in contents.items() if name not in self._digests}
+        fresh = {name: contents[name] for name in contents if name in self.found.fresh or name not in self._digests}
+        self.found.fresh.clear()
+        self._forget({*fresh, *(self._digests.keys() - contents.keys())})
         self._texts |= {name for name, each in fresh.items() if isinstance(each, str) and name != METADATA_NAME}
         for name, content in fresh.items():
             self._digests[name] = "" if self._index is None else _digest(content)
@@ -207,6 +209,15 @@ class Survey:
         self._digests |= {name: _digest(contents[name]) for name in masked}
         self._masked |= masked
         self.findings += findings
+
+    def _forget(self, names: set[str]) -> None:
+        """Files that are gone, or were read again, are not what they were."""
+        for name in names:
+            self._digests.pop(name, None)
+            self._clean.pop(name, None)
+        self._texts -= names
+        self._masked -= names
+        self.findings = tuple(each for each in self.findings if each.name not in names)
 
     def _all_names(self) -> list[str]:
         return [*self._digests, *self.found.unread]
@@ -241,7 +252,9 @@ class Survey:
         found, names = self.found, {*self._digests, *self.found.unread}
         told = found.attributes() if self._attributes else {}
         implied = {
-            parent for name in [*names, *found.tree.directories, *found.tree.links] for parent in parents_of(name)
+            parent
+            for name in [*names, *found.tree.directories, *found.tree.links, *found.sets]
+            for parent in parents_of(name)
         }
         return Metadata(
             # Of nested ones, the innermost.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._format.names import is_cortex_file
 from colony_memory._os.kinds import is_directory, is_file, is_link, name_kind
-from colony_memory.capture._filenames import is_staging, name_problem
+from colony_memory.capture._filenames import LONGEST_NAME, depth_problem, is_staging, name_problem
 from colony_memory.capture._ignore import IGNORE_NAME
 from colony_memory.capture.git import GIT_NAME
 
@@ -19,7 +19,6 @@ VAULT = "a vault: each backup would hold all the ones before; keep it elsewhere"
 """Why a vault is left out. A restore misses nothing by it."""
 
 _MARKER = ".cmem-vault.json"
-_LONGEST_NAME = 4095  # bytes, of any path
 # What a sync service leaves in a file's place: a name of its own, or a mark that the system keeps.
 _PLACEHOLDER_SUFFIXES = (".nextcloud", ".owncloud")
 _DATALESS = 0x40000000  # SF_DATALESS of macOS
@@ -43,11 +42,11 @@ def why_unsaved(own: str, name: str, status: os.stat_result) -> str:
         return "left by a restore that was cut off; it may hold originals, look and then delete it"
     if own == GIT_NAME and is_link(status):
         return "a link in the place of a git repository, which is not followed"
-    problem = name_problem(name)
+    problem = name_problem(name) or depth_problem(name)
     if problem:
         return f"{problem}; rename it"
-    if len(name.encode("utf-8", "surrogatepass")) > _LONGEST_NAME:
-        return "has a path that is longer than systems take"
+    if len(name.encode("utf-8", "surrogatepass")) > LONGEST_NAME:
+        return f"has a path longer than {LONGEST_NAME} bytes"
     return _special(status) or _placeholder(own, status)
 
 

@@ -1,14 +1,23 @@
-"""What is in a folder, before any of it is read: files with their sizes, directories, links, and what is neither."""
+"""What is in a folder, before any of it is read: files with their sizes, directories, links, and what is neither.
+
+And whether it is there still: a second look compares every name and status with those of the first, or with those at
+which a file was read.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import stat
+from contextlib import ExitStack
 from dataclasses import field
 from typing import TYPE_CHECKING
 
 from colony_memory._os import kinds
+from colony_memory._os.directory import Directory
 from colony_memory._os.kinds import UnfitFile, is_file
-from colony_memory._os.reach import open_below
+from colony_memory._os.names import decode_name
+from colony_memory._os.paths import real_path
+from colony_memory._os.reach import Reach, open_below
 from colony_memory._values import dataclass
 from colony_memory.capture._companions import companions_of, holds_database
 from colony_memory.capture._contents import VANISHED, NotSaved, read_contents, reason_of
@@ -16,101 +25,22 @@ from colony_memory.capture._ignore import IGNORE_NAME, LARGEST, Excluded, Ignore
 from colony_memory.capture._links import link_problem
 from colony_memory.capture._patience import TookTooLong
 from colony_memory.capture._steady import TooLarge
+from colony_memory.capture._tree import Change, Entry, LeftOut, Look, Tree, changed_at, is_same
 from colony_memory.capture._unsaved import VAULT, is_of_vault, is_vault, why_unsaved
 from colony_memory.capture.git import GIT_NAME, is_repository
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
-    from colony_memory._os.directory import Directory
     from colony_memory.capture._patience import Deadline, Patience
 
 SECONDS = 60.0
 """How long the system has to answer for a directory, or for a small file."""
 
 _LOOKS = 3
-
-
-@dataclass(frozen=True)
-class LeftOut:
-    """Something in the folder that no document holds.
-
-    Attributes:
-        name: Path inside the folder, with ``/``; a directory ends with one.
-        reason: Why it was left out.
-        unread: It could have been saved, had it stood still or been readable: another snapshot may have it.
-    """
-
-    name: str
-    reason: str
-    unread: bool = field(default=True, compare=False)
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.reason}"
-
-
-@dataclass(frozen=True)
-class Note:
-    """Something that is good to know of a file or directory, and no fault.
-
-    Attributes:
-        name: Path inside the folder, with ``/``; a directory ends with one.
-        text: What there is to know.
-    """
-
-    name: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A file that was found, or a git repository.
-
-    Attributes:
-        root: Where the walk began.
-        inside: The directories that lead to it from there.
-        own: Its name there.
-        name: Its name among all that is saved.
-        status: What the system said of it when it was found; None of a repository.
-    """
-
-    root: Path
-    inside: tuple[str, ...]
-    own: str
-    name: str
-    status: os.stat_result | None = None
-
-    @property
-    def size(self) -> int:
-        """Its bytes when it was found."""
-        return 0 if self.status is None else self.status.st_size
-
-
-@dataclass
-class Tree:
-    """What was found so far.
-
-    Attributes:
-        files: In the order in which they are to be read: a database before what is beside it.
-        repositories: The ``.git`` of each.
-        directories: All but those where a walk began for all names, with what the system says of them.
-        links: With what they say.
-        left_out: What is not going to be read.
-        closed: Of that, the directories that cannot be looked into.
-        ignored: What rules exclude.
-        excluded: Rules of the caller, which come before those that are found.
-    """
-
-    files: list[Entry] = field(default_factory=list)
-    repositories: list[Entry] = field(default_factory=list)
-    directories: dict[str, os.stat_result] = field(default_factory=dict)
-    links: dict[str, str] = field(default_factory=dict)
-    left_out: list[LeftOut] = field(default_factory=list)
-    closed: list[LeftOut] = field(default_factory=list)
-    ignored: list[str] = field(default_factory=list)
-    excluded: Excluded = field(default_factory=Excluded)
 
 
 @dataclass(frozen=True)
@@ -125,153 +55,335 @@ class _Listing:
     repository: bool
 
 
+@dataclass
+class _Place:
+    """What was found in a directory.
+
+    Attributes:
+        tree: What is in it, its links by their names from the folder on.
+        deeper: The directories to go into.
+        counts: What has to be there still at a second look, by its own name.
+        passed: Names of which it does not matter.
+        rules: Its own rules of what to exclude.
+    """
+
+    tree: Tree = field(default_factory=Tree)
+    deeper: list[tuple[str, ...]] = field(default_factory=list)
+    counts: dict[str, os.stat_result] = field(default_factory=dict)
+    passed: set[str] = field(default_factory=set)
+    rules: bytes | bytearray | None = None
+    is_open: bool = True
+
+
 def walk(root: Path, prefix: str, tree: Tree, patience: Patience) -> None:
-    """Find all that is under a directory.
+    """Find all that is under a directory; arguments and errors are those of :class:`Walk` and its ``find``."""
+    Walk(root, prefix, Excluded()).find(tree, patience)
+
+
+class NamedFile:
+    """A file that the caller named himself: as with most tools, its being a link does not matter.
+
+    Args:
+        path: The file.
+        name: Its name among all that is saved.
+    """
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path, self.prefix, self._name = path, "", name
+        self._status: os.stat_result | None = None
+
+    def find(self, tree: Tree, *_: object) -> None:
+        """Find it, anew whatever moved."""
+        try:
+            file = real_path(self.path)
+            self._status = file.stat()
+        except OSError as error:
+            tree.left_out.append(LeftOut(self._name, reason_of(error), unread=True))
+        else:
+            tree.files.append(Entry(file.parent, (), decode_name(file.name), self._name, self._status))
+
+    def look(self, look: Look, _: Patience, read: Mapping[str, os.stat_result], *, since: int) -> None:
+        """As :meth:`Walk.look`."""
+        try:
+            now = real_path(self.path).stat()
+        except OSError:
+            now = None
+        before = read.get(self._name, self._status)
+        if before is not None and (now is None or not is_same(before, now)):
+            look.changes.append(Change(self, (), self.path.name, self._name, before, now))
+        if now is not None and changed_at(now) > since:
+            look.recent[self._name] = changed_at(now)
+
+
+class Walk:
+    """A directory of the caller's, with all that is under it.
 
     Args:
         root: The directory.
         prefix: What comes before the names, empty or with a slash at its end.
-        tree: Is added to.
-        patience: Asks the system.
-
-    Raises:
-        ValueError: The directory cannot be read.
-        ColonyMemoryError: Rules that exclude files cannot be read.
+        excluded: Rules of the caller, which come before those that are found.
     """
-    _Walk(root, prefix, tree, patience).run()
 
+    def __init__(self, root: Path, prefix: str, excluded: Excluded) -> None:
+        self.root, self.prefix, self._excluded = root, prefix, excluded
+        self._rules = IgnoreRules()
+        self._places: dict[tuple[str, ...], _Place] = {}
 
-@dataclass
-class _Walk:
-    root: Path
-    prefix: str
-    tree: Tree
-    patience: Patience
-    rules: IgnoreRules = field(default_factory=IgnoreRules)
-    links: dict[str, str] = field(default_factory=dict)
+    def find(self, tree: Tree, patience: Patience, moved: Collection[tuple[str, ...]] | None = None) -> None:
+        """Find all that is there.
 
-    def run(self) -> None:
-        pending: list[tuple[str, ...]] = [()]
+        Args:
+            tree: Is added to.
+            patience: Asks the system.
+            moved: The directories to look at; all others are as they were found before. None: look at all.
+
+        Raises:
+            ValueError: The directory cannot be read.
+            ColonyMemoryError: Rules that exclude files cannot be read.
+        """
+        before = {} if moved is None else {inside: self._places[inside] for inside in {*self._places} - {*moved}}
+        self._places, self._rules = {}, IgnoreRules()
+        found, pending = Tree(), list[tuple[str, ...]]([()])
         while pending:
             inside = pending.pop()
-            directory = "/".join(inside)
-            try:
-                listing = self.patience.run(lambda deadline: self._look(inside, deadline), seconds=SECONDS)  # noqa: B023
-            except (OSError, TookTooLong) as error:
-                if not inside:
-                    raise ValueError(f"{str(self.root)!r} cannot be read: {reason_of(error)}") from error
-                self._leave(f"{directory}/", reason_of(error), unread=True)
-                self.tree.closed.append(self.tree.left_out[-1])
-                continue
-            if is_vault(listing.entries):
-                self._leave(f"{directory}/" if inside else "./", VAULT)
-                continue
-            if inside or self.prefix:
-                self.tree.directories[f"{self.prefix}{directory}".rstrip("/")] = listing.own
-            if listing.rules is not None:
-                self.rules.add(directory, listing.rules, where=str(self.root / directory / IGNORE_NAME))
-            pending += reversed(self._sort(inside, listing))
-        self._judge_links()
+            place = before.get(inside)
+            if place is None:
+                place = self._find_in(inside, patience)
+            elif place.rules is not None:
+                self._add_rules(inside, place.rules)
+            self._places[inside] = place
+            found.add(place.tree)
+            pending += reversed(place.deeper)
+        links, found.links = found.links, {}
+        for name, target in links.items():
+            problem = link_problem(name, target, said_by=links.get)
+            if problem:
+                found.left_out.append(LeftOut(self.prefix + name, f"{problem}; it is not followed"))
+            else:
+                found.links[self.prefix + name] = target
+        tree.add(found)
 
-    def _look(self, inside: tuple[str, ...], deadline: Deadline) -> _Listing:
+    def look(self, look: Look, patience: Patience, read: Mapping[str, os.stat_result], *, since: int) -> None:
+        """Look again whether everything is there as it was, in one pass over all names and statuses.
+
+        Args:
+            look: Is added to.
+            patience: Asks the system.
+            read: What the system said of files when they were read, where that counts and not what was found.
+            since: From when on a change is a recent one.
+        """
+        with ExitStack() as stack:
+            reach: Reach | None = None
+            for inside, place in self._places.items():
+                if not place.is_open:
+                    continue
+
+                def compare(deadline: Deadline) -> Look:
+                    nonlocal reach
+                    if reach is None:
+                        reach = stack.enter_context(Reach(stack.enter_context(Directory.open(self.root, follow=True))))
+                    directory = reach.directory("/".join(inside))  # noqa: B023 - it is called at once
+                    return self._compare(directory, inside, place, read, since=since, deadline=deadline)  # noqa: B023
+
+                try:
+                    found = patience.run(compare, seconds=SECONDS)
+                except (OSError, TookTooLong) as error:
+                    name = self.prefix + "".join(f"{each}/" for each in inside)
+                    look.changes.append(Change(self, inside, "", name, None, None))
+                    if isinstance(error, TookTooLong):
+                        break  # in which the directories that are open may still be in use
+                else:
+                    look.changes += found.changes
+                    look.recent |= found.recent
+
+    def _compare(
+        self,
+        directory: Directory,
+        inside: tuple[str, ...],
+        place: _Place,
+        read: Mapping[str, os.stat_result],
+        *,
+        since: int,
+        deadline: Deadline,
+    ) -> Look:
+        below = self._below(inside)
+        look, there = Look(), set[str]()
+        for own in directory.names():
+            if own in place.passed:
+                continue
+            deadline.check()
+            name = self.prefix + below + own
+            before = read.get(name) or place.counts.get(own)
+            now = _look_at(directory, own)
+            if now is None or (before is None and self._passes(directory, own, below + own, now)):
+                continue
+            there.add(own)
+            if before is None or not is_same(before, now):
+                look.changes.append(Change(self, inside, own, name, before, now))
+            if not stat.S_ISDIR(now.st_mode) and changed_at(now) > since:
+                look.recent[name] = changed_at(now)
+        for own, before in place.counts.items():
+            if own not in there:
+                name = self.prefix + below + own
+                look.changes.append(Change(self, inside, own, name, read.get(name, before), None))
+        return look
+
+    def _passes(self, directory: Directory, own: str, name: str, status: os.stat_result) -> bool:
+        """Whether it does not matter that something is there: it would not be saved."""
+        is_directory = kinds.is_directory(status)
+        if is_of_vault(own, status) or self._exclude(own, name, is_directory=is_directory):
+            return True
+        if stat.S_ISLNK(status.st_mode):  # such as the lock of an editor, which comes and goes
+            with contextlib.suppress(OSError):
+                return link_problem(name, directory.read_link(own), said_by=lambda _: None) is not None
+        return not (is_directory or is_file(status) or kinds.is_link(status))
+
+    def _find_in(self, inside: tuple[str, ...], patience: Patience) -> _Place:
+        directory = "/".join(inside)
+        place = _Place()
+        try:
+            listing = patience.run(lambda deadline: self._list(inside, deadline), seconds=SECONDS)
+        except (OSError, TookTooLong) as error:
+            if not inside:
+                raise ValueError(f"{str(self.root)!r} cannot be read: {reason_of(error)}") from error
+            self._leave(place.tree, f"{directory}/", reason_of(error), unread=True)
+            place.tree.closed, place.is_open = list(place.tree.left_out), False
+            return place
+        if is_vault(listing.entries):
+            self._leave(place.tree, f"{directory}/" if inside else "./", VAULT)
+            place.is_open = False
+            return place
+        if inside or self.prefix:
+            place.tree.directories[f"{self.prefix}{directory}".rstrip("/")] = listing.own
+        if listing.rules is not None:
+            place.rules = listing.rules
+            self._add_rules(inside, listing.rules)
+        self._sort(inside, listing, place, patience)
+        return place
+
+    def _add_rules(self, inside: tuple[str, ...], rules: bytes | bytearray) -> None:
+        directory = "/".join(inside)
+        self._rules.add(directory, rules, where=str(self.root / directory / IGNORE_NAME))
+
+    def _list(self, inside: tuple[str, ...], deadline: Deadline) -> _Listing:
         with open_below(self.root, inside) as place:
             for _ in range(_LOOKS):
-                entries, vanished = _look_at(place, deadline)
+                entries: dict[str, os.stat_result] = {}
+                links, lost = dict[str, str](), dict[str, str]()
+                names = place.names()
+                for name in names:
+                    deadline.check()
+                    try:
+                        status, says = _look_at_entry(place, name)
+                    except OSError as error:
+                        lost[name] = reason_of(error)
+                        continue
+                    if status is not None:
+                        entries[name] = status
+                    if says is not None:
+                        links[name] = says
                 # What has got another name meanwhile is found when the directory is read anew.
-                if not vanished:
+                if len(entries) + len(lost) == len(names):
                     break
+            else:
+                still = {*place.names()}
+                lost |= {name: VANISHED for name in names if name in still and name not in entries and name not in lost}
             rules = self._read_rules(place, inside, deadline) if IGNORE_NAME in entries else None
-            links = {name: place.read_link(name) for name, status in entries.items() if stat.S_ISLNK(status.st_mode)}
-            return _Listing(
-                place.status(),
-                entries,
-                links,
-                vanished,
-                rules,
-                GIT_NAME in entries and is_repository(place),
-            )
+            repository = GIT_NAME in entries and is_repository(place)
+            return _Listing(place.status(), entries, links, lost, rules, repository)
 
-    def _read_rules(self, place: Directory, inside: tuple[str, ...], deadline: Deadline) -> bytes | bytearray:
+    def _read_rules(self, place: Directory, inside: tuple[str, ...], deadline: Deadline) -> bytes | bytearray | None:
         try:
             return read_contents(place, IGNORE_NAME, limit=LARGEST, deadline=deadline).data
+        except FileNotFoundError:
+            return None  # it has just gone
         except (NotSaved, TooLarge, OSError) as error:
             reason = error.strerror if isinstance(error, UnfitFile) else reason_of(error)
             where = self.root.joinpath(*inside, IGNORE_NAME)
             raise ColonyMemoryError(f"{str(where)!r}: {reason}, so its rules could not be applied") from error
 
-    def _sort(self, inside: tuple[str, ...], listing: _Listing) -> list[tuple[str, ...]]:
-        """Put everything in a directory where it belongs, and return the directories to go into."""
-        below = "".join(f"{name}/" for name in inside)
+    def _sort(self, inside: tuple[str, ...], listing: _Listing, place: _Place, patience: Patience) -> None:
+        """Put everything in a directory where it belongs."""
+        below, tree = self._below(inside), place.tree
         for own, reason in listing.left_out.items():
-            self._leave(below + own, reason)
-        entries, done, deeper = listing.entries, set[str](), []
-        strays = [name for name, status in entries.items() if is_of_vault(name, status)]
+            self._leave(tree, below + own, reason, unread=True)
+            place.passed.add(own)
+        entries = listing.entries
+        strays = {name for name, status in entries.items() if is_of_vault(name, status)}
         if strays:
-            self._leave(f"{below}cmem.*.json", VAULT)
-            entries = {name: status for name, status in entries.items() if name not in strays}
+            self._leave(tree, f"{below}cmem.*.json", VAULT)
+            place.passed |= strays
         for own, status in entries.items():
-            if own in done:
+            if own in place.passed:
                 continue
-            done.add(own)
             name, is_directory = below + own, kinds.is_directory(status)
             shown = f"{name}/" if is_directory else name
             if self._exclude(own, name, is_directory=is_directory):
-                self.tree.ignored.append(self.prefix + shown)
-                parts = [part for part in companions_of(own) if part not in done and is_file(entries.get(part))]
-                if parts and self._is_database(inside, own):  # what is beside it holds the same
-                    done.update(parts)
-                    self.tree.ignored += [f"{self.prefix}{below}{part}" for part in parts]
-            elif own == GIT_NAME and listing.repository:
-                self.tree.repositories.append(Entry(self.root, inside, own, self.prefix + name))
+                tree.ignored.append(self.prefix + shown)
+                place.passed.add(own)
+                parts = {each for each in companions_of(own) if each not in place.passed and is_file(entries.get(each))}
+                if parts and self._is_database(inside, own, patience):  # what is beside it holds the same
+                    place.passed |= parts
+                    tree.ignored += [f"{self.prefix}{below}{part}" for part in sorted(parts)]
+                continue
+            place.counts[own] = status
+            if own == GIT_NAME and listing.repository:
+                tree.repositories.append(Entry(self.root, inside, own, self.prefix + name, status))
             elif reason := why_unsaved(own, self.prefix + name, status):
-                self._leave(shown, reason)
+                self._leave(tree, shown, reason)
             elif is_directory:
-                deeper.append((*inside, own))
+                place.deeper.append((*inside, own))
             elif own in listing.links:
-                self.links[name] = listing.links[own]
+                tree.links[name] = listing.links[own]
             else:
-                self.tree.files.append(Entry(self.root, inside, own, self.prefix + name, status))
-        return deeper
+                tree.files.append(Entry(self.root, inside, own, self.prefix + name, status))
 
-    def _is_database(self, inside: tuple[str, ...], own: str) -> bool:
+    def _is_database(self, inside: tuple[str, ...], own: str, patience: Patience) -> bool:
         def look(_: Deadline) -> bool:
             with open_below(self.root, inside) as place:
                 return holds_database(place, own)
 
         try:
-            return self.patience.run(look, seconds=SECONDS)
+            return patience.run(look, seconds=SECONDS)
         except (OSError, TookTooLong):
             return False
 
     def _exclude(self, own: str, name: str, *, is_directory: bool) -> bool:
-        asked = self.tree.excluded.judge(self.prefix + name, is_directory=is_directory)
+        asked = self._excluded.judge(self.prefix + name, is_directory=is_directory)
         if asked is not None:
             return asked
-        return own != IGNORE_NAME and self.rules.exclude(name, is_directory=is_directory)
+        return own != IGNORE_NAME and self._rules.exclude(name, is_directory=is_directory)
 
-    def _judge_links(self) -> None:
-        for name, target in self.links.items():
-            problem = link_problem(name, target, said_by=self.links.get)
-            if problem:
-                self._leave(name, f"{problem}; it is not followed")
-            else:
-                self.tree.links[self.prefix + name] = target
+    def _leave(self, tree: Tree, name: str, reason: str, *, unread: bool = False) -> None:
+        tree.left_out.append(LeftOut(self.prefix + name, reason, unread))
 
-    def _leave(self, name: str, reason: str, *, unread: bool = False) -> None:
-        self.tree.left_out.append(LeftOut(self.prefix + name, reason, unread))
+    @staticmethod
+    def _below(inside: tuple[str, ...]) -> str:
+        return "".join(f"{name}/" for name in inside)
 
 
-def _look_at(place: Directory, deadline: Deadline) -> tuple[dict[str, os.stat_result], dict[str, str]]:
-    found, lost = {}, {}
-    for name in place.names():
-        deadline.check()
+def _look_at(place: Directory, name: str) -> os.stat_result | None:
+    try:
+        return place.look(name)
+    except OSError:
+        return None
+
+
+def _look_at_entry(place: Directory, name: str) -> tuple[os.stat_result | None, str | None]:
+    """What stands there and, of a link, what it says; nothing where it has gone, which is no error of its directory.
+
+    Raises:
+        OSError: It cannot be looked at.
+    """
+    for _ in range(_LOOKS):
+        status = place.look(name)
+        if status is None or not stat.S_ISLNK(status.st_mode):
+            return status, None
         try:
-            status = place.look(name)
-        except OSError as error:
-            lost[name] = reason_of(error)
-            continue
-        if status is None:
-            lost[name] = VANISHED
-        else:
-            found[name] = status
-    return found, lost
+            return status, place.read_link(name)
+        except OSError:
+            again = place.look(name)
+            if again is not None and is_same(status, again):
+                raise
+            # It has gone, or is another thing by now.
+    return None, None

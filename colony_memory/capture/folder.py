@@ -18,10 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from colony_memory._arguments import require_call, require_type, several
 from colony_memory._format.constants import MAX_BYTES
 from colony_memory._os.held import settling
-from colony_memory._os.names import decode_name
 from colony_memory._os.paths import real_path
 from colony_memory._values import dataclass
-from colony_memory.capture._contents import reason_of
 from colony_memory.capture._filenames import name_problem
 from colony_memory.capture._ignore import Excluded, read_excluded
 from colony_memory.capture._metadata import contents_of
@@ -31,17 +29,17 @@ from colony_memory.capture._rows import Known
 from colony_memory.capture._sources import find_sources, require_directory
 from colony_memory.capture._state import list_records
 from colony_memory.capture._survey import Survey
-from colony_memory.capture._walk import Entry, LeftOut, Note, Tree, walk
+from colony_memory.capture._tree import LeftOut, Note, Tree
+from colony_memory.capture._walk import NamedFile, Walk
 from colony_memory.capture.git import BUNDLE_NAME
 from colony_memory.capture.secrets import RULES, masked_names, read_allowed
-from colony_memory.exceptions import ColonyMemoryWarning
+from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from colony_memory.capture._metadata import Contents
-    from colony_memory.capture._patience import Patience
     from colony_memory.capture._sources import Source
     from colony_memory.capture.index import FolderIndex
     from colony_memory.capture.secrets import SecretFinding
@@ -111,9 +109,10 @@ def read_folder(
     """Read every file under a directory.
 
     Names are relative to the directory and use ``/``. The directory itself may be a symbolic link; links in it are
-    saved as links where they lead to somewhere in it. A file that changes while it is read is read again, three times
-    in all; one that only grows is saved up to its last whole line. An SQLite database is read as its committed
-    transactions have it, whoever has it open. ``.cmemignore`` files exclude by the rules of gitignore.
+    saved as links where they lead to somewhere in it. All of it is read as it was at one moment: what changes meanwhile
+    is read again. A file that only grows is saved up to its last whole line, and what never holds still is left out
+    together with what is kept beside it. An SQLite database is read as its committed transactions have it, whoever has
+    it open. ``.cmemignore`` files exclude by the rules of gitignore.
 
     Args:
         path: The directory.
@@ -138,7 +137,7 @@ def read_folder(
         ValueError: ``path`` is missing, not a directory or not readable, nothing in it can be saved, ``secrets`` is
             none of the four, or ``exclude`` or ``allow_secrets`` cannot be read.
         SecretsFound: There are likely secrets that must stop the reading or that cannot be masked.
-        ColonyMemoryError: The rules of a ``.cmemignore`` cannot be kept.
+        ColonyMemoryError: The rules of a ``.cmemignore`` cannot be kept, or all that is there moves all the time.
     """
     return _captured(
         _survey(
@@ -229,7 +228,7 @@ def read_named(path: Path, name: str, *, git: bool = False, max_bytes: int = MAX
 
     Raises:
         ValueError: It is missing or not readable, or nothing in it can be saved.
-        ColonyMemoryError: The rules of a ``.cmemignore`` cannot be kept.
+        ColonyMemoryError: The rules of a ``.cmemignore`` cannot be kept, or all that is there moves all the time.
     """
     (source,) = find_sources([path])
     return _captured(_survey([replace(source, prefix=name)], git=git, secrets="allow", max_bytes=max_bytes))
@@ -253,25 +252,24 @@ def _survey(
     require_call("on_progress", on_progress)
     require_type("max_bytes", max_bytes, int)
     end_unfinished(sources, dry_run=dry_run)
-    began, found = time.time_ns(), Found(Tree(excluded=excluded), max_bytes, on_progress)
+    began, fixed = time.time_ns(), Tree()
+    found = Found(_walks(sources, excluded, fixed), fixed, max_bytes, on_progress)
     unless = ("",) if anew else (BUNDLE_NAME,) if git else ()
-    _read(sources, found, lambda: None if index is None else _known(index, found.tree, secrets=secrets, unless=unless))
+    _read(found, lambda: None if index is None else _known(index, found.tree, secrets=secrets, unless=unless))
     if git:
         found.take_repositories()
     else:
         found.note_repositories()
     found.finish()
     if not found:
-        _refuse_nothing(sources, found.tree)
+        _refuse_nothing(sources, found)
     return Survey(found, secrets=secrets, allowed=allowed, attributes=attributes, index=index, began=began)
 
 
 @settling()
-def _read(sources: list[Source], found: Found, known: Callable[[], Known | None]) -> None:
+def _read(found: Found, known: Callable[[], Known | None]) -> None:
     with patience() as patient:
-        # A database goes before the files beside it that are a part of it.
-        for source in sorted(sources, key=lambda source: str(source.path)):
-            _find(source, found.tree, patient)
+        found.find(patient)
         found.read(patient, known())
 
 
@@ -337,35 +335,35 @@ def _require_choice(secrets: str) -> None:
         raise ValueError(f"secrets must be one of {', '.join(map(repr, _CHOICES))}, not {secrets!r}")
 
 
-def _find(source: Source, tree: Tree, patient: Patience) -> None:
-    if source.prefix and tree.excluded.covers(source.prefix, is_directory=source.is_directory):
-        tree.ignored.append(f"{source.prefix}{'/' if source.is_directory else ''}")
-        return
-    problem = name_problem(source.prefix) if source.prefix else None
-    if problem:
+def _walks(sources: list[Source], excluded: Excluded, fixed: Tree) -> list[Walk | NamedFile]:
+    """What finds the files of each source; what need not be looked for is noted at once."""
+    walks: list[Walk | NamedFile] = []
+    # A database goes before the files beside it that are a part of it.
+    for source in sorted(sources, key=lambda source: str(source.path)):
         shown = f"{source.prefix}{'/' if source.is_directory else ''}"
-        tree.left_out.append(LeftOut(shown, f"{problem}; rename it", unread=False))
-    elif source.is_directory:
-        walk(source.path, f"{source.prefix}/" if source.prefix else "", tree, patient)
-    else:
-        # The caller named this very file: as with most tools, its being a link does not matter.
-        try:
-            file = real_path(source.path)
-            status = file.stat()
-        except OSError as error:
-            tree.left_out.append(LeftOut(source.prefix, reason_of(error)))
+        problem = name_problem(source.prefix) if source.prefix else None
+        if source.prefix and excluded.covers(source.prefix, is_directory=source.is_directory):
+            fixed.ignored.append(shown)
+        elif problem:
+            fixed.left_out.append(LeftOut(shown, f"{problem}; rename it", unread=False))
+        elif source.is_directory:
+            walks.append(Walk(source.path, f"{source.prefix}/" if source.prefix else "", excluded))
         else:
-            tree.files.append(Entry(file.parent, (), decode_name(file.name), source.prefix, status))
+            walks.append(NamedFile(source.path, source.prefix))
+    return walks
 
 
 class NothingToSave(ValueError):
     """There is nothing in a folder that a backup would save."""
 
 
-def _refuse_nothing(sources: list[Source], tree: Tree) -> None:
+def _refuse_nothing(sources: list[Source], found: Found) -> None:
+    tree = found.tree
     tree.left_out.sort(key=lambda entry: entry.name)
     where = ", ".join(repr(str(source.path)) for source in sources) or "no path was given"
     why = f": {tree.left_out[0].name!r} was left out ({tree.left_out[0].reason})" if tree.left_out else ""
+    if found.sets:
+        raise ColonyMemoryError(f"{where}: nothing could be saved{why}")
     if not why and tree.ignored:
         why = f": {tree.ignored[0]!r} is excluded" + (", and more" if len(tree.ignored) > 1 else "")
     raise NothingToSave(f"{where}: nothing to back up{why}")

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 from capture_trees import PNG, contents, make, posix
 
-from colony_memory.capture import LeftOut, Note, _steady, read_folder
+from colony_memory.capture import LeftOut, Note, _moment, _steady, read_folder
 from colony_memory.capture._metadata import split_documents
+from colony_memory.capture._moment import NEVER_STILL
 from colony_memory.capture._patience import Deadline
 from colony_memory.capture._steady import LARGE, TooLarge, read_steadily
 
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SIZES = [40, LARGE, 3 * (1 << 20) + 5]
-NEVER_STILL = "changed while it was read, 3 times in a row"
 
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_steady, "APART", 0.001)
+    monkeypatch.setattr(_moment, "APART", 0.001)
+    monkeypatch.setattr(_moment, "LOG_SECONDS", 0.0)
 
 
 def after_each_reading(monkeypatch: pytest.MonkeyPatch, path: Path, act: Callable[[int], None]) -> list[int]:
@@ -124,7 +125,7 @@ def test_what_changes_in_place_is_read_again(
 @posix
 @pytest.mark.parametrize("size", SIZES)
 def test_what_shrinks_each_time_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    path = make(tmp_path, {"x": b"a" * size, "a.md": b"a"}) / "x"
+    path = make(tmp_path, {"x": b"a" * max(size, 1000), "a.md": b"a"}) / "x"
     after_each_reading(monkeypatch, path, lambda _: os.truncate(path, path.stat().st_size - 3))
     assert read_folder(tmp_path).left_out == (LeftOut("x", NEVER_STILL),)
 
@@ -134,8 +135,7 @@ def test_a_large_file_that_goes_before_it_is_looked_at_again(tmp_path: Path, mon
     path = make(tmp_path, {"x": b"a" * LARGE, "a.md": b"a"}) / "x"
     after_each_reading(monkeypatch, path, lambda _: path.unlink(missing_ok=True))
     capture = read_folder(tmp_path)
-    assert capture.left_out == (LeftOut("x", "vanished before it was read"),)
-    assert set(contents(capture)) == {"a.md"}
+    assert (capture.left_out, set(contents(capture))) == ((), {"a.md"})
 
 
 @posix
@@ -169,21 +169,13 @@ def test_no_copy_mixes_what_another_process_writes_through_a_map(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.undo()
-    path = make(tmp_path, {"index": b"A" * 4_000_000}) / "index"
+    path = make(tmp_path, {"index": b"A" * 4_000_000, "a.md": b"a"}) / "index"
     with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
         assert writer.stdout.readline() == "ready\n"
         try:
-            for _ in range(3):
-                descriptor = os.open(path, os.O_RDONLY)
-                try:
-                    read = read_steadily(descriptor, limit=5_000_000, deadline=Deadline(60))
-                    assert read.proof is not None
-                    read.proof.wait(Deadline(60))
-                    held = read.proof.holds(descriptor, Deadline(60))
-                finally:
-                    os.close(descriptor)
-                assert not held or len(set(read.data)) == 1
+            saved = read_folder(tmp_path, secrets="allow").documents.get("index", "")
+            assert len(set(saved)) <= 1
         finally:
             writer.kill()
 

@@ -1,0 +1,166 @@
+"""What was found in a folder, and what is not there any more as it was."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from colony_memory._os.kinds import is_file
+from colony_memory._values import dataclass
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from colony_memory.capture._walk import NamedFile, Walk
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Something in the folder that no document holds.
+
+    Attributes:
+        name: Path inside the folder, with ``/``; a directory ends with one.
+        reason: Why it was left out.
+        unread: It could have been saved, had it stood still or been readable: another snapshot may have it.
+    """
+
+    name: str
+    reason: str
+    unread: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something that is good to know of a file or directory, and no fault.
+
+    Attributes:
+        name: Path inside the folder, with ``/``; a directory ends with one.
+        text: What there is to know.
+    """
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file that was found, or a git repository.
+
+    Attributes:
+        root: Where the walk began.
+        inside: The directories that lead to it from there.
+        own: Its name there.
+        name: Its name among all that is saved.
+        status: What the system said of it when it was found.
+    """
+
+    root: Path
+    inside: tuple[str, ...]
+    own: str
+    name: str
+    status: os.stat_result
+
+    @property
+    def size(self) -> int:
+        """Its bytes when it was found."""
+        return self.status.st_size
+
+
+@dataclass
+class Tree:
+    """What was found so far.
+
+    Attributes:
+        files: In the order in which they are to be read: a database before what is beside it.
+        repositories: The ``.git`` of each.
+        directories: All but those where a walk began for all names, with what the system says of them.
+        links: With what they say.
+        left_out: What is not going to be read.
+        closed: Of that, the directories that cannot be looked into.
+        ignored: What rules exclude.
+    """
+
+    files: list[Entry] = field(default_factory=list)
+    repositories: list[Entry] = field(default_factory=list)
+    directories: dict[str, os.stat_result] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
+    left_out: list[LeftOut] = field(default_factory=list)
+    closed: list[LeftOut] = field(default_factory=list)
+    ignored: list[str] = field(default_factory=list)
+
+    def add(self, other: Tree) -> None:
+        """Take over what another has."""
+        self.files += other.files
+        self.repositories += other.repositories
+        self.directories |= other.directories
+        self.links |= other.links
+        self.left_out += other.left_out
+        self.closed += other.closed
+        self.ignored += other.ignored
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something that is not there as it was.
+
+    Attributes:
+        walk: Of what walk.
+        inside: The directories that lead to it.
+        own: Its name there; empty of a directory that cannot be looked into any more.
+        name: Its name among all that is saved.
+        before: What the system said of it when it was found, or read; None where it was not there.
+        now: What the system says; None where it is gone.
+    """
+
+    walk: Walk | NamedFile
+    inside: tuple[str, ...]
+    own: str
+    name: str
+    before: os.stat_result | None
+    now: os.stat_result | None
+
+    @property
+    def grew(self) -> bool:
+        """Whether it is the same file with more bytes."""
+        before, now = self.before, self.now
+        if before is None or now is None or not (is_file(before) and is_file(now)):
+            return False
+        return before.st_ino == now.st_ino and before.st_size < now.st_size
+
+    @property
+    def is_of_no_other_kind(self) -> bool:
+        """Whether it is a file, a link or what else it was, or gone."""
+        before, now = self.before, self.now
+        return before is not None and (now is None or stat.S_IFMT(before.st_mode) == stat.S_IFMT(now.st_mode))
+
+
+@dataclass
+class Look:
+    """What a second look at everything has shown.
+
+    Attributes:
+        changes: What is not as it was.
+        recent: Files and links that were changed a moment ago, with the time in nanoseconds since 1970.
+    """
+
+    changes: list[Change] = field(default_factory=list)
+    recent: dict[str, int] = field(default_factory=dict)
+
+
+def is_same(one: os.stat_result, other: os.stat_result) -> bool:
+    """Whether what stands there is as it was, as far as its status tells; of a directory, what is in it aside."""
+    if one.st_mode != other.st_mode or one.st_ino != other.st_ino:
+        return False
+    if not (stat.S_ISREG(one.st_mode) or stat.S_ISLNK(one.st_mode)):
+        return True
+    return (one.st_size, one.st_mtime_ns, one.st_ctime_ns) == (other.st_size, other.st_mtime_ns, other.st_ctime_ns)
+
+
+def changed_at(status: os.stat_result) -> int:
+    """When anything of a file changed last, by the system's own clock where it tells that."""
+    return status.st_mtime_ns if os.name == "nt" else status.st_ctime_ns

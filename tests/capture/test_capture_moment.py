@@ -1,0 +1,387 @@
+"""What is saved of a folder was all there at one moment, whatever moves in it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from capture_trees import contents, crash_log, make, posix
+
+from colony_memory import ColonyMemory, open_vault, save_folder
+from colony_memory.capture import _moment, _reading, _walk, read_folder, read_paths
+from colony_memory.capture._moment import NEVER_STILL
+from colony_memory.exceptions import ColonyMemoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+pytestmark = posix
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_moment, "APART", 0.001)
+    monkeypatch.setattr(_moment, "LOG_SECONDS", 0.01)
+
+
+def at_each_file(monkeypatch: pytest.MonkeyPatch, act: Callable[[int, str], None]) -> None:
+    """Call ``act`` with a number and the name, after each file that was read."""
+    real, count = _reading.read_contents, iter(range(10**6))
+
+    def reading(place: Any, name: str, **more: Any) -> Any:
+        found = real(place, name, **more)
+        act(next(count), name)
+        return found
+
+    monkeypatch.setattr(_reading, "read_contents", reading)
+
+
+def put(path: Path, text: str) -> None:
+    """As careful writers do it."""
+    path.with_name(f"{path.name}.tmp").write_text(text)
+    path.with_name(f"{path.name}.tmp").replace(path)
+
+
+def pair(folder: Path, number: int) -> None:
+    put(folder / "index", f"{number}")
+    put(folder / "texts", f"{number}")
+
+
+def rewritten(folder: Path, number: int) -> None:
+    """In place, and with the size and times that they had."""
+    for name in ("index", "texts"):
+        before = (folder / name).stat()
+        (folder / name).write_text(f"{number % 10}")
+        os.utime(folder / name, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def segments(folder: Path, number: int) -> None:
+    """A new segment, named by the index; the old one goes."""
+    (folder / f"segment-{number}").write_text("x")
+    put(folder / "index", f"{number}")
+    (folder / f"segment-{number - 1}").unlink(missing_ok=True)
+
+
+def checkpoint(folder: Path, number: int) -> None:
+    """What was in the log goes into the data."""
+    with (folder / "log").open("a") as log:
+        log.write(f"{number}\n")
+    if number % 2:
+        put(folder / "data", (folder / "data").read_text() + (folder / "log").read_text())
+        (folder / "log").write_text("")
+
+
+def renamed(folder: Path, number: int) -> None:
+    """A log gets another name, and a new one its own."""
+    (folder / "log").rename(folder / "log.1")
+    (folder / "log").write_text(f"{number}\n")
+    put(folder / "index", f"{number - 1} {number}")
+
+
+def same(files: dict[str, str]) -> bool:
+    return files["index"] == files["texts"]
+
+
+def named(files: dict[str, str]) -> bool:
+    return f"segment-{files['index']}" in files
+
+
+def in_order(files: dict[str, str]) -> bool:
+    lines = (files["data"] + files["log"]).split()
+    return lines == [str(number) for number in range(len(lines))]
+
+
+def linked(files: dict[str, str]) -> bool:
+    before, now = files["index"].split()
+    return files["log"].strip() == now and files["log.1"].strip() == before
+
+
+STORES = {
+    "pair": (pair, {"index": b"0", "texts": b"0"}, same),
+    "rewritten": (rewritten, {"index": b"0", "texts": b"0"}, same),
+    "segments": (segments, {"index": b"0", "segment-0": b"x"}, named),
+    "checkpoint": (checkpoint, {"data": b"", "log": b"0\n"}, in_order),
+    "renamed": (renamed, {"log": b"1\n", "log.1": b"0\n", "index": b"0 1"}, linked),
+}
+START = {"renamed": 2}
+
+
+@pytest.mark.parametrize("times", [1, 3, 7])
+@pytest.mark.parametrize("store", STORES)
+def test_a_store_that_moves_between_its_files_is_saved_as_it_was_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str, times: int
+) -> None:
+    step, files, holds = STORES[store]
+    make(tmp_path, {f"s/{name}": data for name, data in files.items()} | {"MEMORY.md": b"m"})
+    left = list(range(START.get(store, 1), START.get(store, 1) + times))
+
+    def move(_: int, name: str) -> None:
+        if left and name in files:
+            step(tmp_path / "s", left.pop(0))
+
+    at_each_file(monkeypatch, move)
+    capture = read_folder(tmp_path)
+    assert (left, capture.left_out) == ([], ())
+    assert holds({name.removeprefix("s/"): text for name, text in capture.documents.items()})
+
+
+@pytest.mark.parametrize("place", ["store/", "a/b/store/"])
+def test_what_never_stands_still_is_left_out_with_its_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    make(tmp_path, {f"{place}{name}": b"0" for name in ("index", "texts", "deep/more", "still.md")} | {"a.md": b"a"})
+    at_each_file(monkeypatch, lambda number, _: pair(tmp_path / place, number))
+    client = ColonyMemory(backend=open_vault("memory:"))
+    saved = save_folder(client, tmp_path)
+    assert not saved
+    assert [str(each) for each in saved.left_out] == [f"{place}: {NEVER_STILL}"]
+    assert saved.info.incomplete == (f"{place}: {NEVER_STILL}",)
+    assert saved.contents is not None
+    assert (saved.contents.texts, saved.contents.empty_dirs) == (("a.md",), ())
+    assert save_folder(client, tmp_path).info.reused  # the reason is no news
+
+
+def test_at_the_top_it_is_left_out_with_what_shares_its_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path, {"mem.duckdb": b"0", "mem.duckdb.wal": b"0", "memory.md": b"m", "notes/a.md": b"a"})
+    at_each_file(monkeypatch, lambda number, _: put(tmp_path / "mem.duckdb", str(number)))
+    capture = read_folder(tmp_path)
+    assert [each.name for each in capture.left_out] == ["mem.duckdb", "mem.duckdb.wal"]
+    assert set(contents(capture)) == {"memory.md", "notes/a.md"}
+
+
+def test_of_several_sources_each_has_a_top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path, {"one/x.bin": b"0", "one/a.md": b"a", "two/b.md": b"b", "c.md": b"c"})
+    at_each_file(monkeypatch, lambda number, _: put(tmp_path / "one/x.bin", str(number)))
+    capture = read_paths([tmp_path / "one", tmp_path / "two", tmp_path / "c.md"])
+    assert [each.name for each in capture.left_out] == ["one/x.bin"]
+    assert set(contents(capture)) == {"one/a.md", "two/b.md", "c.md"}
+
+
+def test_a_database_that_moves_with_what_is_beside_it_goes_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path, {"store/vectors/data.bin": b"0", "other/x.bin": b"0", "a.md": b"a"})
+    crash_log(tmp_path / "store/m.db", rows=3)
+    crash_log(tmp_path / "quiet.db", rows=3)
+
+    def move(number: int, _: str) -> None:
+        put(tmp_path / "store/vectors/data.bin", str(number))
+        with (tmp_path / "store/m.db-wal").open("ab") as log:
+            log.write(bytes(24))
+
+    at_each_file(monkeypatch, move)
+    capture = read_folder(tmp_path)
+    assert [each.name for each in capture.left_out] == ["store/"]
+    assert set(contents(capture)) == {"a.md", "other/x.bin", "quiet.db"}
+
+
+def test_a_database_that_moves_alone_is_whole_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path, {"a.md": b"a"})
+    crash_log(tmp_path / "m.db", rows=3)
+
+    def move(_: int, __: str) -> None:
+        with (tmp_path / "m.db-wal").open("ab") as log:
+            log.write(bytes(24))
+
+    at_each_file(monkeypatch, move)
+    assert read_folder(tmp_path).left_out == ()
+
+
+def test_where_nothing_is_left_it_is_no_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path, {"mem.duckdb": b"0"})
+    at_each_file(monkeypatch, lambda number, _: put(tmp_path / "mem.duckdb", str(number)))
+    with pytest.raises(ColonyMemoryError, match=r"nothing could be saved: 'mem\.duckdb' was left out \(never"):
+        read_folder(tmp_path)
+
+
+def test_what_the_index_passes_over_is_looked_at_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = make(tmp_path / "f", {"index": b"0", "texts": b"0", "a.md": b"a"})
+    for path in folder.iterdir():
+        os.utime(path, (5, 5))
+    time.sleep(0.03)  # until they are old enough for the index
+    client = ColonyMemory(backend=open_vault(f"file://{tmp_path}/v", create=True))
+    save_folder(client, folder)
+    put(folder / "a.md", "b")
+    left = [1, 2]
+
+    def move(_: int, name: str) -> None:
+        if left and name == "a.md":
+            pair(folder, left.pop(0))
+
+    at_each_file(monkeypatch, move)
+    assert save_folder(client, folder).info.reused is False
+    restored = client.restore()
+    assert (restored["a.md"], restored["index"]) == ("b", restored["texts"])
+
+
+def test_several_logs_are_cut_at_one_instant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one points to is in the other: it is written first."""
+    make(tmp_path, {"data.log": b"0\n", "index.log": b"0\n"})
+    real, lines = _walk.Walk.look, iter(range(1, 10**6))
+
+    def looking(*args: Any, **more: Any) -> None:
+        line = f"{next(lines)}\n"
+        for name in ("data.log", "index.log"):
+            with (tmp_path / name).open("a") as log:
+                log.write(line)
+        real(*args, **more)
+
+    monkeypatch.setattr(_walk.Walk, "look", looking)
+    capture = read_folder(tmp_path)
+    assert capture.left_out == ()
+    assert capture.documents["data.log"] == capture.documents["index.log"]
+    assert len(capture.notes) == 2
+
+
+def test_what_is_written_anew_is_no_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_moment, "LOG_SECONDS", 0.05)
+    make(tmp_path, {"s/texts": b"00", "s/index": b"0", "a.md": b"a"})
+    real = _walk.Walk.look
+    steps = iter([{"texts": ""}, {"texts": "1"}, {"texts": "11", "index": "1"}])
+
+    def looking(*args: Any, **more: Any) -> None:
+        for name, text in next(steps, {}).items():
+            with (tmp_path / "s" / name).open("r+") as file:  # the same file, with other bytes
+                file.truncate(0)
+                file.write(text)
+        real(*args, **more)
+
+    monkeypatch.setattr(_walk.Walk, "look", looking)
+    capture = read_folder(tmp_path)
+    assert (capture.documents["s/index"], capture.documents["s/texts"]) == ("1", "11")
+
+
+RACES = {
+    "goes": lambda link: link.unlink(),
+    "is a file now": lambda link: (link.unlink(), link.write_text("f")),
+    "is a directory now": lambda link: (link.unlink(), link.mkdir()),
+    "says something else": lambda link: (link.unlink(), link.symlink_to("b.md")),
+}
+
+
+@pytest.mark.parametrize("call", ["stat", "readlink"])
+@pytest.mark.parametrize("race", RACES)
+def test_a_link_that_changes_while_it_is_listed_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, race: str, call: str
+) -> None:
+    folder = make(tmp_path / "f", {"sub/a.md": b"a", "sub/b.md": b"b"})
+    link = folder / "sub/.#a.md"
+    link.symlink_to("a.md")
+    real, asked = getattr(os, call), []
+
+    def racing(path: Any, *args: Any, **more: Any) -> Any:
+        if path == b".#a.md" and not asked:
+            asked.append(path)
+            RACES[race](link)
+        return real(path, *args, **more)
+
+    monkeypatch.setattr(os, call, racing)
+    capture = read_folder(folder)
+    assert asked
+    assert capture.left_out == ()
+    assert {"sub/a.md", "sub/b.md"} <= set(contents(capture))
+    assert (contents(capture).get("sub/.#a.md") == "f") == (race == "is a file now")
+
+
+def test_a_link_that_comes_and_goes_at_each_look_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an editor's lock does."""
+    folder = make(tmp_path / "f", {"sub/a.md": b"a"})
+    real, link = _walk.Walk.look, folder / "sub/.#a.md"
+
+    def looking(*args: Any, **more: Any) -> None:
+        link.unlink() if link.is_symlink() else link.symlink_to("somebody@host.1234:1")
+        real(*args, **more)
+
+    monkeypatch.setattr(_walk.Walk, "look", looking)
+    capture = read_folder(folder)
+    assert set(contents(capture)) == {"sub/a.md"}
+    assert [each.name for each in capture.left_out] in ([], ["sub/.#a.md"])
+
+
+def test_one_unreadable_entry_is_its_own_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path, {"sub/a.md": b"a"})
+    (tmp_path / "sub/link").symlink_to("a.md")
+    real = os.readlink
+
+    def refused(path: Any, *args: Any, **more: Any) -> Any:
+        if path == b"link":
+            raise OSError(5, "Input/output error")
+        return real(path, *args, **more)
+
+    monkeypatch.setattr(os, "readlink", refused)
+    capture = read_folder(tmp_path)
+    assert [str(each) for each in capture.left_out] == ["sub/link: Input/output error"]
+    assert set(contents(capture)) == {"sub/a.md"}
+
+
+def test_nothing_is_looked_at_twice_where_nothing_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = make(tmp_path / "f", {"a.md": b"a"})
+    os.utime(folder / "a.md", (5, 5))
+    time.sleep(0.03)
+    client = ColonyMemory(backend=open_vault(f"file://{tmp_path}/v", create=True))
+    save_folder(client, folder)
+    monkeypatch.setattr(_walk.Walk, "look", None)
+    assert save_folder(client, folder).info.reused
+
+
+WRITER = """
+import os, sys, time
+folder, kind, pause = sys.argv[1], sys.argv[2], float(sys.argv[3])
+sys.path[:0] = sys.argv[4:]
+from pathlib import Path
+from test_capture_moment import START, STORES
+step, number = STORES[kind][0], START.get(kind, 1)
+print("ready", flush=True)
+while True:
+    step(Path(folder), number)
+    number += 1
+    time.sleep(pause)
+"""
+
+
+@pytest.fixture
+def writing(tmp_path: Path) -> Iterator[Callable[[str, float], None]]:
+    running: list[subprocess.Popen[str]] = []
+
+    def start(kind: str, pause: float) -> None:
+        arguments = [sys.executable, "-c", WRITER, str(tmp_path / "s"), kind, str(pause), *sys.path]
+        process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+        running.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+
+    yield start
+    for process in running:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+@pytest.mark.parametrize("saves", [2, pytest.param(100, marks=pytest.mark.once)])
+@pytest.mark.parametrize("pause", [0.3])
+@pytest.mark.parametrize("kind", ["pair", "segments", "checkpoint", "renamed"])
+def test_no_save_is_torn_while_another_process_writes(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    writing: Callable[[str, float], None],
+    kind: str,
+    pause: float,
+    saves: int,
+) -> None:
+    monkeypatch.setattr(_moment, "QUIET", 0.1)
+    _, files, holds = STORES[kind]
+    make(tmp_path, {f"s/{name}": data for name, data in files.items()} | {f"{n}.md": b"m" for n in range(50)})
+    writing(kind, pause)
+    whole = 0
+    for _ in range(saves):
+        capture = read_folder(tmp_path, secrets="allow")
+        names = {name.removeprefix("s/"): text for name, text in capture.documents.items()}
+        whole += not capture.left_out
+        assert [each.name for each in capture.left_out] == ["s/"] or holds(names)
+    assert whole >= 0.3 * saves
