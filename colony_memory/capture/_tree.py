@@ -28,7 +28,7 @@ class LeftOut:
 
     name: str
     reason: str
-    unread: bool = False
+    unread: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
         return f"{self.name}: {self.reason}"
