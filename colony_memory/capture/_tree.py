@@ -28,7 +28,7 @@ class LeftOut:
 
     name: str
     reason: str
-    unread: bool = field(default=False, compare=False)
+    unread: bool = field(default=True, compare=False)
 
     def __str__(self) -> str:
         return f"{self.name}: {self.reason}"
