@@ -121,7 +121,8 @@ class Found:
         chosen = self._choose()
         self._read_all(chosen if known is None else self._pass_over(chosen, known), patience)
         # What is all as it was noted was so when the first look at it began.
-        if self.contents:
+        kept = set() if known is None else {name for name, row in known.rows.items() if row.digest != PART}
+        if self.contents or not kept <= self.unread.keys():
             Moment(self, patience).hold()
 
     def read_rest(self, patience: Patience) -> None:
