@@ -16,20 +16,27 @@ if TYPE_CHECKING:
 FEW = 10
 
 _KEY_CHARS = 10
+_LONGEST = 4096  # characters of a path, which Linux bounds so
 _UNITS = ("kB", "MB", "GB", "TB")
 
 
 def shown(text: str) -> str:
     """The text on one line, with everything that would move a cursor, hide or reorder spelled as an escape.
 
-    Names come out of a vault, or off a disk where others may write.
+    Names come out of a vault, or off a disk where others may write. One that is longer than any path is cut.
     """
+    if len(text) > _LONGEST:
+        return f"{_escaped(text[:_LONGEST])}… and {len(text) - _LONGEST} characters more"
+    return _escaped(text)
+
+
+def _escaped(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
 def shown_with_tabs(line: str) -> str:
     """The same for a line of a text, where a tab is a tab."""
-    return "\t".join(map(shown, line.split("\t")))
+    return "\t".join(map(_escaped, line.split("\t")))
 
 
 def size(count: int) -> str:

@@ -79,3 +79,10 @@ def test_a_summary_counts_what_there_is():
     assert lines[-1] == "out: 0 created, 2 empty folders, 1 replaced, 2 unchanged"
     lines = summary.backup_lines(snapshot(stored_bytes=0), Contents(("a.md",)), left_out=0, now=NOON)
     assert lines[1] == "1 file, 10 B, stored as -"
+
+
+def test_a_name_is_cut_where_no_path_is_so_long_and_a_line_of_a_text_never():
+    name = "n" * 4096
+    assert text.shown(name) == name
+    assert text.shown(name + "\n" * 5) == f"{name}… and 5 characters more"
+    assert text.shown_with_tabs("\x1b" + name * 3) == "\\x1b" + name * 3
