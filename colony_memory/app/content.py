@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, TypeVar
 
@@ -47,6 +46,8 @@ def content_of(info: SnapshotInfo, documents: Mapping[str, str], name: str) -> s
 
 def near(name: str, names: Collection[str]) -> str:
     """Where a name is not among these, what is like it, to be said after that; empty where nothing is."""
+    from difflib import get_close_matches
+
     found = get_close_matches(name, names, n=3) or [each for each in names if each.startswith(f"{name.rstrip('/')}/")]
     return f"; the nearest {'is' if len(found) == 1 else 'are'} {', '.join(map(repr, found[:3]))}" if found else ""
 

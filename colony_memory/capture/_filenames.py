@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import tempfile
 import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -141,6 +140,8 @@ def _folded(name: str) -> str:
 
 def _joins_names(directory: Path) -> tuple[bool, bool]:
     """Try out whether ``directory`` takes names of other case, and of other composition, as one."""
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix=STAGING_PREFIX, suffix=local_name("-\u00e9"), dir=directory) as probe:
         path = Path(probe)
         name = decode_name(path.name)

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
-import pkgutil
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._cached import cached_property
+from colony_memory.capture._secret_table import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["KINDS", "RULES", "Kind", "Span", "find"]
-
-_MATCHER = 5  # counts up with what is found by other means than the table
+__all__ = ["KINDS", "Kind", "Span", "find"]
 
 
 class Span(NamedTuple):
@@ -339,10 +336,7 @@ _BY_HAND: dict[str, Callable[[bytes, int], Iterator[Place]]] = {
     "=database_passwords": _database_passwords,
 }
 
-_TABLE = pkgutil.get_data(__package__, "secret_kinds.txt") or b""
-KINDS = tuple(Kind(line) for line in _TABLE.decode("ascii").splitlines() if line and not line.startswith("#"))
-#: Names the rules: what was found clean by the same ones need not be searched again.
-RULES = hashlib.sha256(b"%d\n%s" % (_MATCHER, _TABLE)).hexdigest()[:16]
+KINDS = tuple(Kind(line) for line in TABLE.decode("ascii").splitlines() if line and not line.startswith("#"))
 _INSIDE = [kind for kind in KINDS if kind.place == "*"]
 _HINT_INSIDE = re.compile(b"|".join(re.escape(hint) for kind in _INSIDE for hint in kind.hints))
 _ANYWHERE: dict[bytes, list[Kind]] = {}

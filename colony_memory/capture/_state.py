@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import secrets
 import stat
 import sys
 from contextlib import ExitStack
@@ -185,7 +184,7 @@ def begun(journal: Journal) -> Iterator[Record]:
     make_directory(place, keep_owner=True)
     if not _is_trusted(os.lstat(place)):
         raise PermissionError(f"{str(place)!r} is not this user's alone")
-    record = Record(place / f"{secrets.token_hex(16)}.json")
+    record = Record(place / f"{os.urandom(16).hex()}.json")
     with _locked(record):
         record.write(journal)
         yield record

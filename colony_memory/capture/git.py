@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import stat
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -242,6 +241,8 @@ def _run(repository: Path, *arguments: str) -> bytes:
     # Variables of a git hook that this may run in lead to another repository.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     environment |= {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+    import subprocess
+
     try:
         done = subprocess.run(  # noqa: S603 - no shell
             ["git", *_OPTIONS, f"--git-dir={repository.absolute()}", *arguments],  # noqa: S607 - wherever git is

@@ -7,19 +7,20 @@ import re
 import warnings
 from bisect import bisect_right
 from dataclasses import field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from colony_memory._arguments import several
 from colony_memory._values import dataclass
 from colony_memory.capture._metadata import METADATA_NAME, dump_metadata, load_metadata, split_documents
-from colony_memory.capture._secret_kinds import KINDS, RULES
-from colony_memory.capture._secret_views import Place, places
+from colony_memory.capture._secret_table import RULES
 from colony_memory.exceptions import ColonyMemoryWarning, Hint, SecretsFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from colony_memory.capture._metadata import Metadata
+    from colony_memory.capture._secret_views import Place
 
 __all__ = ["RULES", "SecretFinding", "find_secrets", "mask_secrets", "masked_names"]
 
@@ -33,7 +34,20 @@ def _slug(kind: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", kind.lower())
 
 
-_SLUGS = frozenset(map(_slug, (*(kind.name for kind in KINDS), _RAW)))
+def _places(text: bytes) -> Iterator[Place]:
+    # Late, as all that a short command has to look through may be known to be clean.
+    from colony_memory.capture._secret_views import places
+
+    return places(text)
+
+
+@lru_cache(maxsize=1)
+def _slugs() -> frozenset[str]:
+    from colony_memory.capture._secret_kinds import KINDS
+
+    return frozenset(map(_slug, (*(kind.name for kind in KINDS), _RAW)))
+
+
 # A key of this package may be kept as its bare bytes, of which nothing can be told but where they are.
 _SEED_SIZE = 32
 _SEED_NAME = re.compile(r"(?i)(key|seed)[^/]*$")
@@ -161,10 +175,12 @@ def _in_lines(texts: Iterable[str]) -> Iterator[tuple[str, list[Place]]]:
     for each in data:
         starts.append(starts[-1] + len(each) + 1)
     found: dict[int, list[Place]] = {}
-    for place in _settled(places(b"\n".join(data))):
+    for place in _settled(_places(b"\n".join(data))):
         at = bisect_right(starts, place.start) - 1
         start, hidden = starts[at], place.hidden
-        own = Place(place.start - start, place.end - start, (hidden[0] - start, hidden[1] - start), *place[3:])
+        own = place._replace(
+            start=place.start - start, end=place.end - start, hidden=(hidden[0] - start, hidden[1] - start)
+        )
         found.setdefault(at, []).append(own)
     yield from ((lines[at], each) for at, each in found.items())
 
@@ -178,7 +194,7 @@ def read_allowed(ids: str | Iterable[str]) -> frozenset[str]:
     allowed = several("allow_secrets", ids)
     for each in allowed:
         match = _ID.fullmatch(each) if isinstance(each, str) else None
-        if match is None or match["kind"] not in _SLUGS:
+        if match is None or match["kind"] not in _slugs():
             raise ValueError(
                 f"{each!r} names no finding: give FILE:KIND or FILE:KIND:DIGEST as it is told, such as "
                 "notes.md:github-token"
@@ -317,14 +333,14 @@ def _search(name: str, content: str | bytes) -> Iterator[tuple[SecretFinding, Pl
     else:
         data = content.encode("utf-8", "surrogatepass")
     line, counted = 1, 0
-    for place in _settled(places(data)):
+    for place in _settled(_places(data)):
         line += data.count(b"\n", counted, place.start)
         counted = place.start
         own_line = None if isinstance(content, bytes) else line
         yield _finding(name, own_line, place.kind.name, place.secret), place
     if b"\0" in data and _WIDE_TEXT in data.translate(_WIDE):
         for half in (data[::2], data[1::2]):
-            for place in _settled(places(half)):
+            for place in _settled(_places(half)):
                 yield _finding(name, None, place.kind.name, place.secret), place
 
 

@@ -7,9 +7,7 @@ import shlex
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._format.names import id_time
 from colony_memory._values import dataclass
-from colony_memory.app.pick import names_a_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -163,6 +161,8 @@ def command(
     """
     chosen = _chosen(given) if verb in _OF_FOLDERS else []
     if chosen:
+        from colony_memory.app.pick import names_a_snapshot
+
         # It says where the folder is, and what of it is left out.
         arguments = tuple(each for each in arguments if verb == "restore" and names_a_snapshot(each))
     words = [PROGRAM, verb, *options, *map(_no_option, arguments), *chosen]
@@ -189,7 +189,7 @@ def worded(hint: Hint, asked: Asked) -> str | None:
         return None
     if key == ("open", "require_signature") and hint.value is not False:
         return None
-    if hint.option == "snapshot_id" and isinstance(hint.value, str) and id_time(hint.value) is None:
+    if hint.option == "snapshot_id" and isinstance(hint.value, str) and not _is_id(hint.value):
         # Whoever can write to the vault chose it: it may be the beginning of another's, or "latest".
         return None
     words = [] if option in (None, ("", "")) else _option(option[0], _value(hint, option[1]))
@@ -211,6 +211,12 @@ def worded(hint: Hint, asked: Asked) -> str | None:
         # What has just been shown would be shown again.
         return None if (again in _LOOKS and not words) or _says_a_secret(asked) else _repeated(asked, words)
     return _fresh(VERBS[hint.action], words, hint, asked)
+
+
+def _is_id(text: str) -> bool:
+    from colony_memory._format.names import id_time
+
+    return id_time(text) is not None
 
 
 def _fresh(verb: _Verb, words: list[str], hint: Hint, asked: Asked) -> str:

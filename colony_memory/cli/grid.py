@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from colony_memory._values import dataclass
-from colony_memory.cli.terminal import fitted
+from colony_memory.cli.terminal import columns_of, fitted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,9 +65,10 @@ def draw(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
     A terminal that is too narrow first gets the folding columns folded, then fewer columns, which is said below, and
     last lines that it wraps itself: a cell is never cut.
     """
+    if not is_terminal():
+        return _drawn_in_full(columns, rows)
     drawn = io.StringIO()
-    terminal = is_terminal()
-    width = shutil.get_terminal_size().columns if terminal else _UNBOUNDED
+    width = shutil.get_terminal_size().columns
     console = _console(drawn, width)
     kept = list(range(len(columns)))
     for at in [None, *sorted((at for at in kept if columns[at].spare), key=lambda at: -columns[at].spare)]:
@@ -85,6 +86,20 @@ def draw(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
     lines = [_unpadded(line) for line in drawn.getvalue().splitlines()]
     left_out = [column.head for at, column in enumerate(columns) if at not in kept]
     return "\n".join([*lines, *([f"narrow terminal, not shown: {', '.join(left_out)}"] if left_out else [])])
+
+
+def _drawn_in_full(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
+    lines = [[column.head for column in columns], *rows]
+    widths = [max(map(columns_of, cells)) for cells in zip(*lines, strict=True)]
+    return "\n".join(
+        (" " * _GAP).join(map(_padded, line, widths, (column.right for column in columns))).rstrip(" ")
+        for line in lines
+    )
+
+
+def _padded(cell: str, width: int, right: bool) -> str:
+    blanks = " " * (width - columns_of(cell))
+    return blanks + cell if right else cell + blanks
 
 
 def _unpadded(line: str) -> str:

@@ -34,24 +34,24 @@ def folded(line: str, width: int) -> str:
       yet; try:
       colony-memory backup PATH
     """
-    if _width(line) <= width or line.startswith(_INDENT):
+    if columns_of(line) <= width or line.startswith(_INDENT):
         return line
     command = _COMMAND.search(line)
     prose, rest = (line[: command.end()].rstrip(), line[command.end() :]) if command else (line, "")
     rows = [""]
     for number, word in enumerate(prose.split(" ")):
         longer = f"{rows[-1]} {word}" if number else word
-        if _width(longer) <= width or not rows[-1].strip():
+        if columns_of(longer) <= width or not rows[-1].strip():
             rows[-1] = longer
         else:
             rows.append(_INDENT + word)
     if rest:
         whole = f"{rows[-1]}{line[len(prose) : len(line) - len(rest)]}{rest}"
-        rows[-1:] = [whole] if _width(whole) <= width else [rows[-1], _INDENT + rest]
+        rows[-1:] = [whole] if columns_of(whole) <= width else [rows[-1], _INDENT + rest]
     return "\n".join(rows)
 
 
-def _width(text: str) -> int:
+def columns_of(text: str) -> int:
     """The columns that it takes."""
     return sum(
         0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1

@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from colony_memory.app.facts import SPANS
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -68,6 +66,8 @@ def count(number: int, thing: str) -> str:
 
 def age(moment: datetime, now: datetime) -> str:
     """How long ago, in the largest unit that fits: ``5s ago``, ``3d ago``; ``in 2h`` for what is to come."""
+    from colony_memory.app.facts import SPANS
+
     seconds = int((now - moment).total_seconds())
     unit, length = next((span for span in SPANS.items() if abs(seconds) >= span[1]), ("s", 1))
     number = abs(seconds) // length

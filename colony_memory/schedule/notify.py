@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 import signal
-import subprocess
 import threading
 from collections import deque
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from colony_memory._values import dataclass
 from colony_memory.schedule.ping import PingFailed, read_ping_url, send_ping
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable, Mapping
 
     from colony_memory.schedule.ping import Event
@@ -146,6 +146,8 @@ class Notifier:
                 self._run(self._command, news)
 
     def _run(self, command: list[str], news: _News) -> None:
+        import subprocess
+
         named = f"the command that is told of failures, {shlex.quote(command[0])},"
         try:
             # In a session of its own: a Ctrl-C is for the backups, and what it starts can be ended with it.

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import time
 from functools import partial
 from pathlib import Path
@@ -176,6 +175,8 @@ class LocalVault:
         with self._opened() as directory:
             held = scan(directory)
             if self._quota_bytes is None:
+                import shutil
+
                 available = shutil.disk_usage(self.path).free
                 quota = held.used + available
             else:
@@ -275,6 +276,8 @@ class LocalVault:
         if self._quota_bytes is not None:
             return None
         with self._opened():
+            import shutil
+
             return shutil.disk_usage(self.path).free
 
     def vault_list_prefix(self, prefix: str) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import field
-from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -292,6 +291,8 @@ def _refuse_twins(sets: Iterable[BackupSet], vault: str | None) -> None:
 def _nearest(name: str, known: Iterable[str], what: str) -> str:
     """What may have been meant, or what there is."""
     names = list(known)
+    from difflib import get_close_matches
+
     near = get_close_matches(name, names, n=1)
     if near:
         return f"; did you mean {near[0]}?"

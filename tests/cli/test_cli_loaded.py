@@ -1,0 +1,42 @@
+"""How much of the package, and of what is heavy, a short command loads: counted, as times hang on the machine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("typer")
+
+import cli_runs
+
+environment, vault = cli_runs.environment, cli_runs.vault
+
+#: So many modules of this package does it load at the most.
+LOADED = {"--version": 35, "list": 125, "backup": 175, "hook": 190}
+#: Of others none of these: they are for other commands, or for a terminal.
+HEAVY = {
+    *("asyncio", "colony_sdk", "cryptography", "email", "http", "importlib.metadata", "pydantic", "rich", "ssl"),
+    *("decimal", "tempfile", "urllib.request"),
+}
+
+
+@pytest.mark.parametrize("verb", LOADED)
+def test_a_short_command_loads_few_modules(vault, tmp_path, verb):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.md").write_text("text")
+    words = [verb] if verb in ("--version", "list") else [verb, str(tmp_path / "notes")]
+    code = (
+        "import io, sys; from colony_memory.__main__ import main; sys.stdin = io.StringIO('{}'); "
+        f"code = main({words!r}); loaded = set(sys.modules); "
+        f"print(code, len([m for m in loaded if m.startswith('colony_memory')]), sorted(loaded & {HEAVY!r}))"
+    )
+    if verb != "--version":
+        subprocess.run([sys.executable, "-m", "colony_memory", "backup", tmp_path / "notes"], timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True, stdin=subprocess.DEVNULL
+    )
+    code, own, heavy = done.stdout.splitlines()[-1].split(" ", 2)
+    assert (code, heavy) == ("0", "[]")
+    assert int(own) <= LOADED[verb]
