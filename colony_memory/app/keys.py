@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._format.age import looks_secret
 from colony_memory._keyfile import read_key_file
 from colony_memory._os.files import read_file
-from colony_memory.app.config.values import VARIABLE
 from colony_memory.exceptions import ColonyMemoryError
+from colony_memory.vaults._open import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -38,7 +38,8 @@ LOG_SECONDS = 1.0
 """How long a file has to do nothing but grow to be a log: one that is written anew grows too, until it is done."""
 BYTES_A_SECOND = 1_000_000  # what a slow disk gives at the least
 NEVER_STILL = (
-    "never held still for a moment while it was read; left out as one set: let --before make a copy of it first"
+    "never held still for a moment while it was read; left out as one set: save it while its program is stopped, or "
+    "save a copy that the program makes"
 )
 APART = 0.2
 """Seconds that have to lie between the two readings of a large file, of which its status says nothing."""

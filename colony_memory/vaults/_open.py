@@ -18,7 +18,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _ADDRESS = re.compile(r"[^/\\]*:")
 _DRIVE = re.compile(r"[A-Za-z]:[/\\]")
 # What a shell, cmd.exe or a template would have put something in the place of.
-_VARIABLE = re.compile(r"\$[A-Za-z_{(][A-Za-z0-9_]*[})]?|%[A-Za-z_][A-Za-z0-9_()]*%")
+VARIABLE = re.compile(r"\$[A-Za-z_{(][A-Za-z0-9_]*[})]?|%[A-Za-z_][A-Za-z0-9_()]*%")
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
@@ -109,7 +109,7 @@ def _expand(path: str) -> str:
 
 
 def _refuse_variable(path: str) -> None:
-    found = _VARIABLE.search(path)
+    found = VARIABLE.search(path)
     if found:
         raise ValueError(
             f"{found[0]} in {path!r} was to be replaced before; in a file: URL, %24 and %25 are a plain $ and %"

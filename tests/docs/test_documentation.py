@@ -242,7 +242,9 @@ def test_options_and_exit_codes_are_those_of_the_command(capsys: pytest.CaptureF
         for verb, rest in re.findall(r"colony-memory (backup|restore|list|status)\b([^`|\n]*)", read(document)):
             for option in re.findall(r"(?<![\w-])(--[a-z][a-z-]*)", rest.partition("&&")[0]):
                 assert option in helps[verb], f"{document.name}: {verb} {option}"
-        for option in re.findall(r"`(--[a-z][a-z-]*)[^`]*`", read(document)):
+        # What likely secrets are found by are options of others' commands.
+        named = "" if document.name == "secret-kinds.md" else read(document)
+        for option in re.findall(r"`(--[a-z][a-z-]*)[^`]*`", named):
             assert option in options, f"{document.name}: {option}"
     for code in re.findall(
         r"\b(\d) [a-z]", " ".join(told[told.index("Exit codes:") :].split("Environment")[0].split())

@@ -93,15 +93,15 @@ async def _backup(job: Job, *, skip_unchanged: bool) -> SnapshotInfo:
         await job.read(None if parent is None else parent.chain.state)
         if parent is not None:
             session.parents[label] = parent
-    if session.lacks_zstd:
-        warn(f"saving in format 1: this vault is for format 2, which needs {WANTED}")
-    for _ in range(_TRIES):
+    for attempt in range(_TRIES):
         state = await compare(job, state)
         if skip_unchanged and state.decision.doubt is None:
             state, same = await _unchanged(job, state)
             stored = same or await find_stored(job, state)
             if stored is not None:
                 return replace(stored, reused=True, diverged_from=job.theirs)
+        if session.lacks_zstd and not attempt:
+            warn(f"saving in format 1: this vault is for format 2, which needs {WANTED}")
         info = await (_save_merged(job, state) if _is_merge(job) else save_snapshot(job, state))
         if info is not None and job.is_refused:
             raise conflict(job, info.snapshot_id)

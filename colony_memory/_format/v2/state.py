@@ -7,9 +7,9 @@ A change is one line of JSON, LF, and the new texts joined in that same order.
 from __future__ import annotations
 
 import hashlib
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from colony_memory._cached import cached_property
 from colony_memory._format.json import canonical, load_object, shown
 from colony_memory._format.tree import document_digest
 from colony_memory._format.v2.zstd import TooLarge

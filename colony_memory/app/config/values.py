@@ -1,19 +1,18 @@
-"""Pure: the kinds of value in a configuration file. Each is checked, and each error says what is allowed."""
+"""The kinds of value in a configuration file. Each is checked, and each error says what is allowed."""
 
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory.app.durations import parse_duration
+from colony_memory.vaults._open import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _T = TypeVar("_T")
-VARIABLE = re.compile(r"\$[A-Za-z_{(]|%[A-Za-z_][A-Za-z0-9_]*%")
 
 
 def at_key(key: str, check: Callable[[Any], _T], value: object) -> _T:
