@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 # What "import colony_memory" leaves alone, installed or not.
-HEAVY = ("backports", "colony_sdk", "cryptography", "deflate", "httpx", "mcp", "obstore", "pyrage", "typer")
+HEAVY = ("backports", "click", "colony_sdk", "cryptography", "deflate", "httpx", "mcp", "obstore", "pyrage")
 
 
 def check_import(source: Path) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from peers import Peers
 
-_HEAVY = ("colony_sdk", "cryptography", "httpx", "typer", "pyrage", "obstore", "compression.zstd", "backports.zstd")
+_HEAVY = ("colony_sdk", "cryptography", "httpx", "click", "pyrage", "obstore", "compression.zstd", "backports.zstd")
 _SCRIPT = """
 import sys, time
 before = set(sys.modules)

@@ -8,10 +8,9 @@ import re
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-import typer
 from docstrings import code, fenced
 
-from colony_memory.cli.app import GROUPS, VERBS, app, module_of
+from colony_memory.cli.app import GROUPS, VERBS, module_of, program, verb_of
 from colony_memory.cli.commands import PROGRAM
 from colony_memory.cli.options import CommonOptions
 
@@ -35,19 +34,18 @@ _WORDS = {"env var": "Variable", "default": "Default"}
 
 def render() -> str:
     """The page as Markdown."""
-    program: Any = typer.main.get_command(app)
     out = [_INTRODUCTION]
     with program.make_context(PROGRAM, [], resilient_parsing=True) as root:
         for title, names in GROUPS.items():
             out.append(f"**{title}**: " + " ".join(f"[{code(name)}](#{name})" for name in names))
         for names in GROUPS.values():
             for name in names:
-                out += _told(program.commands[name], name, root)
+                out += _told(verb_of(name), name, root)
         out += ["## Common options {#common}", _COMMON]
         # Each stands in every verb that has them, in the same words.
-        out.append(_options(program.commands["restore"], "common", root, common=True))
+        out.append(_options(verb_of("restore"), "common", root, common=True))
         out += ["## Without a verb {#program}", _options(program, "program", root, common=False)]
-    codes, environment = program.epilog.split("\n\n")
+    codes, environment = (program.epilog or "").split("\n\n")
     out += [
         "## Exit codes {#exit-codes}",
         _codes(codes),

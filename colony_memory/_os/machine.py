@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import os
 import re
 import sys
@@ -28,6 +27,8 @@ def origin_of(label: str, *more: str) -> str | None:
         return None
     user = str(os.getuid()) if hasattr(os, "getuid") else ""
     text = "\0".join(("colony-memory", label, user, *more))
+    import hmac
+
     return hmac.digest(key, text.encode("utf-8", "surrogatepass"), "sha256").hex()[:16]
 
 

@@ -158,7 +158,7 @@ class Walk:
         for name, target in links.items():
             problem = link_problem(name, target, said_by=links.get)
             if problem:
-                found.left_out.append(LeftOut(self.prefix + name, f"{problem}; it is not followed"))
+                found.left_out.append(LeftOut(self.prefix + name, f"{problem}; it is not followed", unread=False))
             else:
                 found.links[self.prefix + name] = target
         tree.add(found)

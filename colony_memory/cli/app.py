@@ -6,23 +6,19 @@ import functools
 import keyword
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-import typer.core
+import click
 
 from colony_memory._version import __version__
 from colony_memory.cli.commands import PROGRAM, Asked
 from colony_memory.cli.errors import UsageError, warnings_as_lines
-from colony_memory.cli.options import spread
 from colony_memory.cli.output import Output
-from colony_memory.cli.parsing import Helping, TyperUsageError, VerbCommand
-from colony_memory.cli.values import take_text_as_it_is
+from colony_memory.cli.parsing import Verb, common_options, with_help_printed
 
 if TYPE_CHECKING:
-    from colony_memory.cli.words import Grammar
+    from types import ModuleType
 
 _COMPLETION = "_COLONY_MEMORY_COMPLETE"
 
@@ -65,159 +61,157 @@ VERBS = {
 }
 
 
-class _Verbs(Mapping[str, Any]):
-    """The commands by name, each made when it is first looked up."""
+#: Verbs of restic, borg and git, and what they are called here.
+FOREIGN = {
+    **dict.fromkeys(("create", "save", "commit", "snapshot"), "backup"),
+    **dict.fromkeys(("extract", "checkout", "pull"), "restore"),
+    **dict.fromkeys(("snapshots", "ls"), "list"),
+    **dict.fromkeys(("dump", "print"), "cat"),
+    **dict.fromkeys(("find", "search"), "grep"),
+    **dict.fromkeys(("check", "fsck"), "verify"),
+    "history": "log",
+    "info": "status",
+    "forget": "prune",
+    "compare": "diff",
+    "rm": "delete",
+    "sync": "copy",
+    "help": "--help",
+    "version": "--version",
+}
+_SHOWN = 40
 
-    def __init__(self) -> None:
-        self._made: dict[str, Any] = {}
 
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._made:
-            if name not in VERBS:
-                raise KeyError(name)
-            self._made[name] = _load(name, _COMPLETION in os.environ)
-        return self._made[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(VERBS)
-
-    def __len__(self) -> int:
-        return len(VERBS)
-
-
-class _Program(Helping, typer.core.TyperGroup):
+class _Program(click.Group):
     """The group of verbs, which loads those that are used."""
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.commands: Any = _Verbs()
-
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature is typer's
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - the signature is click's
         return list(VERBS)
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - likewise
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - likewise
+        return verb_of(cmd_name) if cmd_name in VERBS else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in VERBS and not ctx.resilient_parsing:
+            raise _unknown(args[0])
+        return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[click.shell_completion.CompletionItem]:
+        """The verbs, without loading them, and the options of the program."""
+        verbs = [
+            click.shell_completion.CompletionItem(name, help=line)
+            for name, line in VERBS.items()
+            if name.startswith(incomplete)
+        ]
+        return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        return with_help_printed(super().get_help_option(ctx))
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
+        records = [each.get_help_record(ctx) for each in common_options()]
+        with formatter.section("Common options, which follow the command"):
+            formatter.write_dl([each for each in records if each is not None])
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - likewise
         width = max(map(len, VERBS))
         for title, names in GROUPS.items():
             with formatter.section(title):
-                formatter.write_dl([(f"{name:{width}}", VERBS[name]) for name in names if name in VERBS])
+                formatter.write_dl([(f"{name:{width}}", VERBS[name]) for name in names])
 
 
-def module_of(verb: str) -> Any:
+def module_of(verb: str) -> ModuleType:
     """The module that a verb is in."""
     return import_module(f"colony_memory.cli.verbs.{verb}{'_' if keyword.iskeyword(verb) else ''}")
 
 
 @functools.cache
-def _load(name: str, completing: bool) -> Any:
-    module = module_of(name)
-    one = typer.Typer(add_completion=False, rich_markup_mode=None)
-    examples = "".join(f"\n  {each}" for each in module.EXAMPLES)
-    epilog = f"\b\nExample{'s' if len(module.EXAMPLES) > 1 else ''}:{examples}"
-    run = spread(module.run)
-    one.command(name, cls=VerbCommand, epilog=epilog)(run)
-    command = typer.main.get_command(one)
-    take_text_as_it_is(command, run)
-    if completing:
-        from colony_memory.cli.completion import attach
-
-        attach(command)
-    return command
+def verb_of(name: str) -> Verb:
+    """The verb of this name."""
+    return Verb(name, module_of(name))
 
 
-app = typer.Typer(
-    name=PROGRAM,
-    cls=_Program,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
-
-
-@functools.cache
-def _program(completing: bool) -> Any:  # noqa: ARG001 - its verbs are others then
-    """The program, made once: to read all the annotations takes typer longer than most verbs take."""
-    command = typer.main.get_command(app)
-    take_text_as_it_is(command, _root)
-    return command
-
-
-def run(asked: Asked) -> int:
-    """Parse the arguments, do what they say, and return the exit code; errors are raised."""
-    argv, asked.verbs = asked.argv, tuple(VERBS)
-    command = _program(_COMPLETION in os.environ)
-    if _COMPLETION in os.environ:  # a shell asks what may come next
-        from colony_memory.cli.completion import join_bash_words
-
-        join_bash_words()
-        command.main(args=list(argv), prog_name=PROGRAM, complete_var=_COMPLETION)
-    with warnings_as_lines(asked):
-        try:
-            # Not command.main(): it takes interrupts and closed pipes into its own hands.
-            with command.make_context(PROGRAM, list(argv), obj=asked) as context:
-                if not argv:
-                    Output().answer(context.get_help())
-                code: int | None = command.invoke(context)
-        except typer.Exit as stop:
-            return stop.exit_code
-        except TyperUsageError as error:
-            raise _understood(error, argv) from error
-    return code or 0
-
-
-def _understood(error: Any, argv: Sequence[str]) -> UsageError:
-    """What is wrong with the arguments and, if that can be told, what was meant."""
-    from colony_memory.cli.words import answer
-
-    meant = None
-    if type(error) is TyperUsageError or getattr(error, "option_name", None):
-        meant = answer(argv, grammars())
-    if meant is not None:
-        return UsageError(meant.what, advice=meant.command)
-    parameter: Any = getattr(error, "param", None)
-    message = " ".join(error.format_message().split()).removesuffix(".")
-    message = message[:1].lower() + message[1:]  # it goes on after "error: "
-    if type(error) is typer.BadParameter and getattr(parameter, "metavar", None) == "N":
-        # What typer says differs between versions, and speaks of parsers.
-        message = f"{max(parameter.opts, key=len)} takes a whole number{_from(parameter, error.ctx)}"
-    return UsageError(message, advice=f"{error.ctx.command_path if error.ctx else PROGRAM} --help")
-
-
-def _from(parameter: Any, ctx: Any) -> str:
-    """The least number that an option takes, as its help has it."""
-    found = re.search(r"x>=([0-9]+)", str(parameter.get_help_record(ctx)))
-    return f" from {found[1]} up" if found else ""
-
-
-def grammars() -> dict[str, Grammar]:
-    """What each verb takes."""
-    from colony_memory.cli.words import Grammar
-
-    return {name: Grammar(_options_of(each), each.arguments) for name, each in _Verbs().items()}
-
-
-def _options_of(command: Any) -> dict[str, bool]:
-    """Each option of a verb, with whether a value follows it."""
-    found = {flag: not each.is_flag for each in command.params if hasattr(each, "is_flag") for flag in each.opts}
-    return {**found, "-h": False, "--help": False}
-
-
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(ctx: click.Context, _parameter: click.Parameter, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
         Output().answer(f"{PROGRAM} {__version__}")
-        raise typer.Exit
+        ctx.exit()
 
 
-@app.callback(
+program = _Program(
+    PROGRAM,
+    help="Keep an agent's memory safe: snapshots of folders in a vault, and back.",
+    params=[
+        click.Option(["--version"], is_flag=True, callback=_print_version, is_eager=True, help="Print the version.")
+    ],
+    no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done, 1 failed or something left out, 2 usage, 3 nothing saved yet, "
     "4 corrupt, untrusted or encrypted to another key, 5 vault missing, unreachable, refused or rate-limited.\n\n"
     "Environment: COLONY_API_KEY and COLONY_BASE_URL for the hosted vault, "
     "COLONY_MEMORY_CONFIG, COLONY_MEMORY_VAULT, COLONY_MEMORY_LABEL, COLONY_MEMORY_KEY_FILE, COLONY_MEMORY_TRUST, "
     "COLONY_MEMORY_WITNESS, COLONY_MEMORY_ENCRYPT_TO, COLONY_MEMORY_IDENTITY, COLONY_MEMORY_PASSPHRASE_FILE "
-    "for the options of those names. Options come before them, and they before the file."
+    "for the options of those names. Options come before them, and they before the file.",
 )
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    """Keep an agent's memory safe: snapshots of folders in a vault, and back."""
+
+
+def run(asked: Asked) -> int:
+    """Parse the arguments, do what they say, and return the exit code; errors are raised."""
+    argv, asked.verbs = asked.argv, tuple(VERBS)
+    if _COMPLETION in os.environ:  # a shell asks what may come next
+        program.main(args=list(argv), prog_name=PROGRAM, complete_var=_COMPLETION)
+    with warnings_as_lines(asked):
+        try:
+            # Not program.main(): it takes interrupts and closed pipes into its own hands.
+            with program.make_context(PROGRAM, list(argv), obj=asked) as context:
+                if not argv:
+                    Output().answer(context.get_help())
+                    raise UsageError("a command is missing", advice=f"{PROGRAM} --help")
+                code: int | None = program.invoke(context)
+        except click.exceptions.Exit as stop:
+            return stop.exit_code
+        except click.UsageError as error:
+            raise _understood(error) from error
+    return code or 0
+
+
+def _unknown(word: str) -> UsageError:
+    """The error of a word that is no verb, with the one that was meant where that can be told."""
+    from difflib import get_close_matches
+
+    near = FOREIGN.get(word) or next(iter(get_close_matches(word[:_SHOWN].lower(), VERBS, n=1, cutoff=0.7)), None)
+    what = f"there is no command {_cut(word)!r}"
+    if near is None or near.startswith("-"):
+        return UsageError(what, advice=f"{PROGRAM} {near or '--help'}")
+    return UsageError(f"{what}, did you mean {near!r}?", advice=f"{PROGRAM} {near} --help")
+
+
+def _understood(error: click.UsageError) -> UsageError:
+    """What is wrong with the arguments, as every error is told."""
+    context = error.ctx
+    path = context.command_path if context else PROGRAM
+    advice = f"{path} --help"
+    if isinstance(error, click.NoSuchOption):
+        if context is not None and context.command is program:
+            return UsageError(f"{_cut(error.option_name)} is no option, or stands after the command", advice=advice)
+        near = f", did you mean {error.possibilities[0]}?" if error.possibilities else ""
+        verb = context.command.name if context else PROGRAM
+        return UsageError(f"{verb!r} has no option {_cut(error.option_name)}{near}", advice=advice)
+    parameter = getattr(error, "param", None)
+    message = " ".join(error.format_message().split()).removesuffix(".")
+    message = message[:1].lower() + message[1:]  # it goes on after "error: "
+    if type(error) is click.BadParameter and isinstance(parameter, click.Option) and parameter.metavar == "N":
+        # What click says differs between versions, and speaks of ranges.
+        message = f"{max(parameter.opts, key=len)} takes a whole number{_from(parameter, context)}"
+    return UsageError(message, advice=advice)
+
+
+def _from(parameter: click.Option, context: Any) -> str:
+    """The least number that an option takes, as its help has it."""
+    found = re.search(r"x>=([0-9]+)", str(parameter.get_help_record(context)))
+    return f" from {found[1]} up" if found else ""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}\u2026"

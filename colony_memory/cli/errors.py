@@ -51,7 +51,7 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
 )
 #: Characters of a message, or of a hint.
 _LONGEST = 2000
-_EXTRA = frozenset({"rich", "typer"})
+_EXTRA = frozenset({"rich", "click"})
 _MISSING = "the command line needs the extra 'cli': pip install 'colony-memory[cli]'"
 
 

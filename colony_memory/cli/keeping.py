@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from colony_memory.cli.options import Option
 
 if TYPE_CHECKING:
     from colony_memory.retention import Retention
@@ -15,25 +15,23 @@ __all__ = ["RetentionOptions"]
 
 
 def _keep(period: str) -> Any:
-    return typer.Option(
-        f"--keep-{period}ly", metavar="N", min=0, help=f"Keep the newest of each of the last N {period}s."
-    )
+    return Option(f"--keep-{period}ly", metavar="N", min=0, help=f"Keep the newest of each of the last N {period}s.")
 
 
 @dataclass(frozen=True)
 class RetentionOptions:
     """Which snapshots to keep, as it was given."""
 
-    keep: Annotated[int | None, typer.Option("--keep", metavar="N", min=0, help="Keep the newest N snapshots.")] = None
+    keep: Annotated[int | None, Option("--keep", metavar="N", min=0, help="Keep the newest N snapshots.")] = None
     keep_hourly: Annotated[int | None, _keep("hour")] = None
     keep_daily: Annotated[
-        int | None, typer.Option("--keep-daily", metavar="N", min=0, help="Keep the newest of each of the last N days.")
+        int | None, Option("--keep-daily", metavar="N", min=0, help="Keep the newest of each of the last N days.")
     ] = None
     keep_weekly: Annotated[int | None, _keep("week")] = None
     keep_monthly: Annotated[int | None, _keep("month")] = None
     keep_yearly: Annotated[int | None, _keep("year")] = None
     keep_within: Annotated[
-        str | None, typer.Option("--keep-within", metavar="TIME", help="Keep all that are younger, such as 12h or 7d.")
+        str | None, Option("--keep-within", metavar="TIME", help="Keep all that are younger, such as 12h or 7d.")
     ] = None
 
     def retention(self, *, leftovers: bool = False) -> Retention:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_type_hints
 
 from colony_memory._values import dataclass
 
@@ -37,10 +34,25 @@ FOLDERS = {
     "backup": "paths", "watch": "paths", "status": "paths", "restore": "target", "run": "command", "guard": "command",
 }  # fmt: skip
 
-# Each verb's text tells of its arguments: typer's own list of them speaks of Python types.
+
+class Argument:
+    """What stands beside options: ``paths: Annotated[list[str], Argument("PATH")]``. The verb's text tells of it."""
+
+    def __init__(self, metavar: str) -> None:
+        self.metavar = metavar
+
+
+class Option:
+    """An option: ``note: Annotated[str | None, Option("--note", metavar="TEXT", help="A remark.")] = None``."""
+
+    def __init__(self, *flags: str, help: str, **settings: Any) -> None:  # noqa: A002 - the word for it
+        self.flags = flags
+        self.settings = {"help": help, **settings}
+
+
 VaultOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--vault",
         metavar="URL",
         envvar="COLONY_MEMORY_VAULT",
@@ -50,16 +62,16 @@ VaultOption = Annotated[
 ]
 LabelOption = Annotated[
     str,
-    typer.Option("--label", metavar="NAME", envvar="COLONY_MEMORY_LABEL", help="Name of a series of snapshots."),
+    Option("--label", metavar="NAME", envvar="COLONY_MEMORY_LABEL", help="Name of a series of snapshots."),
 ]
 LabelFilter = Annotated[
     str | None,
-    typer.Option("--label", metavar="NAME", envvar="COLONY_MEMORY_LABEL", help="Only this label. Default: all."),
+    Option("--label", metavar="NAME", envvar="COLONY_MEMORY_LABEL", help="Only this label. Default: all."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
+JsonOption = Annotated[bool, Option("--json", help="Print one JSON document, for programs.")]
 KeyFileOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--key-file",
         metavar="FILE",
         envvar="COLONY_MEMORY_KEY_FILE",
@@ -68,7 +80,7 @@ KeyFileOption = Annotated[
 ]
 TrustOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--trust",
         metavar="DID",
         envvar="COLONY_MEMORY_TRUST",
@@ -77,7 +89,7 @@ TrustOption = Annotated[
 ]
 WitnessOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--witness",
         metavar="FILE",
         envvar="COLONY_MEMORY_WITNESS",
@@ -85,15 +97,15 @@ WitnessOption = Annotated[
     ),
 ]
 AcceptUnsignedOption = Annotated[
-    bool, typer.Option("--accept-unsigned", help="Accept snapshots without a signature too, this time.")
+    bool, Option("--accept-unsigned", help="Accept snapshots without a signature too, this time.")
 ]
 AcceptPointerOption = Annotated[
     bool,
-    typer.Option("--accept-legacy-pointer", help="Accept a pointer without a signature, as version 0.1.1 writes it."),
+    Option("--accept-legacy-pointer", help="Accept a pointer without a signature, as version 0.1.1 writes it."),
 ]
 EncryptOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--encrypt-to",
         metavar="RECIPIENT",
         envvar="COLONY_MEMORY_ENCRYPT_TO",
@@ -103,7 +115,7 @@ EncryptOption = Annotated[
 ]
 IdentityOption = Annotated[
     list[Path] | None,
-    typer.Option(
+    Option(
         "--identity",
         metavar="FILE",
         envvar="COLONY_MEMORY_IDENTITY",
@@ -113,7 +125,7 @@ IdentityOption = Annotated[
 ]
 PassphraseOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--passphrase-file",
         metavar="FILE",
         envvar="COLONY_MEMORY_PASSPHRASE_FILE",
@@ -122,17 +134,15 @@ PassphraseOption = Annotated[
 ]
 PatchOption = Annotated[
     bool,
-    typer.Option("--patch", "-p", help="Print what differs, line by line, as 'git apply' and 'patch -p1' take it."),
+    Option("--patch", "-p", help="Print what differs, line by line, as 'git apply' and 'patch -p1' take it."),
 ]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Needed where there is no terminal.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", "-n", help="Show what would be done.")]
-NoFillOption = Annotated[
-    bool, typer.Option("--no-fill", help="Leave what the snapshot lacks: take it from no older one.")
-]
-VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Print every name, however many there are.")]
+YesOption = Annotated[bool, Option("--yes", "-y", help="Do not ask. Needed where there is no terminal.")]
+DryRunOption = Annotated[bool, Option("--dry-run", "-n", help="Show what would be done.")]
+NoFillOption = Annotated[bool, Option("--no-fill", help="Leave what the snapshot lacks: take it from no older one.")]
+VerboseOption = Annotated[bool, Option("--verbose", "-v", help="Print every name, however many there are.")]
 ExcludeOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--exclude",
         metavar="GLOB",
         help="Leave out what this matches, like a line of a .cmemignore that comes before all others. Repeatable.",
@@ -140,23 +150,23 @@ ExcludeOption = Annotated[
 ]
 ConvertOption = Annotated[
     str | None,
-    typer.Option("--format", metavar="1|2", help="Convert what is in the other format. Default: copy it as it is."),
+    Option("--format", metavar="1|2", help="Convert what is in the other format. Default: copy it as it is."),
 ]
 FormatOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--format",
         metavar="1|2",
         help="1: readable by 0.1.1 too. 2: store only what changed (extra zstd). Default: what the vault is made for.",
     ),
 ]
-EveryOption = Annotated[str, typer.Option("--every", metavar="TIME", help="Time between backups: 90s, 15m, 1h30m, 2d.")]
+EveryOption = Annotated[str, Option("--every", metavar="TIME", help="Time between backups: 90s, 15m, 1h30m, 2d.")]
 FinalTimeoutOption = Annotated[
-    str, typer.Option("--final-timeout", metavar="TIME", help="How long the last backup may take.")
+    str, Option("--final-timeout", metavar="TIME", help="How long the last backup may take.")
 ]
 PingOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--ping",
         metavar="URL",
         help="Notify a monitor as healthchecks.io has it: URL/start before, URL after a success, URL/fail with the "
@@ -165,7 +175,7 @@ PingOption = Annotated[
 ]
 OnErrorOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--on-error",
         metavar="COMMAND",
         help="Run this after a failure, for at most 30 s and without a shell. COLONY_MEMORY_ERROR, _KIND, _CODE and "
@@ -174,7 +184,7 @@ OnErrorOption = Annotated[
 ]
 ConfigOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--config",
         metavar="FILE",
         envvar="COLONY_MEMORY_CONFIG",
@@ -182,11 +192,11 @@ ConfigOption = Annotated[
     ),
 ]
 SetOption = Annotated[
-    str | None, typer.Option("--set", metavar="NAME", help="Use the paths, label and vault of this set in that file.")
+    str | None, Option("--set", metavar="NAME", help="Use the paths, label and vault of this set in that file.")
 ]
 AgentOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--agent",
         metavar="claude-code|openclaw|hermes|codex",
         help="Save or restore the memory of this host of agents, wherever it keeps it, under a label of that name.",
@@ -194,7 +204,7 @@ AgentOption = Annotated[
 ]
 ProjectOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--project",
         metavar="PATH",
         help="With --agent claude-code: the path that the snapshot's only project has on this machine.",
@@ -202,14 +212,14 @@ ProjectOption = Annotated[
 ]
 MapOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--map",
         metavar="OLD=NEW",
         help="The same for one of several: its old path or its folder's name, and its path here. Repeatable.",
     ),
 ]
 QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print only warnings, errors, and tables that were asked for.")
+    bool, Option("--quiet", "-q", help="Print only warnings, errors, and tables that were asked for.")
 ]
 
 
@@ -217,7 +227,7 @@ QuietOption = Annotated[
 class CommonOptions:
     """The options of every verb that works with a vault.
 
-    A verb takes them as one argument, ``common: CommonOptions``; :func:`spread` turns the fields into options.
+    A verb takes them as one argument, ``common: CommonOptions``; the fields are its options.
     """
 
     vault: VaultOption = None
@@ -277,35 +287,45 @@ class Without(frozenset[str]):
     """The options of a group that a verb does not take: ``saving: Annotated[SavingOptions, Without({"note"})]``."""
 
 
-def spread(run: Callable[..., int]) -> Callable[..., int]:
-    """The same function with each argument that is a dataclass in the form of that dataclass's fields."""
-    parameters: list[inspect.Parameter] = []
-    groups: dict[str, tuple[Any, list[str]]] = {}
+class Parameter(NamedTuple):
+    """A parameter of a verb, those of its groups included.
+
+    Attributes:
+        name: Its name.
+        kind: Its type: ``str``, ``int``, ``bool`` or ``Path``, several of them as a list, or None too.
+        declared: How it is given.
+        default: What it is where it is not given; that of the inspect module where it has to be.
+        group: The argument of the verb that it is a field of, None where it is one itself.
+    """
+
+    name: str
+    kind: Any
+    declared: Argument | Option
+    default: Any
+    group: str | None = None
+
+
+def parameters_of(run: Callable[..., int]) -> tuple[list[Parameter], dict[str, Any]]:
+    """The parameters of a verb, and its arguments that are dataclasses, each with the dataclass that it takes."""
+    found: list[Parameter] = []
+    groups: dict[str, Any] = {}
     # Not get_type_hints() of the function: before Python 3.11 it wraps what has the default None.
-    for parameter in inspect.signature(run, eval_str=True).parameters.values():
-        kind, *told = get_args(parameter.annotation) or [parameter.annotation]
+    for each in inspect.signature(run, eval_str=True).parameters.values():
+        kind, *told = get_args(each.annotation) or [each.annotation]
         if not is_dataclass(kind):
-            parameters.append(parameter)
+            found.append(Parameter(each.name, kind, told[0], each.default))
             continue
+        groups[each.name] = kind
+        left_out = {name for one in told if isinstance(one, Without) for name in one}
         of_fields = get_type_hints(kind, include_extras=True)
-        left_out = {name for each in told if isinstance(each, Without) for name in each}
-        taken = [each for each in fields(kind) if each.name not in left_out]
-        groups[parameter.name] = kind, [each.name for each in taken]
-        parameters += [
-            inspect.Parameter(
-                each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=of_fields[each.name]
-            )
-            for each in taken
+        found += [
+            _of_field(one.name, of_fields[one.name], one.default, each.name)
+            for one in fields(kind)
+            if one.name not in left_out
         ]
+    return found, groups
 
-    @functools.wraps(run)
-    def gathered(**given: Any) -> int:
-        for name, (kind, names) in groups.items():
-            given[name] = kind(**{each: given.pop(each) for each in names})
-        return run(**given)
 
-    # typer looks at both, and would go on to the function that is wrapped.
-    del gathered.__wrapped__
-    gathered.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    gathered.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return gathered
+def _of_field(name: str, annotation: Any, default: Any, group: str) -> Parameter:
+    kind, declared = get_args(annotation)
+    return Parameter(name, kind, declared, default, group)

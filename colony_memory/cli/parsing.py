@@ -2,103 +2,93 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import inspect
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import NoneType
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
-import typer
-import typer.core
+import click
 
 from colony_memory.cli.errors import UsageError
-from colony_memory.cli.options import FOLDERS, CommonOptions
+from colony_memory.cli.options import FOLDERS, CommonOptions, Option, Parameter, parameters_of
 from colony_memory.cli.output import Output
-from colony_memory.cli.values import take_as_it_is
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+    from types import ModuleType
 
     from colony_memory.cli.commands import Asked
 
-_ARGUMENTS = "colony_memory.arguments"
-#: What typer raises over arguments. A public name only, so that it does not matter which copy of click it brings along.
-TyperUsageError: Any = typer.BadParameter.__base__
 
-
-class Helping:
-    """A command that writes its help as it writes every answer, so that a closed output is reported alike."""
-
-    def get_help_option(self, ctx: Any) -> Any:
-        """The option ``--help``, which prints as answers are printed."""
-        option: Any = super().get_help_option(ctx)  # type: ignore[misc]
-        if option is not None and option.callback is not _print_help:
-            option.callback = _print_help
-            take_as_it_is(option, is_text=False)
-        return option
-
-
-class VerbCommand(Helping, typer.core.TyperCommand):
+class Verb(click.Command):
     """One verb. It notes what it was asked in the context's :class:`~colony_memory.cli.commands.Asked`."""
 
-    #: Arguments that the verb needs, but that may be missing while it is parsed.
-    _spared: Sequence[Any] = ()
+    def __init__(self, name: str, module: ModuleType) -> None:
+        found, self._groups = parameters_of(module.run)
+        examples = "".join(f"\n  {each}" for each in module.EXAMPLES)
+        super().__init__(
+            name,
+            params=[parameter_of(each) for each in found],
+            help=inspect.getdoc(module.run),
+            epilog=f"\b\nExample{'s' if len(module.EXAMPLES) > 1 else ''}:{examples}",
+        )
+        self._run = module.run
+        self._group_of = {each.name: each.group for each in found}
+        self._needed = [
+            each
+            for each, given in zip(self.params, found, strict=True)
+            if isinstance(each, click.Argument) and given.default is inspect.Parameter.empty
+        ]
 
     @property
     def arguments(self) -> tuple[str, ...]:
         """The words for its arguments, as its help has them."""
-        arguments = [each for each in self.params if each.param_type_name == "argument"]
-        return tuple(
-            word for each in arguments for word in _words_of(each, needed=each.required or each in self._spared)
-        )
+        arguments = [each for each in self.params if isinstance(each, click.Argument)]
+        return tuple(word for each in arguments for word in _words_of(each, needed=each in self._needed))
 
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature is typer's
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - the signature is click's
         """What follows the name of the verb in the usage line."""
         words = list(self.arguments)
         if "COMMAND..." in words:  # whose own options begin with a dash too
             words.insert(words.index("COMMAND..."), "--")
         return ["[OPTIONS]", *words]
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write its own options, and after them those that every verb has."""
-        common = {field.name for field in fields(CommonOptions)} | {"help"}
-        groups: dict[bool, list[Any]] = {False: [], True: []}
-        for each in self.get_params(ctx):
-            record = each.get_help_record(ctx)
-            if record is not None:
-                groups[each.name in common].append(record)
-        for title, records in (("Options", groups[False]), ("Common options", groups[True])):
-            if records:
-                with formatter.section(title):
-                    formatter.write_dl(records)
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """The option ``--help``, which prints as answers are printed."""
+        return with_help_printed(super().get_help_option(ctx))
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write its own options, and in one line the names of those that every verb has."""
+        params = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
+        shared = {each.name for each in fields(CommonOptions)}
+        common = [each for each in params if each.name in shared]
+        records = [each.get_help_record(ctx) for each in params if each not in common]
+        with formatter.section("Options"):
+            formatter.write_dl([each for each in records if each is not None])
+        formatter.write_paragraph()
+        names = ", ".join(max(each.opts, key=len) for each in common)
+        formatter.write_text(f"Common options, which 'colony-memory --help' describes: {names}")
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; those that a set may give can be missing until :meth:`invoke`."""
-        ctx.meta[_ARGUMENTS] = list(args)
         try:
-            with self._lenient():
-                rest: list[str] = super().parse_args(ctx, args)
-        except TyperUsageError as error:
+            rest = super().parse_args(ctx, args)
+        except click.UsageError as error:
             error.ctx = error.ctx or ctx  # the parser of options knows none
             raise
         for each in self.params:
             _check(each, ctx)
+        if self.name not in FOLDERS and not ctx.resilient_parsing:
+            self._require(ctx, ctx.params)
         return rest
 
-    @contextmanager
-    def _lenient(self) -> Iterator[None]:
-        """Accept a command line without the arguments that a set of the configuration file may give."""
-        if self.name in FOLDERS:
-            self._spared = [each for each in self.params if each.param_type_name == "argument" and each.required]
-        try:
-            for each in self._spared:
-                each.required = False
-            yield
-        finally:
-            for each in self._spared:
-                each.required = True
-            self._spared = []
+    def _require(self, ctx: click.Context, params: dict[str, Any]) -> None:
+        for each in self._needed:
+            if params.get(each.name or "") in (None, ()):
+                raise click.MissingParameter(ctx=ctx, param=each)
 
-    def invoke(self, ctx: Any) -> Any:
+    def invoke(self, ctx: click.Context) -> int:
         """Run the verb, once for each set that it was asked for."""
         from colony_memory.cli.settings import runs_of
 
@@ -113,18 +103,76 @@ class VerbCommand(Helping, typer.core.TyperCommand):
         if len(runs) > 1:
             from colony_memory.cli.each import run_each
 
-            return run_each(runs, asked, lambda params: self._run(ctx, asked, params))
-        return self._run(ctx, asked, runs[0].params)
+            return run_each(runs, asked, lambda params: self._call(ctx, asked, params))
+        return self._call(ctx, asked, runs[0].params)
 
-    def _run(self, ctx: Any, asked: Asked, params: dict[str, Any]) -> Any:
-        for each in self.params:
-            if each.param_type_name == "argument" and each.required and not params.get(each.name):
-                super().parse_args(ctx, list(ctx.meta[_ARGUMENTS]))  # says what is missing
+    def _call(self, ctx: click.Context, asked: Asked, params: dict[str, Any]) -> int:
+        self._require(ctx, params)
         ctx.params = asked.params = params
-        return super().invoke(ctx)
+        given: dict[str, Any] = {}
+        grouped: dict[str, dict[str, Any]] = {name: {} for name in self._groups}
+        for name, group in self._group_of.items():
+            value = params[name]
+            # Several of one are a list, and None where there is none.
+            value = (list(value) or None) if isinstance(value, tuple) else value
+            (given if group is None else grouped[group])[name] = value
+        code: int | None = self._run(**given, **{name: self._groups[name](**each) for name, each in grouped.items()})
+        return code or 0
 
 
-def _check(parameter: Any, ctx: Any) -> None:
+def parameter_of(each: Parameter) -> click.Parameter:
+    """The parameter of the parser that is what a verb says of one of its own."""
+    kinds = _leaves(each.kind) - {NoneType}
+    several = any(get_origin(part) is list for part in (each.kind, *get_args(each.kind)))
+    if not isinstance(each.declared, Option):
+        # What has to be given is asked for when the verb is run: a set of the configuration file may give it.
+        default = None if each.default is inspect.Parameter.empty else each.default
+        nargs, metavar = (-1 if several else 1), each.declared.metavar
+        return click.Argument([each.name], nargs=nargs, required=False, metavar=metavar, default=default)
+    settings = dict(each.declared.settings)
+    least = settings.pop("min", None)
+    if bool in kinds:
+        settings |= {"is_flag": True}
+    elif int in kinds:
+        settings |= {"type": click.IntRange(min=least)}
+    else:
+        settings |= {"type": click.Path(path_type=Path) if Path in kinds else click.STRING, "multiple": several}
+    shows_variable = "envvar" in settings
+    default = () if several else each.default
+    return click.Option(
+        [*each.declared.flags, each.name], default=default, show_default=True, show_envvar=shows_variable, **settings
+    )
+
+
+def common_options() -> list[click.Parameter]:
+    """The options that every verb has."""
+
+    def run(*, common: CommonOptions) -> int:
+        raise NotImplementedError(common)
+
+    return [parameter_of(each) for each in parameters_of(run)[0]]
+
+
+def with_help_printed(option: click.Option | None) -> click.Option | None:
+    """The option ``--help``, so that an output that is closed is reported as with every answer."""
+    if option is not None:
+        option.callback = _print_help
+    return option
+
+
+def _print_help(ctx: click.Context, _parameter: click.Parameter, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        Output().answer(ctx.get_help())
+        ctx.exit()
+
+
+def _leaves(kind: Any) -> set[Any]:
+    """The types that one is made of: of ``list[str] | None`` those of the text and of None."""
+    inner = get_args(kind)
+    return set().union(*map(_leaves, inner)) if inner else {kind}
+
+
+def _check(parameter: click.Parameter, ctx: click.Context) -> None:
     """Refuse an option whose value is empty, or is not one of the few words that it takes.
 
     An empty value mostly comes from a variable that nobody set; going on without the option would do something else.
@@ -132,11 +180,12 @@ def _check(parameter: Any, ctx: Any) -> None:
     Raises:
         UsageError: It is such an option.
     """
-    source = ctx.get_parameter_source(parameter.name)
-    if ctx.resilient_parsing or source is None or source.name != "COMMANDLINE" or parameter.param_type_name != "option":
+    name = parameter.name or ""
+    source = ctx.get_parameter_source(name)
+    if ctx.resilient_parsing or source is None or source.name != "COMMANDLINE" or isinstance(parameter, click.Argument):
         return
-    given, flag, advice = ctx.params.get(parameter.name), max(parameter.opts, key=len), f"{ctx.command_path} --help"
-    several = given if isinstance(given, (list, tuple)) else [given]
+    given, flag, advice = ctx.params.get(name), max(parameter.opts, key=len), f"{ctx.command_path} --help"
+    several: Sequence[Any] = given if isinstance(given, (list, tuple)) else [given]
     # An empty path has become the current directory, which is no file either.
     values = ["" if each == Path() else str(each) for each in several if isinstance(each, (str, Path))]
     if any(not each.strip() for each in values):
@@ -147,15 +196,9 @@ def _check(parameter: Any, ctx: Any) -> None:
         raise UsageError(f"{flag} is {', '.join(others)} or {last}, not {values[0][:40]!r}", advice=advice)
 
 
-def _words_of(argument: Any, *, needed: bool) -> list[str]:
+def _words_of(argument: click.Argument, *, needed: bool) -> list[str]:
     """``[ID] DIR`` as two words, ``PATH...`` if there may be several, ``[B]`` if it may be missing."""
     words = str(argument.metavar).split()
     if argument.nargs == -1 and len(words) == 1:
         return [f"{words[0]}..."]
     return words if needed or words[0].startswith("[") else [f"[{each}]" for each in words]
-
-
-def _print_help(ctx: Any, _parameter: Any, asked: bool) -> None:
-    if asked and not ctx.resilient_parsing:
-        Output().answer(ctx.get_help())
-        raise typer.Exit

@@ -1,16 +1,14 @@
 """The options that say how folders and files are saved, for every verb that saves."""
-# ruff: noqa: TC001 - typer reads the annotations
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, cast
 
-import typer
-
 from colony_memory._values import dataclass
 from colony_memory.cli.options import (
     ExcludeOption,
     LabelOption,
+    Option,
 )
 
 if TYPE_CHECKING:
@@ -33,11 +31,11 @@ class SavingOptions:
     exclude: ExcludeOption = None
     keep: Annotated[
         int | None,
-        typer.Option("--keep", metavar="N", min=1, help="Then keep only the newest N snapshots of the label."),
+        Option("--keep", metavar="N", min=1, help="Then keep only the newest N snapshots of the label."),
     ] = None
     secrets: Annotated[
         str,
-        typer.Option(
+        Option(
             "--secrets",
             metavar="stop|warn|mask|allow",
             help="What to do about likely secrets: save nothing, warn, replace them, or don't look for any.",
@@ -45,30 +43,28 @@ class SavingOptions:
     ] = "stop"
     allow_secret: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--allow-secret",
             metavar="NAME",
             help="Save this one, named as it was reported: FILE:KIND:DIGEST, or FILE:KIND for all of a kind in a file. "
             "Repeatable.",
         ),
     ] = None
-    git: Annotated[
-        bool, typer.Option("--git", help="Save git repositories too, each as a bundle beside its files.")
-    ] = False
+    git: Annotated[bool, Option("--git", help="Save git repositories too, each as a bundle beside its files.")] = False
     on_conflict: Annotated[
         str,
-        typer.Option(
+        Option(
             "--on-conflict",
             metavar="raise|continue|merge",
             help="If another client has saved meanwhile: store both and fail; store both and make this one the latest; "
             "or join both line by line.",
         ),
     ] = "raise"
-    note: Annotated[
-        str | None, typer.Option("--note", metavar="TEXT", help="A remark, which 'list' and 'show' print.")
-    ] = None
+    note: Annotated[str | None, Option("--note", metavar="TEXT", help="A remark, which 'list' and 'show' print.")] = (
+        None
+    )
     tag: Annotated[
-        list[str] | None, typer.Option("--tag", metavar="NAME", help="File it under this, for 'list'. Repeatable.")
+        list[str] | None, Option("--tag", metavar="NAME", help="File it under this, for 'list'. Repeatable.")
     ] = None
 
     def parsed(self) -> BackupOptions:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 
 import cli_runs
 from agent_hosts import CLAUDE_CODE, HOSTS, TOKEN, make_host

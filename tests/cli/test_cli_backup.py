@@ -13,7 +13,7 @@ from contextlib import closing
 
 import pytest
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 
 import cli_runs
 from cli_runs import tree

@@ -10,7 +10,7 @@ from dataclasses import fields
 
 import pytest
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 
 import cli_runs
 from cli_runs import NOON, save
@@ -62,8 +62,8 @@ def options():
 
     But of ``hook``, whose codes are those that hosts want, and which has tests of its own.
     """
-    for verb, command in app._Verbs().items():
-        for each in command.params if verb != "hook" else ():
+    for verb in app.VERBS:
+        for each in app.verb_of(verb).params if verb != "hook" else ():
             if each.param_type_name == "option" and not each.is_flag:
                 yield verb, max(each.opts, key=len)
 
@@ -81,7 +81,7 @@ OTHERS = [each for each in OPTIONS if each not in QUICK and not (each[0] == "gua
 
 
 def arguments(verb):
-    command = app._Verbs()[verb]
+    command = app.verb_of(verb)
     needed = [each.replace("...", "") for each in command.arguments if not each.startswith("[")]
     flags = {flag for each in command.params for flag in each.opts}
     needed = ["PATH" if verb == "guard" and each == "DIR" else each for each in needed]

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 
 import cli_runs
 from cli_runs import NOON, POSIX, save

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 import pytest
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 if sys.version_info < (3, 11):
     pytest.importorskip("tomli")
 
@@ -87,11 +87,6 @@ def test_one_set_is_picked_by_name_or_by_label(cli, two, monkeypatch):
     monkeypatch.setenv("COLONY_MEMORY_LABEL", "diary")
     assert cli("backup", "--json")[0] == 0
     assert [label for label, _ in listed(cli)] == ["diary"]
-
-
-def test_words_of_others_that_keep_such_files(refused, two):
-    assert refused(2, "backup", "--profile", "agent").endswith("try: colony-memory backup --set agent")
-    assert refused(2, "profiles").endswith("try: colony-memory config")
 
 
 def test_a_label_that_no_set_has_is_said(refused, two):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 
 import cli_runs
 from cli_runs import POSIX, damage, save

@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 
 import cli_runs
 from cli_runs import NOON, POSIX, damage, process, save

@@ -7,7 +7,7 @@ import json
 import age_keys as keys
 import pytest
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 
 import cli_runs
 from age_files import quick_passphrases

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 
 import cli_runs
 from cli_runs import save

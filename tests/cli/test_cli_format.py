@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 
 import cli_runs
 import needs_zstd  # noqa: F401 - skips this module where there is none

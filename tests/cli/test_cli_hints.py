@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 
 import cli_runs
-import typer
 from snapshots import content_file
 
 import colony_memory
@@ -47,7 +46,7 @@ UNSAID = {("open", "max_bytes")}
 
 
 def options_of(verb):
-    found = typer.main.get_command(app.app).commands[verb]
+    found = app.verb_of(verb)
     return {flag for each in found.params for flag in each.opts}
 
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 import pytest
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 
 import cli_runs
 from cli_runs import NOON, POSIX, damage, process, save

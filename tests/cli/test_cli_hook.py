@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 
 import cli_runs
 from cli_runs import POSIX, save
@@ -541,7 +541,7 @@ def test_install_again_and_remove(cli, vault, folder, tmp_path):
 
 
 #: What Python imports by itself, this program at its start, and a command of it later.
-PLANTED = ("sitecustomize.py", "json.py", "logging.py", "re.py", "typing.py", "typer.py", "colony_memory/__init__.py")
+PLANTED = ("sitecustomize.py", "json.py", "logging.py", "re.py", "typing.py", "click.py", "colony_memory/__init__.py")
 
 
 @pytest.mark.parametrize("variables", [{}, {"PYTHONPATH": ":"}, {"PYTHONPATH": ".", "PYTHONSAFEPATH": ""}], ids=str)

@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 
 import cli_runs
 from cli_runs import POSIX, fails, process, save, tree

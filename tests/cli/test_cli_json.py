@@ -9,7 +9,7 @@ from dataclasses import fields
 
 import pytest
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 
 import cli_runs
 from cli_runs import fails, process

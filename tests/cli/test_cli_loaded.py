@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 
 import cli_runs
 

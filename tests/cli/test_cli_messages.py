@@ -12,7 +12,7 @@ import pytest
 import colony_memory
 from colony_memory import ColonyMemory, capture
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 
 from colony_memory.cli.app import VERBS
 

@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 
 import cli_runs
 from cli_runs import NOON, save, tree

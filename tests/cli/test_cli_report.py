@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 
 import cli_runs
 from cli_runs import POSIX, save

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 
 import cli_runs
 from cli_runs import NOON, damage, save

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 
 import cli_runs
 from cli_runs import NOON, content_file, damage, fails, process, save

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 
 from colony_memory import ColonyMemory, SnapshotInfo, reports
 from colony_memory.cli import progress, tables

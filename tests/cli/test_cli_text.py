@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 
 from cli_runs import NOON, snapshot
 

@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 pytest.importorskip("cryptography")
 
 import cli_runs

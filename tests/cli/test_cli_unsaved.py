@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 
 import cli_runs
 from cli_runs import NOON, POSIX, damage, save, tree

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import json
 import math
 import os
@@ -16,7 +15,7 @@ import time
 
 import pytest
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 
 import cli_runs
 from turning_clock import TurningClock
@@ -24,7 +23,7 @@ from turning_clock import TurningClock
 from colony_memory import ColonyMemory
 from colony_memory.cli import errors, output, telling
 from colony_memory.cli.errors import Failure
-from colony_memory.cli.options import spread
+from colony_memory.cli.options import parameters_of
 from colony_memory.cli.verbs import backup
 from colony_memory.cli.verbs import watch as verb
 from colony_memory.schedule import watch
@@ -116,12 +115,13 @@ def test_for_programs_a_document_a_run(cli, waits, vault, folder):
 
 
 def test_the_options_are_those_of_backup(cli, waits, vault, folder):
-    own = inspect.signature(spread(verb.run)).parameters
-    theirs = dict(inspect.signature(spread(backup.run)).parameters)
+    own, theirs = ({each.name: each for each in parameters_of(one.run)[0]} for one in (verb, backup))
     for single in ("dry_run", "no_index", "verbose"):
         del theirs[single]
     assert set(own) == {*theirs, "every", "final_timeout", "once"}
-    assert all(own[name].kind == each.kind and own[name].default == each.default for name, each in theirs.items())
+    for name, each in theirs.items():
+        assert (own[name].kind, own[name].default) == (each.kind, each.default)
+        assert vars(own[name].declared) == vars(each.declared), name
     waits += [lambda n=n: (folder / "MEMORY.md").write_text("x" * n) for n in (5, 6, 7)]
     assert cli("watch", folder, "--label", "research", "--keep", "2")[0] == 0
     assert len(ColonyMemory(backend=vault).list_snapshots(label="research")) == 2

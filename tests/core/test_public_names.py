@@ -109,7 +109,7 @@ HEAVY = {
     "pyrage",
     "rich",
     "ssl",
-    "typer",
+    "click",
     "urllib.request",
 }
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from documentation_pages import README, read_blocks
 
-for needed in ("typer", "cryptography", "pyrage"):
+for needed in ("click", "cryptography", "pyrage"):
     pytest.importorskip(needed)
 
 pytestmark = pytest.mark.once

@@ -97,7 +97,7 @@ def test_the_tests_are_run_by_the_line_of_the_readme() -> None:
 
 @pytest.mark.once
 def test_the_line_to_try_it_shows_that_nothing_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("typer")
+    pytest.importorskip("click")
     (block,) = (block for block in read_blocks(README) if block.heading == "Try it")
     steps = block.text.strip().split(" && ")
     building, using = steps[:3], steps[3:]
@@ -223,7 +223,7 @@ def test_the_tree_of_errors_is_the_tree() -> None:
 
 
 def test_options_and_exit_codes_are_those_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("typer")
+    pytest.importorskip("click")
     from colony_memory.__main__ import main
 
     def help_of(*verb: str) -> str:

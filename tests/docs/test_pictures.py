@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 pytest.importorskip("cryptography")
 
 from documentation_pages import ROOT, fits, read

@@ -32,7 +32,7 @@ def files(folder: Path) -> dict[str, str]:
 @pytest.mark.once
 @pytest.mark.parametrize("signed", [False, True])
 def test_with_files(tmp_path, signed):
-    pytest.importorskip("typer")
+    pytest.importorskip("click")
     if signed:
         pytest.importorskip("cryptography")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

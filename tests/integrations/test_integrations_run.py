@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from documentation_pages import ROOT
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 
 from colony_memory import ColonyMemory
 from colony_memory.vaults.local import LocalVault

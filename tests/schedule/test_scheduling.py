@@ -58,16 +58,16 @@ def test_systemd_takes_the_units(tmp_path):
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_the_commands_of_the_services_are_right(name):
-    pytest.importorskip("typer")
-    from colony_memory.cli.app import app, typer
+    pytest.importorskip("click")
+    from colony_memory.cli.app import verb_of
 
     service = unit(name)["Service"]
     program, verb, *rest = service["ExecStart"].split()
     assert program == "%h/.local/bin/colony-memory"
-    command = typer.main.get_command(app).get_command(None, verb)
+    command = verb_of(verb)
     # A command keeps the names of its help from the first that calls it.
     named = {"help_option_names": ["-h", "--help"]}
-    assert command.make_context(verb, list(rest), **named).params["paths"] == ["%h/agent/memory"]
+    assert command.make_context(verb, list(rest), **named).params["paths"] == ("%h/agent/memory",)
     assert service["EnvironmentFile"] == "%h/.config/colony-memory/env"
 
 
@@ -107,7 +107,7 @@ def test_the_crontab_is_read_by_cron_as_it_is_meant():
 
 
 def test_a_crontab_line_is_silent_only_where_nothing_is_wrong(tmp_path):
-    pytest.importorskip("typer")
+    pytest.importorskip("click")
     (block,) = (block for block in read_blocks(PAGE) if block.heading == "cron" and block.language == "crontab")
     command = block.text.strip().split(None, 5)[5]
     env = {"HOME": str(tmp_path), "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
@@ -133,7 +133,7 @@ def test_a_crontab_line_is_silent_only_where_nothing_is_wrong(tmp_path):
 
 
 def test_the_lines_of_watch_are_of_the_form_that_is_shown(tmp_path):
-    pytest.importorskip("typer")
+    pytest.importorskip("click")
     (block,) = (block for block in read_blocks(PAGE) if block.text.startswith("$ colony-memory watch"))
     _, greeting, saved, unchanged, failed, *_, last = block.text.splitlines()
     (tmp_path / "memory").mkdir()

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 
 from snapshots import NOON, content_file, damage, save, snapshot
 

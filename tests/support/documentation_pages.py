@@ -128,7 +128,7 @@ def need_extras(block: Block) -> None:
         if block.language == "python" and sign in block.text:
             pytest.importorskip(module)
     if block.language in _SHELLS and not is_installation(block):
-        pytest.importorskip("typer")
+        pytest.importorskip("click")
         if "--age" in block.text or "--encrypt-to" in block.text:
             pytest.importorskip("pyrage")
 

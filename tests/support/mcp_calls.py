@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-pytest.importorskip("typer")
+pytest.importorskip("click")
 pytest.importorskip("mcp.server")
 
 import anyio

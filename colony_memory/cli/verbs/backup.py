@@ -1,5 +1,5 @@
 """The verb ``backup``."""
-# ruff: noqa: TC001 - typer reads the annotations
+# ruff: noqa: TC001 - the parser reads the annotations
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import warnings
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from colony_memory.cli.options import (
+    Argument,
     CommonOptions,
     DryRunOption,
     FormatOption,
     OnErrorOption,
+    Option,
     PingOption,
     VerboseOption,
 )
@@ -40,7 +40,7 @@ EXAMPLES = (
 
 
 def run(
-    paths: Annotated[list[str], typer.Argument(metavar="PATH", hidden=True)],
+    paths: Annotated[list[str], Argument(metavar="PATH")],
     *,
     saving: SavingOptions,
     dry_run: DryRunOption = False,
@@ -48,7 +48,7 @@ def run(
     on_error: OnErrorOption = None,
     format: FormatOption = None,  # noqa: A002 - the word for it
     no_index: Annotated[
-        bool, typer.Option("--no-index", help="Read every file, whatever is known of it since the last backup.")
+        bool, Option("--no-index", help="Read every file, whatever is known of it since the last backup.")
     ] = False,
     verbose: VerboseOption = False,
     common: CommonOptions,

@@ -1,14 +1,15 @@
 """The verb ``cat``."""
-# ruff: noqa: TC001 - typer reads the annotations
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import Annotated
 
-import typer
-
-from colony_memory.cli.options import CommonOptions, LabelOption
+from colony_memory.cli.options import (
+    Argument,
+    CommonOptions,
+    LabelOption,
+)
 
 EXAMPLES = (
     "colony-memory cat notes/a.md",
@@ -17,7 +18,7 @@ EXAMPLES = (
 
 
 def run(
-    names: Annotated[list[str], typer.Argument(metavar="[ID] NAME", hidden=True)],
+    names: Annotated[list[str], Argument(metavar="[ID] NAME")],
     *,
     label: LabelOption = "default",
     common: CommonOptions,

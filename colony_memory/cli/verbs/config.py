@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from dataclasses import asdict
 from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+import click
 
-from colony_memory.cli.options import CommonOptions, spread
+from colony_memory.cli.options import (
+    CommonOptions,
+    Option,
+    parameters_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,11 +28,10 @@ EXAMPLES = (
 
 
 def run(
-    ctx: typer.Context,
     *,
-    path: Annotated[bool, typer.Option("--path", help="Print where the configuration file is, there or not.")] = False,
+    path: Annotated[bool, Option("--path", help="Print where the configuration file is, there or not.")] = False,
     init: Annotated[
-        bool, typer.Option("--init", help="Make one in which every setting is a comment. None is overwritten.")
+        bool, Option("--init", help="Make one in which every setting is a comment. None is overwritten.")
     ] = False,
     common: CommonOptions,
 ) -> int:
@@ -45,7 +47,7 @@ def run(
     output = common.output
     if path and init:
         raise ValueError("--path shows where the file is, and --init makes it: give one of them")
-    given = given_of(ctx)
+    given = given_of(click.get_current_context())
     named = named_file(given)
     if path or init:
         place = create_config(_example(), named) if init else config_path(named)
@@ -103,10 +105,7 @@ def _defaults() -> dict[str, Any]:
     """What the verbs do where nobody says anything."""
     from colony_memory.cli.verbs import status, watch
 
-    parameters = {
-        name: each for verb in (status, watch) for name, each in inspect.signature(spread(verb.run)).parameters.items()
-    }
-    return {name: each.default for name, each in parameters.items()}
+    return {each.name: each.default for verb in (status, watch) for each in parameters_of(verb.run)[0]}
 
 
 def _document(

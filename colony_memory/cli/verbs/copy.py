@@ -1,14 +1,15 @@
 """The verb ``copy``."""
-# ruff: noqa: TC001 - typer reads the annotations
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import Annotated
 
-import typer
-
-from colony_memory.cli.options import CommonOptions, ConvertOption
+from colony_memory.cli.options import (
+    CommonOptions,
+    ConvertOption,
+    Option,
+)
 
 EXAMPLES = (
     "colony-memory copy --from colony: --to file:///mnt/usb/vault",
@@ -20,13 +21,13 @@ EXAMPLES = (
 def run(
     *,
     source: Annotated[
-        str | None, typer.Option("--from", metavar="URL", help="Vault to copy from. Default: that of --vault.")
+        str | None, Option("--from", metavar="URL", help="Vault to copy from. Default: that of --vault.")
     ] = None,
     target: Annotated[
-        str | None, typer.Option("--to", metavar="URL", help="Vault to copy to. Default: that of --vault.")
+        str | None, Option("--to", metavar="URL", help="Vault to copy to. Default: that of --vault.")
     ] = None,
     label: Annotated[
-        list[str] | None, typer.Option("--label", metavar="NAME", help="Only this label. Repeatable. Default: all.")
+        list[str] | None, Option("--label", metavar="NAME", help="Only this label. Repeatable. Default: all.")
     ] = None,
     format: ConvertOption = None,  # noqa: A002 - the word for it
     common: CommonOptions,

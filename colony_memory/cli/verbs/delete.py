@@ -1,19 +1,21 @@
 """The verb ``delete``."""
-# ruff: noqa: TC001 - typer reads the annotations
 
 from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from colony_memory.cli.options import CommonOptions, LabelOption, YesOption
+from colony_memory.cli.options import (
+    Argument,
+    CommonOptions,
+    LabelOption,
+    YesOption,
+)
 
 EXAMPLES = ("colony-memory delete --yes latest~3",)
 
 
 def run(
-    snapshot: Annotated[str, typer.Argument(metavar="ID", hidden=True)],
+    snapshot: Annotated[str, Argument(metavar="ID")],
     *,
     label: LabelOption = "default",
     yes: YesOption = False,

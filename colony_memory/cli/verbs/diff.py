@@ -1,14 +1,18 @@
 """The verb ``diff``."""
-# ruff: noqa: TC001 - typer reads the annotations
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import Annotated
 
-import typer
-
-from colony_memory.cli.options import CommonOptions, LabelOption, PatchOption, VerboseOption
+from colony_memory.cli.options import (
+    Argument,
+    CommonOptions,
+    LabelOption,
+    Option,
+    PatchOption,
+    VerboseOption,
+)
 
 EXAMPLES = (
     "colony-memory diff latest~1 latest",
@@ -17,12 +21,12 @@ EXAMPLES = (
 
 
 def run(
-    a: Annotated[str, typer.Argument(metavar="A", hidden=True)],
-    b: Annotated[str, typer.Argument(metavar="B", hidden=True)] = "latest",
+    a: Annotated[str, Argument(metavar="A")],
+    b: Annotated[str, Argument(metavar="B")] = "latest",
     *,
     label: LabelOption = "default",
     patch: PatchOption = False,
-    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 1 if anything differs.")] = False,
+    exit_code: Annotated[bool, Option("--exit-code", help="Exit with 1 if anything differs.")] = False,
     verbose: VerboseOption = False,
     common: CommonOptions,
 ) -> int:

@@ -1,14 +1,16 @@
 """The verb ``export``."""
-# ruff: noqa: TC001 - typer reads the annotations
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import Annotated
 
-import typer
-
-from colony_memory.cli.options import CommonOptions, LabelOption
+from colony_memory.cli.options import (
+    Argument,
+    CommonOptions,
+    LabelOption,
+    Option,
+)
 
 EXAMPLES = (
     "colony-memory export latest research.json --label research",
@@ -17,11 +19,11 @@ EXAMPLES = (
 
 
 def run(
-    snapshot: Annotated[str, typer.Argument(metavar="ID", hidden=True)],
-    file: Annotated[str, typer.Argument(metavar="FILE", hidden=True)],
+    snapshot: Annotated[str, Argument(metavar="ID")],
+    file: Annotated[str, Argument(metavar="FILE")],
     *,
     label: LabelOption = "default",
-    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it is there.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace FILE if it is there.")] = False,
     common: CommonOptions,
 ) -> int:
     """Write one snapshot into a file of its own, signature and all.

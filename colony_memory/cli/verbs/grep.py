@@ -1,24 +1,26 @@
 """The verb ``grep``."""
-# ruff: noqa: TC001 - typer reads the annotations
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import Annotated
 
-import typer
-
-from colony_memory.cli.options import CommonOptions, LabelOption
+from colony_memory.cli.options import (
+    Argument,
+    CommonOptions,
+    LabelOption,
+    Option,
+)
 
 EXAMPLES = ("colony-memory grep 'two years'", "colony-memory grep -F -i 'two years.'")
 
 
 def run(
-    pattern: Annotated[str, typer.Argument(metavar="PATTERN", hidden=True)],
+    pattern: Annotated[str, Argument(metavar="PATTERN")],
     *,
     label: LabelOption = "default",
-    fixed: Annotated[bool, typer.Option("--fixed", "-F", help="Take PATTERN as plain text.")] = False,
-    ignore_case: Annotated[bool, typer.Option("--ignore-case", "-i", help="Ignore case.")] = False,
+    fixed: Annotated[bool, Option("--fixed", "-F", help="Take PATTERN as plain text.")] = False,
+    ignore_case: Annotated[bool, Option("--ignore-case", "-i", help="Ignore case.")] = False,
     common: CommonOptions,
 ) -> int:
     """Find lines in all snapshots, and when each came and went.

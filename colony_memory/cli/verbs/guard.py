@@ -1,14 +1,16 @@
 """The verb ``guard``: a snapshot before a command that may spoil a folder, and the way back."""
-# ruff: noqa: TC001 - typer reads the annotations
+# ruff: noqa: TC001 - the parser reads the annotations
 
 from __future__ import annotations
 
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from colony_memory.cli.options import CommonOptions, Without
+from colony_memory.cli.options import (
+    Argument,
+    CommonOptions,
+    Without,
+)
 from colony_memory.cli.saving import SavingOptions
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ _NOTE_CHARS = 200
 
 
 def run(
-    command: Annotated[list[str], typer.Argument(metavar="DIR COMMAND...", hidden=True)],
+    command: Annotated[list[str], Argument(metavar="DIR COMMAND...")],
     *,
     saving: Annotated[SavingOptions, Without({"keep", "git", "note", "tag"})],
     common: CommonOptions,

@@ -1,14 +1,20 @@
 """The verb ``hook``: what agent hosts call, and how they come to do so."""
-# ruff: noqa: TC001 - typer reads the annotations
+# ruff: noqa: TC001 - the parser reads the annotations
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from colony_memory.cli.options import CommonOptions, DryRunOption, OnErrorOption, PingOption, Without
+from colony_memory.cli.options import (
+    Argument,
+    CommonOptions,
+    DryRunOption,
+    OnErrorOption,
+    Option,
+    PingOption,
+    Without,
+)
 from colony_memory.cli.saving import SavingOptions
 from colony_memory.cli.text import shown
 
@@ -41,23 +47,19 @@ class _Asked:
 
 
 def run(
-    words: Annotated[list[str], typer.Argument(metavar="[install|uninstall HOST] [DIR]", hidden=True)],
+    words: Annotated[list[str], Argument(metavar="[install|uninstall HOST] [DIR]")],
     *,
     format: Annotated[  # noqa: A002 - the word for it
         str,
-        typer.Option(
-            "--format", metavar="claude-code|codex|gemini|openclaw", help="Whose JSON is on stdin and is answered."
-        ),
+        Option("--format", metavar="claude-code|codex|gemini|openclaw", help="Whose JSON is on stdin and is answered."),
     ] = "claude-code",
     block: Annotated[
         bool,
-        typer.Option("--block", help="Keep the host from going on where the memory is not saved, if it can be kept."),
+        Option("--block", help="Keep the host from going on where the memory is not saved, if it can be kept."),
     ] = False,
-    timeout: Annotated[
-        str, typer.Option("--timeout", metavar="TIME", help="How long the host may be held up.")
-    ] = "20s",
+    timeout: Annotated[str, Option("--timeout", metavar="TIME", help="How long the host may be held up.")] = "20s",
     settings: Annotated[
-        str | None, typer.Option("--settings", metavar="FILE", help="Install into this file in place of the user's.")
+        str | None, Option("--settings", metavar="FILE", help="Install into this file in place of the user's.")
     ] = None,
     dry_run: DryRunOption = False,
     saving: Annotated[SavingOptions, Without({"git", "note", "tag"})],

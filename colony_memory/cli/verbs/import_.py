@@ -1,14 +1,16 @@
 """The verb ``import``."""
-# ruff: noqa: TC001 - typer reads the annotations
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import Annotated
 
-import typer
-
-from colony_memory.cli.options import CommonOptions, ConvertOption
+from colony_memory.cli.options import (
+    Argument,
+    CommonOptions,
+    ConvertOption,
+    Option,
+)
 
 EXAMPLES = (
     "colony-memory import research.json",
@@ -17,10 +19,10 @@ EXAMPLES = (
 
 
 def run(
-    file: Annotated[str, typer.Argument(metavar="FILE", hidden=True)],
+    file: Annotated[str, Argument(metavar="FILE")],
     *,
     label: Annotated[
-        str | None, typer.Option("--label", metavar="NAME", help="Refuse a file of another label than this.")
+        str | None, Option("--label", metavar="NAME", help="Refuse a file of another label than this.")
     ] = None,
     format: ConvertOption = None,  # noqa: A002 - the word for it
     common: CommonOptions,

@@ -1,13 +1,16 @@
 """The verb ``init``."""
-# ruff: noqa: TC001 - typer reads the annotations
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from colony_memory.cli.options import FormatOption, JsonOption, QuietOption, VaultOption
+from colony_memory.cli.options import (
+    Argument,
+    FormatOption,
+    JsonOption,
+    QuietOption,
+    VaultOption,
+)
 
 if TYPE_CHECKING:
     from colony_memory.cli.output import Output
@@ -16,7 +19,7 @@ EXAMPLES = ("colony-memory init /mnt/nas/vault", "colony-memory init file:///mnt
 
 
 def run(
-    url: Annotated[str | None, typer.Argument(metavar="[URL]", hidden=True)] = None,
+    url: Annotated[str | None, Argument(metavar="[URL]")] = None,
     *,
     vault: VaultOption = None,
     format: FormatOption = None,  # noqa: A002 - the word for it

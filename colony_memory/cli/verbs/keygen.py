@@ -1,13 +1,15 @@
 """The verb ``keygen``."""
-# ruff: noqa: TC001 - typer reads the annotations
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from colony_memory.cli.options import JsonOption, QuietOption
+from colony_memory.cli.options import (
+    Argument,
+    JsonOption,
+    Option,
+    QuietOption,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,10 +24,10 @@ EXAMPLES = (
 
 
 def run(
-    file: Annotated[str | None, typer.Argument(metavar="[FILE]", hidden=True)] = None,
+    file: Annotated[str | None, Argument(metavar="[FILE]")] = None,
     *,
     age: Annotated[
-        bool, typer.Option("--age", help="Make one that opens what is encrypted, in place of one that signs.")
+        bool, Option("--age", help="Make one that opens what is encrypted, in place of one that signs.")
     ] = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,

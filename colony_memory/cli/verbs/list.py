@@ -1,5 +1,5 @@
 """The verb ``list``."""
-# ruff: noqa: TC001, TC003 - typer reads the annotations
+# ruff: noqa: TC001, TC003 - the parser reads the annotations
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from dataclasses import asdict, replace
 from itertools import islice
 from typing import Annotated
 
-import typer
-
-from colony_memory.cli.options import CommonOptions, LabelFilter
+from colony_memory.cli.options import (
+    CommonOptions,
+    LabelFilter,
+    Option,
+)
 from colony_memory.snapshot import SnapshotInfo
 
 EXAMPLES = (
@@ -28,7 +30,7 @@ def run(
     label: LabelFilter = None,
     tag: Annotated[
         list[str] | None,
-        typer.Option("--tag", metavar="NAME", help="Only what is filed under this. Repeatable: under all of them."),
+        Option("--tag", metavar="NAME", help="Only what is filed under this. Repeatable: under all of them."),
     ] = None,
     common: CommonOptions,
 ) -> int:

@@ -1,20 +1,22 @@
 """The verb ``log``."""
-# ruff: noqa: TC001 - typer reads the annotations
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import Annotated
 
-import typer
-
-from colony_memory.cli.options import CommonOptions, LabelOption, PatchOption
+from colony_memory.cli.options import (
+    Argument,
+    CommonOptions,
+    LabelOption,
+    PatchOption,
+)
 
 EXAMPLES = ("colony-memory log notes/a.md", "colony-memory log -p notes/a.md")
 
 
 def run(
-    name: Annotated[str, typer.Argument(metavar="NAME", hidden=True)],
+    name: Annotated[str, Argument(metavar="NAME")],
     *,
     label: LabelOption = "default",
     patch: PatchOption = False,

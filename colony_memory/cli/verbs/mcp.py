@@ -1,5 +1,5 @@
 """The verb ``mcp``: one folder's memory for the host of an agent."""
-# ruff: noqa: TC001 - typer reads the annotations
+# ruff: noqa: TC001 - the parser reads the annotations
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ import sys
 from dataclasses import replace
 from typing import Annotated
 
-import typer
-
-from colony_memory.cli.options import CommonOptions, FormatOption, Without
+from colony_memory.cli.options import (
+    Argument,
+    CommonOptions,
+    FormatOption,
+    Option,
+    Without,
+)
 from colony_memory.cli.saving import SavingOptions
 
 EXAMPLES = (
@@ -19,15 +23,15 @@ EXAMPLES = (
 
 
 def run(
-    directory: Annotated[str, typer.Argument(metavar="DIR", hidden=True)],
+    directory: Annotated[str, Argument(metavar="DIR")],
     *,
     saving: Annotated[SavingOptions, Without({"note", "tag"})],
     allow_restore: Annotated[
-        bool, typer.Option("--allow-restore", help="Offer to restore too. The person is asked each time.")
+        bool, Option("--allow-restore", help="Offer to restore too. The person is asked each time.")
     ] = False,
     restore_unasked: Annotated[
         bool,
-        typer.Option("--restore-unasked", help="With --allow-restore: do it too where the host cannot ask anybody."),
+        Option("--restore-unasked", help="With --allow-restore: do it too where the host cannot ask anybody."),
     ] = False,
     format: FormatOption = None,  # noqa: A002 - the word for it
     common: CommonOptions,

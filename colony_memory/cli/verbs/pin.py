@@ -1,19 +1,20 @@
 """The verb ``pin``."""
-# ruff: noqa: TC001 - typer reads the annotations
 
 from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from colony_memory.cli.options import CommonOptions, LabelOption
+from colony_memory.cli.options import (
+    Argument,
+    CommonOptions,
+    LabelOption,
+)
 
 EXAMPLES = ("colony-memory pin latest", "colony-memory pin --label research 20261101")
 
 
 def run(
-    snapshot: Annotated[str, typer.Argument(metavar="ID", hidden=True)],
+    snapshot: Annotated[str, Argument(metavar="ID")],
     *,
     label: LabelOption = "default",
     common: CommonOptions,

@@ -1,14 +1,18 @@
 """The verb ``prune``."""
-# ruff: noqa: TC001 - typer reads the annotations
+# ruff: noqa: TC001 - the parser reads the annotations
 
 from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from colony_memory.cli.keeping import RetentionOptions
-from colony_memory.cli.options import CommonOptions, DryRunOption, LabelOption, YesOption
+from colony_memory.cli.options import (
+    CommonOptions,
+    DryRunOption,
+    LabelOption,
+    Option,
+    YesOption,
+)
 
 EXAMPLES = (
     "colony-memory prune --keep 10 --dry-run",
@@ -21,7 +25,7 @@ def run(
     label: LabelOption = "default",
     rules: RetentionOptions,
     leftovers: Annotated[
-        bool, typer.Option("--leftovers", help="Delete no snapshot, only what interrupted backups have left.")
+        bool, Option("--leftovers", help="Delete no snapshot, only what interrupted backups have left.")
     ] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,

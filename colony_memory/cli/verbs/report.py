@@ -1,5 +1,5 @@
 """The verb ``report``."""
-# ruff: noqa: TC001 - typer reads the annotations
+# ruff: noqa: TC001 - the parser reads the annotations
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from colony_memory.cli.keeping import RetentionOptions
-from colony_memory.cli.options import CommonOptions, LabelFilter
+from colony_memory.cli.options import (
+    CommonOptions,
+    LabelFilter,
+    Option,
+)
 
 EXAMPLES = (
     "colony-memory report --html report.html",
@@ -21,16 +23,14 @@ _KEEP = 20
 
 def run(
     *,
-    html: Annotated[
-        str, typer.Option("--html", metavar="FILE", help="Where the page is written; - is the standard output.")
-    ],
+    html: Annotated[str, Option("--html", metavar="FILE", help="Where the page is written; - is the standard output.")],
     label: LabelFilter = None,
     rules: RetentionOptions,
     texts: Annotated[
-        bool, typer.Option("--texts/--no-texts", help="Have the changes of documents in it, or their sizes only.")
+        bool, Option("--texts/--no-texts", help="Have the changes of documents in it, or their sizes only.")
     ] = True,
-    quick: Annotated[bool, typer.Option("--quick", help="Read no snapshot but the newest.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it is there.")] = False,
+    quick: Annotated[bool, Option("--quick", help="Read no snapshot but the newest.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace FILE if it is there.")] = False,
     common: CommonOptions,
 ) -> int:
     """Write everything about a vault into one HTML page.

@@ -1,19 +1,18 @@
 """The verb ``restore``."""
-# ruff: noqa: TC001 - typer reads the annotations
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import Annotated
 
-import typer
-
 from colony_memory.cli.options import (
+    Argument,
     CommonOptions,
     DryRunOption,
     LabelOption,
     MapOption,
     NoFillOption,
+    Option,
     ProjectOption,
     VerboseOption,
 )
@@ -28,12 +27,12 @@ EXAMPLES = (
 
 
 def run(
-    target: Annotated[list[str], typer.Argument(metavar="[ID] DIR", hidden=True)],
+    target: Annotated[list[str], Argument(metavar="[ID] DIR")],
     *,
     label: LabelOption = "default",
     snapshot: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--snapshot",
             metavar="ID",
             help="The same as ID.",
@@ -41,7 +40,7 @@ def run(
     ] = None,
     at: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--at",
             metavar="TIME",
             help="The newest that is not after this time: 2026-11-01T12:00 (local; add Z for UTC), a day, 3h ago, or "
@@ -50,39 +49,35 @@ def run(
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", metavar="GLOB", help="Only files whose path matches; * matches / too. Repeatable."),
+        Option("--only", metavar="GLOB", help="Only files whose path matches; * matches / too. Repeatable."),
     ] = None,
     lens: Annotated[  # noqa: ARG001 - it is among --only by now
         str | None,
-        typer.Option("--lens", metavar="NAME", help="Only files that the globs of this lens of the file match."),
+        Option("--lens", metavar="NAME", help="Only files that the globs of this lens of the file match."),
     ] = None,
     project: ProjectOption = None,
     move: MapOption = None,
     force: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--force", help="Replace what is saved nowhere, what a program has open, and real secrets by masked ones."
         ),
     ] = False,
     merge: Annotated[
-        bool, typer.Option("--merge", help="Join the snapshot with what DIR holds, and take nothing away.")
+        bool, Option("--merge", help="Join the snapshot with what DIR holds, and take nothing away.")
     ] = False,
-    delete: Annotated[
-        bool, typer.Option("--delete", help="Also remove files that the snapshot does not have.")
-    ] = False,
+    delete: Annotated[bool, Option("--delete", help="Also remove files that the snapshot does not have.")] = False,
     exclude: Annotated[
         list[str] | None,
-        typer.Option(
-            "--exclude", metavar="GLOB", help="With --snapshot-first, leave out of it what 'backup' leaves out so."
-        ),
+        Option("--exclude", metavar="GLOB", help="With --snapshot-first, leave out of it what 'backup' leaves out so."),
     ] = None,
     snapshot_first: Annotated[
-        bool, typer.Option("--snapshot-first", help="First save what DIR holds, under the label LABEL-before-restore.")
+        bool, Option("--snapshot-first", help="First save what DIR holds, under the label LABEL-before-restore.")
     ] = False,
     dry_run: DryRunOption = False,
     verbose: VerboseOption = False,
     fallback: Annotated[
-        bool, typer.Option("--fallback", help="Where the snapshot is damaged, take the newest intact one.")
+        bool, Option("--fallback", help="Where the snapshot is damaged, take the newest intact one.")
     ] = False,
     no_fill: NoFillOption = False,
     common: CommonOptions,

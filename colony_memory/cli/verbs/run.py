@@ -1,5 +1,5 @@
 """The verb ``run``: restore, start a command, save beside it and once more at its end."""
-# ruff: noqa: TC001 - typer reads the annotations
+# ruff: noqa: TC001 - the parser reads the annotations
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from contextlib import ExitStack
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from colony_memory.cli.options import (
+    Argument,
     CommonOptions,
     DryRunOption,
     EveryOption,
@@ -17,6 +16,7 @@ from colony_memory.cli.options import (
     MapOption,
     NoFillOption,
     OnErrorOption,
+    Option,
     PingOption,
     ProjectOption,
     VerboseOption,
@@ -45,7 +45,7 @@ EXAMPLES = (
 
 
 def run(
-    command: Annotated[list[str], typer.Argument(metavar="DIR COMMAND...", hidden=True)],
+    command: Annotated[list[str], Argument(metavar="DIR COMMAND...")],
     *,
     saving: Annotated[SavingOptions, Without({"git", "note", "tag"})],
     every: EveryOption = "15m",
@@ -55,7 +55,7 @@ def run(
     project: ProjectOption = None,
     move: MapOption = None,
     fallback: Annotated[
-        bool, typer.Option("--fallback", help="Where the latest snapshot is damaged, take the newest intact one.")
+        bool, Option("--fallback", help="Where the latest snapshot is damaged, take the newest intact one.")
     ] = False,
     no_fill: NoFillOption = False,
     dry_run: DryRunOption = False,

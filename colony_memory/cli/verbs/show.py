@@ -1,14 +1,15 @@
 """The verb ``show``."""
-# ruff: noqa: TC001 - typer reads the annotations
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from colony_memory.cli.options import CommonOptions, LabelOption
+from colony_memory.cli.options import (
+    Argument,
+    CommonOptions,
+    LabelOption,
+)
 
 if TYPE_CHECKING:
     from colony_memory.app.content import Contents
@@ -17,7 +18,7 @@ EXAMPLES = ("colony-memory show latest", "colony-memory show --label research 20
 
 
 def run(
-    snapshot: Annotated[str, typer.Argument(metavar="ID", hidden=True)],
+    snapshot: Annotated[str, Argument(metavar="ID")],
     *,
     label: LabelOption = "default",
     common: CommonOptions,

@@ -1,14 +1,18 @@
 """The verb ``status``."""
-# ruff: noqa: TC001 - typer reads the annotations
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import Annotated
 
-import typer
-
-from colony_memory.cli.options import CommonOptions, ExcludeOption, LabelFilter, VerboseOption
+from colony_memory.cli.options import (
+    Argument,
+    CommonOptions,
+    ExcludeOption,
+    LabelFilter,
+    Option,
+    VerboseOption,
+)
 
 EXAMPLES = (
     "colony-memory status",
@@ -19,16 +23,16 @@ EXAMPLES = (
 
 
 def run(
-    paths: Annotated[list[str] | None, typer.Argument(metavar="[PATH]", hidden=True)] = None,
+    paths: Annotated[list[str] | None, Argument(metavar="[PATH]")] = None,
     *,
     label: LabelFilter = None,
     exclude: ExcludeOption = None,
     max_age: Annotated[
         str | None,
-        typer.Option("--max-age", metavar="TIME", help="Fail if the newest backup is older, such as 90m, 26h or 7d."),
+        Option("--max-age", metavar="TIME", help="Fail if the newest backup is older, such as 90m, 26h or 7d."),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Do not read what is saved: damage does not show, nor does 'protected'.")
+        bool, Option("--quick", help="Do not read what is saved: damage does not show, nor does 'protected'.")
     ] = False,
     verbose: VerboseOption = False,
     common: CommonOptions,

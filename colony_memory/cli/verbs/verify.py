@@ -1,14 +1,15 @@
 """The verb ``verify``."""
-# ruff: noqa: TC001 - typer reads the annotations
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from colony_memory.cli.options import CommonOptions, LabelFilter
+from colony_memory.cli.options import (
+    Argument,
+    CommonOptions,
+    LabelFilter,
+)
 
 if TYPE_CHECKING:
     from colony_memory.reports import VerifyReport
@@ -21,7 +22,7 @@ EXAMPLES = (
 
 
 def run(
-    snapshot: Annotated[str | None, typer.Argument(metavar="[ID|FILE]", hidden=True)] = None,
+    snapshot: Annotated[str | None, Argument(metavar="[ID|FILE]")] = None,
     *,
     label: LabelFilter = None,
     common: CommonOptions,

@@ -1,5 +1,5 @@
 """The verb ``watch``: backup, over and over."""
-# ruff: noqa: TC001 - typer reads the annotations
+# ruff: noqa: TC001 - the parser reads the annotations
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from colony_memory.cli.options import (
+    Argument,
     CommonOptions,
     EveryOption,
     FinalTimeoutOption,
     FormatOption,
     OnErrorOption,
+    Option,
     PingOption,
 )
 from colony_memory.cli.saving import SavingOptions
@@ -32,11 +32,11 @@ EXAMPLES = (
 
 
 def run(
-    paths: Annotated[list[str], typer.Argument(metavar="PATH", hidden=True)],
+    paths: Annotated[list[str], Argument(metavar="PATH")],
     *,
     every: EveryOption = "15m",
     final_timeout: FinalTimeoutOption = "10s",
-    once: Annotated[bool, typer.Option("--once", help="Make one backup and end, as 'backup' does.")] = False,
+    once: Annotated[bool, Option("--once", help="Make one backup and end, as 'backup' does.")] = False,
     saving: SavingOptions,
     ping: PingOption = None,
     on_error: OnErrorOption = None,
