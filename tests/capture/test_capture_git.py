@@ -252,11 +252,11 @@ def test_what_git_cannot_do_is_left_out(repository: Path, monkeypatch: pytest.Mo
         def slow(command: object, **options: float) -> None:
             raise subprocess.TimeoutExpired("git", options["timeout"])
 
-        patch.setattr(git.subprocess, "run", slow)
+        patch.setattr(subprocess, "run", slow)
         assert reason() == "git took longer than 600 seconds"
     with monkeypatch.context() as patch:
         patch.setattr(
-            git.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 3, stdout=b"", stderr=b"odd\n")
+            subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 3, stdout=b"", stderr=b"odd\n")
         )
         assert reason() == "git failed: exit code 3"
     shutil.rmtree(repository / ".git/objects")
