@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from capture_trees import contents, files, make, names, posix, tree
 
-from colony_memory.capture import LeftOut, Note, git, read_folder, read_paths, write_folder
+from colony_memory.capture import LeftOut, Note, read_folder, read_paths, write_folder
 from colony_memory.capture._metadata import split_documents
 from colony_memory.exceptions import ColonyMemoryError
 

@@ -28,7 +28,8 @@ def test_a_short_command_loads_few_modules(vault, tmp_path, verb):
     (tmp_path / "notes" / "a.md").write_text("text")
     words = [verb] if verb in ("--version", "list") else [verb, str(tmp_path / "notes")]
     code = (
-        "import io, sys; before = set(sys.modules); from colony_memory.__main__ import main; sys.stdin = io.StringIO('{}'); "
+        "import io, sys; before = set(sys.modules); from colony_memory.__main__ import main; "
+        "sys.stdin = io.StringIO('{}'); "
         f"code = main({words!r}); loaded = set(sys.modules) - before; "
         f"print(code, len([m for m in loaded if m.startswith('colony_memory')]), sorted(loaded & {HEAVY!r}))"
     )
