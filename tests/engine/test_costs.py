@@ -40,7 +40,7 @@ told_by_linux = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), r
     [
         pytest.param(8 * MB, ["restore", "list"], DEAREST, id="the dearest"),
         *(
-            pytest.param(most * MB, list(VERBS), [kind], id=f"{kind}, {most} MiB", marks=pytest.mark.exhaustive)
+            pytest.param(most * MB, list(VERBS), [kind], id=f"{kind}, {most} MiB", marks=pytest.mark.long)
             for kind in KINDS
             for most in (8, 64)
         ),
@@ -91,7 +91,7 @@ def spoiled(files, chance):
     return {**files, name: text[: 2 * MB]}
 
 
-@pytest.mark.parametrize("turns", [25, pytest.param(3000, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("turns", [25, pytest.param(3000, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("wire", "keys"), [(1, {}), (2, {}), (2, {"encrypt_to": RECIPIENT, "identities": SECRET})], ids=["1", "2", "sealed"]
 )

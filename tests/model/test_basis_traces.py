@@ -38,7 +38,7 @@ def test_schedules(name):
     run(name, range(6))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.long
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_many_schedules(name):
     run(name, range(6, 300))

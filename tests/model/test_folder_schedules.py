@@ -151,7 +151,7 @@ class Hosts:
 
 
 @pytest.mark.parametrize("alone", [False, True])
-@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 200), marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 200), marks=pytest.mark.long)])
 def test_no_line_is_ever_out_of_every_snapshot_and_every_folder(tmp_path, monkeypatch, seeds, alone):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
