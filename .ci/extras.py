@@ -299,7 +299,8 @@ def make(made: Path) -> None:
 
 def main() -> None:
     made, extras = Path(sys.argv[1]).resolve(), set(sys.argv[2:]) - {"all"}
-    known = set(metadata("colony-memory").get_all("Provides-Extra") or ()) - {"all"}
+    # "merge" is a name of old that installs nothing.
+    known = set(metadata("colony-memory").get_all("Provides-Extra") or ()) - {"all", "merge"}
     if "--make" in extras:
         make(made)
         print(" ".join(sorted(known)))

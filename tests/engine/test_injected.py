@@ -11,6 +11,9 @@ from typing import Any
 from unittest.mock import AsyncMock, MagicMock, Mock, create_autospec
 
 import pytest
+
+pytest.importorskip("httpx")
+
 from colony_sdk import AsyncColonyClient, ColonyClient
 from faces import PlainVault
 
