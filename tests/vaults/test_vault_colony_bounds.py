@@ -120,6 +120,8 @@ def waiting(url):
 
 
 def asynchronous(url):
+    pytest.importorskip("httpx")
+
     async def run():
         async with AsyncColonyVault("col_test", base_url=url, timeout=TIMEOUT) as vault:
             await vault.vault_list_files()
