@@ -21,6 +21,7 @@ from colony_memory import (
     save_folder,
     save_paths,
 )
+from colony_memory._format.v2.zstd import is_installed
 from colony_memory._os.directory import Directory
 from colony_memory._os.files import Files
 from colony_memory._os.homes import state_directory
@@ -196,6 +197,8 @@ def test_what_the_snapshot_to_go_on_from_does_not_give_is_read(place, vault, see
 @POSIX
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_is_read_again_and_saved(place, vault, seen, change, tmp_path):
+    if not is_installed():
+        pytest.skip("format 1 has no text to go on from, so that all is read where anything changed")
     act, searched, new = CHANGES[change]
     first = save(vault, place).info
     seen.forget()
