@@ -53,26 +53,13 @@ def near(name: str, names: Collection[str]) -> str:
 
 
 def narrow(documents: Mapping[str, str], globs: Sequence[str]) -> dict[str, str]:
-    """The documents of the files and directories whose name matches one of the globs.
+    """The files, links and directories whose name matches one of the globs, with all that is known of them.
 
     Raises:
         ValueError: None does.
         SnapshotCorrupt: The document that describes the folder is malformed.
     """
-
-    def wanted(name: str) -> bool:
-        return any(fnmatchcase(name, glob) for glob in globs)
-
-    _, metadata = split_documents(documents)
-    left = Metadata(
-        files={name: data for name, data in metadata.files.items() if wanted(name)},
-        empty_dirs=tuple(filter(wanted, metadata.empty_dirs)),
-        executable=frozenset(filter(wanted, metadata.executable)),
-        masked=tuple(filter(wanted, metadata.masked)),
-    )
-    kept = {name: text for name, text in documents.items() if name != METADATA_NAME and wanted(name)}
-    if left:
-        kept[METADATA_NAME] = dump_metadata(left)
+    kept = reshape(documents, wanted=lambda name: any(fnmatchcase(name, glob) for glob in globs))
     if not kept:
         raise ValueError(f"nothing in the snapshot matches {', '.join(map(repr, globs))}")
     return kept

@@ -24,7 +24,8 @@ def documents(tmp_path):
     (folder / "notes" / "a.md").write_text("a")
     (folder / "face.png").write_bytes(BYTES)
     (folder / "link").symlink_to("notes/a.md")
-    return read_folder(folder).documents
+    (folder / "face.png").chmod(0o640)
+    return read_folder(folder, attributes=True).documents
 
 
 def test_a_file_as_it_was(documents):
@@ -49,9 +50,13 @@ def test_what_is_not_there(documents, info, name, says):
 
 
 def test_a_part_restores_as_it_was(documents, tmp_path):
-    write_folder(narrow(documents, ["face.*", "empty"]), tmp_path / "out")
-    assert sorted(each.name for each in (tmp_path / "out").iterdir()) == ["empty", "face.png"]
+    before = (tmp_path / "memory" / "face.png").stat()
+    write_folder(narrow(documents, ["face.*", "empty", "link"]), tmp_path / "out")
+    assert sorted(each.name for each in (tmp_path / "out").iterdir()) == ["empty", "face.png", "link"]
     assert (tmp_path / "out" / "face.png").read_bytes() == BYTES
-    assert narrow(documents, ["notes/*"]) == {"notes/a.md": "a"}
+    after = (tmp_path / "out" / "face.png").stat()
+    assert (after.st_mode, after.st_mtime_ns) == (before.st_mode, before.st_mtime_ns)
+    assert (tmp_path / "out" / "link").readlink().as_posix() == "notes/a.md"
+    assert {"notes/a.md"} == narrow(documents, ["notes/*"]).keys() - {METADATA_NAME}
     with pytest.raises(ValueError, match=r"nothing in the snapshot matches '\*\.txt', 'x'"):
         narrow(documents, ["*.txt", "x"])

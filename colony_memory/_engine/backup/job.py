@@ -226,7 +226,7 @@ class Job:
         over = self.theirs or self.passed_over
         new = [Unmerged(snapshot_id, stamp, refused=True)] if refused else []
         if not refused and over is not None and over not in based_on:
-            new.append(Unmerged(over, stamp, without_basis=not self.basis))
+            new.append(Unmerged(over, stamp, without_basis=self.without_basis))
         return still_unmerged(state.unmerged, now=self.session.now(), new=new, based_on=based_on)
 
     def lineage(self, state: State, snapshot_id: str) -> Lineage:
