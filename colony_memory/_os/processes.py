@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._os.kinds import Identity, is_file
+from colony_memory._os.names import encode_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +46,7 @@ class OpenFiles:
         if found is not None:
             return found
         # Some file systems tell another device here: then the name has to be the same.
-        own = os.fsencode(name.rpartition("/")[2])
+        own = encode_name(name.rpartition("/")[2])
         parts = self.mapped.get(status.st_ino, {}).items()
         return next((by for (device, base), by in parts if device == status.st_dev or base == own), None)
 
