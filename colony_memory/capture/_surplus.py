@@ -60,7 +60,7 @@ def find_surplus(
         spared: Names that stay, with all that is in them, such as those that the snapshot says it lacks.
 
     Raises:
-        ValueError: A directory cannot be read, so that nobody can tell what is in it.
+        ValueError: Something cannot be looked at, so that nobody can tell what it is and what is in it.
         ColonyMemoryError: Rules that exclude files cannot be read.
     """
     tree = Tree()

@@ -81,7 +81,7 @@ class Tree:
         directories: All but those where a walk began for all names, with what the system says of them.
         links: With what they say.
         left_out: What is not going to be read.
-        closed: Of that, the directories that cannot be looked into.
+        closed: Of that, what cannot be looked at, or into.
         ignored: What rules exclude.
     """
 

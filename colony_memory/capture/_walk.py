@@ -307,6 +307,7 @@ class Walk:
         below, tree = self._below(inside), place.tree
         for own, reason in listing.left_out.items():
             self._leave(tree, below + own, reason, unread=True)
+            tree.closed.append(tree.left_out[-1])  # it may be a directory
             place.passed.add(own)
         entries = listing.entries
         strays = {name for name, status in entries.items() if is_of_vault(name, status)}
