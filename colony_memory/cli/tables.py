@@ -27,7 +27,7 @@ _SNAPSHOTS = (
 #: Only where there are any.
 _REMARKS = Column("remarks", folds=10)
 _LABELS = (
-    Column("label", folds=10),
+    Column("label", folds=8),
     Column("state", folds=9),
     Column("snapshots", right=True),
     Column("newest"),

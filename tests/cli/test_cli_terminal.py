@@ -131,7 +131,7 @@ def test_a_narrow_terminal_gets_fewer_columns_and_is_told(environment, vault):
     _, sent = on_terminal("status", "--vault", vault.path, env=environment, columns=48)
     table = plain(sent[sent.rindex("label ") :]).splitlines()
     assert max(map(len, table)) <= 48
-    assert table[-1] == "narrow terminal, not shown: oldest, stored"
+    assert table[-1] == "narrow terminal, not shown: oldest, size, stored"
 
 
 def test_a_narrow_terminal_gets_the_facts_that_matter_most(environment, vault):
@@ -169,7 +169,7 @@ def test_a_person_sees_the_plan_before_the_question(environment, vault):
 
 
 def test_the_first_word_of_status_is_coloured(environment, vault):
-    _, sent = on_terminal("status", "--vault", vault.path, env=environment)
+    _, sent = on_terminal("status", "--vault", vault.path, "--label", "default", env=environment)
     assert "\x1b[1;32mprotected\x1b[0m: last good backup 12h ago" in sent
     _, sent = on_terminal("status", "--vault", vault.path, "--max-age", "1h", env=environment)
     assert "\x1b[1;31mnot protected\x1b[0m: " in sent
