@@ -214,10 +214,13 @@ async def restores(
     return None
 
 
-async def nothing_saved(session: Session, *, label: str) -> SnapshotNotFound:
-    """The error of a label that nothing is saved under, which names the labels that are there."""
+async def nothing_saved(session: Session, *, label: str, others: bool = True) -> SnapshotNotFound:
+    """The error of a label that nothing is saved under, which names the ``others`` that are there.
+
+    All of the vault is listed for these, so not for an answer that nobody reads.
+    """
     try:
-        there = read_labels(await session.vault.list("cmem."))
+        there = read_labels(await session.vault.list("cmem.")) if others else {}
     except VaultError as error:  # the answer is no other one for that
         log(f"the labels of the vault are not known: {message_of(error)}")
         there = {}

@@ -99,11 +99,18 @@ async def restore(
     names: str | Iterable[str] | None = None,
     fallback: bool = False,
     at_least: str | int | None = None,
+    others: bool = True,
 ) -> Restored:
     """See :meth:`colony_memory.ColonyMemory.restore`; the basis is given with it, and kept by whoever calls."""
     patterns = None if names is None else texts("names", names)
     restored = await read(
-        session, label=label, snapshot_id=snapshot_id, verify=verify, fallback=fallback, at_least=at_least
+        session,
+        label=label,
+        snapshot_id=snapshot_id,
+        verify=verify,
+        fallback=fallback,
+        at_least=at_least,
+        others=others,
     )
     if patterns is None:
         return await _with_basis(session, restored)
@@ -130,15 +137,19 @@ async def read(
     verify: bool = True,
     fallback: bool = False,
     at_least: str | int | None = None,
+    others: bool = True,
 ) -> Restored:
-    """A snapshot as :func:`restore` gives it, for a look: what the memory is based on is not asked."""
+    """A snapshot as :func:`restore` gives it, for a look: what the memory is based on is not asked.
+
+    The error of a label that nothing is saved under names the ``others`` that are there.
+    """
     label = require_label(label)
     if at_least is not None:
         read_head(at_least)
         if snapshot_id is not None:
             raise ValueError("at_least is for the latest snapshot: leave it out where a snapshot is named")
     if snapshot_id is None:
-        return await _restore_latest(session, label, verify=verify, fallback=fallback, at_least=at_least)
+        return await _restore_latest(session, label, verify=verify, fallback=fallback, at_least=at_least, others=others)
     return await _restore_one(session, label, require_id(snapshot_id), verify=verify, fallback=fallback)
 
 
@@ -190,7 +201,7 @@ async def restore_documents(session: Session, /, *, default: _D, **options: Any)
 @observed("restore", _outcome)
 async def _restore_or(session: Session, *, default: Any, **options: Any) -> Restored | None:
     try:
-        return await restore(session, **options)
+        return await restore(session, **options, others=default is NO_DEFAULT)
     except SnapshotNotFound:
         if default is not NO_DEFAULT:
             return None
@@ -211,7 +222,7 @@ async def _restore_one(session: Session, label: str, snapshot_id: str, *, verify
 
 
 async def _restore_latest(
-    session: Session, label: str, *, verify: bool, fallback: bool, at_least: str | int | None
+    session: Session, label: str, *, verify: bool, fallback: bool, at_least: str | int | None, others: bool
 ) -> Restored:
     tried, same = None, False
     for _ in range(_TRIES):
@@ -220,7 +231,7 @@ async def _restore_latest(
         decision = _require_followed(state, fallback=fallback)
         if decision.follow is None:
             tell(decision)
-            raise await nothing_saved(session, label=label)
+            raise await nothing_saved(session, label=label, others=others)
         tried, same = decision.follow, decision.follow == tried
         try:
             loaded = await load(
