@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from colony_memory._engine.session import Session
     from colony_memory._engine.store import Tell
+    from colony_memory._engine.transfer.arrived import Arrived
     from colony_memory.snapshot import SnapshotInfo
 
 __all__ = ["CopyReport", "copy", "export_snapshot", "import_snapshot"]
@@ -71,12 +72,15 @@ async def import_snapshot(
         require_conditions(session, f"snapshot {snapshot_id} of label {label!r}")
     try:
         delivery = await Delivery.to(session, label, [snapshot_id])
-        if converter is not None:
-            whole = await converter.convert(delivery.here, whole)
-        arrived = await delivery.store(whole)
+
+        async def store() -> Arrived | None:
+            brought = whole if converter is None else await converter.convert(delivery.here, whole)
+            return None if brought is None else await delivery.store(brought)
+
+        arrived = await store()
         if arrived is None:
             await delivery.look_again()
-            arrived = await delivery.store(whole)
+            arrived = await store()
         if arrived is None:
             raise delivery.in_the_way(whole)
         try:

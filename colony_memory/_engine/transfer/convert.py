@@ -66,9 +66,9 @@ class Converter:
             require_conditions(session, "what is to be written")
             require_zstd()
 
-    async def convert(self, state: State, whole: Whole) -> Whole:
+    async def convert(self, state: State, whole: Whole) -> Whole | None:
         """A snapshot as it is to be at the destination: as it is, where it is of the format; as it is there already;
-        else built anew.
+        else built anew. None where it is there and not committed: it may be made upon what is not committed either.
 
         Args:
             state: The destination's label.
@@ -87,9 +87,8 @@ class Converter:
             why = "encrypted" if info.encrypted else "not readable here"
             msg = f"snapshot {info.snapshot_id} of label {info.label!r} is {why}, so it cannot be converted"
             raise UnsupportedFormat(msg, file=whole.manifest_file)
-        there = await self._find(state, whole)
-        if there is not None:
-            return there
+        if info.snapshot_id in state.listed.manifests:
+            return await self._find(state, whole) if is_committed(state, info.snapshot_id) else None
         return await self._session.vault.compute(self._build, whole, whole.documents, self._signer(whole))
 
     def arrived(self, whole: Whole) -> None:
@@ -97,11 +96,9 @@ class Converter:
         if whole.chain is not None:
             self._parent = whole.chain
 
-    async def _find(self, state: State, whole: Whole) -> Whole | None:
+    async def _find(self, state: State, whole: Whole) -> Whole:
         """The snapshot as an earlier conversion left it there, read in full."""
         info, label = whole.manifest.info, state.label
-        if not is_committed(state, info.snapshot_id) or info.snapshot_id not in state.listed.manifests:
-            return None
         there = await self._there.read(label, info.snapshot_id)
         found = there.manifest.info
         if found.format != self._wire or found.plaintext_sha256 != info.plaintext_sha256:

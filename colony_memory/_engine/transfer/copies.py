@@ -191,21 +191,20 @@ class _Copying:
         whole = await way.reader.read(label, snapshot_id)
         if self.destination.trust != self.source.trust:
             self.destination.trust.judge(whole.manifest.raw)
-        if way.converter is not None:
-            whole = await way.converter.convert(delivery.here, whole)
-        if whole.packs and not self.destination.vault.conditional:
-            self._leave(whole)
+        brought = whole if way.converter is None else await way.converter.convert(delivery.here, whole)
+        if brought is not None and brought.packs and not self.destination.vault.conditional:
+            self._leave(brought)
             return True
         row, files = state.decision.entry(snapshot_id), state.listed
         pin = pin_text(label, snapshot_id, files.pin_ends.get(snapshot_id)) if snapshot_id in files.pins else None
         # What followed is known to the catalogue alone.
         known = row if row is not None and read_stamp(row.shrunk_at) else None
-        if await delivery.store(whole, pin=pin, known=known) is None:
+        if brought is None or await delivery.store(brought, pin=pin, known=known) is None:
             if again:
                 raise delivery.in_the_way(whole)
             return False
         if way.converter is not None:
-            way.converter.arrived(whole)
+            way.converter.arrived(brought)
         return True
 
     def _leave(self, whole: Whole) -> None:

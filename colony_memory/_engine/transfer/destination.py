@@ -198,7 +198,7 @@ def in_the_way(listed: LabelFiles, whole: Whole, *, now: datetime) -> ConflictDe
     """The error of a snapshot that is there, in part or as a whole, and not committed."""
     label, snapshot_id = listed.label, whole.snapshot_id
     hint = Hint("prune", label=label)
-    if whole.packs:
+    if whole.packs or listed.pack(snapshot_id):
         msg = (
             f"files that snapshot {snapshot_id} of label {label!r} needs are there, and no committed snapshot needs "
             "them: they are being removed, or another transfer is writing them; once they are an hour old, prune, and "
