@@ -195,8 +195,7 @@ def _damaged(label: str, read: Newest | None) -> Iterator[Problem]:
 def _conflict(label: LabelMap, own: Iterable[tuple[str, Mending]]) -> Iterator[Problem]:
     for snapshot_id, mending in own:
         yield Problem(
-            f"conflict with {label.latest}: it is another writer's, and not based on {snapshot_id}, which was saved "
-            "from here",
+            f"conflict with {label.latest}: it is not based on {snapshot_id}, which was saved from here",
             mending,
             label.label,
             snapshot_id,

@@ -229,6 +229,9 @@ def _fresh(verb: _Verb, words: list[str], hint: Hint, asked: Asked) -> str:
     for name, word in verb.needs:
         # Of what starts a command, the folder stands before it.
         known = asked.params.get(name) or (asked.params.get("command") or [word])[:1]
+        saved: Sequence[str] = asked.params.get("paths") or ()
+        if hint.action == "merge" and len(saved) == 1 and os.path.isdir(saved[0]):  # noqa: PTH112 - no need of pathlib
+            known = saved
         # Before the folder a restore may have been told another snapshot.
         arguments += [known] if isinstance(known, str) else known[-1:] if verb.name == "restore" else known
     given = {name: asked.params.get(name) for name in (*verb.carries, "set_name", "agent")}

@@ -556,7 +556,7 @@ def test_without_a_state_directory_each_folder_of_a_host_is_a_writer_of_its_own(
     other = shutil.copytree(place, tmp_path / "other")
     (other / "a.md").write_text("theirs\n")
     theirs = save_folder(ColonyMemory(backend=vault), other).info.snapshot_id
-    with pytest.warns(ColonyMemoryWarning, match=f"snapshot {theirs} of label 'default', which another writer saved"):
+    with pytest.warns(ColonyMemoryWarning, match=f"not based on snapshot {theirs} of label 'default'"):
         mine = save_folder(ColonyMemory(backend=vault), place).info
     (place / "b.md").write_text("more\n")
     assert (mine.diverged_from, save_folder(ColonyMemory(backend=vault), place).info.diverged_from) == (theirs, None)

@@ -117,6 +117,9 @@ def asked(*argv, environment=(), **params):
         (Hint("list_snapshots"), asked("copy", "--to", "v"), "colony-memory list --vault URL"),
         (Hint("backup", "on_conflict", "merge"), asked("backup", "m"), "colony-memory backup m --on-conflict merge"),
         (Hint("backup", "signer"), asked("backup", "m"), "colony-memory backup m --key-file FILE"),
+        (Hint("merge", "snapshot_id", ID), asked("backup", paths=["."]), f"colony-memory restore {ID} --merge ."),
+        (Hint("merge", "snapshot_id", ID), asked("backup", paths=["m.md"]), f"colony-memory restore {ID} --merge DIR"),
+        (Hint("merge", "snapshot_id", ID), asked("watch", paths=[".", "/"]), f"colony-memory restore {ID} --merge DIR"),
         (
             Hint("init", "create", value=True),
             asked("list", vault="v w", key_file="k"),

@@ -126,8 +126,8 @@ async def _tell_lacking(job: Job, latest: str) -> None:
     job.passed_over = latest
     if job.on_conflict == "raise":  # else it was asked for, and what is returned tells
         warn(
-            f"snapshot {latest} of label {label!r}, which another writer saved, {why}: this save takes its place as "
-            "the latest, and it stays listed for 30 days",
+            f"this memory is not based on snapshot {latest} of label {label!r}, which {why}: this save takes its place "
+            "as the latest, and it stays listed for 30 days",
             hint=Hint("merge", "snapshot_id", latest, label=label),
         )
 
