@@ -40,6 +40,7 @@ _CRONTAB = re.compile(r"(?:\S+ +){5}(.*)")
 _VARYING = (
     (r"\b\d{8}T\d{12}Z-[0-9a-f]{6}\b", "ID"),
     (r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b", "TIME"),
+    (r"\b\d{4}-\d\d-\d\d\b", "DAY"),
     (r"\((?:\d+[smhdy] ago|(?:just )?now)\)", "(AGE)"),
     (r"\b\d+(\.\d)? [kMGT]?B\b", "SIZE"),
     (r"\(\d+ %\)", "(SHARE)"),
