@@ -34,7 +34,8 @@ def backup_lines(info: SnapshotInfo, contents: Contents | None, *, left_out: int
     if not info.reused:
         return [f"saved {named}", what]
     made = made_at(info)
-    return [f"unchanged since {stamp(made)} ({age(made, now)}); nothing written", f"latest is {named}", what]
+    held_by = f"saved as {named}" if info.diverged_from else f"latest is {named}"  # another's is the latest
+    return [f"unchanged since {stamp(made)} ({age(made, now)}); nothing written", held_by, what]
 
 
 def diverged_line(info: SnapshotInfo, *, joined: bool) -> str:

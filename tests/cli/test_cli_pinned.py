@@ -130,6 +130,16 @@ def test_a_backup_merges_where_that_was_asked_for(cli, folder, vault, raced):
     assert "theirs\n" in joined.values()
 
 
+def test_of_nothing_new_it_is_said_that_the_latest_is_anothers(cli, folder, vault):
+    cli("backup", folder)
+    memory = ColonyMemory(backend=vault)
+    documents, mine = memory.restore(), memory.latest()
+    theirs = memory.backup({**documents, "theirs.md": "theirs\n"})
+    code, out, err = cli("backup", folder)
+    assert (code, out.splitlines()[1]) == (0, f"saved as snapshot {mine.snapshot_id} of label default")
+    assert err == f"warning: nothing here is new, and the latest is snapshot {theirs.snapshot_id}; restore to get it\n"
+
+
 def test_a_conflict_is_met_in_one_of_three_ways(refused, folder, vault):
     assert "--on-conflict is raise, continue or merge" in refused(2, "backup", folder, "--on-conflict", "panic")
 
