@@ -6,9 +6,11 @@ import os
 import random
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from agents import wait_until
 from capture_trees import PNG, contents, make, posix
 
 from colony_memory.capture import LeftOut, Note, _moment, _steady, read_folder
@@ -156,11 +158,13 @@ def test_a_large_file_replaced_by_another_is_read_anew(tmp_path: Path, monkeypat
 WRITER = """
 import mmap, sys
 with open(sys.argv[1], "r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
-    print("ready", flush=True)
-    letter = 0
-    while True:
-        letter += 1
-        memory[:] = bytes([65 + letter % 26]) * len(memory)
+    with open(sys.argv[2], "r+b") as beside, mmap.mmap(beside.fileno(), 0) as passes:
+        print("ready", flush=True)
+        letter = 0
+        while True:
+            letter += 1
+            memory[:] = bytes([65 + letter % 26]) * len(memory)
+            passes[:] = letter.to_bytes(8, "big")
 """
 
 
@@ -168,16 +172,34 @@ with open(sys.argv[1], "r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
 def test_no_copy_mixes_what_another_process_writes_through_a_map(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.undo()
-    path = make(tmp_path, {"index": b"A" * 4_000_000, "a.md": b"a"}) / "index"
-    with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True) as writer:
+    path = make(tmp_path / "src", {"index": b"A" * 4_000_000, "a.md": b"a"}) / "index"
+    passes = make(tmp_path, {"passes": bytes(8)}) / "passes"
+    real = _moment.still_holds
+
+    def after_a_pass(*args: Any, **options: Any) -> bool:
+        """A busy system may stop the writer in the middle for longer than anybody waits: then nothing can tell."""
+        before = passes.read_bytes()
+        wait_until(lambda: passes.read_bytes() != before)
+        return real(*args, **options)
+
+    monkeypatch.setattr(_moment, "still_holds", after_a_pass)
+    command = [sys.executable, "-c", WRITER, str(path), str(passes)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
         assert writer.stdout.readline() == "ready\n"
         try:
-            saved = read_folder(tmp_path, secrets="allow").documents.get("index", "")
+            saved = read_folder(tmp_path / "src", secrets="allow").documents.get("index", "")
             assert len(set(saved)) <= 1
         finally:
             writer.kill()
+
+
+def test_a_large_file_is_read_twice_with_some_time_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    times = list[float]()
+    after_each_reading(monkeypatch, make(tmp_path, {"x": b"a" * LARGE}) / "x", lambda _: times.append(time.monotonic()))
+    read_folder(tmp_path)
+    assert times[-1] - times[0] > 0.9 * _moment.APART
 
 
 @posix
