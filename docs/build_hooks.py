@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import posixpath
 import re
+from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import reference_api
 import reference_commands
+import search
 from mkdocs.structure.files import File
 
 if TYPE_CHECKING:
@@ -29,7 +31,11 @@ SOURCE = "https://github.com/TheColonyCC/colony-memory/blob/main"
 SITE = "https://memory.thecolony.cc"
 RECIPE = re.compile(r"^\[`(examples/recipes/\w+\.py)`\]\(\.\./\1\)$", re.MULTILINE)
 LINK = re.compile(rf"(?<=\]\()({re.escape(SITE)}/[\w-]+\.html|(?!\w+:|#)[^)\s#]+)")
+_TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
 _TEXTS: dict[str, tuple[str, str]] = {}
+_HTML: dict[str, tuple[str, str]] = {}
+#: Where messages lead: these pages are also found without ``.html``, whatever serves the site.
+SHORT = ("recover",)
 #: Pages by where they lie in the repository.
 PAGES = {
     "SNAPSHOT-FORMAT.md": "snapshot-format.md",
@@ -82,12 +88,41 @@ def address(link: str, *, home: str) -> str:
     return f"{SOURCE}/{target}" if (ROOT / target).exists() else link
 
 
+def on_page_content(html: str, *, page: Page, **_: Any) -> str:
+    """Let each table scroll by itself where it is wider than the window."""
+    html = _TABLE.sub(lambda found: f'<div class="wide" tabindex="0">{found[0]}</div>', html)
+    _HTML[page.file.url] = (unescape(str(page.title)), html)
+    return html
+
+
 def on_post_build(config: MkDocsConfig) -> None:
-    """Write the pages as Markdown, and ``llms.txt``, which the convention of that name describes: https://llmstxt.org."""
+    """Write the pages as Markdown, ``llms.txt`` (https://llmstxt.org), the index of the search, and short addresses."""
     site = Path(config.site_dir)
+    order = sorted(_TEXTS, key=lambda uri: uri != "recover.md")
     lines = [f"# {config.site_name}", "", f"> {config.site_description}", "", "## Pages", ""]
-    for uri, (title, text) in _TEXTS.items():
+    for uri in order:
+        title, text = _TEXTS[uri]
         (site / uri).write_text(text, encoding="utf-8")
-        lines.append(f"- [{title}]({uri})")
+        lines.append(f"- [{title}]({uri}): {about(text)}")
     (site / "llms.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    (site / "search.json").write_text(search.render(_HTML), encoding="utf-8")
+    for name in SHORT:
+        # In a folder of its own, which each host serves, with all links as on the page beside it. Without a script, so
+        # that the part of the page is found that an address names.
+        text = (site / f"{name}.html").read_text(encoding="utf-8")
+        (site / name).mkdir(exist_ok=True)
+        told = text.replace("<head>", f'<head>\n  <base href="../{name}.html">', 1)
+        (site / name / "index.html").write_text(told, encoding="utf-8")
+    # For hosts that take rules: the address without its end is the page itself.
+    rules = [f"/{name} /{name}.html 200" for name in SHORT]
+    (site / "_redirects").write_text("\n".join([*rules, ""]), encoding="utf-8")
     _TEXTS.clear()
+    _HTML.clear()
+
+
+def about(text: str) -> str:
+    """The first sentence of a page, without markup."""
+    prose = re.sub(r"^(```.*?^```|#.*?$)", "", text, flags=re.MULTILINE | re.DOTALL)
+    first = next((each for each in prose.split("\n\n") if re.match(r"[\w*`\[]", each.strip())), "").strip()
+    first = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(first.split())).replace("`", "").replace("*", "")
+    return re.match(r".*?\.(?= |$)|.*", first)[0].rstrip(":")  # type: ignore[index]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import shutil
 import threading
 from dataclasses import asdict, replace
@@ -123,30 +124,82 @@ def test_pages_fit_and_can_be_read(browser: Any, site: tuple[str, Path], window:
         assert visit.wrong == []
 
 
-@pytest.mark.parametrize(
-    ("words", "page"),
-    [
-        ("restore", "restoring.html"),
-        ("corrupt", "recover.html"),
-        ("docker", "running.html"),
-        ("delete_snapshot", "reference-api.html#ColonyMemory.delete_snapshot"),
-        ("c++ [", None),
-    ],
-)
-def test_search_finds(browser: Any, site: tuple[str, Path], words: str, page: str | None) -> None:
+# What somebody types, and what has to be the first answer to it; without one, nothing breaks.
+_ASKED = {
+    "restore": "command-line.html#restore",
+    "vault full": "recover.html#vault-full",
+    "no vault": "recover.html#no-vault",
+    "set back": "signatures.html#a-vault-that-was-set-back",
+    "corrupt": "recover.html#damaged",
+    "encyrpt": "recover.html#encrypted",
+    "migrate": "moving.html",
+    "crewai": "recipes.html",
+    "delete_snapshot": "reference-api.html#ColonyMemory.delete_snapshot",
+    "c++ [": None,
+}
+
+
+def test_search_finds_what_helps_first(browser: Any, site: tuple[str, Path]) -> None:
     with Visit(browser, site[0]) as visit:
         opened = visit.go("index.html")
         opened.keyboard.press("/")
-        opened.keyboard.type(words)
-        if page is None:
-            opened.wait_for_timeout(300)
-        else:
-            opened.wait_for_selector(f"#results a[href*='{page}']")
-            opened.keyboard.press("ArrowDown")
-            assert opened.evaluate("document.activeElement.closest('#results') !== null")
-            opened.keyboard.press("Escape")
-            assert opened.is_hidden("#results")
+        for asked, page in _ASKED.items():
+            opened.fill("#query", asked)
+            if page is None:
+                opened.wait_for_timeout(300)
+            else:
+                opened.wait_for_selector(f"#results a:first-child[href$='{page}']")
+        opened.fill("#query", "restore")
+        opened.wait_for_selector("#results a")
+        opened.keyboard.press("ArrowDown")
+        assert opened.evaluate("document.activeElement.closest('#results') !== null")
+        opened.keyboard.press("Escape")
+        assert opened.is_hidden("#results")
         assert visit.wrong == []
+    assert (site[1] / "search.json").stat().st_size < 300_000
+
+
+def test_without_scripts_all_can_be_read_and_reached(browser: Any, site: tuple[str, Path]) -> None:
+    address, folder = site
+    for window in (NARROW, WIDE):
+        context = browser.new_context(viewport=window, java_script_enabled=False)
+        page = context.new_page()
+        for path in sorted(folder.glob("*.html")):
+            page.goto(address + path.name)
+            assert (path.name, page.evaluate(_TOO_WIDE)) == (path.name, 0)
+            assert page.is_hidden("#query")
+        page.goto(address + "recover.html")
+        if window is NARROW:
+            assert page.is_hidden("#nav")
+            page.click(".menu")
+        assert page.is_visible("#nav a[href='retention.html']")
+        context.close()
+
+
+def test_the_address_of_messages_leads_to_the_part_that_helps(browser: Any, site: tuple[str, Path]) -> None:
+    from colony_memory.cli import recover
+
+    short = recover.PAGE.rpartition("/")[2]
+    for scripts in (False, True):
+        context = browser.new_context(java_script_enabled=scripts)
+        page = context.new_page()
+        assert page.goto(f"{site[0]}{short}#vault-full").ok
+        assert page.evaluate("Math.abs(document.getElementById('vault-full').getBoundingClientRect().top)") < 120
+        page.click("main a[href='vaults.html#which-format'] >> nth=0")
+        assert page.url == f"{site[0]}vaults.html#which-format"
+        context.close()
+
+
+def test_on_paper_nothing_is_cut_off_and_nothing_is_to_be_pressed(browser: Any, site: tuple[str, Path]) -> None:
+    address, folder = site
+    with Visit(browser, address, window={"width": 720, "height": 1000}, colours="dark") as visit:
+        for path in sorted(folder.glob("*.html")):
+            page = visit.go(path.name)
+            page.emulate_media(media="print")
+            assert (path.name, page.evaluate(_TOO_WIDE)) == (path.name, 0)
+            assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+            assert (path.name, page.evaluate(_PALE)) == (path.name, [])
+            assert [page.is_hidden(each) for each in (".top", "#nav")] == [True, True]
 
 
 def test_colours_can_be_chosen_and_stay(browser: Any, site: tuple[str, Path]) -> None:
@@ -203,7 +256,8 @@ def test_each_page_is_there_as_markdown(site: tuple[str, Path]) -> None:
     assert len(pages) > 20
     for path in pages:
         assert path.with_suffix(".md").read_text(encoding="utf-8").startswith("# ")
-        assert f"({path.stem}.md)" in index
+        assert re.search(rf"^- \[[^]]+\]\({path.stem}\.md\): .{{20}}", index, re.MULTILINE), path.stem
+    assert re.search(r"^- .*", index, re.MULTILINE)[0].startswith("- [Recover](recover.md): ")  # type: ignore[index]
 
 
 def _report(folder: Path, snapshots: int) -> Path:

@@ -28,7 +28,7 @@ colours.addEventListener("click", () => {
 prefersDark.addEventListener("change", showColours);
 showColours();
 
-// Menu of a narrow screen
+// Menu of a narrow screen: a link to the pages, which opens and closes them where there are scripts
 
 const menu = document.querySelector(".menu");
 const nav = document.getElementById("nav");
@@ -38,11 +38,17 @@ function openMenu(open) {
   nav.classList.toggle("open", open);
 }
 
+menu.setAttribute("role", "button");
+openMenu(false);
+
 // The page that is shown is seen in a long list too.
 const current = nav.querySelector("[aria-current]");
 if (current) nav.scrollTop = current.offsetTop - nav.clientHeight / 2;
 
-menu.addEventListener("click", () => openMenu(menu.getAttribute("aria-expanded") !== "true"));
+menu.addEventListener("click", (event) => {
+  event.preventDefault();
+  openMenu(menu.getAttribute("aria-expanded") !== "true");
+});
 
 // Copying: of a session in a terminal or in Python, what was typed
 
@@ -75,42 +81,97 @@ for (const block of document.querySelectorAll("main pre")) {
   holder.append(block, button);
 }
 
-for (const table of document.querySelectorAll("main table")) {
-  const holder = document.createElement("div");
-  holder.className = "wide";
-  holder.tabIndex = 0;
-  table.replaceWith(holder);
-  holder.append(table);
-}
-
-// Search
+// Search, in an index that is loaded when somebody begins to type
 
 const query = document.getElementById("query");
 const results = document.getElementById("results");
-let worker;
-let ready = false;
+let index;
+let loading;
 
-function ask() {
-  // What the index takes for an operator is left out.
-  const words = query.value.toLowerCase().match(/[\p{L}\p{N}_]+/gu) || [];
-  if (words.join("").length < 2) {
-    show(null);
-    return;
+const words = (text) => text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) || [];
+
+async function load() {
+  const answer = await fetch(new URL("search.json", base));
+  const read = await answer.json();
+  read.vocabulary = new Set();
+  read.sections = read.sections.map(([page, anchor, title, about, text]) => {
+    const section = { page: read.pages[page], anchor, title, about, titled: words(title), said: new Set(words(text)) };
+    for (const word of [...section.titled, ...section.said]) read.vocabulary.add(word);
+    return section;
+  });
+  for (const word of Object.keys(read.synonyms)) read.vocabulary.add(word);
+  index = read;
+}
+
+// Whether one letter is missing, too many, another one, or in the place of its neighbour.
+function isNear(one, other) {
+  if (Math.abs(one.length - other.length) > 1) return false;
+  let at = 0;
+  while (at < one.length && one[at] === other[at]) at++;
+  const [a, b] = [one.slice(at), other.slice(at)];
+  return a.slice(1) === b.slice(1) || a.slice(1) === b || a === b.slice(1) ||
+    (a[0] === b[1] && a[1] === b[0] && a.slice(2) === b.slice(2));
+}
+
+// What a word may stand for, each with what it counts.
+function meant(word) {
+  const all = new Map([[word, 1]]);
+  const add = (other, counts) => all.set(other, Math.max(counts, all.get(other) || 0));
+  const known = [...index.vocabulary];
+  let spelled = [word];
+  if (!known.some((each) => each.startsWith(word)) && word.length > 3) {
+    spelled = known.filter((each) => isNear(word, each));
+    for (const each of spelled) add(each, 0.7);
   }
-  if (!worker) {
-    worker = new Worker(new URL("search/worker.js", base));
-    worker.onmessage = (event) => {
-      if (event.data.allowSearch) {
-        ready = true;
-        ask();
-      } else if (event.data.results) {
-        show(event.data.results);
-      }
-    };
-    worker.postMessage({ init: true });
-  } else if (ready) {
-    worker.postMessage({ query: words.map((word) => `title:${word}^30 title:${word}*^10 ${word}^4 ${word}*`).join(" ") });
+  for (const each of spelled) for (const other of index.synonyms[each] || []) add(other, 0.5);
+  return all;
+}
+
+function counts(meanings, there) {
+  let most = 0;
+  for (const [word, weight] of meanings) {
+    const short = word.length > 4 ? word.replace(/(es|s|ing|ed)$/, "") : word;
+    for (const each of there) {
+      const fits = each === word ? 1 : each.startsWith(word) ? 0.7 : word.length > 4 && each.startsWith(short) ? 0.6 : 0;
+      most = Math.max(most, fits * weight);
+    }
   }
+  return most;
+}
+
+function find(asked) {
+  const meanings = asked.map(meant);
+  const phrase = asked.join(" ");
+  const found = [];
+  const places = index.sections.map((section) => meanings.map((each) => {
+    const [title, page, said] = [section.titled, words(section.page[1]), section.said].map((there) => counts(each, there));
+    return 30 * title + (section.anchor ? 3 : 6) * page + 4 * said;
+  }));
+  // A word that is everywhere says little.
+  const rare = meanings.map((_, n) => Math.log(1 + places.length / (1 + places.filter((each) => each[n]).length)));
+  for (const [number, section] of index.sections.entries()) {
+    const met = places[number].filter(Boolean).length;
+    if (!met) continue;
+    let score = places[number].reduce((sum, each, n) => sum + each * rare[n], 0);
+    if (section.titled.join(" ").includes(phrase) && asked.length > 1) score += 60;
+    // Of a heading, the words that were not asked for count against it.
+    score -= Math.max(0, section.titled.length - asked.length) * 1.5;
+    found.push({ ...section, score: score * section.page[2] * (met / asked.length) ** 2 });
+  }
+  return found.sort((a, b) => b.score - a.score);
+}
+
+async function ask() {
+  const asked = words(query.value);
+  if (asked.join("").length < 2) return show(null);
+  try {
+    await (loading = loading || load());
+  } catch (refused) {
+    loading = undefined;
+    return show([]);
+  }
+  // What was typed meanwhile has its own answer.
+  if (asked.join(" ") === words(query.value).join(" ")) show(find(asked));
 }
 
 function show(found) {
@@ -122,39 +183,16 @@ function show(found) {
     nothing.textContent = "Nothing was found.";
     results.append(nothing);
   }
-  for (const each of ranked(found).slice(0, 12)) {
+  for (const { page, anchor, title, about } of found.slice(0, 12)) {
     const link = document.createElement("a");
-    link.href = new URL(each.location, base);
-    const title = document.createElement("strong");
-    title.textContent = [pageOf(link), plain(each.title)].filter((name, n, all) => name && name !== all[n - 1]).join(" › ");
+    link.href = new URL(page[0] + (anchor && `#${anchor}`), base);
+    const name = document.createElement("strong");
+    name.textContent = page[1] === title || !anchor ? page[1] : `${page[1]} › ${title}`;
     const text = document.createElement("span");
-    text.textContent = around(plain(each.text));
-    link.append(title, text);
+    text.textContent = about;
+    link.append(name, text);
     results.append(link);
   }
-}
-
-// Guides first, then what is made from the code, for which some places are left. What changed once is not what somebody
-// looks for who needs help.
-function ranked(found) {
-  const rank = ({ location }) => (location.startsWith("changelog") ? 2 : location.startsWith("reference-") ? 1 : 0);
-  const [guides, references, old] = [0, 1, 2].map((n) => found.filter((each) => rank(each) === n));
-  return [...guides.slice(0, 8), ...references.slice(0, 4), ...guides.slice(8), ...references.slice(4), ...old];
-}
-
-function pageOf(link) {
-  const page = [...nav.querySelectorAll("a")].find((other) => other.pathname === link.pathname);
-  return page ? page.textContent : "";
-}
-
-function plain(html) {
-  return new DOMParser().parseFromString(html, "text/html").body.textContent.replace(/\s+/g, " ").trim();
-}
-
-function around(text) {
-  const word = query.value.trim().split(/\s+/)[0].toLowerCase();
-  const start = Math.max(0, text.toLowerCase().indexOf(word) - 40);
-  return (start ? "…" : "") + text.slice(start, start + 140) + (start + 140 < text.length ? "…" : "");
 }
 
 query.addEventListener("input", ask);
