@@ -103,13 +103,15 @@ def test_what_was_called_off_keeps_nobody_waiting():
         waiting = asyncio.ensure_future(mem.backup({**BASE, "a.md": "waits"}))
         await asyncio.sleep(0.05)
         waiting.cancel()  # while it waits for the lock
-        first.cancel()  # while a thread of it is at work
+        first.cancel()  # while a thread of it is at work, whose end it waits for
+        await asyncio.sleep(0.05)
+        assert waiting.done()
+        assert not first.done()
+        go.set()
         assert [type(each) for each in await asyncio.gather(first, waiting, return_exceptions=True)] == [
             asyncio.CancelledError
         ] * 2
-        last = await asyncio.wait_for(mem.backup({**BASE, "a.md": "last"}), 5)
-        go.set()
-        return last
+        return await asyncio.wait_for(mem.backup({**BASE, "a.md": "last"}), 5)
 
     assert asyncio.run(agent()).head
 
