@@ -155,10 +155,15 @@ def test_one_call_after_another_is_refused(scene: tuple[dict[str, str], Path], t
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    "error",
-    [errno.ENOSPC, *(pytest.param(each, marks=pytest.mark.long) for each in (errno.EPERM, errno.EIO, errno.ELOOP))],
-)
+@pytest.mark.parametrize("function", _FUNCTIONS)
+def test_every_third_call_is_refused(scene: tuple[dict[str, str], Path], tmp_path: Path, function: str) -> None:
+    check_restores(scene, tmp_path / "runs", function, errno.ENOSPC, step=3)
+    check_reads(scene[1], function, errno.ENOSPC, step=3)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.long
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EPERM, errno.EIO, errno.ELOOP])
 @pytest.mark.parametrize("function", _FUNCTIONS)
 def test_every_call_is_refused(scene: tuple[dict[str, str], Path], tmp_path: Path, function: str, error: int) -> None:
     check_restores(scene, tmp_path / "runs", function, error, step=1)

@@ -44,7 +44,9 @@ def no_links(*args: object, **more: object) -> None:
 @pytest.mark.parametrize("links", [True, False])
 @pytest.mark.parametrize("target", ["full", "empty", "absent"])
 @pytest.mark.parametrize("function", ["replace", "fsync"])
-@pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), KeyboardInterrupt()])
+@pytest.mark.parametrize(
+    "error", [OSError(errno.EIO, "Input/output error"), pytest.param(KeyboardInterrupt(), marks=pytest.mark.long)]
+)
 def test_a_failure_at_any_step_leaves_everything_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, target: str, links: bool, error: BaseException
 ) -> None:

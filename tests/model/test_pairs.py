@@ -142,8 +142,14 @@ def signer(request):
     return Ed25519Signer(bytes(range(32)))
 
 
+#: What differs in what is stored by the way of a conflict alone.
+ALIKE = ("save on", "save merging", "save on, keep 1", "import")
+
+
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("first", sorted(VERBS))
+@pytest.mark.parametrize(
+    "first", [pytest.param(each, marks=[pytest.mark.long] * (each in ALIKE)) for each in sorted(VERBS)]
+)
 def test_a_verb_at_every_moment_of_another(first, kind, signer):
     start = Scene(kind, signer)
     for second in sorted(VERBS):

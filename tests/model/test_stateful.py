@@ -13,7 +13,7 @@ from colony_memory._format.v2.zstd import is_installed
 pytestmark = pytest.mark.exhaustive
 
 FEW = settings(
-    max_examples=60,
+    max_examples=30,
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
