@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import posixpath
 import re
+import shutil
 from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import reference_api
 import reference_commands
+import reference_secrets
 import search
 from mkdocs.structure.files import File
 
@@ -29,7 +31,9 @@ ROOT = Path(__file__).parent.parent
 SOURCE = "https://github.com/TheColonyCC/colony-memory/blob/main"
 #: Where the site is, for links to pages that are nowhere but there.
 SITE = "https://memory.thecolony.cc"
-RECIPE = re.compile(r"^\[`(examples/recipes/\w+\.py)`\]\(\.\./\1\)$", re.MULTILINE)
+#: A file that a line of a page leads to, and nothing else in that line: it is shown there.
+SHOWN = re.compile(r"^\[`((?:examples/recipes|integrations)/[\w./-]+)`\]\(\.\./\1\)$", re.MULTILINE)
+_LANGUAGES = {".py": "python", ".js": "javascript", ".yaml": "yaml", ".json": "json", ".md": "markdown"}
 LINK = re.compile(rf"(?<=\]\()({re.escape(SITE)}/[\w-]+\.html|(?!\w+:|#)[^)\s#]+)")
 _TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
 _TEXTS: dict[str, tuple[str, str]] = {}
@@ -43,10 +47,6 @@ PAGES = {
     "skill.md": "skill.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
-    **{
-        path.relative_to(ROOT).as_posix(): f"integration-{path.parent.name}.md"
-        for path in sorted((ROOT / "integrations").glob("*/README.md"))
-    },
 }
 _HOMES = {uri: source for source, uri in PAGES.items()}
 
@@ -55,19 +55,24 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages."""
     for source, uri in PAGES.items():
         files.append(File.generated(config, uri, content=(ROOT / source).read_text(encoding="utf-8")))
-    for reference in (reference_api, reference_commands):
+    for reference in (reference_api, reference_commands, reference_secrets):
         files.append(File.generated(config, reference.PAGE, content=reference.render()))
     return files
 
 
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     """Put recipes where their links are, and have all links lead to the site, where pages stand side by side."""
-    # A recipe stands in one place, and is read on the page that leads to it.
-    markdown = RECIPE.sub(lambda found: f"```python\n{(ROOT / found[1]).read_text(encoding='utf-8')}```", markdown)
+    # Such a file stands in one place, and is read on the page that leads to it.
+    markdown = SHOWN.sub(lambda found: shown(ROOT / found[1]), markdown)
     uri = page.file.src_uri
     markdown = LINK.sub(lambda found: address(found[1], home=_HOMES.get(uri, f"docs/{uri}")), markdown)
     _TEXTS[uri] = (str(page.title), markdown)
     return markdown
+
+
+def shown(path: Path) -> str:
+    """A file as a block."""
+    return f"```{_LANGUAGES.get(path.suffix, 'text')}\n{path.read_text(encoding='utf-8').rstrip()}\n```"
 
 
 def address(link: str, *, home: str) -> str:
@@ -105,6 +110,9 @@ def on_post_build(config: MkDocsConfig) -> None:
         (site / uri).write_text(text, encoding="utf-8")
         lines.append(f"- [{title}]({uri}): {about(text)}")
     (site / "llms.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    # What commands of the pages fetch.
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "integrations", site / "integrations", ignore=ignored, dirs_exist_ok=True)
     (site / "search.json").write_text(search.render(_HTML), encoding="utf-8")
     for name in SHORT:
         # In a folder of its own, which each host serves, with all links as on the page beside it. Without a script, so

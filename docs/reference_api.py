@@ -23,8 +23,8 @@ PAGE = "reference-api.md"
 _WIDTH = 88
 _INTRODUCTION = """# API reference
 
-Every public name with its signature and what its docstring says, made from the code. The [API](api.md) is the overview.
-Names of which no module is given are importable from `colony_memory`.
+For whoever writes Python: every public name with its signature and what its docstring says, made from the code. Names
+of which no module is given are importable from `colony_memory`. [In Python](quickstart.md) is the guide.
 """
 _ANYTHING = [inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD]
 # ``See :meth:`ColonyMemory.backup`.``

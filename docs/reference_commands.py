@@ -132,4 +132,4 @@ def _codes(text: str) -> str:
     """``Exit codes: 0 done, 1 failed …`` as a list."""
     pieces = re.split(r", (?=\d )", text.removeprefix("Exit codes: ").removesuffix("."))
     told = "\n".join(f"- {code(each.partition(' ')[0])}: {each.partition(' ')[2]}" for each in pieces)
-    return f"{told}\n\n[For programs](command-line.md#for-programs) has more of them, and what they mean to a script."
+    return f"{told}\n\n[Errors](errors.md#exit-codes) has which error has which."

@@ -50,7 +50,7 @@ GROUPS = (
     Group("Retention", "See [Decide what to keep](retention.md).", {"": ("Retention", "PrunePlan")}),
     Group(
         "Signing and trust",
-        "See [Sign snapshots](signatures.md) and [Keep keys](keys.md).",
+        "See [Sign snapshots](signatures.md).",
         {"": ("Ed25519Signer", "Signer", "FileWitness", "Witness", "to_attestation")},
     ),
     Group("Encryption", "See [Encrypt](encryption.md).", {"": ("Passphrase",), "encryption": ("make_identity",)}),

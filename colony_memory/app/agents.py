@@ -1,6 +1,6 @@
 """Hosts of agents: where each keeps what its agent remembers, and what of that folder is memory.
 
-What is said here of each host is what its documentation or source says; ``docs/agents.md`` tells which, and of when.
+What is said here of each host is what its documentation or source says; ``docs/hosts.md`` tells which, and of when.
 No setting of a host is obeyed, and no file of its folder: where one may say that memory lies elsewhere, that is told.
 """
 

@@ -90,7 +90,7 @@ HOSTS: Mapping[str, Host] = {
             "OpenClaw",
             tells=("gateway:startup",),
             saves=("command:new", "command:reset", "command:stop", "session:compact:before"),
-            afterwards="OpenClaw takes a hook pack: openclaw plugins install integrations/openclaw",
+            afterwards="OpenClaw takes a hook of two files: https://memory.thecolony.cc/hosts.html#openclaw",
         ),
     )
 }

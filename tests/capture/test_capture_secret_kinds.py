@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-from pathlib import Path
 
 import pytest
 from secret_samples import sample
@@ -12,7 +11,6 @@ from secret_samples import sample
 from colony_memory.capture import find_secrets, mask_secrets
 from colony_memory.capture._secret_kinds import KINDS, Kind
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
 LINES = [pytest.param(kind, id=f"{kind.name}-{number}") for number, kind in enumerate(KINDS)]
 DRAWN = 40
 
@@ -54,15 +52,3 @@ def test_what_only_looks_like_it_is_left_alone(kind: Kind) -> None:
         hint + " " + rest,
     ):
         assert kind.name not in kinds_in(f"a {near} b"), near
-
-
-def test_the_page_of_the_kinds_lists_the_table() -> None:
-    page = (DOCS / "secret-kinds.md").read_text("utf-8")
-    wanted: dict[str, list[str]] = {}
-    for kind in KINDS:
-        wanted.setdefault(kind.name, []).extend(hint.decode("ascii") for hint in kind.hints)
-    listed = re.findall(r"^\| ([^|]+) \| (.*) \|$", page, re.MULTILINE)[1:]
-    assert [(name, re.findall(r"`([^`]+)`", hints)) for name, hints in listed] == [
-        (name, list(dict.fromkeys(hints))) for name, hints in sorted(wanted.items(), key=lambda each: each[0].lower())
-    ]
-    assert len(wanted) > 170

@@ -49,16 +49,6 @@ def test_every_public_name_has_a_heading(api: str, module: str) -> None:
     assert [name for name in sorted(names) if f"\n### {name} {{#{name}}}\n" not in api] == []
 
 
-def test_what_the_overview_has_of_other_modules_is_there(api: str) -> None:
-    overview = read(ROOT / "docs" / "api.md")
-    told = re.findall(
-        r"`(?:app\.)?(?:capture\.)?(?:open|place|pick|save|content|past|protection|sources|stores)\.(\w+)", overview
-    )
-    told += re.findall(r"\bcolony_memory\.[\w.]+\.([A-Z]\w+)", overview)
-    assert len(told) > 15
-    assert [name for name in told if f"{{#{name}}}" not in api] == []
-
-
 def test_every_method_has_an_anchor_and_every_argument_a_line(api: str) -> None:
     for kind in (colony_memory.ColonyMemory, colony_memory.AsyncColonyMemory, colony_memory.Ed25519Signer):
         for name in (name for name in dir(kind) if not name.startswith("_")):
@@ -118,6 +108,18 @@ def test_examples_and_exit_codes_are_on_the_page(commands: str) -> None:
     codes, _, environment = commands.partition("{#exit-codes}")[2].partition("{#environment}")
     assert [f"- `{code}`: " in codes for code in range(6)] == [True] * 6
     assert [name for name in SETTINGS if f"`{name}`" not in environment] == []
+
+
+# The kinds of secrets
+
+
+def test_each_kind_of_secret_has_a_row_with_all_that_it_is_found_by() -> None:
+    from colony_memory.capture._secret_kinds import KINDS
+
+    rows = dict(re.findall(r"^\| ([^|]+) \| (.*) \|$", import_module("reference_secrets").render(), re.MULTILINE))
+    assert len(rows) > 170
+    for kind in KINDS:
+        assert set(re.findall(r"`([^`]+)`", rows[kind.name])) >= {hint.decode() for hint in kind.hints}, kind.name
 
 
 # Both
@@ -188,15 +190,13 @@ def test_code_with_backticks_in_it_stays_whole() -> None:
 @pytest.mark.parametrize(
     ("home", "link", "leads"),
     [
-        ("integrations/codex/README.md", "../../docs/hooks.md", "hooks.md"),
-        ("integrations/codex/README.md", "../container/README.md", "integration-container.md"),
-        ("integrations/codex/README.md", "hooks.json", "{source}/integrations/codex/hooks.json"),
-        ("docs/integrations.md", "../integrations/mcp/README.md", "integration-mcp.md"),
+        ("docs/hosts.md", "../skill.md", "skill.md"),
+        ("docs/hosts.md", "../integrations/mcp/server.json", "{source}/integrations/mcp/server.json"),
         ("docs/index.md", "../SNAPSHOT-FORMAT.md", "snapshot-format.md"),
         ("docs/index.md", "img/restore.svg", "img/restore.svg"),
         ("skill.md", "docs/recover.md", "recover.md"),
-        ("docs/api.md", "https://memory.thecolony.cc/reference-api.html", "reference-api.md"),
-        ("docs/api.md", "../no/such.md", "../no/such.md"),
+        ("docs/mcp.md", "https://memory.thecolony.cc/reference-api.html", "reference-api.md"),
+        ("docs/mcp.md", "../no/such.md", "../no/such.md"),
     ],
 )
 def test_links_lead_to_pages_of_the_site(home: str, link: str, leads: str) -> None:
@@ -204,10 +204,3 @@ def test_links_lead_to_pages_of_the_site(home: str, link: str, leads: str) -> No
     pytest.importorskip("click")
     hooks = import_module("build_hooks")
     assert hooks.address(link, home=home) == leads.format(source=hooks.SOURCE)
-
-
-def test_every_host_has_a_page_in_the_menu() -> None:
-    menu = read(ROOT / "mkdocs.yml")
-    hosts = [path.parent.name for path in (ROOT / "integrations").glob("*/README.md")]
-    assert len(hosts) > 8
-    assert [host for host in hosts if f": integration-{host}.md\n" not in menu] == []

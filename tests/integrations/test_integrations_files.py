@@ -37,12 +37,18 @@ def front_matter(path):
     return dict(line.split(": ", 1) for line in fields.splitlines()), body
 
 
-def test_every_folder_is_in_the_list_and_tells_of_itself():
+def test_every_folder_is_in_the_list():
     folders = sorted(path.name for path in HERE.iterdir() if path.is_dir() and not path.name.startswith("__"))
-    listed = re.findall(r"^\| \[`([\w-]+)`\]", (HERE / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    listed = re.findall(r"^\| `([\w-]+)` \|", (HERE / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(listed) == folders
-    for name in folders:
-        assert len((HERE / name / "README.md").read_text(encoding="utf-8").splitlines()) < 40
+
+
+def test_what_the_page_has_fetched_or_shows_is_there():
+    page = (ROOT / "docs" / "hosts.md").read_text(encoding="utf-8")
+    named = re.findall(r"https://memory\.thecolony\.cc/(integrations/\S+)", page)
+    assert len(named) > 2
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+    assert " ./integrations" not in page
 
 
 def test_every_version_is_that_of_the_package():
@@ -119,6 +125,10 @@ def test_the_hook_pack_of_openclaw():
     assert fields["name"] == path.name
     assert told["events"] == [*HOSTS["openclaw"].tells, *HOSTS["openclaw"].saves]
     assert told["requires"] == {"bins": ["colony-memory"], "env": ["COLONY_MEMORY_FOLDER"]}
+
+
+def test_the_skill_is_the_page_for_agents():
+    assert SKILL.read_text(encoding="utf-8") == (ROOT / "skill.md").read_text(encoding="utf-8")
 
 
 def test_the_skill_is_one_by_the_specification():

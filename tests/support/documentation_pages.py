@@ -26,8 +26,7 @@ ROOT = Path(__file__).parents[2]
 CHANGELOG = ROOT / "CHANGELOG.md"
 README = ROOT / "README.md"
 FORMAT = ROOT / "SNAPSHOT-FORMAT.md"
-INTEGRATIONS = sorted(path for path in (ROOT / "integrations").rglob("*.md") if path.name in ("README.md", "SKILL.md"))
-PAGES = [README, ROOT / "skill.md", FORMAT, *sorted((ROOT / "docs").glob("*.md")), *INTEGRATIONS]
+PAGES = [README, ROOT / "skill.md", FORMAT, *sorted((ROOT / "docs").glob("*.md"))]
 
 #: Headings whose commands build an environment: whoever runs the whole suite has done so.
 BUILDING = ("Try it", "Test it")
