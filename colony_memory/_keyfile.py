@@ -14,6 +14,7 @@ from colony_memory.exceptions import ColonyMemoryError
 # On Windows the bits of a mode say nothing of who may read.
 _MODES_COUNT = os.name != "nt"
 _OPEN_TO_OTHERS = 0o077
+_READ_BY_GROUP = 0o040
 _MAX_BYTES = 8192
 
 
@@ -22,7 +23,7 @@ def read_key_file(path: str | os.PathLike[str]) -> bytes:
 
     Raises:
         ColonyMemoryError: It is not there, cannot be read, is no plain file, is larger than any key, or others than
-            its owner have access to it.
+            its owner have access to it. A secret that root has mounted may be readable by this process's group too.
     """
     place = _locate(path)
     try:
@@ -33,12 +34,25 @@ def read_key_file(path: str | os.PathLike[str]) -> bytes:
         raise ColonyMemoryError(f"key file {place} cannot be read: {os.strerror(errno.ENOENT)}")
     # What was opened is what is judged, whatever the name leads to by now.
     mode = stat.S_IMODE(found.facts.st_mode)
-    if _MODES_COUNT and mode & _OPEN_TO_OTHERS:
-        raise ColonyMemoryError(
-            f"key file {place} is open to others (mode {mode:04o}); if nobody has read it, "
-            f"run: chmod 600 {shlex.quote(str(place))}"
-        )
+    if _MODES_COUNT and mode & _OPEN_TO_OTHERS and not _is_mounted_for_us(found.facts):
+        quoted = shlex.quote(str(place))
+        way = f"run: chmod 600 {quoted}"
+        if os.geteuid() not in (0, found.facts.st_uid):
+            way = "mount it with mode 0400, or with 0440 and a group of this user, or use a copy with mode 0600"
+        raise ColonyMemoryError(f"key file {place} is open to others (mode {mode:04o}); if nobody has read it, {way}")
     return found.data
+
+
+def _is_mounted_for_us(facts: os.stat_result) -> bool:
+    """Whether only root and a group that root has put this process into can read it: a cluster mounts secrets so, and
+    systemd, where an access list names the user and the mode shows root's group in its place.
+    """
+    mode = stat.S_IMODE(facts.st_mode)
+    if facts.st_uid != 0 or mode & _OPEN_TO_OTHERS != _READ_BY_GROUP:
+        return False
+    if os.geteuid() == 0 and mode & stat.S_IWUSR:  # one's own, and no mount: its mode can be set
+        return False
+    return facts.st_gid in (0, os.getegid(), *os.getgroups())
 
 
 def write_key_file(path: str | os.PathLike[str], data: bytes) -> None:

@@ -91,7 +91,7 @@ class FileWitness:
         target = real_path(self.path)
         try:
             make_directory(target.parent)
-            with locked(target.with_name(f".{target.name}.lock"), patience=_LOCK_PATIENCE):
+            with locked(target.with_name(f".{target.name}.lock"), patience=_LOCK_PATIENCE, brief=True):
                 heads = self._load()
                 if _supersedes(heads.get(label), head, generation):
                     return

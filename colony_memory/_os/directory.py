@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,7 @@ _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | _PLAIN | NO_LINK
 BY_DESCRIPTOR = (
     {os.open, os.stat, os.mkdir, os.rename, os.unlink, os.rmdir, os.symlink, os.readlink} <= os.supports_dir_fd
 ) and os.scandir in os.supports_fd
+_OF_A_GROUP = stat.S_ISGID | stat.S_IRWXG
 _CLOSED = 2**31 - 1  # no descriptor that a system gives; Python takes -1 for none, which is the current directory
 #: What opening a link without following it fails with: Linux and macOS; FreeBSD.
 _IS_A_LINK = frozenset({errno.ELOOP, errno.EMLINK})
@@ -54,7 +56,8 @@ class Directory:
     Args:
         path: Where it was when it was opened: for messages, and for platforms without directory descriptors.
         descriptor: An open descriptor of it, which is closed with it; None to look its path up at each call.
-        keep_owner: What root makes here with :meth:`make_file` belongs to the directory's owner.
+        keep_owner: What root makes here with :meth:`make_file` belongs to the directory's owner, and where the
+            directory is one that hands on its group (set-group-id) and opens itself to that, so are files.
     """
 
     def __init__(self, path: Path, descriptor: int | None = None, *, keep_owner: bool = False) -> None:
@@ -199,6 +202,8 @@ class Directory:
         try:
             if self._keep_owner:
                 give(descriptor, self.status(), self.path)
+                if self.status().st_mode & _OF_A_GROUP == _OF_A_GROUP:
+                    os.fchmod(descriptor, mode | 0o060)  # whatever the umask is
         except BaseException:
             os.close(descriptor)
             self.clear(name)

@@ -336,7 +336,7 @@ class LocalVault:
 
     def _locked(self, directory: Files) -> contextlib.AbstractContextManager[int]:
         """Keep out every other upload and delete, of this process and of others."""
-        return locked_in(directory, _LOCK_FILE, patience=_LOCK_PATIENCE)
+        return locked_in(directory, _LOCK_FILE, patience=_LOCK_PATIENCE, brief=True)
 
     def _require_room(self, directory: Files, filename: str, size: int) -> None:
         most = min(MOST_BYTES, self._max_file_bytes or MOST_BYTES)

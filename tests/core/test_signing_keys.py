@@ -325,6 +325,51 @@ def test_a_key_file_that_others_can_get_at_is_refused(key_file: Callable[..., Pa
 
 
 @on_posix
+@pytest.mark.parametrize(
+    ("mode", "owner", "group", "user", "taken"),
+    [
+        (0o440, 0, 7, 1000, True),  # what a cluster mounts for a group of the process
+        (0o640, 0, 7, 1000, True),
+        (0o440, 0, 0, 1000, True),  # what systemd mounts, with an access list
+        (0o440, 0, 0, 0, True),  # the same, for a container that runs as root
+        (0o640, 0, 0, 0, False),  # root's own file
+        (0o440, 0, 8, 1000, False),  # a group of others
+        (0o440, 1000, 7, 1000, False),  # one's own file, which a chmod ends
+        (0o444, 0, 7, 1000, False),
+        (0o460, 0, 7, 1000, False),
+    ],
+)
+def test_a_secret_that_root_has_mounted_for_this_process_is_taken(
+    key_file: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    mode: int,
+    owner: int,
+    group: int,
+    user: int,
+    *,
+    taken: bool,
+) -> None:
+    path = key_file(pem_of(SEED), mode=mode)
+    real = os.fstat
+
+    def fstat(descriptor: int) -> os.stat_result:
+        facts = list(real(descriptor))
+        facts[4:6] = owner, group
+        return os.stat_result(facts)
+
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(os, "getegid", lambda: user)
+    monkeypatch.setattr(os, "getgroups", lambda: [7])
+    monkeypatch.setattr(os, "fstat", fstat)
+    if taken:
+        assert Ed25519Signer.load(path).seed == SEED
+        return
+    way = "chmod 600" if user in (0, owner) else "mount it with mode 0400, or with 0440"
+    with pytest.raises(ColonyMemoryError, match=way):
+        Ed25519Signer.load(path)
+
+
+@on_posix
 def test_the_command_in_the_message_is_quoted(tmp_path: Path, key_file: Callable[..., Path]) -> None:
     path = key_file(pem_of(SEED), mode=0o644).rename(tmp_path / "my $(touch key)'s")
     with pytest.raises(ColonyMemoryError, match="chmod") as caught:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import stat
@@ -53,14 +54,14 @@ def is_free(lock):
         return False
 
 
-def test_one_thread_at_a_time_holds_it(lock):
+def test_one_thread_at_a_time_holds_it(lock, **options):
     inside, most = 0, 0
     counting = threading.Lock()
 
     def work():
         nonlocal inside, most
         for _ in range(20):
-            with locked(lock):
+            with locked(lock, **options):
                 with counting:
                     inside += 1
                     most = max(most, inside)
@@ -173,3 +174,58 @@ def test_a_file_that_is_swapped_for_ever_is_given_up(lock, monkeypatch):
     monkeypatch.setattr(directory, "look", lambda name: None)
     with pytest.raises(TimeoutError, match="locked by another process"), locked_in(directory, lock.name, patience=0):
         pytest.fail("held a file without a name")
+
+
+@pytest.fixture
+def without_locks(monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("colony_memory._os.locks._try", refuse)
+    monkeypatch.setattr("colony_memory._os.locks._LEFT_BEHIND", 0.05)
+
+
+def test_where_a_file_system_has_no_locks_a_file_stands_for_a_brief_one(lock, without_locks):
+    with pytest.raises(OSError, match="No locks"), locked(lock):
+        pytest.fail("held for long, by nothing that goes with its holder")
+    with (
+        locked(lock, brief=True),
+        pytest.raises(TimeoutError, match="locked by another"),
+        locked(lock, patience=0.01, brief=True),
+    ):
+        pytest.fail("held by two")
+    with pytest.raises(ZeroDivisionError), locked(lock, brief=True):
+        raise ZeroDivisionError
+    assert list(lock.parent.iterdir()) == [lock]
+    test_one_thread_at_a_time_holds_it(lock, brief=True)
+
+
+def test_a_file_that_a_crash_left_in_the_place_of_a_lock_is_taken_away(lock, without_locks):
+    left = lock.with_name(f"{lock.name}-held")
+    left.touch()
+    with locked(lock, patience=5, brief=True):
+        assert left.exists()
+    assert list(lock.parent.iterdir()) == [lock]
+
+
+def test_who_is_faster_than_another_waiter_keeps_what_it_made(lock, without_locks, monkeypatch):
+    left, fresh = lock.with_name(f"{lock.name}-held"), lock.with_name("fresh")
+    directory, kept = Directory(lock.parent), []
+    left.touch()
+    fresh.write_bytes(b"another's")
+    real = directory.move
+
+    def move(name, other, other_name):
+        if name == left.name and not kept:
+            kept.append(fresh.stat().st_ino)
+            fresh.replace(left)
+        real(name, other, other_name)
+
+    monkeypatch.setattr(directory, "move", move)
+    with pytest.raises(TimeoutError), locked_in(directory, lock.name, patience=0.08, brief=True):
+        pytest.fail("held by two")
+    assert [left.stat().st_ino] == kept
+    monkeypatch.setattr(directory, "move", lambda *_: (_ for _ in ()).throw(FileNotFoundError))
+    left.unlink()
+    with locked_in(directory, lock.name, brief=True):
+        assert left.exists()

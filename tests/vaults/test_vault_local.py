@@ -658,3 +658,19 @@ def _fork_and_wait(reader, writer):
         os.read(reader, 1)
         os._exit(0)
     return pid
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX modes")
+@pytest.mark.parametrize(("mode", "files"), [(0o2770, 0o660), (0o2775, 0o660), (0o2750, 0o600), (0o770, 0o600)])
+def test_a_directory_that_hands_on_its_group_and_is_open_to_it_has_files_that_are_so_too(tmp_path, mode, files):
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(mode)
+    before = os.umask(0o077)
+    try:
+        vault = LocalVault(tmp_path / "shared", create=True)
+        vault.vault_upload_file("a.json", "{}")
+    finally:
+        os.umask(before)
+    made = [".cmem-vault.json", ".lock", "a.json"]
+    assert {name: stat.S_IMODE((vault.path / name).stat().st_mode) for name in made} == dict.fromkeys(made, files)
+    assert stat.S_IMODE(vault.path.stat().st_mode) == mode
