@@ -228,7 +228,7 @@ class _Task:
         from colony_memory.hooks.standing import unknown
         from colony_memory.hooks.talk import Told
         from colony_memory.hooks.turn import late, note_run
-        from colony_memory.schedule.result import run_of
+        from colony_memory.schedule.last_run import run_of
 
         call = self._call
         error = error if error is not None and in_time else late(call.seconds)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from colony_memory._values import dataclass
 from colony_memory.exceptions import ColonyMemoryWarning, VaultUnavailable, message_of
-from colony_memory.schedule.last_run import write_last_run
-from colony_memory.schedule.result import done_of, run_of
+from colony_memory.schedule.last_run import done_of, run_of, write_last_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -392,7 +392,7 @@ def test_an_end_in_spite_of_a_backup_that_hangs(cli, vault, memory, monkeypatch)
 
 
 def test_whoever_does_not_want_to_wait(cli, vault, memory, monkeypatch):
-    from colony_memory.schedule.beside import Beside
+    from colony_memory.schedule.watch import Beside
 
     def interrupted(self, reason):
         self._watch.stop(reason)

@@ -9,10 +9,9 @@ import pytest
 
 from colony_memory import ColonyMemory
 from colony_memory.exceptions import ColonyMemoryError, VaultUnavailable
-from colony_memory.schedule import beside as module
-from colony_memory.schedule.beside import Beside
+from colony_memory.schedule import watch as module
 from colony_memory.schedule.last_run import only_one
-from colony_memory.schedule.watch import Watch, alone, read_runs
+from colony_memory.schedule.watch import Beside, Watch, alone, read_runs
 from colony_memory.vaults.memory import MemoryVault
 
 

@@ -11,8 +11,7 @@ import sys
 import pytest
 
 from colony_memory.schedule import child as module
-from colony_memory.schedule.child import Child, CommandNotFound, find_command
-from colony_memory.schedule.signals import signals_for_a_child
+from colony_memory.schedule.child import Child, CommandNotFound, find_command, signals_for_a_child
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="signals of other systems end the process at once")
 

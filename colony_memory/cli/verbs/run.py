@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from colony_memory.app.save import Saved
     from colony_memory.cli.memory import Opened
     from colony_memory.cli.output import Output
-    from colony_memory.schedule.beside import Beside
     from colony_memory.schedule.child import Child
-    from colony_memory.schedule.watch import Ended, LastRun
+    from colony_memory.schedule.watch import Beside, Ended, LastRun
 
 EXAMPLES = (
     "colony-memory run ~/agent/memory -- python agent.py",
@@ -80,9 +79,8 @@ def run(
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.started import become_process_1, split_command, starting
     from colony_memory.cli.telling import LAST_WORDS, leave, notifier_of, telling
-    from colony_memory.schedule.beside import Beside
     from colony_memory.schedule.child import Child
-    from colony_memory.schedule.watch import Watch, alone, last_run_path
+    from colony_memory.schedule.watch import Beside, Watch, alone, last_run_path
 
     become_process_1()
     directory, program = split_command(command)

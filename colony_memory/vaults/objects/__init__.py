@@ -26,9 +26,19 @@ from colony_memory.vaults._files import (
 from colony_memory.vaults._marker import IN_OBJECTS, MARKER, check_format, marker_id
 from colony_memory.vaults._names import is_ours, is_plain_name
 from colony_memory.vaults.memory import UNLIMITED_BYTES
-from colony_memory.vaults.objects.bucket import Bucket, holds_snapshots, look_at_marker, require_vault
-from colony_memory.vaults.objects.keys import describe_object, folder_of, key_of, name_of, read_tag, tag_of
-from colony_memory.vaults.objects.probe import probe_conditions
+from colony_memory.vaults.objects.bucket import (
+    Bucket,
+    describe_object,
+    folder_of,
+    holds_snapshots,
+    key_of,
+    look_at_marker,
+    name_of,
+    probe_conditions,
+    read_tag,
+    require_vault,
+    tag_of,
+)
 from colony_memory.vaults.objects.stores import deleting_singly, describe, writes_on_condition
 
 if TYPE_CHECKING:
