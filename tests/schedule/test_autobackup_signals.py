@@ -160,7 +160,7 @@ def test_a_late_answer_to_sigterm_does_not_spare_the_next_wait(mem, memory, sigt
         gate.wait(20)
         return collected()
 
-    with Autobackup(mem, collect, every=FOREVER, final_timeout=1.0) as auto:
+    with Autobackup(mem, collect, every=FOREVER, final_timeout=3.0) as auto:
         signal.raise_signal(signal.SIGTERM)
         assert isinstance(auto.last_error, TimeoutError)
         assert sigterm == [signal.SIGTERM]
