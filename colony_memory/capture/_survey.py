@@ -180,13 +180,15 @@ class Survey:
         )
 
     def _names(self) -> list[str]:
-        tree = self.found.tree
-        return [*self.found.contents, *self.found.unread, *tree.directories, *(each.name for each in tree.left_out)]
+        """What there is, but for what the index knows to be clean: a file is so only if its name is, to the last part."""
+        tree, clean = self.found.tree, {parent for name in self.found.unread for parent in parents_of(name)}
+        names = [*self.found.contents, *tree.directories, *(each.name for each in tree.left_out)]
+        return [name for name in names if name not in clean]
 
     def _take_in(self, known: Mapping[str, Row], names: list[str]) -> None:
         """Search what has been read for secrets, unless it is what was searched before, and take its digests.
 
-        Names are always searched, and so is what links lead to: they are short.
+        What links lead to is always searched: it is short.
         """
         contents = self.found.contents
         fresh = {name: contents[name] for name in contents if name in self.found.fresh or name not in self._digests}
@@ -202,8 +204,8 @@ class Survey:
         searched = {name: content for name, content in fresh.items() if name not in same}
         links = self.found.tree.links if names else {}
         findings = judge_secrets(searched, self._secrets, self._allowed, names, links, depth=5)
-        suspicious, shown = {each.name for each in findings}, shown_names(searched)
-        self._clean |= {name: "" if shown.get(name, name) in suspicious else RULES for name in searched}
+        suspicious = {*shown_names(searched), *(each.name for each in findings)}
+        self._clean |= {name: "" if name in suspicious else RULES for name in searched}
         masked = {name for name, content in searched.items() if content is not fresh[name]}
         contents.update({name: searched[name] for name in masked})
         self._digests |= {name: _digest(contents[name]) for name in masked}
