@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory.cli.commands import Asked
 from colony_memory.cli.errors import FAILED, USAGE, ignore_signals, report_failure, termination_raises
+from colony_memory.cli.output import print_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     asked = Asked(sys.argv[1:] if argv is None else argv)
     with termination_raises():
         try:
+            if list(asked.argv) == ["--version"]:  # which needs nothing of what takes a command line apart
+                return print_version()
             from colony_memory.cli.app import run
 
             return run(asked)

@@ -7,7 +7,6 @@ time, and all else where one is compared, shown, or asked for its fields.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import sys
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,7 @@ else:
 
 
 _OWN = ("__module__", "__qualname__", "__annotations__", "__init__", "__repr__", "__eq__", "__hash__")
-_NONE = dataclasses.MISSING
+_NONE = object()
 
 
 class _Late:
@@ -39,19 +38,34 @@ class _Late:
         return found.__get__(instance, owner) if hasattr(found, "__get__") else found
 
 
+def _told(value: Any) -> tuple[bool, Any, Any]:
+    """Of what stands behind a field: whether it is an argument, its default, and what makes one."""
+    if type(value).__module__ != "dataclasses":
+        return True, value, _NONE
+    import dataclasses
+
+    return value.init, *(
+        _NONE if each is dataclasses.MISSING else each for each in (value.default, value.default_factory)
+    )
+
+
 def _prepared(cls: Any, frozen: bool, eq: bool) -> Any:
     own = dict(vars(cls))
     names = cls.__annotations__ if "__annotations__" in own or "__annotate_func__" in own else {}
-    given = {name: (kind, own.get(name, _NONE)) for name, kind in names.items() if not kind.startswith("ClassVar")}
-    for name, (_, value) in given.items():
-        if isinstance(value, dataclasses.Field) and value.default is _NONE:
+    given = {
+        name: (names[name], *_told(own.get(name, _NONE))) for name in names if not names[name].startswith("ClassVar")
+    }
+    for name, (_, _, default, _) in given.items():
+        if default is not _NONE:
+            setattr(cls, name, default)
+        elif name in own:
             delattr(cls, name)
-        elif isinstance(value, dataclasses.Field):
-            setattr(cls, name, value.default)
     methods = ["__repr__", "__dataclass_params__", *(["__replace__"] if sys.version_info >= (3, 13) else [])]
     methods += [*(["__eq__"] if eq else []), *(["__hash__"] if frozen and eq else [])]
 
     def make(whole: bool, wanted: list[str]) -> dict[str, Any]:
+        import dataclasses  # slow to import, and not needed for most
+
         # Of a twin, and without a lock: of two threads that are first at once neither finds a method missing, and a
         # process that is forked meanwhile waits for nothing.
         space = {name: own[name] for name in (*_OWN, *names) if name in own}
@@ -70,12 +84,12 @@ def _prepared(cls: Any, frozen: bool, eq: bool) -> Any:
         return {"__init__": cls.__init__}
 
     cls.__given__ = getattr(cls, "__given__", {}) | given
-    for wanted, made in (
+    for group, made in (
         (["__match_args__", "__dataclass_fields__"], functools.partial(make, False)),
         (methods, functools.partial(make, True)),
         (["__init__"], make_init),
     ):
-        wanted = [name for name in wanted if name not in own]
+        wanted = [name for name in group if name not in own]
         for name in wanted:
             setattr(cls, name, _Late(name, functools.partial(made, wanted)))
     if frozen:
@@ -88,19 +102,18 @@ def _prepared(cls: Any, frozen: bool, eq: bool) -> Any:
 def _init_of(cls: Any, frozen: bool) -> Any:
     head, body, defaults, space = ["self"], [], [], {"_put": object.__setattr__, "_new": _NEW}
     kinds = {}
-    for name, (kind, value) in cls.__given__.items():
-        field = value if isinstance(value, dataclasses.Field) else dataclasses.field(default=value)
-        if not field.init:
+    for name, (kind, is_argument, default, factory) in cls.__given__.items():
+        if not is_argument:
             continue
-        taken, kinds[name] = name, kind
+        value, kinds[name] = name, kind
         head.append(name)
-        if field.default_factory is not _NONE:
-            space[f"_of_{name}"] = field.default_factory
-            taken = f"_of_{name}() if {name} is _new else {name}"
+        if factory is not _NONE:
+            space[f"_of_{name}"] = factory
+            value = f"_of_{name}() if {name} is _new else {name}"
             defaults.append(_NEW)
-        elif field.default is not _NONE:
-            defaults.append(field.default)
-        body.append(f"_put(self, {name!r}, {taken})" if frozen else f"self.{name} = {taken}")
+        elif default is not _NONE:
+            defaults.append(default)
+        body.append(f"_put(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
     body += ["self.__post_init__()"] if hasattr(cls, "__post_init__") else [] if body else ["pass"]
     exec(f"def __init__({', '.join(head)}): {'; '.join(body)}", space)  # noqa: S102 - as dataclasses does
     made: Any = space["__init__"]
@@ -120,17 +133,18 @@ _NEW = _New()
 
 
 def _freeze(cls: Any) -> None:
-    def refused(instance: Any, name: str) -> bool:
-        return type(instance) is cls or name in cls.__dataclass_fields__
+    def refuse(instance: Any, name: str, doing: str) -> None:
+        if type(instance) is cls or name in cls.__dataclass_fields__:
+            import dataclasses
+
+            raise dataclasses.FrozenInstanceError(f"cannot {doing} field {name!r}")
 
     def set_one(self: Any, name: str, value: object) -> None:
-        if refused(self, name):
-            raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+        refuse(self, name, "assign to")
         super(cls, self).__setattr__(name, value)
 
     def delete_one(self: Any, name: str) -> None:
-        if refused(self, name):
-            raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+        refuse(self, name, "delete")
         super(cls, self).__delattr__(name)
 
     cls.__setattr__, cls.__delattr__ = set_one, delete_one

@@ -180,7 +180,7 @@ class Survey:
         )
 
     def _names(self) -> list[str]:
-        """What there is, but for what the index knows to be clean: a file is so only if its name is, to the last part."""
+        """What there is, but for what the index knows to be clean: no file is that has a likely secret in its name."""
         tree, clean = self.found.tree, {parent for name in self.found.unread for parent in parents_of(name)}
         names = [*self.found.contents, *tree.directories, *(each.name for each in tree.left_out)]
         return [name for name in names if name not in clean]

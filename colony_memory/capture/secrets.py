@@ -36,6 +36,8 @@ def _slug(kind: str) -> str:
 
 def _places(text: bytes) -> Iterator[Place]:
     # Late, as all that a short command has to look through may be known to be clean.
+    if not text:
+        return iter(())
     from colony_memory.capture._secret_views import places
 
     return places(text)

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from colony_memory._version import __version__
 from colony_memory.cli.commands import PROGRAM, Asked
 from colony_memory.cli.errors import UsageError, warnings_as_lines
-from colony_memory.cli.output import Output
+from colony_memory.cli.output import Output, print_version
 from colony_memory.cli.parsing import Verb, common_options, with_help_printed
 
 if TYPE_CHECKING:
@@ -135,8 +134,7 @@ def verb_of(name: str) -> Verb:
 
 def _print_version(ctx: click.Context, _parameter: click.Parameter, asked: bool) -> None:
     if asked and not ctx.resilient_parsing:
-        Output().answer(f"{PROGRAM} {__version__}")
-        ctx.exit()
+        ctx.exit(print_version())
 
 
 program = _Program(

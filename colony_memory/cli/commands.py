@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import shlex
-from dataclasses import field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import dataclass
@@ -49,7 +48,7 @@ class Asked:
 
     argv: Sequence[str] = ()
     verb: str = ""
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, Any] = MappingProxyType({})
     from_environment: frozenset[str] = frozenset()
     verbs: Sequence[str] = ()
     flags: frozenset[str] = frozenset()
@@ -297,6 +296,8 @@ def quoted(word: str) -> str:
     'my vault' 'a'"'"'b' $'two\x0alines'
     """
     if word.isprintable():
+        import shlex
+
         return shlex.quote(word)
     return "$'" + "".join(map(_escaped, word)) + "'"
 

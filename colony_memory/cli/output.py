@@ -9,6 +9,8 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from colony_memory._values import dataclass
+from colony_memory._version import __version__
+from colony_memory.cli.commands import PROGRAM
 from colony_memory.cli.errors import FAILED, Failure, say, warn, write, write_bytes
 from colony_memory.cli.progress import Progress
 from colony_memory.cli.terminal import fitted
@@ -123,3 +125,9 @@ class Output:
             return
         with (progress or Progress()).shown_as(doing):
             yield
+
+
+def print_version() -> int:
+    """Answer which version this is."""
+    Output().answer(f"{PROGRAM} {__version__}")
+    return 0
