@@ -14,7 +14,7 @@ import click
 from colony_memory.cli.commands import PROGRAM, Asked
 from colony_memory.cli.errors import UsageError, warnings_as_lines
 from colony_memory.cli.output import Output, print_version
-from colony_memory.cli.parsing import Verb, common_options, with_help_printed
+from colony_memory.cli.parsing import Verb, common_options, help_option
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -105,9 +105,6 @@ class _Program(click.Group):
         ]
         return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
 
-    def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        return with_help_printed(super().get_help_option(ctx))
-
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_options(ctx, formatter)
         records = [each.get_help_record(ctx) for each in common_options()]
@@ -141,10 +138,12 @@ program = _Program(
     PROGRAM,
     help="Keep an agent's memory safe: snapshots of folders in a vault, and back.",
     params=[
-        click.Option(["--version"], is_flag=True, callback=_print_version, is_eager=True, help="Print the version.")
+        click.Option(["--version"], is_flag=True, callback=_print_version, is_eager=True, help="Print the version."),
+        help_option(),
     ],
+    add_help_option=False,
     no_args_is_help=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"max_content_width": 100},
     epilog="Exit codes: 0 done, 1 failed or something left out, 2 usage, 3 nothing saved yet, "
     "4 corrupt, untrusted or encrypted to another key, 5 vault missing, unreachable, refused or rate-limited.\n\n"
     "Environment: COLONY_API_KEY and COLONY_BASE_URL for the hosted vault, "

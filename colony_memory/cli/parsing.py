@@ -29,7 +29,8 @@ class Verb(click.Command):
         examples = "".join(f"\n  {each}" for each in module.EXAMPLES)
         super().__init__(
             name,
-            params=[parameter_of(each) for each in found],
+            params=[*map(parameter_of, found), help_option()],
+            add_help_option=False,
             help=inspect.getdoc(module.run),
             epilog=f"\b\nExample{'s' if len(module.EXAMPLES) > 1 else ''}:{examples}",
         )
@@ -37,7 +38,7 @@ class Verb(click.Command):
         self._group_of = {each.name: each.group for each in found}
         self._needed = [
             each
-            for each, given in zip(self.params, found, strict=True)
+            for each, given in zip(self.params, found, strict=False)
             if isinstance(each, click.Argument) and given.default is inspect.Parameter.empty
         ]
 
@@ -53,10 +54,6 @@ class Verb(click.Command):
         if "COMMAND..." in words:  # whose own options begin with a dash too
             words.insert(words.index("COMMAND..."), "--")
         return ["[OPTIONS]", *words]
-
-    def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        """The option ``--help``, which prints as answers are printed."""
-        return with_help_printed(super().get_help_option(ctx))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write its own options, and in one line the names of those that every verb has."""
@@ -153,11 +150,17 @@ def common_options() -> list[click.Parameter]:
     return [parameter_of(each) for each in parameters_of(run)[0]]
 
 
-def with_help_printed(option: click.Option | None) -> click.Option | None:
+def help_option() -> click.Option:
     """The option ``--help``, so that an output that is closed is reported as with every answer."""
-    if option is not None:
-        option.callback = _print_help
-    return option
+    # Not click's own: it is made anew, and translated, each time that the parameters are asked for.
+    return click.Option(
+        ["-h", "--help"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        help="Show this message and exit.",
+        callback=_print_help,
+    )
 
 
 def _print_help(ctx: click.Context, _parameter: click.Parameter, asked: bool) -> None:
