@@ -1,9 +1,4 @@
-"""``dataclass`` as :mod:`dataclasses` has it, but the methods are made when a class is first used.
-
-To make them compiles source text, six times a class. A short command loads some ninety classes and makes instances of
-half of them, of which few are ever compared or shown: so what makes an instance is made by itself, in a tenth of the
-time, and all else where one is compared, shown, or asked for its fields.
-"""
+"""What stands in for the standard library's: a property without a lock, and dataclasses that are made late."""
 
 from __future__ import annotations
 
@@ -11,7 +6,23 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["dataclass"]
+__all__ = ["cached_property", "dataclass"]
+
+
+if TYPE_CHECKING or sys.version_info >= (3, 12):
+    from functools import cached_property
+else:
+
+    class cached_property(functools.cached_property):  # noqa: N801 - takes the place of the one with this name
+        """Worked out twice at most where two threads are first at once."""
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+            """What was worked out lies where it is found before this is asked."""
+            if instance is None:
+                return self
+            value = instance.__dict__[self.attrname] = self.func(instance)
+            return value
+
 
 if TYPE_CHECKING:
     from dataclasses import dataclass

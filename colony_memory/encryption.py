@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._format import age
 from colony_memory._keyfile import read_key_file, write_key_file
-from colony_memory._os.memory import free_memory
+from colony_memory._os.machine import free_memory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

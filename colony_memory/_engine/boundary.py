@@ -1,9 +1,12 @@
-"""The one place that turns what a vault raises into an error of this package, and says what such an error proves."""
+"""The one place that turns what a vault raises into an error of this package, and says what such an error proves.
+
+Running a verb without an event loop.
+"""
 
 from __future__ import annotations
 
 import errno
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory.exceptions import (
     ColonyMemoryError,
@@ -14,6 +17,23 @@ from colony_memory.exceptions import (
     VaultError,
     VaultUnavailable,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+
+_T = TypeVar("_T")
+
+
+def drive(verb: Coroutine[Any, Any, _T]) -> _T:
+    """Run a coroutine that never suspends to its end."""
+    try:
+        verb.send(None)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
+    verb.close()
+    raise RuntimeError("the backend of a ColonyMemory must not be asynchronous: use AsyncColonyMemory")
+
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FULL_CODES = frozenset({"QUOTA_EXCEEDED", "LIMIT_EXCEEDED"})

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from colony_memory._engine import deletion
 from colony_memory._engine.keep import Planned, ages, newest_good, open_shrunk, plan_for
+from colony_memory._engine.label import pin_text, read_end
 from colony_memory._engine.load import not_found
 from colony_memory._engine.observe import observed
-from colony_memory._engine.pins import pin_text, read_end
 from colony_memory._engine.publish import Move, may_write, publish, show_time
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import State, look, require_believed, require_listed, tell

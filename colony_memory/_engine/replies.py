@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._cached import cached_property
-from colony_memory._values import dataclass
+from colony_memory._values import cached_property, dataclass
 from colony_memory.exceptions import VaultError, VaultUnavailable
 
 if TYPE_CHECKING:

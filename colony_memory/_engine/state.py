@@ -6,8 +6,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.judge import Asked, Decision, Read, judge
-from colony_memory._engine.label import LabelFiles, read_label
-from colony_memory._engine.pins import with_ends
+from colony_memory._engine.label import LabelFiles, read_label, with_ends
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.store import ABSENT, ANY, StoredFile
 from colony_memory._format.constants import FORMAT

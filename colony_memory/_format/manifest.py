@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._cached import cached_property
 from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.json import printable
 from colony_memory._format.lineage import Lineage, read_lineage
 from colony_memory._format.tags import read_lacking, read_note, read_tags, read_word
-from colony_memory._values import dataclass
+from colony_memory._values import cached_property, dataclass
 from colony_memory.signing import sign_manifest
 from colony_memory.trust import previous_of
 

@@ -16,14 +16,13 @@ import json
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._cached import cached_property
 from colony_memory._format.catalog import Catalog, read_single
 from colony_memory._format.constants import LATEST_FORMAT
 from colony_memory._format.head import write_head
 from colony_memory._format.json import load_object
 from colony_memory._format.lineage import Unmerged, raw_unmerged, read_unmerged
 from colony_memory._format.names import id_order, is_hex16, latest_filename, manifest_filename, require_id
-from colony_memory._values import dataclass
+from colony_memory._values import cached_property, dataclass
 from colony_memory.exceptions import SnapshotCorrupt
 from colony_memory.signing import sign_manifest
 

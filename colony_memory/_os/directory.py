@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._os.disk import give, sync_names
 from colony_memory._os.held import held
 from colony_memory._os.kinds import Identity, UnfitFile, is_directory, is_file, is_link, name_kind
-from colony_memory._os.names import decode_name, encode_name, local_name
+from colony_memory._os.paths import decode_name, encode_name, local_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

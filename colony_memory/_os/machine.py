@@ -1,7 +1,8 @@
-"""Which machine this is: what a host's saves by value have in common, of which nothing is written to a disk."""
+"""What the system tells of this machine, its memory, and where a user's files have their homes."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -87,3 +88,140 @@ if sys.platform == "darwin":  # pragma: no cover - chosen by the platform
         except (AttributeError, OSError):
             return None
         return None if failed else out.raw
+
+
+_PROC, _GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+#: Names, in the second version of control groups and in the first, of a limit, of what is in use, and of what of that
+#: is only files read, which the system takes back.
+_NAMES = (("memory.max", "memory.current", ""), ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_"))
+
+
+def free_memory() -> int | None:
+    """Bytes that can be had: of the machine, of the control groups of this process, and of its own limits.
+
+    What cannot be told does not count; None where nothing can.
+    """
+    return min((found for found in (_of_process(), _of_machine(), *_of_groups()) if found is not None), default=None)
+
+
+def _of_process() -> int | None:
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return None
+    soft = [resource.getrlimit(each)[0] for each in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
+    limits = [each for each in soft if each != resource.RLIM_INFINITY]
+    if not limits:
+        return None
+    used = 0
+    with contextlib.suppress(OSError, ValueError):
+        used = int((_PROC / "self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    return max(0, min(limits) - used)
+
+
+def _of_machine() -> int | None:
+    found = _numbers(_PROC / "meminfo")
+    there = found.get("MemAvailable:")
+    return None if there is None else (there + found.get("SwapFree:", 0)) * 1024
+
+
+def _of_groups() -> list[int]:
+    out = []
+    with contextlib.suppress(OSError):
+        for line in (_PROC / "self/cgroup").read_text().splitlines():
+            _, kinds, path = line.split(":", 2)
+            if kinds not in ("", "memory"):
+                continue
+            root = _GROUPS / kinds
+            place = root / path.lstrip("/")
+            out += [_of_group(each) for each in (place, *place.parents) if each == root or root in each.parents]
+    return [each for each in out if each is not None]
+
+
+def _of_group(place: Path) -> int | None:
+    for limit, current, total in _NAMES:
+        with contextlib.suppress(OSError, ValueError):
+            most, used = (int((place / name).read_text()) for name in (limit, current))
+            files = _numbers(place / "memory.stat")
+            return max(0, most - used + sum(files.get(f"{total}{kind}_file", 0) for kind in ("active", "inactive")))
+    return None
+
+
+def _numbers(path: Path) -> dict[str, int]:
+    """Of each line of a file that is a word and a number, the number."""
+    with contextlib.suppress(OSError):
+        lines = [line.split() for line in path.read_text().splitlines()]
+        return {words[0]: int(words[1]) for words in lines if len(words) > 1 and words[1].isdecimal()}
+    return {}
+
+
+_NAME = "colony-memory"
+
+
+def data_directory() -> Path:
+    """Where this user's data is kept, there or not.
+
+    Raises:
+        OSError: The user has no home.
+    """
+    return _directory("XDG_DATA_HOME", ".local/share")
+
+
+def state_directory() -> Path:
+    """Where this user's state is kept, there or not.
+
+    Raises:
+        OSError: The user has no home.
+    """
+    return _directory("XDG_STATE_HOME", ".local/state")
+
+
+def config_directory() -> Path:
+    """Where this user's configuration is kept, there or not.
+
+    Raises:
+        OSError: The user has no home.
+    """
+    return _directory("XDG_CONFIG_HOME", ".config")
+
+
+def _directory(variable: str, usual: str) -> Path:
+    given = Path(os.environ.get(variable, "").strip())
+    if given.is_absolute():
+        base = given
+    elif sys.platform == "win32":  # pragma: no cover - chosen by the platform
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData/Local") / _NAME
+    else:
+        base = home_directory(variable) / ("Library/Application Support" if sys.platform == "darwin" else usual)
+    return base / _NAME
+
+
+def home_directory(instead: str = "HOME") -> Path:
+    """The user's home, also where ``HOME`` is empty or no path.
+
+    Args:
+        instead: The variable to set where there is none, for the error.
+
+    Raises:
+        OSError: The user has no home.
+    """
+    given = Path(os.environ.get("HOME", ""))
+    if given.is_absolute():
+        return given
+    if sys.platform == "win32":  # pragma: no cover - chosen by the platform
+        return Path.home()
+    import pwd
+
+    try:
+        return Path(pwd.getpwuid(os.geteuid()).pw_dir)
+    except KeyError:
+        raise FileNotFoundError(f"this user has no home directory: set {instead}") from None
+
+
+def expanded(path: str) -> str:
+    """The path with the home directory in the place of ``~``; any other is as it is.
+
+    Raises:
+        OSError: The user has no home.
+    """
+    return f"{home_directory()}{path[1:]}" if path == "~" or path.startswith("~/") else path

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._os.kinds import Identity, is_file
-from colony_memory._os.names import encode_name
+from colony_memory._os.paths import encode_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

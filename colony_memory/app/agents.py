@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._os.files import read_file
-from colony_memory._os.homes import expanded
+from colony_memory._os.machine import expanded
 from colony_memory._values import dataclass
 from colony_memory.app.place import read_path_setting, read_setting
 

@@ -10,10 +10,9 @@ from colony_memory._engine.basis import Basis, settled
 from colony_memory._engine.state import require_sound
 from colony_memory._format.lineage import descends
 from colony_memory.app.filling import Filled, replaced_by, take_lacking
-from colony_memory.app.merging import has_all_lines, same_files
 from colony_memory.app.place import refuse_vault_inside
 from colony_memory.app.restore import RestoredFolder, Writing
-from colony_memory.app.target import Target
+from colony_memory.app.target import Target, has_all_lines, same_files
 from colony_memory.capture._metadata import split_documents
 from colony_memory.capture._moves import Meanwhile
 from colony_memory.capture._recover import Unsettled

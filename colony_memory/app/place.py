@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from colony_memory._arguments import require_text, require_type
-from colony_memory._os.homes import data_directory, expanded
+from colony_memory._os.machine import data_directory, expanded
 from colony_memory._values import dataclass
 from colony_memory.client import AsyncColonyMemory, ColonyMemory
 from colony_memory.vaults import open_vault

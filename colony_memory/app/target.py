@@ -1,4 +1,7 @@
-"""A folder that is restored into: what it is based on, and which snapshots have what it holds."""
+"""A folder that is restored into: what it is based on, and which snapshots have what it holds.
+
+What a folder holds and a snapshot, joined file by file and line by line.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +14,56 @@ from typing import TYPE_CHECKING
 
 from colony_memory import _engine
 from colony_memory._engine import basis as events
+from colony_memory._engine.merge import merge
 from colony_memory._engine.state import look, read_manifests
 from colony_memory._format.lineage import merge_base
+from colony_memory._format.record import lacks_text
 from colony_memory._format.tree import tree_of, tree_of_digests
 from colony_memory.app.before import BEFORE_RESTORE
 from colony_memory.app.filling import filled_from
-from colony_memory.app.merging import merge_folder
 from colony_memory.app.options import BackupOptions
 from colony_memory.app.place import identify_vault
 from colony_memory.app.save import read_for
-from colony_memory.capture._metadata import METADATA_NAME, split_documents
+from colony_memory.capture._metadata import METADATA_NAME, dump_metadata, split_documents
 from colony_memory.capture._question import Holding, Question
 from colony_memory.capture._recover import recover
 from colony_memory.capture.folder import NothingToSave
 from colony_memory.capture.index import end_others, open_index, peek_index
 from colony_memory.exceptions import ColonyMemoryError, DecryptionError, SnapshotCorrupt, SnapshotNotFound
 from colony_memory.snapshot import Manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Target", "has_all_lines", "merge_folder", "same_files"]
+
+
+def merge_folder(
+    base: Mapping[str, str], ours: Mapping[str, str], theirs: Mapping[str, str], *, theirs_name: str
+) -> dict[str, str]:
+    """Join two memories of a folder, as :func:`merge` does, for a folder: without the times of either.
+
+    Raises:
+        SnapshotCorrupt: A document that describes a folder is malformed.
+    """
+    merged = merge(base, ours, theirs, theirs_name=theirs_name).documents
+    _, described = split_documents(merged)
+    texts = {name: text for name, text in merged.items() if name != METADATA_NAME}
+    described = replace(described, times={}, left_out={}, unread=frozenset())
+    return {**texts, METADATA_NAME: dump_metadata(described)} if described else texts
+
+
+def same_files(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    """Whether two memories of a folder have the same files and links, whatever else is told of them."""
+    (contents, metadata), (others, more) = split_documents(one), split_documents(other)
+    return contents == others and metadata.links == more.links
+
+
+def has_all_lines(one: Mapping[str, str], of: Mapping[str, str]) -> bool:
+    """Whether a memory of a folder has every line and every link of another."""
+    (_, mine), (_, other) = split_documents(one), split_documents(of)
+    return other.links.items() <= mine.links.items() and not lacks_text(one, of)
+
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -42,8 +79,6 @@ if TYPE_CHECKING:
     from colony_memory.client import ColonyMemory
 
     Shape = Callable[[dict[str, str]], dict[str, str]]
-
-__all__ = ["Target"]
 
 
 class Target:

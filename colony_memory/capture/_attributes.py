@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from colony_memory._os.kinds import PERMISSIONS
-from colony_memory.capture._listed import quoted
+from colony_memory.capture._filenames import quoted
 from colony_memory.exceptions import ColonyMemoryWarning
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._os.kinds import UnfitFile
 from colony_memory._values import dataclass
-from colony_memory.capture._companions import HEADER, companions_in, is_database
-from colony_memory.capture._steady import Unsteady, read_start, read_steadily
+from colony_memory.capture._steady import HEADER, Unsteady, companions_in, is_database, read_start, read_steadily
 
 if TYPE_CHECKING:
     import os

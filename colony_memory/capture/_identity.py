@@ -1,22 +1,32 @@
-"""What a folder is, whatever its path says later: by this its index knows it again."""
+"""What a folder is, whatever its path says later: by this its index knows it again.
+
+Where the indexes of folders are: in the state directory of whoever owns the folders, with a lock for each.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
+import logging
 import os
+import stat
 import struct
 import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._os.directory import DIRECTORY_FLAGS
+from colony_memory._os.directory import DIRECTORY_FLAGS, Directory
+from colony_memory._os.files import Files, make_directory, open_files
+from colony_memory._os.machine import state_directory
 from colony_memory._os.paths import real_path
 from colony_memory._values import dataclass
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+
 
 _BOOT = "/proc/sys/kernel/random/boot_id"
 _MOUNTS = "/proc/self/mountinfo"
@@ -158,3 +168,155 @@ def _read(path: str) -> str:
         return Path(path).read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return ""
+
+
+logger = logging.getLogger(__name__)
+
+_PLACE = "folders"
+_LARGEST = 1 << 20  # bytes of a note of where paths lead to
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an index is to be, and what it has to be of."""
+
+    name: str
+    title: str
+    leads_to: dict[str, str]
+    header: dict[str, Any]
+    owner: int | None
+
+
+def place_of(paths: Iterable[str | os.PathLike[str]], vault: str | None, label: str) -> Place | str:
+    """The place, or why there is none."""
+    if vault is None:
+        return "the vault does not tell what it is"
+    spelled = sorted({os.path.abspath(path) for path in paths})  # noqa: PTH100 - with its links
+    try:
+        found = {path: FolderIdentity.of(path) for path in spelled}
+    except OSError as error:
+        return f"{error.filename}: {error.strerror or error}"
+    identities = sorted(found.values(), key=lambda each: each.path)
+    name = f"{_hashed(vault, label, [each.path for each in identities])}.json"
+    header = {"vault": vault, "label": label, "folders": [each.dump() for each in identities]}
+    title = ", ".join(repr(each.path) for each in identities)
+    leads_to = {path: each.path for path, each in found.items()}
+    return Place(name, title, leads_to, header, _owner(identities))
+
+
+def _hashed(*named: object) -> str:
+    return hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32]
+
+
+def note_where(directory: Files, place: Place, *, unattended: bool) -> None:
+    """Note what each path leads to, as it was given.
+
+    Raises:
+        ColonyMemoryError: With ``unattended``, one led elsewhere before.
+    """
+    name = f"{_hashed(place.header['vault'], place.header['label'], list(place.leads_to))}.given"
+    data = json.dumps(place.leads_to).encode()
+    before = None
+    try:
+        found = directory.read(name, limit=_LARGEST)
+        before = None if found is None else json.loads(found.data)
+        if before != place.leads_to and not unattended:
+            before = None
+        if before is None:
+            directory.replace(name, data)
+    except (OSError, ValueError, RecursionError) as error:
+        logger.warning("%s is passed over: %s", directory.path / name, error)
+    if isinstance(before, dict) and all(isinstance(each, str) for each in before.values()):
+        with unmoved({path: Path(real) for path, real in before.items() if path in place.leads_to}):
+            pass
+
+
+def _owner(identities: Iterable[FolderIdentity]) -> int | None:
+    """Whose index it is where that is not whose process this is: root works for the owner of a folder."""
+    if sys.platform == "win32" or os.geteuid() != 0:
+        return None
+    for each in identities:
+        with contextlib.suppress(OSError):
+            return Path(each.path).stat().st_uid or None
+    return None
+
+
+@contextlib.contextmanager
+def opened(owner: int | None, *, making: bool) -> Iterator[Files]:
+    """The directory of all indexes.
+
+    Raises:
+        OSError: There is none, or it is not its owner's alone.
+    """
+    if owner is not None:
+        with _in_home(owner, making=making) as directory:
+            yield directory
+        return
+    place = state_directory() / _PLACE
+    if making:
+        make_directory(place, keep_owner=True)
+    with open_files(place, keep_owner=True) as directory:
+        status = directory.status()
+        if sys.platform != "win32" and (stat.S_IMODE(status.st_mode) & 0o022 or os.geteuid() not in (0, status.st_uid)):
+            raise PermissionError(1, "is not this user's alone", str(place))
+        yield directory
+
+
+@contextlib.contextmanager
+def _in_home(owner: int, *, making: bool) -> Iterator[Files]:
+    """The same in the home of another account, in which no link is followed: that account may make what it likes there.
+
+    Raises:
+        OSError: The account has no home, or no such directory.
+    """
+    import pwd
+
+    try:
+        home = Path(pwd.getpwuid(owner).pw_dir)
+    except KeyError:
+        raise FileNotFoundError(2, f"user {owner}, who owns the folder, has no home") from None
+    directory = Directory.open(home, follow=True)
+    try:
+        for name in (*_below_home(), "colony-memory", _PLACE):
+            if directory.status().st_uid != owner:
+                raise PermissionError(1, "is not the account's whose folder it is", str(directory.path))
+            above = directory
+            if making and above.look(name) is None:
+                _make_for(above, name)
+            directory = above.enter(name)
+            above.close()
+        with Files(directory.path, os.dup(directory.descriptor or 0), keep_owner=True) as files:
+            if files.status().st_uid != owner or stat.S_IMODE(files.status().st_mode) & 0o022:
+                raise PermissionError(1, "is not the account's alone", str(files.path))
+            yield files
+    finally:
+        directory.close()
+
+
+def _below_home() -> tuple[str, ...]:
+    return ("Library", "Application Support") if sys.platform == "darwin" else (".local", "state")
+
+
+def _make_for(above: Directory, name: str) -> None:
+    """Make a directory that belongs to whom the one above belongs to."""
+    owner = above.status()
+    with contextlib.suppress(FileExistsError):
+        above.make(name)
+    with above.enter(name) as made:
+        if made.descriptor is not None and made.status().st_uid != owner.st_uid:
+            os.fchown(made.descriptor, owner.st_uid, owner.st_gid)
+
+
+def sign(descriptor: int) -> None:
+    """Leave in the lock who has it."""
+    if sys.platform != "win32":
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+
+
+def holder(directory: Files, name: str) -> str:
+    try:
+        found = directory.read(f"{name}.lock", limit=100)
+        return f"process {int(found.data)}" if found is not None else "another process"
+    except (OSError, ValueError):
+        return "another process"

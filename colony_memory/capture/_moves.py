@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 from colony_memory._os.kinds import is_link
 from colony_memory._os.reach import Reach
-from colony_memory.capture._companions import INDEX, whole_of
 from colony_memory.capture._journal import DONE, MOVING, Journal, ModeChange, Step, Version
 from colony_memory.capture._question import Displaced
-from colony_memory.capture._stage import Job, Stage, blaming
+from colony_memory.capture._stage import Job, Stage, blaming, volume_of
+from colony_memory.capture._steady import INDEX, whole_of
 from colony_memory.capture._undo import Undo, set_mode
-from colony_memory.capture._volumes import volume_of
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from colony_memory._os.directory import Directory
+    from colony_memory.capture._stage import Staging
     from colony_memory.capture._state import Record
-    from colony_memory.capture._volumes import Staging
 
 logger = logging.getLogger(__name__)
 

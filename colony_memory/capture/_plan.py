@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 from colony_memory._os.directory import Directory
 from colony_memory._os.reach import Reach
 from colony_memory.capture._attributes import Attributes
-from colony_memory.capture._compare import Comparison, new_file
+from colony_memory.capture._compare import Comparison, Surplus, new_file
 from colony_memory.capture._in_use import find_users
 from colony_memory.capture._question import Displaced
 from colony_memory.capture._stage import Job
-from colony_memory.capture._surplus import Surplus
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:

@@ -12,14 +12,13 @@ import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from colony_memory._cached import cached_property
 from colony_memory._format.payload import sha256
 from colony_memory._lines import split_lines
 from colony_memory._os.kinds import is_file, is_link
-from colony_memory.capture._companions import INDEX, holds_database, is_database, whole_of
+from colony_memory._values import cached_property
 from colony_memory.capture._metadata import Metadata, split_documents
 from colony_memory.capture._stage import encode_text
-from colony_memory.capture._steady import read_start
+from colony_memory.capture._steady import INDEX, holds_database, is_database, read_start, whole_of
 from colony_memory.capture.sqlite import holds_same, reads_as_journal
 
 if TYPE_CHECKING:

@@ -10,17 +10,16 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from colony_memory._os.kinds import UnfitFile
-from colony_memory._os.names import local_name
+from colony_memory._os.paths import local_name
 from colony_memory._os.reach import open_below
 from colony_memory._values import dataclass
-from colony_memory.capture._companions import JOURNAL, LOG, whole_of
 from colony_memory.capture._contents import Contents, NeverStill, NotSaved, as_bytes, read_contents, reason_of
 from colony_memory.capture._filenames import parents_of
 from colony_memory.capture._ignore import IGNORE_NAME
 from colony_memory.capture._moment import BYTES_A_SECOND, Moment
 from colony_memory.capture._patience import TookTooLong
 from colony_memory.capture._rows import PART
-from colony_memory.capture._steady import TooLarge
+from colony_memory.capture._steady import JOURNAL, LOG, TooLarge, whole_of
 from colony_memory.capture._tree import LeftOut, Note, Tree, is_same
 from colony_memory.capture._walk import SECONDS
 from colony_memory.capture.git import BUNDLE_NAME, GIT_NAME, NotBundled, holds_bundle, make_bundle

@@ -15,12 +15,12 @@ from colony_memory._os.held import settling
 from colony_memory._os.kinds import is_directory
 from colony_memory._os.paths import real_path
 from colony_memory._os.reach import Reach
+from colony_memory.capture._filenames import quoted
 from colony_memory.capture._journal import DONE, MOVING
-from colony_memory.capture._listed import quoted
 from colony_memory.capture._sources import require_named
+from colony_memory.capture._stage import KEPT, opened
 from colony_memory.capture._state import held, list_records
 from colony_memory.capture._undo import Undo
-from colony_memory.capture._volumes import KEPT, opened
 from colony_memory.capture.index import finish_note
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from colony_memory._values import dataclass
-from colony_memory.capture._companions import INDEX, JOURNAL, LOG, whole_of
+from colony_memory.capture._steady import INDEX, JOURNAL, LOG, whole_of
 
 if TYPE_CHECKING:
     import os

@@ -12,7 +12,7 @@ import binascii
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from colony_memory._cached import cached_property
+from colony_memory._values import cached_property
 from colony_memory.capture._secret_table import TABLE
 
 if TYPE_CHECKING:

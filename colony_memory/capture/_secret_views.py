@@ -11,7 +11,7 @@ import re
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
-from colony_memory._cached import cached_property
+from colony_memory._values import cached_property
 from colony_memory.capture._secret_kinds import find
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 from colony_memory._os.directory import Directory
 from colony_memory._os.files import make_directory, open_files, read_file, replace_file
-from colony_memory._os.homes import config_directory, expanded, state_directory
 from colony_memory._os.locks import locked, locked_in
+from colony_memory._os.machine import config_directory, expanded, state_directory
 from colony_memory._os.paths import real_path
 from colony_memory.capture._filenames import fold
 from colony_memory.exceptions import ColonyMemoryError

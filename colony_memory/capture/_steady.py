@@ -3,6 +3,8 @@
 Neither size nor time of change tells whether a file held still: who writes through a memory map moves neither. So what
 is read is read twice, and counts where both are the same. The writer of a large file may be stopped in the middle by
 the system for a while; so of such a file the second reading has to come some time later, and is left to the caller.
+
+What an SQLite database is, and which files beside it are a part of it.
 """
 
 from __future__ import annotations
@@ -10,10 +12,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from colony_memory._os.kinds import is_file
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from colony_memory._os.directory import Directory
     from colony_memory.capture._patience import Deadline
+
 
 TRIES = 3
 LARGE = 1 << 16
@@ -122,3 +128,50 @@ else:  # pragma: no cover - chosen by the platform
     def _read_at(descriptor: int, size: int, position: int) -> bytes:
         os.lseek(descriptor, position, os.SEEK_SET)
         return os.read(descriptor, size)
+
+
+HEADER = b"SQLite format 3\0"
+LOG, JOURNAL, INDEX = "-wal", "-journal", "-shm"
+COMPANIONS = (JOURNAL, INDEX, LOG)
+
+
+def is_database(data: bytes) -> bool:
+    """Whether a file that starts like this is an SQLite database."""
+    return data.startswith(HEADER)
+
+
+def holds_database(directory: Directory, name: str) -> bool:
+    """Whether there is an SQLite database of that name."""
+    try:
+        with directory.file(name) as (descriptor, _):
+            return is_database(read_start(descriptor, len(HEADER)))
+    except OSError:
+        return False
+
+
+def companions_of(name: str) -> tuple[str, ...]:
+    """The names of the files beside a database that are a part of it while it is open."""
+    return tuple(name + suffix for suffix in COMPANIONS)
+
+
+def companions_in(directory: Directory, name: str) -> tuple[str, ...]:
+    """Those of them that are there, as plain files."""
+    return tuple(each for each in companions_of(name) if has_file(directory, each))
+
+
+def whole_of(name: str) -> str:
+    """The database that a file would be a part of by its name; else the file itself."""
+    return next((name.removesuffix(suffix) for suffix in COMPANIONS if name.endswith(suffix)), name)
+
+
+def holds_text(name: str, status: os.stat_result) -> bool:
+    """Whether a file that may be beside a database holds what somebody wrote: an index does not, nor an empty log."""
+    return status.st_size > 0 and not name.endswith(INDEX)
+
+
+def has_file(directory: Directory, name: str) -> bool:
+    """Whether a plain file has that name, as far as can be seen."""
+    try:
+        return is_file(directory.look(name))
+    except OSError:
+        return False

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from colony_memory._format.payload import sha256
 from colony_memory._format.tree import document_digest, tree_of_digests
 from colony_memory._os.kinds import PERMISSIONS
-from colony_memory.capture._companions import INDEX, companions_of, whole_of
 from colony_memory.capture._contents import NO_FILE, VANISHED
 from colony_memory.capture._filenames import parents_of
 from colony_memory.capture._metadata import METADATA_NAME, Contents, Metadata, encode_file, metadata_pieces
 from colony_memory.capture._patience import patience
 from colony_memory.capture._rows import PART, Row, is_settled
+from colony_memory.capture._steady import INDEX, companions_of, whole_of
 from colony_memory.capture._unsaved import VAULT
 from colony_memory.capture.secrets import RULES, is_allowed, judge_secrets, shown_names
 

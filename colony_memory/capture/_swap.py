@@ -29,14 +29,12 @@ from colony_memory._os.directory import Directory
 from colony_memory._os.kinds import Identity
 from colony_memory._os.reach import Reach
 from colony_memory.capture._attributes import Attributes, Attribution
-from colony_memory.capture._filenames import STAGING_PREFIX
+from colony_memory.capture._filenames import STAGING_PREFIX, quoted
 from colony_memory.capture._journal import Journal, boot_id
-from colony_memory.capture._listed import quoted
 from colony_memory.capture._moves import Moves, Stranded, take
 from colony_memory.capture._recover import clear, discard, remember, unfinished
-from colony_memory.capture._stage import Failed, Job, Stage, blaming
+from colony_memory.capture._stage import Failed, Job, Stage, blaming, find_volumes, opened
 from colony_memory.capture._state import alone, begun
-from colony_memory.capture._volumes import find_volumes, opened
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from colony_memory._os.kinds import UnfitFile, is_directory
-from colony_memory._os.names import encode_name
+from colony_memory._os.paths import encode_name
 from colony_memory._os.reach import Reach
 from colony_memory.capture._filenames import LONGEST_COMPONENT, parents_of
 from colony_memory.capture._journal import Version
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from colony_memory._os.directory import Directory
     from colony_memory.capture._journal import Journal, ModeChange, Step
-    from colony_memory.capture._volumes import Staging
+    from colony_memory.capture._stage import Staging
 
 logger = logging.getLogger(__name__)
 

@@ -15,16 +15,14 @@ from typing import TYPE_CHECKING
 from colony_memory._os import kinds
 from colony_memory._os.directory import Directory
 from colony_memory._os.kinds import UnfitFile, is_file
-from colony_memory._os.names import decode_name
-from colony_memory._os.paths import real_path
+from colony_memory._os.paths import decode_name, real_path
 from colony_memory._os.reach import Reach, open_below
 from colony_memory._values import dataclass
-from colony_memory.capture._companions import companions_of, holds_database
 from colony_memory.capture._contents import VANISHED, NotSaved, read_contents, reason_of
+from colony_memory.capture._filenames import link_problem
 from colony_memory.capture._ignore import IGNORE_NAME, LARGEST, Excluded, IgnoreRules
-from colony_memory.capture._links import link_problem
 from colony_memory.capture._patience import TookTooLong
-from colony_memory.capture._steady import TooLarge
+from colony_memory.capture._steady import TooLarge, companions_of, holds_database
 from colony_memory.capture._tree import Change, Entry, LeftOut, Look, Tree, changed_at, is_same
 from colony_memory.capture._unsaved import VAULT, is_of_vault, is_vault, why_unsaved
 from colony_memory.capture.git import GIT_NAME, is_repository

@@ -17,16 +17,14 @@ from colony_memory._os.kinds import is_link
 from colony_memory._os.paths import real_path
 from colony_memory._os.reach import Reach
 from colony_memory.capture._attributes import tell_lost
-from colony_memory.capture._companions import holds_text, whole_of
-from colony_memory.capture._filenames import check_names, fold
-from colony_memory.capture._links import link_problem
-from colony_memory.capture._listed import listed, quoted
+from colony_memory.capture._filenames import check_names, fold, link_problem, listed, quoted
 from colony_memory.capture._metadata import split_documents
 from colony_memory.capture._plan import Plan, make_plan
 from colony_memory.capture._recover import recover, unfinished
 from colony_memory.capture._sources import require_named
 from colony_memory.capture._stage import encode_text
 from colony_memory.capture._state import problem_with_state
+from colony_memory.capture._steady import holds_text, whole_of
 from colony_memory.capture._swap import put_in_place
 from colony_memory.capture.sqlite import reads_as_journal
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, Hint

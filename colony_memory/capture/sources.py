@@ -17,8 +17,14 @@ from colony_memory._format.constants import MAX_BYTES
 from colony_memory.capture._filenames import name_problem
 from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, split_documents
 from colony_memory.capture._recover import recover
-from colony_memory.capture._source_record import RECORD_NAME, SourceDiff, compare_sources, read_record, write_record
-from colony_memory.capture._sources import require_named
+from colony_memory.capture._sources import (
+    RECORD_NAME,
+    SourceDiff,
+    compare_sources,
+    read_record,
+    require_named,
+    write_record,
+)
 from colony_memory.capture._write import place_documents
 from colony_memory.capture.folder import Capture, LeftOut, Note
 from colony_memory.capture.secrets import is_allowed, judge_secrets, read_allowed

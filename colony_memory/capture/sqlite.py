@@ -19,10 +19,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._os.kinds import Identity, is_file
-from colony_memory.capture._companions import INDEX, JOURNAL, LOG, has_file
-from colony_memory.capture._locks import Locked, shared_lock
+from colony_memory.capture._in_use import Locked, shared_lock
 from colony_memory.capture._patience import Deadline, TookTooLong
-from colony_memory.capture._steady import TRIES, TooLarge, Unsteady, read_bytes, read_start, still_holds
+from colony_memory.capture._steady import (
+    INDEX,
+    JOURNAL,
+    LOG,
+    TRIES,
+    TooLarge,
+    Unsteady,
+    has_file,
+    read_bytes,
+    read_start,
+    still_holds,
+)
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -6,8 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from colony_memory.cli.errors import FAILED, USAGE, Failure, write
-from colony_memory.cli.terminal import fitted
-from colony_memory.cli.text import shown
+from colony_memory.cli.text import fitted, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,7 @@
-"""An error as one line on stderr, or one JSON object there for programs, and an exit code; needs no extra."""
+"""An error as one line on stderr, or one JSON object there for programs, and an exit code; needs no extra.
+
+Where to read on in trouble: the page that goes from what was printed to what to do.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +12,56 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from colony_memory.cli.commands import PROGRAM, Asked, worded
-from colony_memory.cli.recover import address_for
-from colony_memory.cli.terminal import fitted
-from colony_memory.cli.text import FEW, shown
+from colony_memory.cli.text import FEW, fitted, shown
 from colony_memory.exceptions import (
     BackupUncertain,
     ColonyMemoryError,
+    ConflictDetected,
     DecryptionError,
     Hint,
+    QuotaExceeded,
+    RollbackDetected,
     SecretsFound,
     SnapshotCorrupt,
     SnapshotNotFound,
+    UnsupportedFormat,
     UntrustedSnapshot,
     VaultError,
+    VaultMissing,
     message_of,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import TextIO
+
+
+PAGE = "https://memory.thecolony.cc/recover"
+# The first that fits. A newer format is no damage: its message says all.
+_PARTS: tuple[tuple[type[BaseException], str | None], ...] = (
+    (UnsupportedFormat, None),
+    (SnapshotNotFound, "nothing-saved-yet"),
+    (SnapshotCorrupt, "damaged"),
+    (RollbackDetected, "rolled-back"),
+    (UntrustedSnapshot, "not-trusted"),
+    (DecryptionError, "encrypted"),
+    (VaultMissing, "no-vault"),
+    (VaultError, "no-answer"),
+    (BackupUncertain, "no-answer"),
+    (QuotaExceeded, "vault-full"),
+    (ConflictDetected, "two-writers"),
+)
+
+
+def address_for(error: BaseException) -> str | None:
+    """The part of the page that is about such an error, None where there is none."""
+    # What the command line has more to say of than the error did was raised from that error.
+    for each in (error, error.__cause__):
+        for kind, part in _PARTS:
+            if isinstance(each, kind):
+                return None if part is None else f"{PAGE}#{part}"
+    return None
+
 
 FAILED, USAGE, NOTHING_SAVED, NOT_PROVEN, NO_VAULT, INTERRUPTED, TERMINATED = 1, 2, 3, 4, 5, 130, 143
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory.app.agents import AGENTS
-from colony_memory.app.claude_code import read_moves
-from colony_memory.app.hosts import Host
+from colony_memory.app.claude_code import Host, read_moves
 from colony_memory.cli.text import FEW
 
 if TYPE_CHECKING:

@@ -1,4 +1,7 @@
-"""How the arguments of a verb are parsed, and how its help is laid out."""
+"""How the arguments of a verb are parsed, and how its help is laid out.
+
+A verb that runs once for each set of the configuration file: one failure does not keep the others from running.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,16 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import click
 
-from colony_memory.cli.errors import UsageError
+from colony_memory.cli.errors import UsageError, describe, error_document, report_failure
 from colony_memory.cli.options import FOLDERS, CommonOptions, Option, Parameter, parameters_of
-from colony_memory.cli.output import Output
+from colony_memory.cli.output import Output, gathering
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import ModuleType
 
     from colony_memory.cli.commands import Asked
+    from colony_memory.cli.settings import Run
 
 
 class Verb(click.Command):
@@ -98,8 +102,6 @@ class Verb(click.Command):
         )
         runs = runs_of(asked.verb, ctx)
         if len(runs) > 1:
-            from colony_memory.cli.each import run_each
-
             return run_each(runs, asked, lambda params: self._call(ctx, asked, params))
         return self._call(ctx, asked, runs[0].params)
 
@@ -205,3 +207,28 @@ def _words_of(argument: click.Argument, *, needed: bool) -> list[str]:
     if argument.nargs == -1 and len(words) == 1:
         return [f"{words[0]}..."]
     return words if needed or words[0].startswith("[") else [f"[{each}]" for each in words]
+
+
+def run_each(runs: Sequence[Run], asked: Asked, run: Callable[[dict[str, Any]], int | None]) -> int:
+    """Run them in turn, each under its name; programs get one document with each under its name.
+
+    Returns:
+        The exit code of the first that failed, 0 where none did.
+    """
+    output, code = Output(asked.as_json, bool(asked.params.get("quiet"))), 0
+    documents: dict[str, Any] = {}
+    for at, each in enumerate(runs):
+        asked.set_name = each.name
+        output.report(*([""] if at else []), f"{each.name}:")
+        with gathering() as gathered:
+            try:
+                ended = run(each.params) or 0
+            except Exception as error:  # noqa: BLE001 - told as where it is the only one
+                ended = report_failure(error, asked)
+                if not gathered:  # else it has answered, and the error says what that comes to
+                    gathered.append(error_document(describe(error), error, asked))
+        documents[each.name] = gathered[0] if gathered else None
+        code = code or ended
+    if output.as_json:
+        output.answer_json({"sets": documents})
+    return code

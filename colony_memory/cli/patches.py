@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory.app.facts import made_at
 from colony_memory.app.past import change_word
-from colony_memory.cli.grid import Column, draw, styled
-from colony_memory.cli.tables import when
+from colony_memory.cli.tables import Column, draw, styled, when
 from colony_memory.cli.text import count, shown, shown_with_tabs, size
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ from colony_memory.app.durations import show_duration
 from colony_memory.app.facts import SPANS, made_at, stamp
 from colony_memory.cli.commands import command
 from colony_memory.cli.errors import FAILED, NOT_PROVEN, NOTHING_SAVED, Failure
-from colony_memory.cli.grid import prose, styled
 from colony_memory.cli.summary import change_lines, changes, unsaved_document
-from colony_memory.cli.tables import label_table
+from colony_memory.cli.tables import label_table, prose, styled
 from colony_memory.cli.text import age, count, few, shown, signer, size
 
 if TYPE_CHECKING:

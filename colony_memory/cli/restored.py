@@ -6,7 +6,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from colony_memory.app.facts import left_out, made_at, stamp
-from colony_memory.capture._listed import listed
+from colony_memory.capture._filenames import listed
 from colony_memory.cli.text import age, count, few
 from colony_memory.exceptions import ColonyMemoryWarning
 

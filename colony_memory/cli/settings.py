@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._values import dataclass
 from colony_memory.app.agents import AGENTS
 from colony_memory.app.config import BackupSet, Given, effective, load_config
+from colony_memory.app.config.file import paths_of, target_of
 from colony_memory.app.config.meaning import KEYS, PATHS
-from colony_memory.app.config.places import paths_of, target_of
 from colony_memory.app.pick import names_a_snapshot
 from colony_memory.app.place import settled_path, settled_url
 from colony_memory.cli.options import FOLDERS, refuse_empty_settings
@@ -122,7 +122,7 @@ def _either(names: Iterable[str]) -> str:
 
 def _has_rules(params: Mapping[str, Any]) -> bool:
     """Whether a verb that takes each rule by itself was given one."""
-    from colony_memory.cli.keeping import RetentionOptions
+    from colony_memory.cli.saving import RetentionOptions
 
     return any(params[each.name] is not None for each in fields(RetentionOptions))
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory.app.content import contents_of
 from colony_memory.app.facts import count_texts, made_at, number_left_out, stamp
 from colony_memory.capture._metadata import METADATA_NAME
-from colony_memory.cli.grid import prose, styled
-from colony_memory.cli.tables import check_table, size_of
+from colony_memory.cli.tables import check_table, prose, size_of, styled
 from colony_memory.cli.text import age, count, few, shown, size, stored
 from colony_memory.retention import newest_first
 from colony_memory.trust import older_than_signing

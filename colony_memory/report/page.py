@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from colony_memory.app.overview import LabelOverview, Overview
+    from colony_memory.app.past import LabelOverview, Overview
     from colony_memory.reports import Change, SnapshotCheck
     from colony_memory.snapshot import SnapshotInfo
 

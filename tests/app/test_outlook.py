@@ -9,7 +9,7 @@ import pytest
 from snapshots import snapshot
 
 from colony_memory import ColonyMemory, QuotaExceeded
-from colony_memory._engine.outlook import Outlook, look_ahead, seconds_left
+from colony_memory._engine.inspect import Outlook, look_ahead, seconds_left
 from colony_memory._format.catalog import Entry
 from colony_memory._format.v2.zstd import is_installed
 from colony_memory.testing import FakeVault

@@ -24,7 +24,7 @@ from colony_memory import (
 from colony_memory._format.v2.zstd import is_installed
 from colony_memory._os.directory import Directory
 from colony_memory._os.files import Files
-from colony_memory._os.homes import state_directory
+from colony_memory._os.machine import state_directory
 from colony_memory.app.options import BackupOptions
 from colony_memory.app.save import FolderSave
 from colony_memory.capture import _survey

@@ -14,8 +14,8 @@ from colony_memory._os.kinds import Identity
 from colony_memory.capture import _moves, _state, write_folder
 from colony_memory.capture._journal import MOVING, Journal, Step, Version, boot_id
 from colony_memory.capture._recover import recover, unfinished
+from colony_memory.capture._stage import opened
 from colony_memory.capture._undo import Undo
-from colony_memory.capture._volumes import opened
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 pytestmark = posix

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from colony_memory._engine.basis import Basis, pending, saved
-from colony_memory._os.homes import state_directory
+from colony_memory._os.machine import state_directory
 from colony_memory.capture.index import Row, disprove, end_others, kept_of, open_index, peek_index
 
 BASIS = saved(

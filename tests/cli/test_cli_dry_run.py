@@ -18,7 +18,7 @@ from cut_off import cut_off
 from colony_memory import ColonyMemory
 from colony_memory.capture import write_folder
 from colony_memory.capture._recover import unfinished
-from colony_memory.cli import grid
+from colony_memory.cli import tables
 from colony_memory.testing import FakeVault, VaultServer
 
 environment, folder, vault, cli, refused = (
@@ -90,7 +90,7 @@ def test_colours_stay_colours_on_a_terminal(folder, vault, cli, monkeypatch):
     pytest.importorskip("rich")
     cli("backup", folder)
     (folder / "new\x1b[2J.md").write_text("x")
-    monkeypatch.setattr(grid, "is_terminal", lambda: True)
+    monkeypatch.setattr(tables, "is_terminal", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     for verb in (["backup", "-n", folder], ["status", folder], ["diff", "latest", folder]):

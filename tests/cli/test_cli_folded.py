@@ -16,7 +16,7 @@ from cli_runs import save
 
 from colony_memory.cli.errors import say, say_json
 from colony_memory.cli.output import Output
-from colony_memory.cli.terminal import fitted, folded
+from colony_memory.cli.text import fitted, folded
 
 environment, vault, cli = cli_runs.environment, cli_runs.vault, cli_runs.cli
 

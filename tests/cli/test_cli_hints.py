@@ -24,7 +24,7 @@ from colony_memory import ColonyMemory, Hint
 from colony_memory.cli import app
 from colony_memory.cli import commands as said
 from colony_memory.cli.commands import OPTIONS, SETTINGS, Asked, command, quoted, worded
-from colony_memory.cli.recover import address_for
+from colony_memory.cli.errors import address_for
 from colony_memory.exceptions import (
     ColonyMemoryWarning,
     QuotaExceeded,

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import colony_memory
-from colony_memory._cached import cached_property
+from colony_memory._values import cached_property
 
 
 class Number:

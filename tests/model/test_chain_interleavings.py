@@ -25,9 +25,8 @@ from chain_schedules import (
 )
 
 from colony_memory._engine import deletion
-from colony_memory._engine import upload as uploads
 from colony_memory._engine.backup import save as saving
-from colony_memory._engine.judge import committed, latest
+from colony_memory._engine.judge import latest
 from colony_memory._engine.label import LabelFiles
 from colony_memory._format.names import manifest_filename
 
@@ -131,7 +130,7 @@ RULES = {
         (TOGETHER[4], "patch", 16),
     ),
     "proof after the upload": (
-        [(uploads, "prove", is_there), (saving, "_still_there", lambda *_: True)],
+        [(saving, "prove", is_there), (saving, "_still_there", lambda *_: True)],
         (TOGETHER[2], "patch", 2),
     ),
     "a manifest is taken back as any other is deleted": (
@@ -153,10 +152,10 @@ def test_without_a_rule_something_is_lost(rule, monkeypatch):
 
 @pytest.mark.parametrize(
     ("hours", "place", "name", "other"),
-    [(0, latest, "mark_committed", _commit_all), (2, committed, "_unproven", lambda *_: set())],
+    [(0, latest, "mark_committed", _commit_all), (2, latest, "_unproven", lambda *_: set())],
 )
 def test_without_the_rule_of_what_is_committed_something_is_lost(hours, place, name, other, monkeypatch):
-    monkeypatch.setattr(committed, "_unproven", lambda *_: set())
+    monkeypatch.setattr(latest, "_unproven", lambda *_: set())
     monkeypatch.setattr(place, name, other)
     with pytest.raises(AssertionError, match="is listed, and needs"):
         play(World("base"), OVERTAKEN, overtaken(hours))

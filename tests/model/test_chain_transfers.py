@@ -22,7 +22,7 @@ from chain_schedules import (
 
 from colony_memory import ColonyMemory
 from colony_memory._engine.prune import delete_snapshot, prune
-from colony_memory._engine.transfer import arrived, copy, deliver, destination, import_snapshot
+from colony_memory._engine.transfer import copy, deliver, destination, import_snapshot, whole
 from colony_memory._format.constants import FORMAT_2
 from colony_memory._format.names import latest_filename
 from colony_memory.retention import Retention
@@ -151,7 +151,7 @@ def _nothing_beside(monkeypatch):
 
 def _whatever_its_age(monkeypatch):
     """A manifest counts that came hours after the pack that it was written with."""
-    monkeypatch.setattr(arrived, "_is_proven", lambda *_: True)
+    monkeypatch.setattr(whole, "_is_proven", lambda *_: True)
     monkeypatch.setattr(deliver, "prove", is_there)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from colony_memory._os import memory
+from colony_memory._os import machine
 
 MEMINFO = "MemTotal: 900 kB\nMemAvailable:   500 kB\nSwapFree: 100 kB\nHugePages_Free: 0\nodd\n"
 GROUP = {
@@ -18,9 +18,9 @@ OLD = {"memory.limit_in_bytes": "300000", "memory.usage_in_bytes": "299000", "me
 @pytest.fixture
 def system(tmp_path, monkeypatch):
     """Writes what the system says; nothing of a process's own limits."""
-    monkeypatch.setattr(memory, "_PROC", tmp_path / "proc")
-    monkeypatch.setattr(memory, "_GROUPS", tmp_path / "groups")
-    monkeypatch.setattr(memory, "_of_process", lambda: None)
+    monkeypatch.setattr(machine, "_PROC", tmp_path / "proc")
+    monkeypatch.setattr(machine, "_GROUPS", tmp_path / "groups")
+    monkeypatch.setattr(machine, "_of_process", lambda: None)
 
     def write(files):
         for name, text in files.items():
@@ -53,7 +53,7 @@ def group(place, files):
 )
 def test_the_least_of_what_is_told(system, files, free):
     system(files)
-    assert memory.free_memory() == free
+    assert machine.free_memory() == free
 
 
 def test_the_limit_of_the_process_counts():
@@ -62,8 +62,8 @@ def test_the_limit_of_the_process_counts():
     limit = 2**40
     resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
     try:
-        assert 0 < memory.free_memory() < limit
-        assert memory._of_process() < limit
+        assert 0 < machine.free_memory() < limit
+        assert machine._of_process() < limit
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-    assert soft != resource.RLIM_INFINITY or memory._of_process() is None
+    assert soft != resource.RLIM_INFINITY or machine._of_process() is None

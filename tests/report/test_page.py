@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 import pytest
 
 from colony_memory import ColonyMemory, Retention
-from colony_memory.app.overview import look_over
+from colony_memory.app.past import look_over
 from colony_memory.report import render
 from colony_memory.testing import FakeVault
 

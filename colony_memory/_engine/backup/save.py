@@ -1,17 +1,31 @@
-"""A backup's writing: the snapshot is built, its files are uploaded and proven to stay, and the pointer follows."""
+"""A backup's writing: the snapshot is built, its files are uploaded and proven to stay, and the pointer follows.
+
+How a snapshot's files come: parts before the manifest, and the proof that all of them are still there after it.
+
+Wherever that stops, what is listed restores.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine import deletion, room
-from colony_memory._engine import upload as uploads
 from colony_memory._engine.backup.conflict import race
-from colony_memory._engine.backup.rotate import make_room, plan_retention, retire, rows_with
-from colony_memory._engine.backup.shrink import doc_bytes, find_lost, ruined_in, tell_ruined
-from colony_memory._engine.label import GRACE
+from colony_memory._engine.backup.rotate import (
+    doc_bytes,
+    find_lost,
+    make_room,
+    plan_retention,
+    retire,
+    rows_with,
+    ruined_in,
+    tell_ruined,
+)
+from colony_memory._engine.deletion import discard
+from colony_memory._engine.label import GRACE, LabelFiles
 from colony_memory._engine.parent import keep, parent_of
 from colony_memory._engine.publish import Move, Published, may_move, publish
 from colony_memory._engine.sealed import known_of, lock_for, remember
@@ -34,11 +48,90 @@ from colony_memory.snapshot import BuiltSnapshot, SnapshotInfo
 from colony_memory.snapshot import build as build_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
 
     from colony_memory._engine.backup.job import Job
     from colony_memory._engine.parent import Parent
+    from colony_memory._engine.session import Session
     from colony_memory._engine.state import State
+    from colony_memory.snapshot import BuiltSnapshot
+
+
+async def upload(session: Session, built: BuiltSnapshot) -> list[datetime | None]:
+    """Write a new snapshot: parts, then the manifest; when that was, by the vault's clock, as far as it tells. What
+    fails half way is removed again where that is possible.
+
+    Raises:
+        BackupUncertain: The manifest's write was not answered; the snapshot may be there.
+        QuotaExceeded: The vault is full.
+        VaultError: It failed.
+    """
+    label, snapshot_id = built.info.label, built.info.snapshot_id
+    written: list[datetime | None] = []
+    for done, (name, text) in enumerate(built.files.items(), 1):
+        try:
+            written.append(await session.vault.put(name, text))
+        except Unanswered as error:
+            if name == built.manifest_file:
+                msg = (
+                    f"snapshot {snapshot_id} of label {label!r} may or may not be stored: {error}; saving again is safe"
+                )
+                hint = Hint("list_snapshots", label=label)
+                raise BackupUncertain(msg, snapshot_id=snapshot_id, hint=hint) from error
+            await discard(session, built, error)
+            raise
+        except ColonyMemoryError as error:
+            await discard(session, built, error)
+            raise
+        session.tell("upload", name, done, len(built.files))
+    return written
+
+
+def took_long(session: Session, began: datetime, written: Sequence[datetime | None]) -> bool:
+    """Whether an upload took so long that others may have taken it for a leftover.
+
+    A host that was frozen meanwhile, or whose clock was set back, does not know: the vault does, where it tells times.
+    """
+    known = [moment for moment in written if moment is not None]
+    told = max(known) - min(known) if known else timedelta()
+    return 0 < len(known) < len(written) or max(abs(session.now() - began), told) > GRACE / 2
+
+
+async def read_back(session: Session, built: BuiltSnapshot) -> None:
+    """Read what was written.
+
+    Raises:
+        VaultError: It is not what was sent, or cannot be read.
+    """
+    for name, stored in (await session.vault.get_many(built.files)).items():
+        if stored is None or stored.content != built.files[name]:
+            state = "is not there" if stored is None else "holds another text"
+            raise VaultError(f"{name} was written, and read back it {state}: do it again")
+
+
+async def prove(session: Session, label: str, files: Iterable[str], *, own: Iterable[str]) -> bool:
+    """Whether all files of a new snapshot are there, after its manifest was written: another client may have taken the
+    parts of an upload that took long for leftovers, which no look before the manifest's upload can rule out.
+
+    Args:
+        session: The client.
+        label: The label.
+        files: Names of the files that the snapshot needs.
+        own: Those that were written for it, the manifest among them.
+    """
+    needed, own = list(files), list(own)
+    listing = await session.vault.look_up(needed)
+    there = LabelFiles(label, listing.files, listing.complete)
+    if not there.complete:
+        raise VaultError(
+            f"the vault's list of label {label!r} is cut, so that an upload that took long cannot be checked"
+        )
+    if any(name not in there.files for name in needed):
+        return False
+    written = there.written(own)
+    # The manifest is the newest; what is a grace period older may be about to be deleted.
+    return written is None or max(written) - min(written) < GRACE
 
 
 async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
@@ -86,18 +179,18 @@ async def _write(job: Job, built: BuiltSnapshot, beside: Sequence[str]) -> bool:
         beside: Names of files that it needs and did not write.
     """
     session, began = job.session, job.session.now()
-    written = await uploads.upload(session, built)
+    written = await upload(session, built)
     if built.info.format == FORMAT_2 and not beside:
         try:
-            await uploads.read_back(session, built)  # so much will stand on it
+            await read_back(session, built)  # so much will stand on it
         except ColonyMemoryError:
             await _give_up(job, built)
             raise
     session.proved(job.label, built.info.snapshot_id)
     remember(session, built, job.names)
-    if not beside and not uploads.took_long(session, began, written):
+    if not beside and not took_long(session, began, written):
         return True
-    return await uploads.prove(session, job.label, [*built.files, *beside], own=built.files)
+    return await prove(session, job.label, [*built.files, *beside], own=built.files)
 
 
 async def find_parent(job: Job, state: State) -> Parent | None:

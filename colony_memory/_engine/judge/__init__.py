@@ -14,8 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.judge.decision import Asked, Decision, Read, Wants
-from colony_memory._engine.judge.latest import latest_by_pointer, latest_without_pointer
-from colony_memory._engine.judge.pointer import believe
+from colony_memory._engine.judge.latest import believe, latest_by_pointer, latest_without_pointer
 from colony_memory._engine.judge.snapshots import find_snapshots, to_read
 
 if TYPE_CHECKING:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from colony_memory._cached import cached_property
 from colony_memory._format.lineage import refused_only
 from colony_memory._format.names import id_order
-from colony_memory._values import dataclass
+from colony_memory._values import cached_property, dataclass
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ColonyMemoryWarning,

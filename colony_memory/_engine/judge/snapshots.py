@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from colony_memory._engine.judge.pointer import rows_of, stands
+from colony_memory._engine.judge.latest import rows_of, stands
 from colony_memory._format.catalog import Entry
 from colony_memory._format.constants import FORMAT_2
 from colony_memory._format.formats import format_of

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from colony_memory._engine.session import Session
     from colony_memory._engine.store import Tell
-    from colony_memory._engine.transfer.arrived import Arrived
+    from colony_memory._engine.transfer.whole import Arrived
     from colony_memory.snapshot import SnapshotInfo
 
 __all__ = ["CopyReport", "copy", "export_snapshot", "import_snapshot"]

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING
 
 from colony_memory._arguments import require_call, several
 from colony_memory._engine import room
-from colony_memory._engine.label import LabelFiles, read_labels
+from colony_memory._engine.label import LabelFiles, pin_text, read_labels
 from colony_memory._engine.load import nothing_saved
 from colony_memory._engine.observe import observed
-from colony_memory._engine.pins import pin_text
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.state import State, look
 from colony_memory._engine.store import to_public
 from colony_memory._engine.transfer.convert import Converter
 from colony_memory._engine.transfer.deliver import Delivery
 from colony_memory._engine.transfer.destination import require_conditions
-from colony_memory._engine.transfer.origin import Origin
+from colony_memory._engine.transfer.pointer import Origin
 from colony_memory._engine.transfer.whole import Reader, Whole
 from colony_memory._format.names import latest_filename, manifest_filename, read_stamp, require_label
 from colony_memory.exceptions import (

@@ -10,17 +10,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from colony_memory._engine import room
+from colony_memory._engine.backup.save import prove, took_long
 from colony_memory._engine.deletion import sweep
 from colony_memory._engine.label import GRACE
 from colony_memory._engine.publish import Move, publish, show_time
 from colony_memory._engine.sealed import require_closed
 from colony_memory._engine.state import State, look
 from colony_memory._engine.store import Changed, Unanswered
-from colony_memory._engine.transfer.arrived import Arrivals, Arrived, require_no_rollback, take_back
 from colony_memory._engine.transfer.destination import Destination, Lacking, in_the_way, require_conditions, taken
-from colony_memory._engine.transfer.origin import Origin
-from colony_memory._engine.transfer.pointer import list_arrivals, looks_put_back, require_signer
-from colony_memory._engine.upload import prove, took_long
+from colony_memory._engine.transfer.pointer import Origin, list_arrivals, looks_put_back, require_signer
+from colony_memory._engine.transfer.whole import Arrivals, Arrived, require_no_rollback, take_back
 from colony_memory._format.names import id_order, latest_filename, pin_filename
 from colony_memory._format.pointer import Pointer
 from colony_memory.exceptions import (

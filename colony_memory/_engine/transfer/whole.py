@@ -1,28 +1,181 @@
-"""Snapshots on their way from one place to another, read one after the other and checked in every byte."""
+"""Snapshots on their way from one place to another, read one after the other and checked in every byte.
+
+What has come to a label, whether it is still there to be listed, and its taking back where it came to nothing.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from colony_memory._engine import deletion
+from colony_memory._engine.label import GRACE
 from colony_memory._engine.load import Loaded, load
-from colony_memory._engine.store import StoredFile
+from colony_memory._engine.prune import take_back_chains
+from colony_memory._engine.store import StoredFile, Unanswered
+from colony_memory._engine.transfer.destination import is_committed
 from colony_memory._format.catalog import Entry
 from colony_memory._format.formats import is_readable
 from colony_memory._format.names import manifest_filename
 from colony_memory._format.payload import Spend, spend_freely
 from colony_memory._format.v2.build import read_chain, read_packs
 from colony_memory._format.v2.manifest import ChainManifest
-from colony_memory.exceptions import DecryptionError, SnapshotCorrupt
+from colony_memory.exceptions import ColonyMemoryError, DecryptionError, SnapshotCorrupt, VaultError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from colony_memory._engine.session import Session
+    from colony_memory._engine.state import State
     from colony_memory._format.age import Identities
+    from colony_memory._format.pointer import Pointer
     from colony_memory._format.v2.chain import Chain
     from colony_memory._format.v2.pack import Pack
-    from colony_memory.snapshot import Manifest
+    from colony_memory.snapshot import Manifest, SnapshotInfo
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """A snapshot that is at its destination, committed or not.
+
+    Attributes:
+        entry: Its row in the catalogue.
+        stream: The history that it was made in.
+        names: The files that it needs.
+        found: Whether it was there before, in part or as a whole.
+        written: Those that were not there.
+        own: Those of them that the vault said this client has made.
+        beside: Manifests of others, without which nothing keeps the packs of theirs that it needs.
+    """
+
+    entry: Entry
+    stream: str | None
+    names: tuple[str, ...]
+    found: bool
+    written: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+
+    @property
+    def wrote(self) -> bool:
+        """Whether anything of it was written."""
+        return bool(self.written)
+
+    @property
+    def info(self) -> SnapshotInfo:
+        """The summary."""
+        return self.entry.info
+
+
+class Arrivals:
+    """What one client brings into one label, and what of it came to nothing.
+
+    Attributes:
+        there: What is there now, by id, and to be committed.
+        lost: Why something that had arrived is not to be, by id.
+    """
+
+    def __init__(self, session: Session, label: str) -> None:
+        self._session, self._label = session, label
+        self.there: dict[str, Arrived] = {}
+        self.lost: dict[str, str] = {}
+        self._withdrawn: dict[str, Arrived] = {}
+
+    def drop(self, now: State, *, before: State) -> None:
+        """Leave out what other clients removed, or may have taken for a leftover, since the label was looked at."""
+        for snapshot_id, arrived in list(self.there.items()):
+            lost = {manifest_filename(self._label, each) for each in self._withdrawn}
+            if not lost.isdisjoint(arrived.beside) or was_removed(now, arrived, before=before):
+                self._withdraw(snapshot_id, "was removed by another client while it was being brought there: try again")
+
+    def leave_chains(self) -> None:
+        """Leave out the chains that no catalogue is going to list: what they need is nobody's to keep."""
+        for snapshot_id, arrived in list(self.there.items()):
+            if arrived.entry.packs and arrived.wrote:
+                self._withdraw(
+                    snapshot_id,
+                    "is a chain, which is kept only if a pointer lists it, and the pointer there has to be signed",
+                )
+
+    def _withdraw(self, snapshot_id: str, why: str) -> None:
+        self._withdrawn[snapshot_id] = self.there.pop(snapshot_id)
+        self.lost[snapshot_id] = f"snapshot {snapshot_id} of label {self._label!r} {why}"
+
+    async def take_back_lost(self, pointer: Pointer) -> None:
+        """Remove what was written of those that were left out.
+
+        Whoever removes a snapshot, as the pointer says, may not have seen what was written of it since.
+        """
+        removed = {*pointer.removed}
+        left = {
+            each: (arrived.written if arrived.entry.packs else arrived.names) if arrived.wrote and each in removed
+            else arrived.own
+            for each, arrived in self._withdrawn.items()
+        }  # fmt: skip
+        await self._take_back(self._withdrawn, left, VaultError("it was removed while it was brought there"))
+
+    async def undo(self, error: ColonyMemoryError) -> None:
+        """Remove what was written and could not be committed, as far as it is surely this client's and can be."""
+        if isinstance(error, Unanswered):
+            return  # it may be committed
+        written = self._withdrawn | self.there
+        await self._take_back(written, {each: arrived.own for each, arrived in written.items()}, error)
+
+    async def _take_back(
+        self, arrived: Mapping[str, Arrived], names: Mapping[str, Sequence[str]], error: ColonyMemoryError
+    ) -> None:
+        for chains in (True, False):
+            own = {each: names[each] for each, one in arrived.items() if bool(one.entry.packs) is chains}
+            await take_back(self._session, self._label, own, error, chains=chains)
+
+
+async def take_back(
+    session: Session, label: str, names: Mapping[str, Sequence[str]], error: ColonyMemoryError, *, chains: bool
+) -> None:
+    """Remove what was written of snapshots that came to nothing, by id, as far as that is possible."""
+    if chains:
+        await take_back_chains(session, label, names, error)
+        return
+    for snapshot_id, own in names.items():
+        if own:
+            await deletion.take_back(session, label, manifest_filename(label, snapshot_id), own, error)
+
+
+def was_removed(now: State, arrived: Arrived, *, before: State) -> bool:
+    """Whether others removed something of a snapshot, or may have taken it for a leftover, since the label was looked
+    at.
+
+    Args:
+        now: The label, in a listing that was made after the snapshot's manifest was written.
+        arrived: The snapshot.
+        before: The label as it was looked at before.
+    """
+    files, pointer, snapshot_id = now.listed, now.decision.pointer, arrived.entry.snapshot_id
+    if files.complete and any(name not in files.files for name in (*arrived.names, *arrived.beside)):
+        return True
+    if pointer.entry(snapshot_id) is not None:
+        return False
+    if arrived.entry.packs and not _is_proven(now, arrived):
+        return True
+    if now.text == before.text:
+        return False
+    if snapshot_id in pointer.gone or (arrived.found and not is_committed(now, snapshot_id)):
+        return True
+    written = files.written([manifest_filename(now.label, snapshot_id)])
+    return arrived.wrote and written is not None and files.now is not None and files.now - written[0] >= GRACE
+
+
+def _is_proven(now: State, arrived: Arrived) -> bool:
+    """Whether nobody can have taken the new files of a chain for leftovers before its manifest was there."""
+    files = now.listed
+    written = files.written(arrived.written)
+    return files.complete and (written is None or max(written) - min(written) < GRACE)
+
+
+def require_no_rollback(state: State) -> None:
+    """Raise a RollbackDetected where the label was set back, and is not gone as a whole."""
+    if state.decision.rollback is not None and state.text is not None:
+        raise state.decision.rollback
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,10 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
-from colony_memory._cached import cached_property
 from colony_memory._format.json import canonical, load_object, shown
 from colony_memory._format.tree import document_digest
 from colony_memory._format.v2.zstd import TooLarge
-from colony_memory._values import dataclass
+from colony_memory._values import cached_property, dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

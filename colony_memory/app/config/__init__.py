@@ -5,8 +5,7 @@ No class of the library reads it. The command line does, and so may every other 
 
 from __future__ import annotations
 
-from colony_memory.app.config.effective import Effective, Given, effective
-from colony_memory.app.config.file import config_path, create_config, load_config
+from colony_memory.app.config.file import Effective, Given, config_path, create_config, effective, load_config
 from colony_memory.app.config.meaning import BackupSet, Config, make_retention, read_config
 
 __all__ = [

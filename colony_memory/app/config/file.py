@@ -1,4 +1,9 @@
-"""The configuration file on disk: where it is, whom it is believed from, and how a first one is made."""
+"""The configuration file on disk: where it is, whom it is believed from, and how a first one is made.
+
+Where a set is on this machine: the paths that are saved, and the one folder that a restore writes into.
+
+What counts in the end, and where it comes from: the command line, a variable, or the file.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +15,52 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._os.files import create_file, make_directory, read_file
-from colony_memory._os.homes import config_directory, expanded
-from colony_memory.app.config.meaning import Config, read_config
+from colony_memory._os.machine import config_directory, expanded
+from colony_memory._values import dataclass
+from colony_memory.app.agents import AGENTS
+from colony_memory.app.config.meaning import ADDED, SETTINGS, Config, read_config
 from colony_memory.app.place import read_path_setting, read_setting
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from colony_memory._os.files import Contents
+    from colony_memory.app.config.meaning import BackupSet
+
+
+def paths_of(chosen: BackupSet) -> list[str]:
+    """What is saved.
+
+    Raises:
+        ValueError: The agent's host is not there.
+    """
+    if chosen.agent is None or chosen.paths:
+        return list(chosen.paths)
+    return [str(AGENTS[chosen.agent].require_folder())]
+
+
+def target_of(chosen: BackupSet) -> str:
+    """The folder in which the files of a snapshot lie where they were saved from.
+
+    Raises:
+        ValueError: There is no such folder, or nobody can tell.
+    """
+    if chosen.agent is not None:
+        return chosen.paths[0] if chosen.paths else str(AGENTS[chosen.agent].folder())
+    first, *more = map(Path, chosen.paths)
+    if more:
+        if any(each.parent != first.parent for each in more):
+            raise ValueError(
+                f"the paths of set {chosen.name!r} lie in several folders: say with DIR where to restore to"
+            )
+        return str(first.parent)
+    if first.is_file():
+        return str(first.parent)
+    if first.suffix and not first.exists():
+        raise ValueError(f"{str(first)!r} is not there, and may have been a file: say with DIR where to restore to")
+    return str(first)
+
 
 VARIABLE = "COLONY_MEMORY_CONFIG"
 
@@ -134,3 +178,66 @@ def _parse(data: bytes) -> dict[str, Any]:
     except RecursionError as error:
         raise ValueError("it is not TOML: nested too deeply") from error
     return parsed
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the user gave with this command.
+
+    Attributes:
+        value: The value.
+        source: The option, or the variable.
+    """
+
+    value: Any
+    source: str
+
+
+@dataclass(frozen=True)
+class Effective:
+    """What counts for one setting.
+
+    Attributes:
+        value: The value.
+        sources: Where it comes from: an option, a variable, or keys of the file.
+    """
+
+    value: Any
+    sources: tuple[str, ...]
+
+
+def effective(config: Config, chosen: BackupSet | None, given: Mapping[str, Given]) -> dict[str, Effective]:
+    """Every setting that somebody made: options before variables before the set before what is said for all sets.
+
+    Args:
+        config: The file.
+        chosen: The set that this is about, None where it is about none.
+        given: Options and variables, by the name of the option.
+    """
+    found: dict[str, Effective] = {}
+    if chosen is not None:
+        found["label"] = Effective(chosen.label, (f"sets.{chosen.name}",))
+    for name in SETTINGS:
+        layers = [
+            Effective(layer[name], (f"{lead}{name}",))
+            for lead, layer in (("", config.settings), (_lead(chosen), chosen.settings if chosen else {}))
+            if name in layer
+        ]
+        if layers:
+            found[name] = _joined(layers) if name in ADDED else layers[-1]
+    for name, each in given.items():
+        value = config.url_of(each.value) if name == "vault" else each.value
+        layer = Effective(value, (each.source,))
+        found[name] = _joined([found[name], layer]) if name in ADDED and name in found else layer
+    return found
+
+
+def _lead(chosen: BackupSet | None) -> str:
+    return f"sets.{chosen.name}." if chosen else ""
+
+
+def _joined(layers: list[Effective]) -> Effective:
+    """All of them, those that decide last."""
+    return Effective(
+        [value for each in layers for value in each.value], tuple(source for each in layers for source in each.sources)
+    )

@@ -40,7 +40,7 @@ def run(
     import shlex
     from pathlib import Path
 
-    from colony_memory._os.homes import config_directory, expanded
+    from colony_memory._os.machine import config_directory, expanded
     from colony_memory.cli.output import Output
     from colony_memory.signing import Ed25519Signer
 

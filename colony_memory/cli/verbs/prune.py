@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from colony_memory.cli.keeping import RetentionOptions
 from colony_memory.cli.options import (
     CommonOptions,
     DryRunOption,
@@ -13,6 +12,7 @@ from colony_memory.cli.options import (
     Option,
     YesOption,
 )
+from colony_memory.cli.saving import RetentionOptions
 
 EXAMPLES = (
     "colony-memory prune --keep 10 --dry-run",

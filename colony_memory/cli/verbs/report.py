@@ -7,12 +7,12 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Annotated
 
-from colony_memory.cli.keeping import RetentionOptions
 from colony_memory.cli.options import (
     CommonOptions,
     LabelFilter,
     Option,
 )
+from colony_memory.cli.saving import RetentionOptions
 
 EXAMPLES = (
     "colony-memory report --html report.html",
@@ -40,7 +40,7 @@ def run(
     needs nothing else and asks nothing of a network. It holds text of the memory, so FILE is made for its owner alone.
     """
     from colony_memory._export_file import save_own
-    from colony_memory.app.overview import look_over
+    from colony_memory.app.past import look_over
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.protection import next_backups, room_lasts, status_document
     from colony_memory.cli.text import count, now_utc

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from colony_memory.app.begin import Begun
-    from colony_memory.app.hosts import Host
+    from colony_memory.app.claude_code import Host
     from colony_memory.app.options import BackupOptions
     from colony_memory.app.save import Saved
     from colony_memory.cli.memory import Opened
@@ -146,7 +146,7 @@ def _begin(
 ) -> Begun:
     """Bring the folder to the latest snapshot."""
     from colony_memory.app.begin import begin
-    from colony_memory.cli.interrupts import first_interrupt_only
+    from colony_memory.cli.started import first_interrupt_only
 
     shape = None if host is None else host.shape
     with first_interrupt_only():
