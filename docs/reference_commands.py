@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from docstrings import code, fenced
 
-from colony_memory.cli.app import GROUPS, VERBS, module_of, program, verb_of
+from colony_memory.cli.app import GROUPS, VERBS, examples_of, program, verb_of
 from colony_memory.cli.commands import PROGRAM
 from colony_memory.cli.options import CommonOptions
 
@@ -72,7 +72,7 @@ def _told(command: Any, name: str, root: Any) -> Iterator[str]:
     else:
         names = [_flag(each) for each in command.params if each.name in shared]
         yield "Of the common options: " + ", ".join(f"[{code(flag)}](#common{flag})" for flag in names) + "."
-    examples = module_of(name).EXAMPLES
+    examples = examples_of(name)
     yield "**Examples**" if len(examples) > 1 else "**Example**"
     yield fenced("sh", "\n".join(examples))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import keyword
 import os
 import re
 from importlib import import_module
@@ -17,6 +16,7 @@ from colony_memory.cli.output import Output, print_version
 from colony_memory.cli.parsing import Verb, common_options, help_option
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
 _COMPLETION = "_COLONY_MEMORY_COMPLETE"
@@ -59,6 +59,16 @@ VERBS = {
     "keygen": "Make a key for signing snapshots, in a file that only its owner can read.",
 }
 
+#: The modules of verbs that have none of their own.
+_MODULES = {
+    "watch": "backup",
+    "guard": "run",
+    "mcp": "hook",
+    **dict.fromkeys(("list", "show", "cat", "log", "grep", "diff"), "look"),
+    **dict.fromkeys(("status", "verify", "report"), "check"),
+    **dict.fromkeys(("prune", "delete", "pin", "unpin"), "tidy"),
+    **dict.fromkeys(("init", "export", "import", "copy", "keygen"), "vaults"),
+}
 
 #: Verbs of restic, borg and git, and what they are called here.
 FOREIGN = {
@@ -120,13 +130,25 @@ class _Program(click.Group):
 
 def module_of(verb: str) -> ModuleType:
     """The module that a verb is in."""
-    return import_module(f"colony_memory.cli.verbs.{verb}{'_' if keyword.iskeyword(verb) else ''}")
+    return import_module(f"colony_memory.cli.verbs.{_MODULES.get(verb, verb)}")
+
+
+def run_of(verb: str) -> Callable[..., int]:
+    """What a verb does."""
+    run: Callable[..., int] = getattr(module_of(verb), f"run_{verb}")
+    return run
+
+
+def examples_of(verb: str) -> tuple[str, ...]:
+    """How a verb is used, as its help has it."""
+    examples: tuple[str, ...] = getattr(module_of(verb), f"{verb.upper()}_EXAMPLES")
+    return examples
 
 
 @functools.cache
 def verb_of(name: str) -> Verb:
     """The verb of this name."""
-    return Verb(name, module_of(name))
+    return Verb(name, run_of(name), examples_of(name))
 
 
 def _print_version(ctx: click.Context, _parameter: click.Parameter, asked: bool) -> None:

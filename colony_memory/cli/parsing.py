@@ -19,7 +19,6 @@ from colony_memory.cli.output import Output, gathering
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import ModuleType
 
     from colony_memory.cli.commands import Asked
     from colony_memory.cli.settings import Run
@@ -28,17 +27,16 @@ if TYPE_CHECKING:
 class Verb(click.Command):
     """One verb. It notes what it was asked in the context's :class:`~colony_memory.cli.commands.Asked`."""
 
-    def __init__(self, name: str, module: ModuleType) -> None:
-        found, self._groups = parameters_of(module.run)
-        examples = "".join(f"\n  {each}" for each in module.EXAMPLES)
+    def __init__(self, name: str, run: Callable[..., int], examples: Sequence[str]) -> None:
+        found, self._groups = parameters_of(run)
         super().__init__(
             name,
             params=[*map(parameter_of, found), help_option()],
             add_help_option=False,
-            help=inspect.getdoc(module.run),
-            epilog=f"\b\nExample{'s' if len(module.EXAMPLES) > 1 else ''}:{examples}",
+            help=inspect.getdoc(run),
+            epilog="\n  ".join([f"\b\nExample{'s' if len(examples) > 1 else ''}:", *examples]),
         )
-        self._run = module.run
+        self._run = run
         self._group_of = {each.name: each.group for each in found}
         self._needed = [
             each

@@ -27,7 +27,7 @@ environment, server, cli = cli_runs.environment, cli_runs.server, cli_runs.cli
 STARTING = {"run", "guard"}
 #: It is the protocol's.
 SERVING = {"mcp"}
-EXAMPLES = [example for verb in app.VERBS for example in app.module_of(verb).EXAMPLES]
+EXAMPLES = [example for verb in app.VERBS for example in app.examples_of(verb)]
 PLACES = {"/mnt/usb/vault": "stick", "/mnt/nas/vault": "nas"}
 
 

@@ -12,7 +12,7 @@ import cli_runs
 
 from colony_memory import Retention
 from colony_memory.app.options import BackupOptions
-from colony_memory.cli.app import module_of
+from colony_memory.cli.app import run_of
 from colony_memory.cli.options import parameters_of
 from colony_memory.cli.saving import SavingOptions
 
@@ -31,7 +31,7 @@ LACKING = {
 
 @pytest.mark.parametrize("verb", LACKING)
 def test_a_verb_takes_the_options_of_a_backup(verb):
-    taken = {each.name: each for each in parameters_of(module_of(verb).run)[0]}
+    taken = {each.name: each for each in parameters_of(run_of(verb))[0]}
     usual = {each.name: each.default for each in fields(SavingOptions)}
     assert set(usual) - set(taken) == LACKING[verb]
     assert all(taken[name].default == each for name, each in usual.items() if name in taken)

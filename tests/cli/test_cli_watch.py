@@ -25,7 +25,6 @@ from colony_memory.cli import errors, output, telling
 from colony_memory.cli.errors import Failure
 from colony_memory.cli.options import parameters_of
 from colony_memory.cli.verbs import backup
-from colony_memory.cli.verbs import watch as verb
 from colony_memory.schedule import watch
 from colony_memory.schedule.watch import LastRun, Watch, read_last_run
 from colony_memory.vaults.local import LocalVault
@@ -115,7 +114,7 @@ def test_for_programs_a_document_a_run(cli, waits, vault, folder):
 
 
 def test_the_options_are_those_of_backup(cli, waits, vault, folder):
-    own, theirs = ({each.name: each for each in parameters_of(one.run)[0]} for one in (verb, backup))
+    own, theirs = ({each.name: each for each in parameters_of(run)[0]} for run in (backup.run_watch, backup.run_backup))
     for single in ("dry_run", "no_index", "verbose"):
         del theirs[single]
     assert set(own) == {*theirs, "every", "final_timeout", "once"}

@@ -51,4 +51,4 @@ def test_the_package_uses_no_other():
     using = [
         path.name for path in folder.rglob("*.py") if "functools import cached_property" in path.read_text("utf-8")
     ]
-    assert using == ["_cached.py"]
+    assert using == ["_values.py"]

@@ -99,11 +99,11 @@ def test_every_verb_has_a_heading_and_every_option_an_anchor(commands: str) -> N
 
 
 def test_examples_and_exit_codes_are_on_the_page(commands: str) -> None:
-    from colony_memory.cli.app import VERBS, module_of
+    from colony_memory.cli.app import VERBS, examples_of
     from colony_memory.cli.options import SETTINGS
 
     for name in VERBS:
-        for example in module_of(name).EXAMPLES:
+        for example in examples_of(name):
             assert f"\n{example}\n" in commands
     codes, _, environment = commands.partition("{#exit-codes}")[2].partition("{#environment}")
     assert [f"- `{code}`: " in codes for code in range(6)] == [True] * 6

@@ -20,7 +20,7 @@ from colony_memory._format.names import latest_filename, manifest_filename
 from colony_memory._format.rows import count_values
 from colony_memory._format.tags import MAX_NOTE, read_lacking, read_note, read_word
 from colony_memory._format.v2.zstd import is_installed
-from colony_memory.cli.verbs.list import _documents
+from colony_memory.cli.verbs.look import _documents
 from colony_memory.testing import FakeVault
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)

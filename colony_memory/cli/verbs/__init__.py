@@ -1,5 +1,5 @@
-"""One module a verb: ``run`` with how each argument is given, a docstring that is its help, and ``EXAMPLES``.
+"""The verbs: each a function that says how its arguments are given, with a docstring that is its help, and examples.
 
-``run`` gives the exit code. It imports what it works with inside of itself, so that ``--help`` waits for nothing. The
-table in :mod:`colony_memory.cli.app` makes a verb known.
+It gives the exit code, and imports what it works with inside of itself, so that ``--help`` waits for nothing. The
+tables in :mod:`colony_memory.cli.app` make a verb known.
 """

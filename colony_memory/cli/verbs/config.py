@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
     from colony_memory.app.config import BackupSet, Config, Effective, Given
 
-EXAMPLES = (
+CONFIG_EXAMPLES = (
     "colony-memory config",
     "colony-memory config --json",
     "colony-memory config --init",
 )
 
 
-def run(
+def run_config(
     *,
     path: Annotated[bool, Option("--path", help="Print where the configuration file is, there or not.")] = False,
     init: Annotated[
@@ -103,9 +103,10 @@ def _settings(config: Config, chosen: BackupSet | None, given: Mapping[str, Give
 
 def _defaults() -> dict[str, Any]:
     """What the verbs do where nobody says anything."""
-    from colony_memory.cli.verbs import status, watch
+    from colony_memory.cli.verbs.backup import run_watch
+    from colony_memory.cli.verbs.check import run_status
 
-    return {each.name: each.default for verb in (status, watch) for each in parameters_of(verb.run)[0]}
+    return {each.name: each.default for run in (run_status, run_watch) for each in parameters_of(run)[0]}
 
 
 def _document(

@@ -17,7 +17,7 @@ from colony_memory.cli.options import (
     VerboseOption,
 )
 
-EXAMPLES = (
+RESTORE_EXAMPLES = (
     "colony-memory restore ~/agent/memory",
     "colony-memory restore latest~1 ./before",
     "colony-memory restore --dry-run --only 'notes/*' ~/agent/memory",
@@ -26,7 +26,7 @@ EXAMPLES = (
 )
 
 
-def run(
+def run_restore(
     target: Annotated[list[str], Argument(metavar="[ID] DIR")],
     *,
     label: LabelOption = "default",

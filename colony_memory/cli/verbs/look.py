@@ -1,0 +1,311 @@
+"""The verbs that show what is saved: ``list``, ``show``, ``cat``, ``log``, ``grep`` and ``diff``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any
+
+from colony_memory.cli.options import (
+    Argument,
+    CommonOptions,
+    LabelFilter,
+    LabelOption,
+    Option,
+    PatchOption,
+    VerboseOption,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from colony_memory.app.content import Contents
+    from colony_memory.snapshot import SnapshotInfo
+
+
+LIST_EXAMPLES = (
+    "colony-memory list",
+    "colony-memory list --label research --json",
+    "colony-memory list --tag release",
+)
+
+# Characters of names that are written although a row above has the same.
+_AGAIN_CHARS = 2**22
+
+
+def run_list(
+    *,
+    label: LabelFilter = None,
+    tag: Annotated[
+        list[str] | None,
+        Option("--tag", metavar="NAME", help="Only what is filed under this. Repeatable: under all of them."),
+    ] = None,
+    common: CommonOptions,
+) -> int:
+    """Show the snapshots in the vault, newest first.
+
+    Where other verbs take an ID, the beginning of one is enough, as long as no other begins so. The latest is also
+    called latest, the one before it latest~1.
+    """
+    from colony_memory._format.tags import check_tags
+    from colony_memory.app.pick import latest_ids, nothing_saved
+    from colony_memory.cli.commands import command
+    from colony_memory.cli.memory import open_memory
+    from colony_memory.cli.tables import snapshot_table
+    from colony_memory.cli.text import FEW, now_utc, shown
+
+    wanted = set(check_tags(tag or ()))
+    with open_memory(common) as opened:
+        with opened.working():
+            infos = opened.memory.list_snapshots(label=label)
+            latest = latest_ids(opened.memory, infos)
+        followed = {info.label for info in infos if info.snapshot_id in latest}
+        infos = [info for info in infos if wanted.issubset(info.tags)]
+        if common.as_json:
+            opened.output.answer_json({"snapshots": list(_documents(infos))})
+        elif label is not None and not infos and not tag:
+            opened.output.answer(f"{nothing_saved(opened.memory, label).message}, in {opened.place.title}")
+        else:
+            opened.output.answer(snapshot_table(infos, latest=latest, now=now_utc()))
+            refused = {info.label: info.snapshot_id for info in reversed(infos) if info.label not in followed}
+            for name, newest in islice(refused.items(), FEW):
+                restore = command("restore", newest, "DIR", label=name, given=vars(common))
+                opened.output.answer(
+                    f"label {shown(name)}: restore refuses the latest; it takes a snapshot by its id: {restore}"
+                )
+    return 0
+
+
+def _documents(infos: Sequence[SnapshotInfo]) -> Iterator[dict[str, object]]:
+    """Each snapshot for programs.
+
+    A catalogue holds names that many rows share once, and as often as there are rows they could take any room. So
+    where too much was written again, a row says in ``doc_names_of`` which one has its names.
+    """
+    room, above, written = _AGAIN_CHARS, None, dict[int, tuple[str, int]]()
+    for info in infos:
+        names = info.doc_names
+        if id(names) not in written and above is not None and names == above.doc_names:
+            written[id(names)] = written[id(above.doc_names)]
+        of, chars = written.setdefault(id(names), (info.snapshot_id, sum(map(len, names)) + 8 * len(names)))
+        room -= chars if of != info.snapshot_id else 0
+        row = {**asdict(replace(info, doc_names=[])), "doc_names": names}
+        yield row if room >= 0 or of == info.snapshot_id else {**row, "doc_names": None, "doc_names_of": of}
+        above = info
+
+
+SHOW_EXAMPLES = ("colony-memory show latest", "colony-memory show --label research 20261101")
+
+
+def run_show(
+    snapshot: Annotated[str, Argument(metavar="ID")],
+    *,
+    label: LabelOption = "default",
+    common: CommonOptions,
+) -> int:
+    """Show one snapshot: when, how large, signed by whom, and the names in it.
+
+    ID is one from 'list', the beginning of one, latest, or latest~2 for the second before it. The snapshot is
+    read in full, since only then is every file in it known; where it is damaged, what its summary tells is shown, and
+    the exit code is 4.
+    """
+    from colony_memory.app.content import contents_of
+    from colony_memory.app.facts import told_by
+    from colony_memory.app.pick import find, with_pin
+    from colony_memory.app.restore import fetch
+    from colony_memory.cli.memory import open_memory
+    from colony_memory.cli.summary import snapshot_lines
+    from colony_memory.cli.text import now_utc
+    from colony_memory.exceptions import DecryptionError, SnapshotCorrupt, UntrustedSnapshot
+
+    contents, damage = None, None
+    with open_memory(common) as opened:
+        with opened.working():
+            info = with_pin(opened.memory, find(opened.memory, snapshot, label=label))
+            try:
+                # Its summary does not name the files that are no text.
+                read = fetch(opened.memory, label=info.label, snapshot=info.snapshot_id)
+                info, contents = told_by(info, read.info), contents_of(read.documents)
+            except UntrustedSnapshot:
+                raise
+            except (SnapshotCorrupt, DecryptionError) as error:
+                damage = error
+        if common.as_json:
+            opened.output.answer_json({"snapshot": asdict(info), **_document(contents)})
+        else:
+            opened.output.answer("\n".join(snapshot_lines(info, contents, now=now_utc())))
+        if damage is not None:
+            raise damage
+    return 0
+
+
+def _document(contents: Contents | None) -> dict[str, Any]:
+    if contents is None:
+        return dict.fromkeys(("file_count", "files", "links", "empty_dirs"))
+    return {
+        "file_count": len(contents.files),
+        "files": sorted((*contents.texts, *contents.others)),
+        "links": dict(contents.links),
+        "empty_dirs": list(contents.empty_dirs),
+    }
+
+
+CAT_EXAMPLES = (
+    "colony-memory cat notes/a.md",
+    "colony-memory cat latest~1 notes/a.md",
+)
+
+
+def run_cat(
+    names: Annotated[list[str], Argument(metavar="[ID] NAME")],
+    *,
+    label: LabelOption = "default",
+    common: CommonOptions,
+) -> int:
+    """Print one file of a snapshot, byte for byte.
+
+    NAME is one that 'show' lists, ID a snapshot as 'show' takes it, by default the latest. On a terminal control
+    characters are spelled out, and what is no text is not printed.
+    """
+    from colony_memory.app.content import content_of
+    from colony_memory.app.restore import fetch
+    from colony_memory.cli.memory import open_memory
+    from colony_memory.cli.options import split_positional
+
+    snapshot, name = split_positional(names, "NAME")
+    if not name:
+        raise ValueError("an empty name")
+    with open_memory(common) as opened:
+        with opened.working():
+            found = fetch(opened.memory, label=label, snapshot=snapshot)
+        content = content_of(found.info, found.documents, name)
+        if common.as_json:
+            from base64 import b64encode
+
+            held = (
+                {"text": content, "base64": None}
+                if isinstance(content, str)
+                else {"text": None, "base64": b64encode(content).decode("ascii")}
+            )
+            opened.output.answer_json({"snapshot": asdict(found.info), "name": name, **held})
+        else:
+            opened.output.answer_content(content, name=name)
+    return 0
+
+
+LOG_EXAMPLES = ("colony-memory log notes/a.md", "colony-memory log -p notes/a.md")
+
+
+def run_log(
+    name: Annotated[str, Argument(metavar="NAME")],
+    *,
+    label: LabelOption = "default",
+    patch: PatchOption = False,
+    common: CommonOptions,
+) -> int:
+    """Show what became of one file, from snapshot to snapshot.
+
+    NAME is one that 'show' lists. The newest change comes first. Every snapshot of the label is read, two files for
+    most; those that cannot be are named, and what changed there shows in the next.
+    """
+    from colony_memory.app.past import file_history
+    from colony_memory.cli.memory import open_memory
+    from colony_memory.cli.patches import history_lines, history_patches
+    from colony_memory.cli.text import now_utc
+
+    if not name:
+        raise ValueError("an empty name")
+    with open_memory(common) as opened:
+        with opened.working():
+            found = file_history(opened.memory, name, label=label, patch=patch)
+        if common.as_json:
+            opened.output.answer_json(asdict(found))
+        elif patch:
+            opened.output.answer_patch(history_patches(found, now=now_utc()))
+        else:
+            opened.output.answer("\n".join(history_lines(found, now=now_utc())))
+    return 0
+
+
+GREP_EXAMPLES = ("colony-memory grep 'two years'", "colony-memory grep -F -i 'two years.'")
+
+
+def run_grep(
+    pattern: Annotated[str, Argument(metavar="PATTERN")],
+    *,
+    label: LabelOption = "default",
+    fixed: Annotated[bool, Option("--fixed", "-F", help="Take PATTERN as plain text.")] = False,
+    ignore_case: Annotated[bool, Option("--ignore-case", "-i", help="Ignore case.")] = False,
+    common: CommonOptions,
+) -> int:
+    """Find lines in all snapshots, and when each came and went.
+
+    PATTERN is a regular expression of Python, looked for in each line. Every snapshot of the label is read,
+    two files for most. The exit code is 0 if anything is found, 1 if nothing is, and 4 if nothing is and some
+    snapshots could not be read.
+    """
+    from colony_memory.app.past import search_files
+    from colony_memory.cli.errors import FAILED, NOT_PROVEN
+    from colony_memory.cli.memory import open_memory
+    from colony_memory.cli.patches import match_lines
+    from colony_memory.cli.text import count, now_utc
+
+    with open_memory(common) as opened:
+        with opened.working("Searching"):
+            found = search_files(opened.memory, pattern, label=label, fixed=fixed, ignore_case=ignore_case)
+        if not found.complete:
+            told = len(found.matches)
+            lines = "line is" if told == 1 else f"{told} lines are"
+            opened.output.warn(f"only the newest {lines} told: look for something rarer")
+        if common.as_json:
+            opened.output.answer_json({"pattern": pattern, **asdict(found)})
+        elif found:
+            opened.output.answer("\n".join(match_lines(found, now=now_utc())))
+        else:
+            opened.output.note(f"nothing found in {count(found.searched, 'snapshot')}")
+    return 0 if found else NOT_PROVEN if found.passed_over else FAILED
+
+
+DIFF_EXAMPLES = (
+    "colony-memory diff latest~1 latest",
+    "colony-memory diff -p latest ~/agent/memory",
+)
+
+
+def run_diff(
+    a: Annotated[str, Argument(metavar="A")],
+    b: Annotated[str, Argument(metavar="B")] = "latest",
+    *,
+    label: LabelOption = "default",
+    patch: PatchOption = False,
+    exit_code: Annotated[bool, Option("--exit-code", help="Exit with 1 if anything differs.")] = False,
+    verbose: VerboseOption = False,
+    common: CommonOptions,
+) -> int:
+    """Show what changed from one snapshot to another, or to a folder.
+
+    A and B are ids as 'show' takes them, or folders; ./latest is the folder of that name. B is by default the latest
+    snapshot.
+    """
+    from colony_memory.app.sides import compare_sides, patch_of, read_side
+    from colony_memory.cli.errors import FAILED
+    from colony_memory.cli.memory import open_memory
+    from colony_memory.cli.summary import diff_lines
+    from colony_memory.cli.text import few
+
+    with open_memory(common) as opened:
+        with opened.working():
+            before, after = (read_side(opened.memory, side, label=label) for side in (a, b))
+            found = compare_sides(before, after)
+            text = patch_of(before, after) if patch else None
+        left_out = [f"left out: {each.name}: {each.reason}" for each in (*before.left_out, *after.left_out)]
+        for line in few(left_out, verbose=verbose):
+            opened.output.warn(line)
+        if common.as_json:
+            sides = {"a": before.name, "b": after.name, "differs": bool(found)}
+            opened.output.answer_json({**sides, **asdict(found), "patch": text})
+        elif text is not None:
+            opened.output.answer_patch(text)
+        else:
+            opened.output.answer("\n".join(diff_lines(found, a=before.title, b=after.title, verbose=verbose)))
+    return FAILED if exit_code and found else 0
