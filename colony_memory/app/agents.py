@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from colony_memory._values import dataclass
 from colony_memory.app.place import read_path_setting, read_setting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from colony_memory.capture._ignore import Excluded
 
@@ -43,6 +44,7 @@ class Agent:
         title: What people call it.
         variable: The environment variable that says where its folder is.
         memory: What of its folder is memory, as rules of gitignore have it; empty for all of it.
+        more: What is none and may be saved with it, likewise, by what people call it.
         has_projects: Whether it has folders that are named after projects, see :mod:`colony_memory.app.claude_code`.
     """
 
@@ -52,13 +54,38 @@ class Agent:
     memory: tuple[str, ...]
     _default: Callable[[], Path]
     _elsewhere: Callable[[Path], Iterator[str]]
+    more: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     _never: tuple[str, ...] = ()
     has_projects: bool = False
 
-    @property
-    def exclude(self) -> tuple[str, ...]:
-        """What a backup of its folder leaves out: rules of gitignore, the last that matches counting."""
-        return (*_only(self.memory), *_NEVER, *self._never)
+    def exclude(self, kinds: Iterable[str] = ()) -> tuple[str, ...]:
+        """What a backup of its folder leaves out that takes these kinds besides: rules of gitignore, the last that
+        matches counting.
+        """
+        taken = [rule for kind in kinds for rule in self.more[kind]]
+        return (*_only((*self.memory, *taken)), *_NEVER, *self._never)
+
+    def read_kinds(self, given: Iterable[str]) -> tuple[str, ...]:
+        """Kinds as they are given, commas between some of them.
+
+        Raises:
+            ValueError: It has no such kind.
+        """
+        found = tuple(dict.fromkeys(kind.strip() for each in given for kind in each.split(",") if kind.strip()))
+        for kind in found:
+            if kind not in self.more:
+                known = ", ".join(self.more) or "nothing to be saved"
+                raise ValueError(f"besides its memory, {self.title} has {known}: not {kind!r}")
+        return found
+
+    def kinds_among(self, names: Iterable[str]) -> list[str]:
+        """Which kinds there are among what was left out, a directory as a whole with a slash or without."""
+        left = [name.rstrip("/") for name in names]
+        return [
+            kind
+            for kind, rules in self.more.items()
+            if any(_rules(tuple(f"/{rule}" for rule in rules)).covers(name, is_directory=True) for name in left)
+        ]
 
     def folder(self) -> Path:
         """Its folder for this user, there or not.
@@ -82,9 +109,9 @@ class Agent:
             )
         return folder
 
-    def holds(self, name: str) -> bool:
-        """Whether a file of this name in its folder is memory, and neither a setting nor a secret."""
-        return not _rules(self.exclude).covers(name, is_directory=False)
+    def holds(self, name: str, kinds: Iterable[str] = ()) -> bool:
+        """Whether a file of this name in its folder is memory or of these kinds, and neither a setting nor a secret."""
+        return not _rules(self.exclude(kinds)).covers(name, is_directory=False)
 
     def elsewhere(self, folder: Path) -> list[str]:
         """What may be memory and is not in this folder, in sentences."""
@@ -206,6 +233,13 @@ AGENTS = {
             ("CLAUDE.md", "rules/", "agent-memory/", "projects/*/memory/"),
             lambda: _home(".claude"),
             _claude_elsewhere,
+            {
+                "transcripts": ("projects/*/*.jsonl", "history.jsonl"),
+                "skills": ("skills/",),
+                "plans": ("plans/",),
+                "agents": ("agents/",),
+                "commands": ("commands/",),
+            },
             has_projects=True,
         ),
         Agent("openclaw", "OpenClaw", "OPENCLAW_WORKSPACE_DIR", (), _openclaw, _openclaw_elsewhere),
@@ -216,6 +250,7 @@ AGENTS = {
             (*_OF_HERMES, *(f"profiles/*/{each}" for each in _OF_HERMES)),
             _hermes,
             _hermes_elsewhere,
+            {"transcripts": ("sessions/", "profiles/*/sessions/")},
         ),
         Agent(
             "codex",
@@ -224,6 +259,11 @@ AGENTS = {
             ("AGENTS.md", "AGENTS.override.md", "memories/"),
             lambda: _home(".codex"),
             _nowhere,
+            {
+                "transcripts": ("sessions/", "archived_sessions/", "history.jsonl"),
+                "skills": ("skills/",),
+                "prompts": ("prompts/",),
+            },
             ("/memories/.git/",),  # by which Codex tells what has changed; it makes it anew
         ),
     )

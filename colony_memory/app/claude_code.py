@@ -34,6 +34,7 @@ class Host:
         agent: The host.
         directory: Its folder.
         moves: Which folders of projects get another name.
+        kinds: What is written besides memory.
         left: What the snapshot has and is no memory of this host.
         renamed: The folders of projects that got another name.
         strange: Those that this machine has no folder for yet.
@@ -42,6 +43,7 @@ class Host:
     agent: Agent
     directory: str
     moves: Moves
+    kinds: tuple[str, ...] = ()
     left: list[str] = field(default_factory=list)
     renamed: dict[str, str] = field(default_factory=dict)
     strange: list[str] = field(default_factory=list)
@@ -53,10 +55,10 @@ class Host:
             ValueError: None of it is memory of this host, or a project cannot be moved as it was said.
         """
         found = contents_of(documents)
-        left = {name for name in found.files if not self.agent.holds(name)}
+        left = {name for name in found.files if not self.agent.holds(name, self.kinds)}
         self.left = sorted(left)
         # Nor what is only there because something in it is not: a project without memory, for one.
-        empty = {name for name in found.empty_dirs if not self.agent.holds(f"{name}/x")}
+        empty = {name for name in found.empty_dirs if not self.agent.holds(f"{name}/x", self.kinds)}
         kept = reshape(documents, wanted=lambda name: name not in left and name not in empty)
         if not kept or left == set(found.files):
             raise ValueError(f"nothing in the snapshot is memory of {self.agent.title}")

@@ -175,7 +175,8 @@ def command(
 def _chosen(given: Mapping[str, Any]) -> list[str]:
     if given.get("set_name"):
         return ["--set", given["set_name"]]
-    return ["--agent", given["agent"]] if given.get("agent") else []
+    words = ["--agent", given["agent"]] if given.get("agent") else []
+    return words + (["--with", ",".join(given["kinds"])] if words and given.get("kinds") else [])
 
 
 def worded(hint: Hint, asked: Asked) -> str | None:
@@ -233,7 +234,7 @@ def _fresh(verb: _Verb, words: list[str], hint: Hint, asked: Asked) -> str:
             known = saved
         # Before the folder a restore may have been told another snapshot.
         arguments += [known] if isinstance(known, str) else known[-1:] if verb.name == "restore" else known
-    given = {name: asked.params.get(name) for name in (*verb.carries, "set_name", "agent")}
+    given = {name: asked.params.get(name) for name in (*verb.carries, "set_name", "agent", "kinds")}
     if asked.verb == "copy":
         given["vault"] = "URL"  # one of two, and the hint does not say which
     options = verb.options if hint.option is None else ()

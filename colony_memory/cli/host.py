@@ -75,14 +75,17 @@ def check(call: Call) -> None:
 
 def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
     """The command that the host is to run: with the place and the label that are meant now, whatever is set then."""
+    from colony_memory.app.agents import AGENTS
     from colony_memory.app.keys import settled, settled_identities, settled_recipients
     from colony_memory.hooks.program import program_words
 
-    given, common = call.saving, call.common
+    given, common, agent = call.saving, call.common, call.common.agent
     url = place.url if "://" in place.url or place.comes_with_the_account else os.path.abspath(place.url)  # noqa: PTH100
     words = [*program_words(), "hook", "--format", call.host, "--vault", url, "--label", call.label]
     words += ["--timeout", f"{math.ceil(call.seconds)}s"]
     valued: dict[str, Any] = {
+        "--agent": agent,
+        "--with": ",".join((agent and common.kinds) or ()) or None,
         "--config": common.config and settled(common.config),
         "--key-file": common.key_file and settled(common.key_file),
         "--witness": common.witness and settled(common.witness),
@@ -100,7 +103,8 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
         "--trust": common.trust,
         "--encrypt-to": settled_recipients(common.encrypt_to or ()),
         "--identity": settled_identities(map(str, common.identity or ())),
-        "--exclude": given.exclude,
+        # The host's own rules come with it, those of today.
+        "--exclude": (given.exclude or [])[len(AGENTS[agent].exclude(common.kinds or ())) if agent else 0 :],
         "--allow-secret": given.allow_secret,
     }
     words += [f"{flag}={each}" for flag, values in several.items() for each in values or ()]

@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
     from colony_memory.cli.output import Output
 
-__all__ = ["host_of", "tell", "tell_elsewhere"]
+__all__ = ["host_of", "tell", "tell_elsewhere", "tell_kinds"]
 
 
 def host_of(
     name: str | None,
     directory: str,
     *,
+    kinds: Iterable[str] | None,
     project: str | None,
     maps: Iterable[str] | None,
 ) -> Host | None:
@@ -32,7 +33,7 @@ def host_of(
     moves = read_moves(project, maps or ())
     if moves and not (name and AGENTS[name].has_projects):
         raise ValueError("--project and --map are for --agent claude-code, whose folders are named after projects")
-    return None if name is None else Host(AGENTS[name], directory, moves)
+    return None if name is None else Host(AGENTS[name], directory, moves, tuple(kinds or ()))
 
 
 def tell(host: Host, output: Output) -> None:
@@ -49,6 +50,13 @@ def tell(host: Host, output: Output) -> None:
         output.warn(f"not written: {name}: no memory of {host.agent.title}")
     if len(host.left) > FEW:
         output.warn(f"not written: {len(host.left) - FEW} more")
+
+
+def tell_kinds(name: str, left: Iterable[str], output: Output) -> None:
+    """Say what of a host was left out that may be saved with its memory."""
+    kinds = AGENTS[name].kinds_among(left)
+    if kinds:
+        output.note(f"no memory, and not saved: {', '.join(kinds)}; --with {','.join(kinds)} saves them too")
 
 
 def tell_elsewhere(name: str | None, paths: Iterable[str], output: Output) -> None:

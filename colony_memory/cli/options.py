@@ -32,6 +32,7 @@ SETTINGS = (
 #: The verbs that are about folders, with the argument that names them, which may be missing if a set names them.
 FOLDERS = {
     "backup": "paths", "watch": "paths", "status": "paths", "restore": "target", "run": "command", "guard": "command",
+    "hook": "words", "mcp": "directory",
 }  # fmt: skip
 
 
@@ -202,6 +203,14 @@ AgentOption = Annotated[
         help="Save or restore the memory of this host of agents, wherever it keeps it, under a label of that name.",
     ),
 ]
+KindsOption = Annotated[
+    list[str] | None,
+    Option(
+        "--with",
+        metavar="KIND",
+        help="With --agent: what of the host is taken besides memory, such as transcripts,skills. Repeatable.",
+    ),
+]
 ProjectOption = Annotated[
     str | None,
     Option(
@@ -242,6 +251,7 @@ class CommonOptions:
     config: ConfigOption = None
     set_name: SetOption = None
     agent: AgentOption = None
+    kinds: KindsOption = None
     as_json: JsonOption = False
     quiet: QuietOption = False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -94,8 +95,13 @@ def _choose(verb: str, config: Config, params: Mapping[str, Any], given: Mapping
     agent, name = params.get("agent"), params.get("set_name")
     if agent and name:
         raise ValueError("--agent and --set each say what is meant: give one of them")
+    if verb == "hook" and not name:
+        agent = agent or _host_itself(params["words"])
+    kinds = params.get("kinds") or ()
     if agent:
-        return [BackupSet(agent, agent, agent=agent)]
+        return [BackupSet(agent, agent, agent=agent, kinds=AGENTS[agent].read_kinds(kinds))]
+    if kinds:
+        raise ValueError("--with is for --agent: give both")
     if name:
         return [config.set_of(name)]
     words = params.get(FOLDERS.get(verb, "")) or []
@@ -114,6 +120,14 @@ def _choose(verb: str, config: Config, params: Mapping[str, Any], given: Mapping
     if verb in FOLDERS and not words:
         raise ValueError(f"there are several sets: say which with --set, {_either(each.name for each in found)}")
     return []
+
+
+def _host_itself(words: Sequence[str]) -> str | None:
+    """The host whose own memory its hooks are to save: no folder is named, or its own."""
+    doing, host, folder, *more = (*words, "", "", "")
+    if doing != "install" or host not in AGENTS or any(more):
+        return None
+    return host if not folder or os.path.realpath(folder) == os.path.realpath(AGENTS[host].folder()) else None
 
 
 def _either(names: Iterable[str]) -> str:
@@ -185,13 +199,17 @@ def _merged(
 
 def _placed(verb: str, chosen: BackupSet, merged: dict[str, Any]) -> dict[str, Any]:
     """The same, with the folders of the set where none are given."""
-    merged["agent"] = chosen.agent
+    merged["agent"], merged["kinds"] = chosen.agent, list(chosen.kinds) or None
     if chosen.agent is not None and "exclude" in merged:
-        merged["exclude"] = [*AGENTS[chosen.agent].exclude, *(merged["exclude"] or [])]
+        merged["exclude"] = [*AGENTS[chosen.agent].exclude(chosen.kinds), *(merged["exclude"] or [])]
     name = FOLDERS.get(verb)
     words = list(merged.get(name or "") or [])
     if name == "paths" and not words:
         merged[name] = paths_of(chosen)
+    elif name == "directory" and not words:
+        merged[name] = target_of(chosen)
+    elif name == "words" and (not words or (words[0] == "install" and len(words) == 2)):
+        merged[name] = [*words, *(paths_of(chosen) if words else [target_of(chosen)])]
     elif name == "command":
         merged[name] = [target_of(chosen), *words]
     elif name == "target" and (not words or (len(words) == 1 and _is_snapshot(words[0]))):

@@ -31,6 +31,7 @@ class Host:
         directory: That directory in the home directory where the variable is not set.
         file: The settings in it that hold hooks; empty where there is no such file.
         second: What one second is in the unit of its timeouts.
+        switch: The file in it that can switch hooks off, and a pattern of what it says then.
         afterwards: What a person has to do once the hooks are in, or how they get in where there is no such file.
     """
 
@@ -44,6 +45,7 @@ class Host:
     directory: str = ""
     file: str = ""
     second: int = 1
+    switch: tuple[str, str] = ("", "")
     afterwards: str = ""
 
     def deed(self, event: str) -> Deed:
@@ -62,6 +64,7 @@ HOSTS: Mapping[str, Host] = {
             variable="CLAUDE_CONFIG_DIR",
             directory=".claude",
             file="settings.json",
+            switch=("settings.json", r'"disableAllHooks"\s*:\s*true'),
             afterwards="Claude Code takes them over by itself; /hooks shows them",
         ),
         Host(
@@ -72,6 +75,7 @@ HOSTS: Mapping[str, Host] = {
             variable="CODEX_HOME",
             directory=".codex",
             file="hooks.json",
+            switch=("config.toml", r"(?m)^\s*(?:features\.)?(?:codex_)?hooks\s*=\s*false"),
             afterwards="Codex runs them once you have trusted them, with /hooks",
         ),
         Host(
@@ -83,6 +87,7 @@ HOSTS: Mapping[str, Host] = {
             directory=".gemini",
             file="settings.json",
             second=1000,
+            switch=("settings.json", r'"hooksConfig"\s*:\s*\{[^{}]*"enabled"\s*:\s*false'),
             afterwards="Gemini CLI takes them over at its next start; /hooks panel shows them",
         ),
         Host(

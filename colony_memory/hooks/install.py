@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from colony_memory.hooks.hosts import Host
 
-__all__ = ["Change", "change_settings", "settings_path"]
+__all__ = ["Change", "change_settings", "settings_path", "switched_off"]
 
 _MOST_BYTES = 2**20
 
@@ -81,6 +82,18 @@ def settings_path(host: Host) -> Path:
     chosen = os.environ.get(host.variable, "") if host.variable else ""
     folder = Path(settled_path(host.variable, chosen)) if chosen.strip() else Path.home() / host.directory
     return folder / host.file
+
+
+def switched_off(path: Path, host: Host) -> str | None:
+    """The file beside a settings file that switches the hooks of its host off, where one does."""
+    name, pattern = host.switch
+    place = path.with_name(name)
+    try:
+        found = read_file(real_path(place), _MOST_BYTES)
+    except OSError:
+        return None
+    text = "" if found is None else found.data.decode("utf-8", "replace")
+    return str(place) if re.search(pattern, text) else None
 
 
 def change_settings(path: Path, edit: Callable[[str], str]) -> Change:

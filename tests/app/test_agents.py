@@ -25,7 +25,7 @@ def home(tmp_path, monkeypatch):
 def test_memory_is_saved_and_nothing_else(home, name):
     folder, agent = make_host(home, name), AGENTS[name]
     assert agent.require_folder() == folder
-    saved = save_folder(ColonyMemory(backend=open_vault("memory:")), folder, exclude=agent.exclude, secrets="stop")
+    saved = save_folder(ColonyMemory(backend=open_vault("memory:")), folder, exclude=agent.exclude(), secrets="stop")
     assert bool(saved)
     assert set(saved.info.doc_names) - {".colony-memory/folder.json"} == HOSTS[name][2]
 

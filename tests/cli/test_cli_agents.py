@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 
 import pytest
@@ -15,6 +16,7 @@ from agent_hosts import CLAUDE_CODE, HOSTS, TOKEN, make_host
 from cli_runs import POSIX, tree
 
 from colony_memory import ColonyMemory
+from colony_memory.hooks import turn
 
 environment, vault, cli, refused = cli_runs.environment, cli_runs.vault_of_1, cli_runs.cli, cli_runs.refused
 MEMORY = "projects/-home-ada-work-app/memory"
@@ -297,3 +299,112 @@ def test_a_set_may_be_a_host(cli, home, tmp_path, monkeypatch):
     assert cli("restore")[0] == 0
     assert (folder / "CLAUDE.md").exists()
     assert cli("restore", "--set", "mine", "--project", tmp_path / "app", "--dry-run")[0] == 0
+
+
+def test_what_was_left_out_is_named_by_kind_and_taken_with_it(cli, vault, home, another_machine):
+    folder = make_host(home, "claude-code")
+    (folder / "skills" / "tide").mkdir(parents=True)
+    (folder / "skills" / "tide" / "SKILL.md").write_text("look at the moon\n")
+    _, _, err = cli("backup", "--agent", "claude-code")
+    assert "no memory, and not saved: transcripts, skills; --with transcripts,skills saves them too\n" in err
+    memory = HOSTS["claude-code"][2]
+    kinds = ["--agent", "claude-code", "--with", "skills, transcripts"]
+    code, _, err = cli("backup", *kinds)
+    assert code == 0
+    assert "--with" not in err
+    more = {"skills/tide/SKILL.md", "history.jsonl"}
+    more |= {"projects/-home-ada-work-app/0f3c.jsonl", "projects/-home-ada-old/77aa.jsonl"}
+    saved = ColonyMemory(backend=vault).restore(label="claude-code")
+    assert {name for name in saved if not name.startswith(".colony-memory/")} == memory | more
+    there = another_machine() / ".claude"
+    cli("restore", "--agent", "claude-code", "--with", "transcripts")
+    assert not (there / "skills").exists()
+    assert (there / "history.jsonl").exists()
+    assert cli("restore", *kinds)[0] == 0
+    assert memory | more == set(tree(there))
+
+
+def test_a_set_may_have_more_of_a_host(cli, vault, home, tmp_path, monkeypatch):
+    make_host(home, "codex")
+    config = tmp_path / "config.toml"
+    config.write_text('[sets.codex]\nagent = "codex"\nwith = ["transcripts"]\n')
+    config.chmod(0o600)
+    monkeypatch.setenv("COLONY_MEMORY_CONFIG", str(config))
+    assert cli("backup", "--set", "codex")[0] == 0
+    assert "history.jsonl" in ColonyMemory(backend=vault).restore(label="codex")
+    assert json.loads(cli("config", "--json")[1])["sets"]["codex"]["with"] == ["transcripts"]
+    assert "the memory of codex and transcripts" in cli("config")[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--agent", "codex", "--with", "plans"], "Codex has transcripts, skills, prompts: not 'plans'"),
+        (["--agent", "openclaw", "--with", "plans"], "OpenClaw has nothing to be saved: not 'plans'"),
+        (["--with", "plans", "memory"], "--with is for --agent"),
+    ],
+)
+def test_what_no_host_has_is_refused(refused, vault, home, words, why):
+    assert why in refused(2, "backup", *words)
+
+
+def test_the_hooks_of_a_host_save_its_own_memory(cli, vault, home, tmp_path, monkeypatch):
+    folder = make_host(home, "claude-code")
+    settings = folder / "settings.json"
+    before = '{"theirs": 1.0}'
+    settings.write_text(before)
+    assert cli("hook", "install", "claude-code", "--exclude", "*.bak", "--with", "transcripts")[0] == 0
+    (entry,) = json.loads(settings.read_text())["hooks"]["Stop"]
+    words = shlex.split(entry["hooks"][0]["command"])
+    words = words[words.index("hook") :]
+    assert [each for each in words if "exclude" in each or "agent" in each or "with" in each] == [
+        "--agent=claude-code", "--with=transcripts", "--exclude=*.bak",
+    ]  # fmt: skip
+    assert words[-1] == str(folder)
+    (folder / "MEMORY.bak").write_text("x")
+    monkeypatch.chdir("/")
+    monkeypatch.setattr(turn, "read_input", lambda *_, **__: b'{"hook_event_name": "Stop"}')
+    assert cli(*words)[:2] == (0, "{}\n")
+    saved = set(ColonyMemory(backend=vault).restore(label="claude-code"))
+    assert "history.jsonl" in saved
+    assert not {"MEMORY.bak", ".credentials.json", "settings.json"} & saved
+    assert cli("hook", "install", "claude-code", "--exclude", "*.bak", "--with", "transcripts", folder)[1].startswith(
+        "nothing"
+    )
+    assert cli("hook", "uninstall", "claude-code")[0] == 0
+    assert settings.read_text() == before
+
+
+def test_the_folder_of_a_host_by_its_path_is_its_memory_alone(cli, vault, home, monkeypatch):
+    folder = make_host(home, "codex")
+    assert cli("hook", "install", "codex", folder)[0] == 0
+    assert "--agent=codex" in (folder / "hooks.json").read_text()
+    other = folder.parent / "other"
+    other.mkdir()
+    assert cli("hook", "install", "codex", "--label", "other", other)[0] == 0
+    assert cli("hook", "uninstall", "codex", folder)[0] == 0
+    assert "--agent" not in (folder / "hooks.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("host", "file", "text"),
+    [
+        ("claude-code", "settings.json", '{"disableAllHooks" : true}'),
+        ("codex", "config.toml", "model = 'x'\n[features]\nhooks = false\n"),
+        ("gemini", "settings.json", '{"hooksConfig": {"notifications": true, "enabled": false}}'),
+    ],
+)
+def test_hooks_that_are_switched_off_are_said(cli, vault, home, tmp_path, host, file, text):
+    (tmp_path / "memory").mkdir()
+    (home / f".{host.partition('-')[0]}").mkdir(parents=True)
+    place = home / f".{host.partition('-')[0]}" / file
+    words = ["hook", "install", host, tmp_path / "memory"]
+    assert "switches hooks off" not in cli(*words)[2]
+    place.write_text(text)
+    code, _, err = cli(*words)
+    assert code == 0
+    assert f"{place} switches hooks off" in err
+    assert "switches" not in cli("hook", "uninstall", host)[2]
+    place.unlink(missing_ok=True)
+    place.mkdir()
+    assert cli("hook", "install", host, "--settings", place.parent / "else" / "x.json", tmp_path / "memory")[0] == 0

@@ -376,6 +376,7 @@ def test_a_verb_that_means_something_else_by_a_word_is_left_alone(configure):
     configure("format = 2\nsecrets = 'mask'\nvault = 'HERE/v'\n[sets.agent]\npaths = ['HERE/memory']\n")
     options = {"config": "FILE", "vault": "URL", "label": "NAME", "format": "claude|codex", "secrets": "stop|mask"}
     params = {**dict.fromkeys(options), "label": "default", "exclude": None, "format": "claude", "secrets": "stop"}
+    params["words"] = ["memory"]
     command = SimpleNamespace(params=[SimpleNamespace(name=name, metavar=word) for name, word in options.items()])
     command.params.append(SimpleNamespace(name="exclude", metavar="GLOB"))
     ctx = SimpleNamespace(command=command, params=params, get_parameter_source=lambda name: None)

@@ -486,7 +486,7 @@ def test_what_is_installed_leaves_out_no_option(vault, tmp_path, monkeypatch):
     words = host_calls.command_words(call, "/m", Place(str(vault.path), vault))
     flags = {each.partition("=")[0] for each in words if each.startswith("--")}
     # What says where an answer goes, or what has come to others of these by now.
-    not_said = {"as_json", "quiet", "set_name", "agent", "vault", "config"}
+    not_said = {"as_json", "quiet", "set_name", "agent", "kinds", "vault", "config"}
     assert {each.name for each in dataclasses.fields(CommonOptions)} == {*commands._CARRIED, *not_said}
     assert flags == {
         *commands.WHERE, "--config", "--format", "--label", "--timeout", "--block", "--exclude", "--keep", "--secrets",
@@ -668,9 +668,10 @@ def test_no_key_gets_into_the_settings(cli, folder, tmp_path, server):
     [
         (["install"], "takes a host: claude-code, codex, gemini, openclaw"),
         (["install", "emacs", "memory"], "not 'emacs'"),
-        (["install", "codex"], "takes one DIR"),
+        (["install", "codex"], "where Codex keeps its memory"),
+        (["install", "gemini"], "nothing is known of the memory of Gemini CLI"),
         (["install", "codex", "memory", "more"], "takes one DIR"),
-        (["install", "openclaw", "memory"], "openclaw plugins install"),
+        (["install", "openclaw", "memory"], "takes a hook of two files"),
         (["install", "codex", "missing"], "is no folder"),
         (["install", "codex", "memory", "--label", "Not one!"], "label"),
         (["install", "codex", "memory", "--keep", "2", "--secrets", "maybe"], "--secrets"),
@@ -681,6 +682,7 @@ def test_no_key_gets_into_the_settings(cli, folder, tmp_path, server):
         ),
         (["uninstall", "codex", "--settings", "commented.json"], "line 1, column 4"),
         (["uninstall"], "takes a host"),
+        (["install", "codex", "--set", "x", "--agent", "codex"], "give one of them"),
     ],
 )
 def test_what_is_not_installed(refused, vault, folder, tmp_path, words, why):
@@ -695,6 +697,18 @@ def test_a_vault_that_is_away_is_no_place_for_hooks(cli, vault, folder, tmp_path
     vault.path.rename(vault.path.with_name("away"))
     assert cli("hook", "install", "codex", folder)[0] == 5
     assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize("word", ["status", "list", "remove", "instal", "memroy"])
+def test_a_word_is_no_folder_to_save(cli, vault, folder, monkeypatch, word):
+    monkeypatch.chdir(folder.parent)
+    if word == "status":
+        (folder.parent / word).mkdir()
+    monkeypatch.setattr(turn, "read_input", lambda *_, **__: b"{}")
+    code, _, err = cli("hook", word)
+    assert code == 1
+    assert f"a folder of that name is ./{word}" in err
+    assert not ids(vault)
 
 
 # As processes.

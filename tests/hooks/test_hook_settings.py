@@ -216,7 +216,7 @@ def test_where_each_host_keeps_them(tmp_path, monkeypatch):
     }
     monkeypatch.setenv("CODEX_HOME", str(tmp_path / "elsewhere"))
     assert settings_path(CODEX) == tmp_path / "elsewhere" / "hooks.json"
-    with pytest.raises(ValueError, match="openclaw plugins install"):
+    with pytest.raises(ValueError, match="takes a hook of two files"):
         settings_path(HOSTS["openclaw"])
 
 

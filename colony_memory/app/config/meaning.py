@@ -64,7 +64,7 @@ _RULES: dict[str, Callable[[Any], Any]] = {
     "keep_within": time,
 }
 _TABLES = ("vaults", "sets", "retention", "lenses")
-_OF_A_SET = ("paths", "agent", "label")
+_OF_A_SET = ("paths", "agent", "with", "label")
 _SECRET = frozenset({"api_key", "password", "passphrase", "token", "secret", "key"})
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 # A letter alone before the colon is a drive.
@@ -80,6 +80,7 @@ class BackupSet:
         label: The label of its snapshots.
         paths: Files and directories, absolute; empty where an agent's host says where they are.
         agent: The host whose memory it is, None for paths.
+        kinds: What of it is saved besides its memory.
         settings: What the file says for this set alone, by the name of the option.
     """
 
@@ -87,6 +88,7 @@ class BackupSet:
     label: str
     paths: tuple[str, ...] = ()
     agent: str | None = None
+    kinds: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -199,11 +201,18 @@ def _set(name: str, table: Mapping[str, Any], *, vaults: Mapping[str, str], home
         raise ValueError(f"{at} says nothing of what is saved: give it paths, or an agent")
     if agent is not None and len(paths) > 1:
         raise ValueError(f"{at}.paths may be the one folder of the agent's host: there are {len(paths)}")
+    if agent is None and "with" in table:
+        raise ValueError(f"{at}.with is for the memory of a host: give it an agent")
+    kinds = () if agent is None else _kinds(agent, table, f"{at}.with")
     label = _label(table.get("label", name), f"{at}.label" if "label" in table else at)
     found = [os.path.normpath(at_key(f"{at}.paths", lambda each: path_of(each, home=home), each)) for each in paths]
     return BackupSet(
-        name, label, tuple(dict.fromkeys(found)), agent, _settings(table, f"{at}.", vaults=vaults, home=home)
+        name, label, tuple(dict.fromkeys(found)), agent, kinds, _settings(table, f"{at}.", vaults=vaults, home=home)
     )
+
+
+def _kinds(agent: str, table: Mapping[str, Any], at: str) -> tuple[str, ...]:
+    return at_key(at, lambda each: AGENTS[agent].read_kinds(texts(each)), table["with"]) if "with" in table else ()
 
 
 def _settings(table: Mapping[str, Any], lead: str, *, vaults: Mapping[str, str], home: str) -> dict[str, Any]:

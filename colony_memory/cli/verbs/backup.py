@@ -106,7 +106,7 @@ def _save(
         if info.diverged_from and info.reused:
             # Not as a line of the answer: it is told under --quiet too.
             warnings.warn(ColonyMemoryWarning(diverged_line(info, joined=False)), stacklevel=1)
-        _tell(saved.capture, opened, masked=saving.secrets == "mask", verbose=verbose)
+        _tell(saved.capture, opened, masked=saving.secrets == "mask", verbose=verbose, agent=common.agent)
     return saved
 
 
@@ -125,7 +125,7 @@ def _preview(
             opened.output.answer_json(_document(None, found.capture, contents_of(found.capture.documents), found))
         else:
             opened.output.answer("\n".join(preview_lines(found, keep=saving.keep, verbose=verbose, now=now_utc())))
-        _tell(found.capture, opened, masked=saving.secrets == "mask", verbose=verbose)
+        _tell(found.capture, opened, masked=saving.secrets == "mask", verbose=verbose, agent=common.agent)
     return found
 
 
@@ -221,7 +221,8 @@ def _document(
     }
 
 
-def _tell(capture: Capture, opened: Opened, *, masked: bool, verbose: bool) -> None:
+def _tell(capture: Capture, opened: Opened, *, masked: bool, verbose: bool, agent: str | None) -> None:
+    from colony_memory.cli.hosts import tell_kinds
     from colony_memory.cli.text import FEW, count, few
 
     output = opened.output
@@ -231,6 +232,8 @@ def _tell(capture: Capture, opened: Opened, *, masked: bool, verbose: bool) -> N
         told = verbose or len(capture.ignored) <= FEW
         names = f": {', '.join(capture.ignored)}" if told else "; --verbose names them"
         output.note(f"{count(len(capture.ignored), 'name')} excluded{names}")
+        if agent is not None:
+            tell_kinds(agent, capture.ignored, output)
     if masked:
         for line in few([f"masked: {each}" for each in capture.secrets], verbose=verbose):
             output.note(line)

@@ -74,12 +74,14 @@ def _example() -> str:
 
 
 def _chosen(config: Config, common: CommonOptions) -> list[BackupSet]:
+    from colony_memory.app.agents import AGENTS
     from colony_memory.app.config import BackupSet
 
     if common.agent and common.set_name:
         raise ValueError("--agent and --set each say what is meant: give one of them")
     if common.agent:
-        return [BackupSet(common.agent, common.agent, agent=common.agent)]
+        kinds = AGENTS[common.agent].read_kinds(common.kinds or ())
+        return [BackupSet(common.agent, common.agent, agent=common.agent, kinds=kinds)]
     return [config.set_of(common.set_name)] if common.set_name else list(config.sets.values())
 
 
@@ -121,6 +123,7 @@ def _document(
             name: {
                 "paths": list(chosen.paths),
                 "agent": chosen.agent,
+                "with": list(chosen.kinds),
                 "settings": {key: asdict(each) for key, each in found.items()},
             }
             for name, (chosen, found) in sets.items()
@@ -151,7 +154,9 @@ def _lines(
     there = f"configuration file {config.path}" if config.exists else f"there is no configuration file {config.path}"
     lines = [prose(shown(there)), "", *table(every)]
     for name, (chosen, found) in sets.items():
-        what = f"the memory of {chosen.agent}" if chosen.agent else ", ".join(chosen.paths)
+        what = (
+            " and ".join([f"the memory of {chosen.agent}", *chosen.kinds]) if chosen.agent else ", ".join(chosen.paths)
+        )
         lines += ["", prose(shown(f"set {name}: {what}")), *table(found, of=every)]
     for title, names in (("vault", config.vaults), ("retention", config.retention), ("lens", config.lenses)):
         if names:

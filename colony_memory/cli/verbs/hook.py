@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 
 HOOK_EXAMPLES = (
+    "colony-memory hook install claude-code",
     "colony-memory hook install claude-code ~/agent/memory",
     "colony-memory hook install codex --dry-run --keep 96 ~/agent/memory",
     "colony-memory hook uninstall claude-code",
@@ -74,7 +76,8 @@ def run_hook(
 
     'hook install HOST DIR' puts the calls into the settings of Claude Code (claude-code), Codex (codex) or Gemini CLI
     (gemini), with the options that are given; 'hook uninstall HOST' takes them out, of one DIR or of all. --dry-run
-    shows the change. Everything else in that file stays as it is.
+    shows the change. Everything else in that file stays as it is. Without DIR, the host's own memory is meant, as
+    --agent finds it.
 
     'hook DIR' is what the host then calls, with JSON on stdin. When a session starts, the agent is told what the state
     of its memory is; at any other event DIR is saved as 'backup' does it. Nothing in that JSON says what is read or
@@ -107,6 +110,8 @@ def run_hook(
 
 
 def _read(words: Sequence[str]) -> _Asked:
+    from colony_memory.app.agents import AGENTS
+    from colony_memory.cli.app import VERBS
     from colony_memory.hooks.hosts import HOSTS
 
     first, *others = words
@@ -115,21 +120,30 @@ def _read(words: Sequence[str]) -> _Asked:
     if first not in ("install", "uninstall"):
         if others:
             raise ValueError(f"give one DIR, or 'install HOST DIR', or 'uninstall HOST': {others[0]!r} is too much")
+        if first == os.path.basename(first) and (first in (*VERBS, "remove") or not os.path.isdir(first)):  # noqa: PTH112, PTH119
+            raise ValueError(
+                f"{first!r} is none of install, uninstall and a folder; a folder of that name is ./{first}"
+            )
         return _Asked("", "", first)
     if not others or others[0] not in HOSTS:
         named = f", not {others[0]!r}" if others else ""
         raise ValueError(f"'hook {first}' takes a host: {', '.join(HOSTS)}{named}")
     if len(others) > 2 or (first == "install" and len(others) < 2):
-        raise ValueError(f"'hook {first} {others[0]}' takes one DIR")
+        none = (
+            ""
+            if first == "uninstall" or others[0] in AGENTS
+            else f", as nothing is known of the memory of {HOSTS[others[0]].title}"
+        )
+        raise ValueError(f"'hook {first} {others[0]}' takes one DIR{none}")
     return _Asked(first, others[0], others[1] if len(others) > 1 else None)
 
 
 def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
     import math
-    import os
 
     from colony_memory.app.place import choose_place, refuse_vault_inside
     from colony_memory.cli.host import check, command_words
+    from colony_memory.cli.hosts import tell_elsewhere
     from colony_memory.cli.memory import make_unchosen, trust_of
     from colony_memory.client import ColonyMemory
     from colony_memory.hooks.hosts import HOSTS
@@ -142,6 +156,7 @@ def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
     if not os.path.isdir(folder):  # noqa: PTH112
         raise ValueError(f"{folder!r} is no folder")
     _refuse_what_json_lacks(folder)
+    tell_elsewhere(call.common.agent, [folder], call.common.output)
     refuse_vault_inside(ColonyMemory(backend=place.backend, **trust_of(call.common, asks=False)), [folder])
     if place.chosen:
         place.require()
@@ -173,8 +188,6 @@ def _refuse_what_json_lacks(folder: str) -> None:
 
 
 def _uninstall(call: Call, settings: str | None, *, folder: str | None, dry_run: bool) -> int:
-    import os
-
     from colony_memory.hooks.settings import without_hooks
 
     of = None if folder is None else os.path.abspath(folder)  # noqa: PTH100
@@ -186,13 +199,16 @@ def _change(call: Call, settings: str | None, edit: Any, *, dry_run: bool, done:
     from pathlib import Path
 
     from colony_memory.hooks.hosts import HOSTS
-    from colony_memory.hooks.install import change_settings, settings_path
+    from colony_memory.hooks.install import change_settings, settings_path, switched_off
     from colony_memory.hooks.settings import built_on, commands
 
-    output = call.common.output
-    change = change_settings(settings_path(HOSTS[call.host]) if settings is None else Path(settings), edit)
+    output, host = call.common.output, HOSTS[call.host]
+    change = change_settings(settings_path(host) if settings is None else Path(settings), edit)
     if not dry_run:
         change.make()
+    off = switched_off(change.path, host)
+    if off and done == "installed":
+        output.warn(f"warning: {off} switches hooks off: until that is changed, nothing is saved by them")
     for command in commands(change.after, built_on):
         output.warn(f"left as it is, since more is built on it than a hook: {shown(command)}")
     if output.as_json:
@@ -227,9 +243,9 @@ def run_mcp(
 ) -> int:
     """Serve one folder's memory to an agent's host, by the Model Context Protocol.
 
-    DIR is the folder. The host gets tools to save it, to list, show, verify, compare and look back, and to tell
-    whether it is protected; all of them are about this folder, this label and this vault, and none takes a path. What
-    is saved is what 'backup' with these options would save.
+    DIR is the folder; without it, --agent says whose memory it is. The host gets tools to save it, to list, show,
+    verify, compare and look back, and to tell whether it is protected; all of them are about this folder, this label
+    and this vault, and none takes a path. What is saved is what 'backup' with these options would save.
 
     A host starts this command itself and speaks to it on its input and output.
     """

@@ -116,7 +116,7 @@ def run_restore(
         parse_moment(at)  # before a vault is asked
     if merge and (delete or only or snapshot_first):
         raise ValueError("--merge joins all of two memories, and takes nothing away: give it alone")
-    host = host_of(common.agent, directory, project=project, maps=move)
+    host = host_of(common.agent, directory, kinds=common.kinds, project=project, maps=move)
     with open_memory(common) as opened:
 
         def show(done: int, total: int, _name: str) -> None:

@@ -88,7 +88,7 @@ def run_run(
     interval, patience = read_seconds("--every", every), read_seconds("--final-timeout", final_timeout)
     # What every backup would be refused for is refused before the first.
     options, label = saving.parsed(), saving.label
-    output, host = common.output, host_of(common.agent, directory, project=project, maps=move)
+    output, host = common.output, host_of(common.agent, directory, kinds=common.kinds, project=project, maps=move)
     tell_elsewhere(common.agent, [directory], output)
     notifier = notifier_of(ping=ping, on_error=on_error, label=label, output=output)
     if dry_run:
