@@ -17,7 +17,6 @@ from colony_memory.exceptions import (
     message_of,
 )
 from colony_memory.reports import Fact, SnapshotCheck
-from colony_memory.snapshot import read_manifest
 from colony_memory.trust import OPEN
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ async def check_snapshot(
     if stored is None:
         return None
     try:
-        manifest = read_manifest(stored.content, label=label, snapshot_id=snapshot_id)
+        manifest = session.read_manifest(stored.content, label=label, snapshot_id=snapshot_id)
     except SnapshotCorrupt as error:
         return SnapshotCheck(snapshot_id, manifest="bad", problem=message_of(error))
     session.manifests[file] = manifest

@@ -198,8 +198,8 @@ def has_pointer(files: LabelFiles) -> bool:
 
 
 _FORMAT = "colony-memory/pin/1"
-# Whoever can write to the vault can put as many there as they like.
-_MOST_READ = 100
+# Whoever can write to the vault can put as many there as they like, and of any size.
+_MOST_READ, _MOST_BYTES = 100, 10_000
 
 
 def pin_text(label: str, snapshot_id: str, until: datetime | None = None) -> str:
@@ -240,4 +240,5 @@ async def with_ends(session: Session, files: LabelFiles) -> LabelFiles:
 
 def _may_end(files: LabelFiles, snapshot_id: str) -> bool:
     size = files.files[pin_filename(files.label, snapshot_id)].size
-    return snapshot_id in files.manifests and size != len(pin_text(files.label, snapshot_id))
+    fit = size is None or size <= _MOST_BYTES
+    return fit and snapshot_id in files.manifests and size != len(pin_text(files.label, snapshot_id))

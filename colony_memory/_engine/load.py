@@ -25,7 +25,6 @@ from colony_memory.exceptions import (
     VaultUnavailable,
     message_of,
 )
-from colony_memory.snapshot import Manifest, read_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from colony_memory._engine.session import Session
     from colony_memory._engine.store import StoredFile
     from colony_memory._format.age import Identities
-    from colony_memory.snapshot import SnapshotInfo
+    from colony_memory.snapshot import Manifest, SnapshotInfo
 
 # Parts to ask for before the manifest is there: what a vault of 10 MB holds at most.
 _AHEAD = 15
@@ -118,7 +117,7 @@ async def load(
     stored = read[file]
     if stored is None:
         raise not_found(label, snapshot_id)
-    manifest = read_manifest(stored.content, label=label, snapshot_id=snapshot_id)
+    manifest = session.read_manifest(stored.content, label=label, snapshot_id=snapshot_id)
     session.trust.judge(manifest.raw, verify=verify)
     if proven:
         require_listed_one(manifest, entry)

@@ -16,8 +16,9 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory._engine.boundary import public_kind
+from colony_memory._format.json import peak_weight, weight
 from colony_memory._format.payload import Spend, spend_freely
-from colony_memory.exceptions import ColonyMemoryError, Hint
+from colony_memory.exceptions import ColonyMemoryError, Hint, SnapshotCorrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -73,6 +74,8 @@ class Tally:
 
 # Bytes that one verb unpacks, in times max_bytes, and at least.
 _MOST_UNPACKED, _LEAST_UNPACKED = 64, 2**30
+# Bytes that the manifests may take that one verb reads, likewise, and beside that.
+_MOST_HELD, _BESIDE_HELD = 4, 32 * 2**20
 
 
 class _Budget:
@@ -81,11 +84,19 @@ class _Budget:
     def __init__(self, session: Session) -> None:
         self.vault = session.vault
         self.left = self.whole = max(_MOST_UNPACKED * session.max_bytes, _LEAST_UNPACKED)
-        self._lock = threading.Lock()
+        self._held, self._lock = 0, threading.Lock()
 
     def spend(self, number: int) -> None:
         with self._lock:
             self.left -= number
+
+    def hold(self, text: str, most: int) -> bool:
+        """Count a manifest; false where there is no room to read it."""
+        with self._lock:
+            if self._held + peak_weight(text) > most:
+                return False
+            self._held += weight(text)
+            return True
 
 
 _BUDGET: ContextVar[_Budget | None] = ContextVar("colony_memory_budget", default=None)
@@ -115,6 +126,26 @@ def spending(session: Session, file: str) -> Spend:
     if spent is not None:
         raise ColonyMemoryError(f"{file} is not read: {spent}", hint=Hint("open", "max_bytes"))
     return spend_freely if own is None or own.vault is not session.vault else own.spend
+
+
+def most_held(session: Session) -> int:
+    """Bytes that the manifests may take that a verb reads, or that a client remembers."""
+    return _MOST_HELD * session.max_bytes + _BESIDE_HELD
+
+
+def hold(session: Session, file: str, text: str) -> None:
+    """Count a manifest that is to be read and kept: a vault may have any number of them, of any size.
+
+    Raises:
+        SnapshotCorrupt: It is larger than one may be.
+        ColonyMemoryError: With those that the verb has read before, it is too much.
+    """
+    own, most = _BUDGET.get(), most_held(session)
+    if peak_weight(text) > most:
+        raise SnapshotCorrupt(f"manifest {file} is larger than one may be", file=file, hint=Hint("open", "max_bytes"))
+    if own is not None and own.vault is session.vault and not own.hold(text, most):
+        msg = f"{file} is not read: with the manifests before it, that would take more than {most} bytes of memory"
+        raise ColonyMemoryError(msg, hint=Hint("open", "max_bytes"))
 
 
 @contextmanager

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Literal
 
 from colony_memory._arguments import is_coroutine, require_call, several
 from colony_memory._engine.basis import BasisHome, MemoryHome
-from colony_memory._engine.observe import apart, tally
+from colony_memory._engine.observe import apart, hold, most_held, tally
 from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.head import read_head
-from colony_memory._format.json import printable
+from colony_memory._format.json import printable, weight
 from colony_memory._format.names import manifest_filename, stamp
 from colony_memory._os.machine import origin_of
 from colony_memory._values import dataclass
@@ -27,6 +27,7 @@ from colony_memory.exceptions import (
     message_of,
 )
 from colony_memory.signing import did_key_of, require_cryptography
+from colony_memory.snapshot import read_manifest
 from colony_memory.trust import OPEN, Trust, read_trust
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ class Session:
         self.on_event = on_event
         self.now = now
         self.manifests: dict[str, Manifest] = {}
+        self._weight = 0  # of these
         self.good: dict[str, datetime] = {}
         self.newest: dict[str, str] = {}
         self.heads: dict[str, str] = {}
@@ -177,6 +179,21 @@ class Session:
     def proved(self, label: str, snapshot_id: str) -> None:
         """Remember that every byte of a snapshot was read or written just now."""
         self.good[manifest_filename(label, snapshot_id)] = self.now()
+
+    def read_manifest(self, text: str, *, label: str, snapshot_id: str) -> Manifest:
+        """Read a manifest that is then to be remembered; where that becomes too much, all others are forgotten.
+
+        Raises:
+            SnapshotCorrupt: It is not as the format demands, or too large.
+            ColonyMemoryError: The verb has read as much of manifests as one may.
+        """
+        hold(self, manifest_filename(label, snapshot_id), text)
+        manifest, own = read_manifest(text, label=label, snapshot_id=snapshot_id), weight(text)
+        self._weight += own
+        if self._weight > most_held(self):
+            self.manifests.clear()
+            self._weight = own
+        return manifest
 
     def learn(self, manifest_sha256: str, documents: Iterable[str]) -> None:
         """Remember the names of a snapshot, which its manifest may not tell; of the last few alone."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.judge import Asked, Decision, Read, judge
 from colony_memory._engine.label import LabelFiles, read_label, with_ends
+from colony_memory._engine.observe import most_held
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.store import ABSENT, ANY, StoredFile
 from colony_memory._format.constants import FORMAT
@@ -20,7 +22,7 @@ from colony_memory.exceptions import (
     VaultError,
     message_of,
 )
-from colony_memory.snapshot import Manifest, read_manifest
+from colony_memory.snapshot import Manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 # How often a label that other clients keep changing is looked at before what it shows then has to do.
 _TRIES = 6
+# Manifests that are read at once; of others only what they say is kept.
+_AT_ONCE = 256
 
 
 #: Codes of a vault that has a file and cannot give it, though it can be asked for others.
@@ -210,8 +214,7 @@ async def _decide(session: Session, state: State, files: LabelFiles | None) -> S
             files = await with_ends(session, read_label(await session.vault.list(f"cmem.{label}."), label))
         wanted = decision.wants.manifests
         read = await read_manifests(session, label, wanted, manifests, verify=state.asked.verify)
-        newest = manifest_filename(label, max(wanted, key=id_order)) if wanted else ""
-        stored |= {newest: read[newest]} if newest in read else {}
+        stored |= read
         decision = judge(state.asked, state.text, files, manifests)
     return replace(state, decision=decision, files=files, manifests=manifests, newest=stored)
 
@@ -232,8 +235,8 @@ async def read_manifests(
     verify: bool = True,
     anew: bool = False,
 ) -> Mapping[str, StoredFile | None]:
-    """Read manifests at once and judge their signatures; what is broken or not trusted is told in its place. The files
-    that were read for that are given by name.
+    """Read manifests and judge their signatures; what is broken or not trusted is told in its place. The file of the
+    newest is given by its name, if it was read for that.
 
     ``anew`` reads those too that this client has read before: one that was deleted may have come back as another, where
     a conversion brought it.
@@ -245,25 +248,42 @@ async def read_manifests(
     names = [manifest_filename(label, each) for each in ids]
     # Another verb of this client, in another thread or task, may forget one meanwhile.
     known = {name: manifest for name in names if (manifest := session.manifests.get(name)) is not None}
-    stored = await session.vault.get_many(name for name in names if name not in known)
-    for each, name in zip(ids, names, strict=True):
+    read, kept, most = dict[str, StoredFile | None](), dict[str, StoredFile | None](), most_held(session) // 4
+    newest = manifest_filename(label, max(ids, key=id_order)) if ids else ""
+    for number, (each, name) in enumerate(zip(ids, names, strict=True)):
+        if number % _AT_ONCE == 0:
+            batch = [own for own in names[number : number + _AT_ONCE] if own not in known]
+            with suppress(SnapshotCorrupt):  # where all of them take too much, they are read one by one
+                read = await session.vault.get_many(batch, at_most=most)
+        manifest = known.get(name)
         try:
-            manifest = known.get(name)
+            if manifest is None and name not in read:
+                read = await session.vault.get_many([name], at_most=most)
+        except SnapshotCorrupt as error:
+            into[each] = error
+            continue
+        file = read.get(name)
+        if file is not None and name == newest:
+            kept[name] = file
+        try:
             if manifest is None:
-                file = stored[name]
                 if file is None:
                     into[each] = None
                     continue
-                manifest = read_manifest(file.content, label=label, snapshot_id=each)
+                manifest = session.read_manifest(file.content, label=label, snapshot_id=each)
                 session.manifests[name] = manifest
-            into[each] = manifest
+        except SnapshotCorrupt as error:
+            into[each] = error
+            continue
+        into[each] = manifest
+        try:
             trust.judge(manifest.raw, verify=verify)
         except (SnapshotCorrupt, UntrustedSnapshot) as error:
             into[each] = error
         except ColonyMemoryError:
             # The extra that checks signatures is missing. Nobody is pinned, so nothing speaks against the snapshot.
             log(f"the signature of snapshot {each} was not checked")
-    return stored
+    return kept
 
 
 def tell(decision: Decision) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._format.catalog import Catalog, read_single
 from colony_memory._format.constants import LATEST_FORMAT
 from colony_memory._format.head import write_head
-from colony_memory._format.json import load_object
+from colony_memory._format.json import load_object, peak_weight
 from colony_memory._format.lineage import Unmerged, raw_unmerged, read_unmerged
 from colony_memory._format.names import id_order, is_hex16, latest_filename, manifest_filename, require_id
 from colony_memory._values import cached_property, dataclass
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 # What a JSON reader of any language holds exactly.
 _MAX_COUNT = 2**53
+# Of a pointer, by `peak_weight`: several times that of the largest catalogue with 100,000 ids that are removed.
+_MOST_WEIGHT = 64 * 2**20
 
 
 @dataclass(frozen=True)
@@ -174,6 +176,8 @@ def read_pointer(text: str, *, label: str, strict: bool = False) -> Pointer:
     """
     file = latest_filename(label)
     try:
+        if peak_weight(text) > _MOST_WEIGHT:
+            raise ValueError("it is larger than one may be")
         raw = load_object(text)
         if raw.get("format") != LATEST_FORMAT or raw.get("label") != label:
             msg = f"it is not a pointer of label {label!r}"

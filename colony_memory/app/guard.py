@@ -91,7 +91,7 @@ def guard(
         ColonyMemoryError: As :func:`save_folder` and :meth:`ColonyMemory.pin`; or something had to be left out.
     """
     asked = BackupOptions(label=label, note=note, **{"secrets": "warn", **options})
-    with FolderSave(memory, directory, asked) as saving:
+    with FolderSave(memory, directory, asked, unattended=True) as saving:
         saved = saving.save(saving.read(on_progress=on_progress), reuses_pinned=True)
     yield Guarded(keep_for_way_back(memory, saved), directory, memory)
 

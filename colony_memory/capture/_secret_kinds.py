@@ -95,27 +95,69 @@ class Kind:
 
 
 def find(text: bytes) -> list[Span]:
-    """Find what looks like a secret, in no order; two may overlap."""
+    """Find what looks like a secret, in no order; two may overlap, but for two of a kind with the same literal."""
     found: list[Span] = []
     for hint, kinds in _ANYWHERE.items():
-        place = text.find(hint)
+        place, behind = text.find(hint), dict[Kind, int]()
         while place >= 0:
             for kind in kinds:
-                if kind.by_hand or kind.pattern.match(text, place):
-                    found += kind.match(text, place)
+                if behind.get(kind, 0) <= place and (kind.by_hand or kind.pattern.match(text, place)):
+                    for span in kind.match(text, place):
+                        behind[kind] = span.end
+                        found.append(span)
             place = text.find(hint, place + len(hint))
     spaced = b" " + text.translate(_SPACED)
+    words = _Words(text, spaced)
     for match in _BEGUN.finditer(spaced):
         start, letters = match.start(), match[0][1:4]
         if letters in _BY_BEGIN or letters[:1] in _BY_BEGIN:
-            found += _begun(text, start, letters)
-        end = spaced.find(b" ", start + 1)
-        end = len(spaced) if end < 0 else end
+            found += words.begun(start, letters)
+        end = words.end(start)
         if end - start > _LONG_WORD:
             found += _inside(text, spaced, start, end)
+    words = _Words(text, spaced)
     for match in _BEHIND_SIGN.finditer(spaced):
-        found += _begun(text, match.start(), match[0][1:4])
+        if match.start() >= words.passed:
+            found += words.begun(match.start(), match[0][1:4])
     return found
+
+
+class _Words:
+    """A text's words, in each of which one kind is tried about as often as the word is long, however often its literal
+    stands there: so the time grows with the length of the text, whatever it is made of.
+
+    Attributes:
+        passed: Up to where nothing more is tried, in a word that is all literals.
+    """
+
+    def __init__(self, text: bytes, spaced: bytes) -> None:
+        self._text, self._spaced, self._end, self.passed = text, spaced, 0, 0
+        self._left, self._behind = dict[Kind, int](), dict[Kind, int]()
+
+    def end(self, place: int) -> int:
+        """Where the word ends that a place is in."""
+        if place >= self._end:
+            end = self._spaced.find(b" ", place + 1)
+            self._end, self._left = len(self._spaced) if end < 0 else end, {}
+            self._whole = _TRIES * (self._end - place) + _TRIED
+            self._literals = (self._end - place) // _FEW + _FEW
+        return self._end
+
+    def begun(self, place: int, word: bytes) -> list[Span]:
+        """What is at a place, where a literal may stand that begins so."""
+        found, end = list[Span](), self.end(place)
+        for kind in (*_BY_BEGIN.get(word, ()), *_BY_BEGIN.get(word[:1], ())):
+            if self._text.startswith(kind.hints, place) and self._behind.get(kind, 0) <= place:
+                self._literals -= 1
+                left = self._left.get(kind, self._whole)
+                if left > 0:
+                    self._left[kind] = left - min(end - place, _TRIED)
+                    found += kind.match(self._text, place)
+        for span in found:
+            self._behind[span.kind] = span.end
+        if self._literals < 0:
+            self.passed = end
+        return found
 
 
 def _inside(text: bytes, spaced: bytes, start: int, end: int) -> Iterator[Span]:
@@ -135,11 +177,6 @@ def _inside(text: bytes, spaced: bytes, start: int, end: int) -> Iterator[Span]:
                     yield from kind.matched(match, 0)
 
 
-def _begun(text: bytes, place: int, word: bytes) -> list[Span]:
-    kinds = (*_BY_BEGIN.get(word, ()), *_BY_BEGIN.get(word[:1], ()))
-    return [span for kind in kinds if text.startswith(kind.hints, place) for span in kind.match(text, place)]
-
-
 _UUID = "#{8}-#{4}-#{4}-#{4}-#{12}"
 _SHORT = {"@": "[A-Za-z0-9]", "&": "[A-Za-z0-9_-]", "#": "[0-9a-f]", "!": "[a-z0-9]"}
 _SHORTHAND = re.compile(r"[@&#]|(?<![?<])!")
@@ -150,6 +187,9 @@ _AFTER = r"(?![A-Za-z0-9_-])(?!\+[A-Za-z0-9+/]{24}|/[A-Za-z0-9+/]{60})"
 # Words hold dots here and the signs of base64, as some secrets do; others may stand behind one.
 _SHORTEST_WORD, _LONG_WORD, _LONGEST_WORD = 15, 35, 120
 _LETTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")
+# Times its length that a word is gone through for one kind, and the length that one of them looks at, at most.
+_TRIES, _TRIED = 4, 3000
+_FEW = 64  # literals in one word, and one for each so many characters of it
 _SPACED = bytes(code if code in _LETTERS else 46 if code in b"+/=" else 32 for code in range(256))
 
 _PLACEHOLDER = re.compile(rb"(?i)example|placeholder|redacted|changeme|your|x{5}|\*{3}|deadbeef|JBSWY3DPEHPK3PXP")
@@ -271,10 +311,9 @@ _HEADING, _HEADERS = 100, 5
 _LONGEST_KEY = 20_000
 _PUTTY = re.compile(rb"PuTTY-User-Key-File-\d: ")
 _PUTTY_BODY = re.compile(rb"Private-Lines: \d{1,4}\r?\n(?=[A-Za-z0-9+/=])[A-Za-z0-9+/=\r\n]*")
-_PASSWORD = re.compile(rb"(?:assword|wd)=([^\s;&\"'<>\\]{3,128})")
-_SERVER = re.compile(
-    rb"(?i)\b(?:(?:server|data source|host|address|addr|endpoint)\s?=|jdbc:[a-z]{2,12}:)[^\n]*[;?& ]P\Z"
-)
+_PASSWORD = re.compile(rb"[Pp](?:assword|wd)=([^\s;&\"'<>\\]{3,128})")
+_SERVER = re.compile(rb"\b(?:(?:server|data source|host|address|addr|endpoint)\s?=|jdbc:[a-z]{2,12}:)[^\n]*[;?& ]\Z")
+_BEFORE_FIELD = frozenset({b";", b"?", b"&", b" "})
 _PRIVATE_PART = re.compile(rb"\"d\"\s{0,5}:\s{0,5}\"([A-Za-z0-9_-]{43,1400})\"")
 _NEAR, _LONGEST_JWK = 300, 4000
 
@@ -323,8 +362,11 @@ def _json_web_keys(text: bytes, place: int) -> Iterator[Place]:
 
 def _database_passwords(text: bytes, place: int) -> Iterator[Place]:
     """``password=`` says something only where a server is named before it."""
-    match = _PASSWORD.match(text, place)
-    if match is not None and is_password(match[1]) and _SERVER.search(text, max(0, place - _NEAR), place):
+    match = _PASSWORD.match(text, place) if text[place - 1 : place] in _BEFORE_FIELD else None
+    if match is None or not is_password(match[1]):
+        return
+    before = text[max(0, place - _NEAR) : place].lower()
+    if _SERVER.search(before, before.rfind(b"\n") + 1):
         yield *match.span(1), match.span(1)
 
 

@@ -415,6 +415,13 @@ def test_the_time_to_search_grows_with_the_length_of_a_note(name: str, glue: str
         assert scan_time(longer) < 30 * scan_time(shorter) + 0.002, length
 
 
+@pytest.mark.parametrize("hint", ["FwoGZXIvYXdz=", "snyk_sat.", "xoxp.", "ATATT3="])
+def test_a_literal_again_and_again_costs_about_what_json_does(hint: str) -> None:
+    """What one begins may be thousands of characters long, and it begins anew in each of them."""
+    told = '{"a": "b\\n"}, '
+    assert scan_time(hint * (50_000 // len(hint))) < 20 * scan_time(told * (50_000 // len(told)))
+
+
 def test_one_long_line_of_anything_is_searched_in_one_pass() -> None:
     for start in (
         "",

@@ -173,6 +173,14 @@ def test_keygen_makes_an_identity(cli, refused, folder, vault, tmp_path):
     assert answer.keys() == {"key_file", "recipient"}
 
 
+@pytest.mark.parametrize("place", ["$HOME/key", "${HOME}/key", "s3://bucket/key"])
+def test_keygen_takes_no_variable_and_no_address_for_a_path(refused, tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    for options in ([], ["--age"]):
+        assert "a path" in refused(2, "keygen", *options, place)
+    assert not list(tmp_path.iterdir())
+
+
 def test_keygen_age_without_file_goes_to_the_configuration(cli, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     assert cli("keygen", "--age", "--quiet")[0] == 0

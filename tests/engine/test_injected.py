@@ -28,6 +28,7 @@ PLAIN = {
     "Mock(spec of an instance)": lambda: Mock(spec=ColonyClient("col_test")),
     "autospec": lambda: create_autospec(ColonyClient, instance=True),
     "of a vault that can more": lambda: MagicMock(spec=FakeVault),
+    "autospec of a vault that can more": lambda: create_autospec(FakeVault, instance=True),
 }
 AWAITED = {
     "AsyncMock": AsyncMock,

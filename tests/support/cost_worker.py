@@ -160,6 +160,18 @@ def documents_of_1(most: int) -> dict[str, str]:
     return format_1(plain, names)
 
 
+def manifests(**more: object) -> dict[str, str]:
+    """A label of snapshots that no pointer lists, with more in each manifest."""
+    own = format_1(b'{"a":"b"}', ["a"])
+    part, raw = own[part_filename(LABEL, OWN, 0)], json.loads(own[manifest_filename(LABEL, OWN)])
+    for each in IDS[:-1]:
+        name = part_filename(LABEL, each, 0)
+        own[name] = part.replace(OWN, each)
+        told = raw | more | {"snapshot_id": each, "part_files": [name]}
+        own[manifest_filename(LABEL, each)] = json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+    return own
+
+
 KINDS = {
     # Format 1.
     "1: one wide text": lambda most: format_1(one_text(most), ["a"]),
@@ -198,6 +210,10 @@ KINDS = {
         catalog=":".join(catalogue([["n"] * 480_000], [row(OWN)]).split(":")[::2])
     ),
     "catalogue: pages without end": lambda most: pointer(catalog=["9:1:AAAA"] * (most // 32)),
+    "pointer: keys": lambda most: pointer(**{f"{n:x}": 0 for n in range(most // 16)}),
+    "manifests: wide": lambda most: manifests(other=WIDE + "a" * (most // 16)),
+    "manifests: keys": lambda most: manifests(**{f"{n:x}": 0 for n in range(most // 192)}),
+    "manifest: names": lambda most: format_1(b'{"a":"b"}', [f"{n:x}" for n in range(most // 16)]),
     "manifest: lists": lambda most: pointer()
     | {manifest_filename(LABEL, OWN): '{"a":[' + "[]," * (most // 4) + "[]]}"},
     "manifest: notes": lambda most: format_1(

@@ -310,7 +310,7 @@ def run_guard(
     with starting(program):
         with open_memory(common, making=True) as opened:
             options = replace(saving, note=_note(program)).parsed()
-            saved = backup.save(opened, [directory], options, reuses_pinned=True)
+            saved = backup.save(opened, [directory], options, reuses_pinned=True, unattended=True)
             with opened.working("Writing to"):
                 info = keep_for_way_back(opened.memory, saved)
         common.output.note(f"saved snapshot {info.snapshot_id} of label {info.label}, and pinned it for 30 days")

@@ -241,13 +241,14 @@ def run_keygen(
     import shlex
     from pathlib import Path
 
-    from colony_memory._os.machine import config_directory, expanded
+    from colony_memory._os.machine import config_directory
+    from colony_memory.app.keys import settled
     from colony_memory.cli.output import Output
     from colony_memory.signing import Ed25519Signer
 
     usual = "identity.txt" if age else "signing.pem"
     try:
-        place = config_directory() / usual if file is None else Path(expanded(file))
+        place = config_directory() / usual if file is None else Path(settled(file))
     except OSError as error:
         raise ValueError(f"{error}, or name a file") from error
     output = Output(as_json, quiet)
