@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -41,6 +42,32 @@ def require_call(argument: str, value: object) -> None:
     """Go on where it can be called, or is None."""
     if value is not None and not callable(value):
         raise ValueError(f"{argument} must be a function or None, not {type(value).__name__}")
+
+
+def read_written(data: bytes) -> str:
+    """The text of a file that somebody has written: without the mark that editors and shells of Windows begin it with,
+    and with LF for their line ends.
+
+    Raises:
+        ValueError: It is neither UTF-8 nor, with its mark, UTF-16.
+    """
+    in_utf_16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
+    return data.decode("utf-16" if in_utf_16 else "utf-8-sig").replace("\r\n", "\n")
+
+
+def require_as_meant(argument: str, value: str) -> str:
+    """The value, unless it bears what a file of settings has around it for another reader.
+
+    It is not repeated: it may be a key.
+    """
+    for what, is_there in (
+        ("within quotes, which are taken for a part of it", len(value) > 1 and value[0] == value[-1] in "\"'"),
+        ("with a line end or another control character", re.search(r"\A\n|\n\Z|[^ -\U0010ffff\n\t]", value)),
+        ("with a byte order mark", "\ufeff" in value),
+    ):
+        if is_there:
+            raise ValueError(f"{argument} is given {what}: give it without")
+    return value
 
 
 def several(argument: str, value: Any) -> list[Any]:

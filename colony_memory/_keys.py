@@ -8,6 +8,8 @@ import contextlib
 import re
 from typing import TYPE_CHECKING
 
+from colony_memory._arguments import read_written
+
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -92,11 +94,12 @@ def read_file(data: bytes) -> bytes:
     """
     if len(data) == 32:
         return data
-    text = data.decode("utf-8", "replace")
+    text = ""
+    with contextlib.suppress(UnicodeDecodeError):
+        text = read_written(data)
     if _PEM in text:
         return read_pem(text)
-    # A line end is what an editor or a shell adds.
-    digits = text.removesuffix("\n").removesuffix("\r")
+    digits = text.removesuffix("\n")  # what an editor or a shell adds
     if _HEX.fullmatch(digits):
         return bytes.fromhex(digits)
     raise ValueError("it is none of a PEM private key, 32 raw bytes, and 64 hex digits")

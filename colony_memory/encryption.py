@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import string
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._arguments import read_written
 from colony_memory._format import age
 from colony_memory._keyfile import read_key_file, write_key_file
 from colony_memory._os.machine import free_memory
@@ -23,7 +25,7 @@ class Passphrase:
     Passphrase(…)
 
     Args:
-        text: The words, white space around them left out.
+        text: The words, white space around them and a byte order mark left out; a line may end in CRLF or LF.
 
     Raises:
         ValueError: There are none.
@@ -32,9 +34,9 @@ class Passphrase:
     __slots__ = ("_text",)
 
     def __init__(self, text: str) -> None:
-        if not isinstance(text, str) or not text.strip():
+        if not isinstance(text, str) or not text.strip("\ufeff").strip():
             raise ValueError("a passphrase must be a non-empty string")
-        self._text = text.strip()
+        self._text = text.strip(f"\ufeff{string.whitespace}").strip().replace("\r\n", "\n")
 
     def __repr__(self) -> str:
         return "Passphrase(…)"
@@ -127,7 +129,7 @@ def _keys_of(given: object) -> Sequence[str]:
             )
     data = read_key_file(given)
     try:
-        return age.split_identities(data.decode("utf-8").strip())
+        return age.split_identities(read_written(data).strip())
     except UnicodeDecodeError:
         raise ValueError(f"key file {os.fspath(given)!r} is no text") from None
     except ValueError as error:

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._arguments import read_written, require_as_meant
 from colony_memory._format.age import looks_secret
 from colony_memory._keyfile import read_key_file
 from colony_memory._os.files import read_file
@@ -93,6 +94,7 @@ def settled(path: str) -> str:
     """
     if VARIABLE.search(path):
         raise ValueError("a path holds a variable that nothing has replaced; within '' a shell replaces none")
+    require_as_meant("a path", path)
     if _ADDRESS.match(path):
         raise ValueError("a path of a file is wanted, and an address is given")
     return os.path.abspath(_home(path))  # noqa: PTH100 - a link stays
@@ -142,7 +144,10 @@ def _recipients(name: str) -> list[str]:
             "what is given to encrypt to is neither a recipient (age1…, ssh-…), the word passphrase, "
             "nor a file of recipients that is there"
         )
-    lines = [line.strip() for line in found.data.decode("utf-8", "replace").splitlines()]
+    try:
+        lines = [line.strip() for line in read_written(found.data).splitlines()]
+    except ValueError:
+        raise ValueError(f"recipients file {name!r} is no text") from None
     kept = [line for line in lines if line and not line.startswith("#")]
     if not kept:
         raise ValueError(f"recipients file {name!r} has no recipient")
@@ -172,8 +177,7 @@ def _passphrase(file: str | os.PathLike[str] | None, ask: Callable[[bool], str] 
         return Passphrase(ask(twice))
     place = Path(_home(os.fspath(file)))
     try:
-        text = read_key_file(place).decode("utf-8")
-        return Passphrase(text)
+        return Passphrase(read_written(read_key_file(place)))
     except ColonyMemoryError as error:
         raise ValueError(error.message) from error
     except ValueError:

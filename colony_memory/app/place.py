@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from colony_memory._arguments import require_text, require_type
+from colony_memory._arguments import require_as_meant, require_text, require_type
 from colony_memory._os.machine import data_directory, expanded
 from colony_memory._values import dataclass
 from colony_memory.client import AsyncColonyMemory, ColonyMemory
@@ -131,16 +131,23 @@ def choose_place(url: str | None = None) -> Place:
     return Place(url, open_vault(url), chosen)
 
 
+#: What is taken without the blanks around it, such as the line end of a secret that was written by echo.
+_STRIPPED = ("COLONY_API_KEY", "COLONY_BASE_URL")
+
+
 def read_setting(name: str) -> str | None:
     """The value of an environment variable, None where it is not set.
 
     Raises:
         ValueError: It is empty, as one that nobody filled in: what would be done without it may be far from what was
-            meant.
+            meant. Or it bears quotes, a line end or a mark, as a file of settings for another reader leaves it.
     """
     value = os.environ.get(name)
-    if value is not None and not value.strip():
+    if value is None:
+        return None
+    if not value.strip():
         raise ValueError(f"{name} is empty: give it a value, or unset it")
+    require_as_meant(name, value.strip() if name in _STRIPPED else value)
     return value
 
 

@@ -7,6 +7,7 @@ import os
 import pytest
 
 from colony_memory import ColonyMemory, VaultMissing
+from colony_memory.app.open import open_memory
 from colony_memory.app.place import choose_place, read_setting, refuse_vault_inside
 from colony_memory.vaults.local import LocalVault
 from colony_memory.vaults.memory import MemoryVault
@@ -96,3 +97,35 @@ def test_a_path_that_holds_the_vault_is_refused(tmp_path):
             refuse_vault_inside(memory, ["elsewhere", path])
     refuse_vault_inside(memory, ["elsewhere", tmp_path / "loop", tmp_path / "memory" / "vault2"])
     refuse_vault_inside(ColonyMemory(backend=MemoryVault()), [tmp_path])
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ('"/w/witness.json"', "within quotes"),
+        ("'/w/witness.json'", "within quotes"),
+        ("/w/witness.json\r", "with a line end"),
+        ("/w/witness.json\n", "with a line end"),
+        ("/w/wit\x1bness.json", "another control character"),
+        ("\ufeff/w/witness.json", "with a byte order mark"),
+    ],
+)
+def test_what_another_reader_of_settings_would_take_off_is_refused_by_name(monkeypatch, value, why):
+    for name in ("COLONY_MEMORY_WITNESS", "COLONY_MEMORY_VAULT", "COLONY_API_KEY"):
+        monkeypatch.setenv(name, value)
+        if name == "COLONY_API_KEY" and value.strip() == "/w/witness.json":
+            assert read_setting(name) == value  # which is taken without it
+            continue
+        with pytest.raises(ValueError, match=f"{name} is given .*{why}") as caught:
+            read_setting(name)
+        assert "witness.json" not in str(caught.value)
+    monkeypatch.setenv("COLONY_MEMORY_ENCRYPT_TO", "age1x\nage1y\t'age1z'")
+    assert read_setting("COLONY_MEMORY_ENCRYPT_TO")
+
+
+@pytest.mark.parametrize("value", ['"/w/witness.json"', "/w/witness.json\r", "\ufeff/w/witness.json"])
+def test_no_witness_is_made_under_a_name_that_nobody_meant(tmp_path, monkeypatch, value):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="a path is given"):
+        open_memory("memory:", witness=value)
+    assert not list(tmp_path.iterdir())

@@ -107,6 +107,27 @@ def test_a_passphrase_comes_from_a_file(cli, folder, vault, tmp_path):
 
 
 @pytest.mark.usefixtures("quick_passphrases")
+@pytest.mark.parametrize("data", [b"\xef\xbb\xbfcorrect horse\r\n", "\ufeffcorrect horse\r\n".encode("utf-16-le")])
+def test_words_that_windows_wrote_are_the_same_words(cli, folder, vault, tmp_path, data):
+    words, others = written(tmp_path / "words", "correct horse\n"), written(tmp_path / "others", "")
+    others.write_bytes(data)
+    assert cli("backup", folder, "--encrypt-to", "passphrase", "--passphrase-file", others)[0] == 0
+    assert cli("restore", tmp_path / "out", "--passphrase-file", words)[0] == 0
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be"])
+def test_keys_that_windows_wrote_are_the_same_keys(cli, folder, vault, tmp_path, encoding):
+    to, key = written(tmp_path / "to", ""), written(tmp_path / "key", "")
+    to.write_bytes(f"\ufeff# of the agent\r\n{keys.RECIPIENT}\r\n".encode(encoding))
+    key.write_bytes(f"\ufeff# of the agent\r\n{keys.SECRET}\r\n".encode(encoding))
+    assert cli("backup", folder, "--encrypt-to", to)[0] == 0
+    assert cli("restore", tmp_path / "out", "--identity", key)[0] == 0
+    to.write_bytes(b"\xff\xfea")
+    code, _, err = cli("backup", folder, "--encrypt-to", to)
+    assert (code, "is no text" in err) == (2, True)
+
+
+@pytest.mark.usefixtures("quick_passphrases")
 def test_a_passphrase_is_asked_for_once(cli, folder, vault, tmp_path, monkeypatch):
     from colony_memory.cli import memory
 

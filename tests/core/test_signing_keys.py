@@ -273,6 +273,10 @@ def test_a_path_that_is_none_is_refused(signer: Ed25519Signer, path: Any) -> Non
         SEED.hex().upper(),
         SEED.hex() + "\n",
         SEED.hex() + "\r\n",
+        "\ufeff" + SEED.hex() + "\r\n",
+        b"\xff\xfe" + (SEED.hex() + "\r\n").encode("utf-16-le"),
+        "\ufeff" + pem_of(SEED).replace("\n", "\r\n"),
+        b"\xfe\xff" + pem_of(SEED).encode("utf-16-be"),
     ],
 )
 def test_a_key_file_is_a_pem_raw_bytes_or_hex_digits(key_file: Callable[..., Path], content: bytes | str) -> None:

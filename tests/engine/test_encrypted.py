@@ -480,7 +480,12 @@ def test_arguments_that_are_wrong_are_named_and_not_repeated(vault, options, why
     assert raised.value.__cause__ is None
 
 
-@pytest.mark.parametrize("text", ["", "  \n", 7, None])
+def test_a_passphrase_is_its_words():
+    for text in ("two\nlines", "\ufefftwo\r\nlines\r\n", " \ufeff two\nlines"):
+        assert Passphrase(text).reveal() == "two\nlines"
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "\ufeff", "\ufeff\r\n", 7, None])
 def test_a_passphrase_that_is_none(text):
     with pytest.raises(ValueError, match="non-empty"):
         Passphrase(text)

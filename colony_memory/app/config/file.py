@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from colony_memory._arguments import read_written
 from colony_memory._os.files import create_file, make_directory, read_file
 from colony_memory._os.machine import config_directory, expanded
 from colony_memory._values import dataclass
@@ -167,7 +168,7 @@ def _parse(data: bytes) -> dict[str, Any]:
                 "reading a configuration file needs the extra 'cli': pip install 'colony-memory[cli]'"
             ) from error
     try:
-        text = data.decode("utf-8-sig")
+        text = read_written(data)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ValueError(f"line {line} is not UTF-8") from error

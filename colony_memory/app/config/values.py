@@ -6,6 +6,7 @@ import os
 import shlex
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from colony_memory._arguments import require_as_meant
 from colony_memory.app.durations import parse_duration
 from colony_memory.vaults._open import VARIABLE
 
@@ -103,7 +104,7 @@ def rules(value: object) -> list[str]:
 
 def path_of(value: object, *, home: str = "") -> str:
     """An absolute path, with the home directory in the place of ``~``. It is not repeated: it may be a key instead."""
-    given = text(value)
+    given = require_as_meant("a path", text(value))
     if given == "~" or given.startswith("~/"):
         if not os.path.isabs(home):  # noqa: PTH117 - a text
             raise ValueError("begins with ~, and no home directory is known")

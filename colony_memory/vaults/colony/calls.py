@@ -11,6 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from colony_memory._arguments import require_as_meant
 from colony_memory._engine.boundary import translate
 from colony_memory.exceptions import ColonyMemoryError, Hint, RateLimited, VaultError, VaultUnavailable, bad_argument
 from colony_memory.vaults._files import check_none_match
@@ -92,6 +93,7 @@ class Calls:
                 raise ColonyMemoryError(
                     "no vault: no API key is given, nor set as COLONY_API_KEY", hint=Hint("open", "api_key")
                 )
+            require_as_meant("the API key", api_key)
             _check_address(base_url)
         elif api_key is not None or base_url is not None:
             raise ValueError("give a client=, or what to make one of (api_key=, base_url=), not both")
