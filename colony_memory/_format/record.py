@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+from json import JSONDecoder
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._format.json import canonical, load_object
@@ -16,6 +18,9 @@ FORMAT = "colony-memory/folder/1"
 _ALWAYS = ("empty_dirs", "executable", "files", "format")
 # Keeps bytes and a text that spells them apart.
 _LEAD = "\0base64:"
+_DECODER = JSONDecoder()
+# Where the files stand, without them.
+_NO_FILES = '"files":{}'
 
 
 class _Bytes(str):
@@ -101,6 +106,56 @@ def merge_records(base: str | None, ours: str, theirs: str) -> str | None:
         is_list = isinstance(mine.get(key, other.get(key)), list)
         out[key] = sorted(joined) if is_list else joined
     return _dump(out)
+
+
+def split_files(text: str) -> tuple[str, dict[str, bytes]] | None:
+    """The text of a record without its files, and their bytes by name; None where :func:`join_files` would not give
+    back each letter of it.
+    """
+    start = text.find(_NO_FILES[:-1]) + len(_NO_FILES) - 1
+    at, sign, files, last = start, ",", dict[str, bytes](), None
+    while sign == ",":
+        try:
+            name, end = _DECODER.raw_decode(text, at) if text.startswith('"', at) else ("", at)
+            stop = text.find('"', end + 2)
+            spelled = text[end + 2 : stop]
+            data = base64.b64decode(spelled)
+        except ValueError:
+            return None
+        is_next = last is None or last < name
+        if not is_next or text[at : end + 2] != _lead(name) or base64.b64encode(data) != spelled.encode("ascii"):
+            return None
+        files[name], sign, at, last = data, text[stop + 1 : stop + 2], stop + 2, name
+    bare = text[:start] + text[at - 1 :]
+    return (bare, files) if sign == "}" and bare.find(_NO_FILES) == start + 1 - len(_NO_FILES) else None
+
+
+def join_files(record: bytes, files: Mapping[str, bytes]) -> bytes:
+    """The text of a record with its files, which are in the order of their names.
+
+    Raises:
+        ValueError: It has no place for them.
+    """
+    start = record.find(_NO_FILES.encode("ascii")) + len(_NO_FILES) - 1
+    if start < len(_NO_FILES) - 1:
+        raise ValueError("it has files, and no record that they belong to")
+    text = bytearray(record[:start])
+    for name, data in files.items():
+        text += _lead(name).encode("utf-8", "surrogatepass")
+        text += base64.b64encode(data)
+        text += b'",'
+    text[-1:] = record[start:]
+    return bytes(text)
+
+
+def joined_size(sizes: Mapping[str, int]) -> int:
+    """Bytes that files take in the text of a record, of their bytes by name."""
+    each = [len(_lead(name).encode("utf-8", "surrogatepass")) + -(-size // 3) * 4 + 2 for name, size in sizes.items()]
+    return sum(each) - 1
+
+
+def _lead(name: str) -> str:
+    return canonical(name).decode("utf-8", "surrogatepass") + ':"'
 
 
 def _dump(record: Mapping[str, Any]) -> str:

@@ -13,6 +13,8 @@ import { fileName, isId } from "./vault.mjs";
 const FORMAT = "colony-memory/2";
 const MAX_PACKS = 64;
 const MAX_FILES = 10_000;
+const RECORD = ".colony-memory/folder.json";
+const NO_FILES = '"files":{}';
 const MIN_PREFIX = 8;
 const MAX_WINDOW = 2 ** 27;
 
@@ -54,12 +56,14 @@ export function chainMemory(vault, manifest, maxBytes) {
     decodeBase64([raw.get("sealed")], "what is encrypted in the manifest");
     throw new Failure("encrypted", "every byte is as it was signed or written; to read it needs an identity and age");
   }
-  let memory = new Map();
+  let state = { contents: new Map(), files: new Set() };
   for (const { id, frame } of packs) {
-    const content = decompress(frame, stateOf(memory), 3 * maxBytes + 4096, `pack ${id}`);
-    memory = applied(memory, content, most, `pack ${id}`);
-    demand(memory.size <= most && stateSize(memory) <= maxBytes, `pack ${id} makes more than this reader takes`);
+    const content = decompress(frame, runOf(state.contents), 3 * maxBytes + 4096, `pack ${id}`);
+    state = applied(state, content, most, `pack ${id}`);
+    const good = state.contents.size <= most && runSize(state.contents) <= maxBytes;
+    demand(good, `pack ${id} makes more than this reader takes`);
   }
+  const memory = memoryOf(state);
   for (const text of memory.values()) decodeUtf8(bytes(text), "a text");
   const plain = bytes(canonical(memory));
   const same = plain.length === size && sha256(plain) === raw.get("plaintext_sha256");
@@ -88,16 +92,29 @@ function readPack(vault, label, id, sizes) {
 }
 
 const ordered = (memory) => [...memory].sort(([a], [b]) => (a < b ? -1 : 1));
-const stateOf = (memory) => bytes(ordered(memory).map(([name, text]) => `${name}\n${text}`).join(""));
+const runOf = (contents) => bytes(ordered(contents).map(([name, text]) => `${name}\n${text}`).join(""));
 
-function stateSize(memory) {
+function runSize(contents) {
   let size = 0;
-  for (const [name, text] of memory) size += name.length + 1 + text.length;
+  for (const [name, text] of contents) size += name.length + 1 + text.length;
   return size;
 }
 
-/** The memory that a pack's content makes of the one below. */
-function applied(below, content, most, what) {
+/** The documents of a state: the contents that are files stand in the record, in base64. */
+function memoryOf({ contents, files }) {
+  if (!files.size) return contents;
+  const memory = new Map([...contents].filter(([name]) => !files.has(name)));
+  const record = memory.get(RECORD) ?? "";
+  const start = record.indexOf(NO_FILES);
+  demand(start >= 0, "there are files, and no record that they belong to");
+  const spelled = ordered([...contents].filter(([name]) => files.has(name)))
+    .map(([name, data]) => `${canonical(name)}:"${bytes(data).toString("base64")}"`);
+  const end = start + NO_FILES.length - 1;
+  return memory.set(RECORD, `${record.slice(0, end)}${spelled.join(",")}${record.slice(end)}`);
+}
+
+/** The state that a pack's content makes of the one below. */
+function applied({ contents: below, files: filesBelow }, content, most, what) {
   const end = content.indexOf(10);
   demand(end >= 0, `${what} has no first line`);
   const head = content.subarray(0, end);
@@ -106,24 +123,34 @@ function applied(below, content, most, what) {
   demand(marks <= 4 * most, `${what} has more in its first line than this reader takes`);
   const line = parseObject(head, `the first line of ${what}`);
   const [drop, move, put] = ["drop", "move", "put"].map((field) => line.get(field));
-  const good = line.size === 3 && areStrings(drop) && move instanceof Map && put instanceof Map;
+  const given = line.has("bytes") ? line.get("bytes") : [];
+  const known = line.size === (line.has("bytes") ? 4 : 3);
+  const good = known && areStrings(drop) && move instanceof Map && put instanceof Map && areStrings(given);
   demand(good && areStrings([...move.values()]) && [...put.values()].every(isCount), `${what} has another first line`);
+  demand(given.every((name) => put.has(name)), `${what} has bytes that it does not put`);
   const gone = [...drop, ...move.keys()];
   const come = [...move.values(), ...put.keys()];
   demand(gone.every((name) => below.has(name)), `${what} takes away what is not there`);
   demand(new Set(gone).size === gone.length && new Set(come).size === come.length, `${what} has a name twice`);
-  const memory = new Map(below);
-  for (const name of gone) memory.delete(name);
-  for (const [from, to] of move) memory.set(to, below.get(from));
+  const [contents, files] = [new Map(below), new Set(filesBelow)];
+  for (const name of [...gone, ...come]) {
+    contents.delete(name);
+    files.delete(name);
+  }
+  for (const [from, to] of move) {
+    contents.set(to, below.get(from));
+    if (filesBelow.has(from)) files.add(to);
+  }
+  for (const name of given) files.add(name);
   let pos = end + 1;
   for (const [name, size] of ordered(put)) {
     const text = content.subarray(pos, pos + Number(size));
     demand(BigInt(text.length) === size, `${what} has less text than it says`);
-    memory.set(name, binary(text));
+    contents.set(name, binary(text));
     pos += text.length;
   }
   demand(pos === content.length, `${what} has more text than it says`);
-  return memory;
+  return { contents, files };
 }
 
 /** The content of one zstd frame that has a prefix, by the stock command. */

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 
@@ -8,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from colony_memory._format.json import canonical
+from colony_memory._format.record import FORMAT, RECORD_NAME
 from colony_memory._format.tree import digests_of
 from colony_memory._format.v2 import state as states
 from colony_memory._format.v2.build import measure
@@ -19,7 +21,18 @@ BOUND = 10**6
 TEXT = st.text(st.characters(codec=None, categories=None), max_size=12) | st.sampled_from(
     ["", "\0", "\ud83d", "\udc00\ud800", "\ud83d\ude00", "a\nb", '"\\', "\ufeffx", "e\u0301", "é", "\u2028", "A", "a"]
 )
-MEMORY = st.dictionaries(TEXT, TEXT, max_size=8)
+
+
+def recorded(documents, files, *, more=()):
+    """The documents with a record of files, as a folder's snapshot has them."""
+    spelled = {name: base64.b64encode(data).decode() for name, data in files.items()}
+    record = {"empty_dirs": [], "executable": [], "files": spelled, "format": FORMAT, **dict(more)}
+    return {**documents, RECORD_NAME: canonical(record).decode("utf-8", "surrogatepass")}
+
+
+TEXTS = st.dictionaries(TEXT, TEXT, max_size=8)
+FOLDER = st.builds(recorded, TEXTS, st.dictionaries(TEXT, st.binary(max_size=9), max_size=4))
+MEMORY = TEXTS | FOLDER
 
 
 def written(changed):
@@ -39,7 +52,8 @@ def test_a_change_leads_from_one_to_the_other(before, after):
     content = written(change(old, new))
     again = apply(old, content, max_bytes=BOUND)
     assert again == new
-    assert list(again.spans) == sorted(after)
+    assert list(again.contents) == sorted(again.contents)
+    assert again.names == sorted(after)
     assert again.documents() == after
 
 
@@ -51,6 +65,7 @@ def test_bytes_have_the_digests_of_their_documents(before, after):
         assert measure(state) == (len(plain), "sha256:" + hashlib.sha256(plain).hexdigest())
         assert state.digests == digests_of(after)
         assert state == State.of(after)
+        assert state.sizes == {name: len(text.encode("utf-8", "surrogatepass")) for name, text in after.items()}
     kept = State.of(before).with_texts(after, {**before, **after})
     assert kept.documents() == {**before, **after}
     assert kept.digests == digests_of({**before, **after})
@@ -58,13 +73,13 @@ def test_bytes_have_the_digests_of_their_documents(before, after):
     assert same == {name for name in before if before[name] == {**before, **after}[name]}
 
 
-@given(MEMORY)
+@given(TEXTS)
 def test_a_state_is_each_document_in_the_order_of_its_name(memory):
     data = b"".join(
         name.encode("utf-8", "surrogatepass") + b"\n" + memory[name].encode("utf-8", "surrogatepass")
         for name in sorted(memory, key=lambda name: name.encode("utf-8", "surrogatepass"))
     )
-    assert State.of(memory).data == data
+    assert b"".join(State.of(memory).run()) == data
 
 
 def test_a_change_holds_only_what_changed():
@@ -73,6 +88,66 @@ def test_a_change_holds_only_what_changed():
     line, _, texts = written(change(before, after)).partition(b"\n")
     assert json.loads(line) == {"drop": ["gone"], "move": {"moved": "archive/moved"}, "put": {"added": 3, "told": 3}}
     assert texts == b"yesnew"
+
+
+def test_a_file_of_a_record_is_its_bytes():
+    before = State.of(recorded({"a": "b"}, {"x": b"\xff" * 100, "y": b"\xfe"}))
+    assert (before.contents["x"], before.files, before.names) == (b"\xff" * 100, {"x", "y"}, [RECORD_NAME, "a"])
+    after = State.of(recorded({"a": "b"}, {"x": b"\xff" * 101, "z": b"\xfe"}))
+    head, _, contents = written(change(before, after)).partition(b"\n")
+    assert json.loads(head) == {"bytes": ["x"], "drop": [], "move": {"y": "z"}, "put": {"x": 101}}
+    assert contents == b"\xff" * 101
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda text: text.replace("/w==", "/x=="),  # bits that are thrown away
+        lambda text: text.replace("/w==", "/w"),
+        lambda text: text.replace("/w==", "/w=é"),
+        lambda text: text.replace("/w==", "=/w="),
+        lambda text: text.replace('"x":', '"x": '),
+        lambda text: text.replace('"x":', '"\\u0078":'),
+        lambda text: text.replace('"/w=="', "7"),
+        lambda text: text.replace('"y"', '"a"'),  # out of order
+        lambda text: text.replace('"y"', '"x"'),
+        lambda text: text.replace('"y"', '"note"'),  # a document has that name
+        lambda text: text.replace('"empty_dirs":[]', '"empty_dirs":{"files":{}}'),
+        lambda text: text.replace('"empty_dirs":[]', '"empty_dirs":{"files":{"a":7}}'),
+        lambda text: text[: text.index("/w==") + 4],
+        lambda text: text[: text.index("/w==")],
+        lambda text: "",
+        lambda text: '"files":{',
+    ],
+)
+def test_a_record_that_is_spelled_otherwise_stays_a_text(spoil):
+    plain = recorded({"note": ""}, {"x": b"\xff", "y": b"\xfe"})
+    documents = {**plain, RECORD_NAME: spoil(plain[RECORD_NAME])}
+    state = State.of(documents)
+    assert not state.files
+    assert state.documents() == documents
+
+
+def test_a_document_in_the_place_of_a_file_puts_it_into_the_text():
+    documents = recorded({}, {"x": b"\xff", "y": b"\xfe"})
+    below = State.of(documents)
+    state = below.with_texts({"x": "now a text"}, [*documents, "x"])
+    assert state.documents() == {**documents, "x": "now a text"}
+    assert (state, state.files) == (State.of(state.documents()), frozenset())
+    assert below.with_texts({"z": ""}, [*documents, "z"]).files == {"x", "y"}
+
+
+@pytest.mark.parametrize("record", [b"", b"{}", b'{"files":{"a":""}}'])
+def test_files_without_a_record_are_refused(record):
+    for content in (
+        line(put={"x": 1}, texts=b"x", bytes=["x"]),
+        line(put={RECORD_NAME: len(record), "x": 1}, texts=record + b"x", bytes=["x"]),
+        line(put={RECORD_NAME: len(record), "x": 1}, texts=record + b"x", bytes=["x", RECORD_NAME]),
+    ):
+        state = apply(EMPTY, content, max_bytes=BOUND)
+        for read in (state.documents, lambda state=state: state.digests):
+            with pytest.raises(ValueError, match="no record"):
+                read()
 
 
 def line(drop=(), move=None, put=None, texts=b"", **more):
@@ -97,6 +172,10 @@ BEFORE = State.of({"a": "one", "b": "two"})
         b'{"drop":[],"move":{},"put":' + b"[" * 5000 + b"]" * 5000 + b"}\n",
         b'{"drop":[],"move":{},"put":{"c":' + b"9" * 5000 + b"}}\n",
         line(more=1),
+        line(bytes="c", put={"c": 0}),
+        line(bytes=[1], put={"c": 0}),
+        line(bytes=["a"]),
+        line(bytes=[["a"]]),
         line(drop=["c"]),
         line(drop=["a", "a"]),
         line(drop=["a"], move={"a": "c"}),

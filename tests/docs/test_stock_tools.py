@@ -67,10 +67,10 @@ def test_each_pack_opens_by_the_steps(tmp_path: Path, monkeypatch: pytest.Monkey
         told = json.loads((tmp_path / "sealed.json").read_text())
         assert (told["note"], told["doc_count"]) == ("private", len(documents))
         packs = sorted(vault.glob(f"cmem.default.{told['snapshot_id']}.k*.json"))
-        assert len(packs) > 1 or before.data
+        assert len(packs) > 1 or len(before)
         run(tmp_path, unpack, PACK=" ".join(map(str, packs)))
-        (tmp_path / "state").write_bytes(before.data)
-        command = inflate if before.data else inflate.replace(" --patch-from=STATE", "")
+        (tmp_path / "state").write_bytes(b"".join(before.run()))
+        command = inflate if len(before) else inflate.replace(" --patch-from=STATE", "")
         run(tmp_path, command + " -q -f", STATE="state")
         before = chains.apply(before, (tmp_path / "content").read_bytes(), max_bytes=10**6)
         assert before.documents() == documents

@@ -72,13 +72,14 @@ def lies():
     yield "bytes of the memory", sealed(files, top, byte_size=raw["byte_size"] - 1)
     yield "count of documents", sealed(files, top, doc_count=raw["doc_count"] + 1)
     chain, _ = read_chain(manifest_at(files, 3), dict(files))
+    run = b"".join(chain.state.run())
     below = Below(chain.links[-1].pack.pack_id, chain.links[-1].pack.sha256)
     large = b'{"drop":[],"move":{},"put":{"large":%d}}\n' % (2 * 10**6) + bytes(2 * 10**6)
     for what, content, prefix, on in (
-        ("a bomb", large, chain.state.data, below),
+        ("a bomb", large, run, below),
         ("a bomb of its prefix", large, b"another prefix", below),
-        ("a wrong below", b'{"drop":[],"move":{},"put":{}}\n', chain.state.data, Below(packs[0], below.sha256)),
-        ("a cycle", b'{"drop":[],"move":{},"put":{}}\n', chain.state.data, Below(snapshot_id(4), below.sha256)),
+        ("a wrong below", b'{"drop":[],"move":{},"put":{}}\n', run, Below(packs[0], below.sha256)),
+        ("a cycle", b'{"drop":[],"move":{},"put":{}}\n', run, Below(snapshot_id(4), below.sha256)),
     ):
         pack, texts = write_pack(LABEL, snapshot_id(4), compress(content, prefix), on)
         assert [*texts] == [own]

@@ -23,6 +23,7 @@ from frames import compress
 from colony_memory._format import age
 from colony_memory._format.age import Lock, Recipients
 from colony_memory._format.catalog import Entry
+from colony_memory._format.json import canonical
 from colony_memory._format.names import pack_filename
 from colony_memory._format.payload import sha256
 from colony_memory._format.pointer import Pointer, write_pointer
@@ -52,6 +53,26 @@ AWKWARD = {
     "empty": "",
 }
 PUT = b'{"drop":[],"move":{},"put":{"a":1}}\nb'
+LOOSE = b'{"bytes":["a"],"drop":[],"move":{},"put":{"a":1}}\nb'
+UNKNOWN = b'{"bytes":["b"],"drop":[],"move":{},"put":{"a":1}}\nb'
+NO_PLACE = b'{"bytes":["a"],"drop":[],"move":{},"put":{".colony-memory/folder.json":2,"a":1}}\n{}b'
+RECORD = ".colony-memory/folder.json"
+
+
+def folder(**files: bytes) -> dict[str, str]:
+    """A folder with files that are no text."""
+    spelled = {name: base64.b64encode(data).decode() for name, data in files.items()}
+    record = {"empty_dirs": ["é"], "executable": [], "files": spelled, "format": "colony-memory/folder/1"}
+    return {"MEMORY.md": "One line.\n", RECORD: canonical(record).decode()}
+
+
+BINARY = bytes(range(256))
+FOLDERS = [
+    folder(a=BINARY, b=b"\xffb"),
+    folder(a=b"\xff" + BINARY, c=b"\xffb"),
+    folder(**{"a": b"\xff" + BINARY, "empty": b"", 'é"\ud83d': b"\xfe"}),
+    folder(**{"a": BINARY, "MEMORY.md": b"\xff"}),
+]
 HISTORY = [
     {"MEMORY.md": "One line.\n", "old name.md": "It is moved later, and stays the same.\n", "gone.md": "not for long"},
     {"MEMORY.md": "One line.\nAnd one more.\n", "new name.md": "It is moved later, and stays the same.\n"},
@@ -174,6 +195,7 @@ def vectors() -> dict[str, tuple[str, dict[str, Any]]]:
         patch.setattr(chain, "_pays", lambda *_: True)  # a base of so little would take no more
         files, built = build_all(HISTORY)
         signed, signed_built = build_all(HISTORY, signer=SIGNER)
+        folders, _ = build_all(FOLDERS)
         patch.setattr(chain, "MAX_PACKS", 3)
         folded, _ = build_all(growing(6))
         patch.setattr(pack, "PACK_CHARS", 40)
@@ -199,6 +221,12 @@ def vectors() -> dict[str, tuple[str, dict[str, Any]]]:
         "folds": ("a base and packs that were folded", ok(folded, 5, growing(6)[5])),
         "many_files": ("packs of many files each", ok(sliced, 2, HISTORY[2])),
         "awkward": ("names and texts of every kind", ok(build_at(0, AWKWARD).files, 0, AWKWARD)),
+        "bytes": ("files of a record: one is longer, one is moved", ok(folders, 1, FOLDERS[1])),
+        "bytes_named": ("files of a record with names of every kind", ok(folders, 2, FOLDERS[2])),
+        "bytes_as_text": ("a record that names a document as a file", ok(folders, 3, FOLDERS[3])),
+        "bytes_without_record": ("a file that no record is there for", no(vault_of(compress(LOOSE)))),
+        "bytes_no_place": ("a record without a place for files", no(vault_of(compress(NO_PLACE)))),
+        "line_bytes_unknown": ("bytes that are not put", no(vault_of(compress(UNKNOWN)))),
         "short_prefix": (
             "a state of less than 8 bytes is no prefix",
             ok(vault_of(compress(PUT, b""), compress(PUT, b"a\nb")), 1, {"a": "b"}),

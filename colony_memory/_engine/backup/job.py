@@ -174,7 +174,7 @@ class Job:
     @property
     def names(self) -> Iterable[str]:
         """The names of all documents."""
-        return self.documents if self.memory is None else self.memory.spans
+        return self.documents if self.memory is None else self.memory.names
 
     def whole(self) -> dict[str, str]:
         """All documents."""

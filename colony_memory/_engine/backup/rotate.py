@@ -71,8 +71,8 @@ def _sizes(job: Job, state: State, parent: Parent | None) -> Mapping[str, int] |
     if parent is not None and parent.snapshot_id == latest:
         memory, unchanged = parent.chain.state, job.unchanged
         return {
-            printable(name): 0 if name not in unchanged and memory.is_empty(name) else end - start
-            for name, (start, end) in memory.spans.items()
+            printable(name): 0 if name not in unchanged and memory.is_empty(name) else size
+            for name, size in memory.sizes.items()
         }
     entry = pointer.entry(latest) if latest is not None and latest == pointer.snapshot_id else None
     if entry is None or len(entry.info.doc_names) != len(pointer.doc_bytes):

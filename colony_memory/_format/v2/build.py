@@ -92,7 +92,7 @@ def build(
     state = memory if isinstance(memory, State) else State.of(exact_documents(memory))
     label, snapshot_id = sanitize_label(label), require_id(snapshot_id)
     require_zstd()
-    count, (size, digest) = len(state.spans), measure(state)
+    count, (size, digest) = len(state.names), measure(state)
     if size > max_bytes or count > most_documents(max_bytes):
         msg = (
             f"the documents are {count} of {size} bytes, more than the {most_documents(max_bytes)} of "
@@ -237,16 +237,16 @@ def _read(
     if info.encrypted:
         packs = tuple(unseal_packs(manifest, packs, identities))
     state, steps = replay(packs, label=label, max_bytes=max_bytes, known=known, spend=spend)
-    documents = dict[str, str]()
-    if not (by_tree and tree):
-        try:
-            documents = state.documents()
-        except ValueError as error:
-            raise SnapshotCorrupt(f"the packs of {file} do not hold documents: {error}", file=file) from error
-        if (*measure(state), len(documents)) != (info.byte_size, info.plaintext_sha256, info.doc_count):
-            msg = f"integrity check failed: the packs of {file} hold different text (plaintext sha256 mismatch)"
-            raise SnapshotCorrupt(msg, file=file)
-    check_tree(tree, state.digests, file=file)
+    is_proven = by_tree and bool(tree)
+    try:
+        digests, documents = state.digests, {} if is_proven else state.documents()
+    except ValueError as error:
+        raise SnapshotCorrupt(f"the packs of {file} do not hold documents: {error}", file=file) from error
+    told = info.byte_size, info.plaintext_sha256, info.doc_count
+    if not is_proven and (*measure(state), len(documents)) != told:
+        msg = f"integrity check failed: the packs of {file} hold different text (plaintext sha256 mismatch)"
+        raise SnapshotCorrupt(msg, file=file)
+    check_tree(tree, digests, file=file)
     links = tuple(Link(pack, level, *step) for pack, level, step in zip(packs, manifest.levels, steps, strict=True))
     return Chain(links, state, manifest.on_base), documents
 

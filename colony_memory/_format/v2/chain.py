@@ -119,7 +119,7 @@ def _work(size: int, line: int, state: State) -> int:
     """What reading a pack costs, in bytes: those that it unpacks to and those of its state. A document of that weighs
     as much as 256, and a byte of the first line as 32: they are made into Python's objects.
     """
-    return size + len(state) + _DOCUMENT_WEIGHT * len(state.spans) + (_LINE_WEIGHT - 1) * line
+    return size + len(state) + _DOCUMENT_WEIGHT * len(state.contents) + (_LINE_WEIGHT - 1) * line
 
 
 def _work_above_base(links: Sequence[Link]) -> int:
@@ -133,7 +133,7 @@ def _is_read(kept: Sequence[Link], changed: Change, work: int, max_bytes: int) -
 
 
 def _compress(before: State, changed: Change) -> bytes:
-    return compress(changed.pieces(), len(changed), Prefix(before.data))
+    return compress(changed.pieces(), len(changed), Prefix(before.run()))
 
 
 def _stays(parent: Chain, state: State) -> bool:
@@ -181,10 +181,7 @@ def replay(
     for pack in packs[len(steps) :]:
         file = pack_filename(label, pack.pack_id, 0)
         try:
-            prefix, spans, state = Prefix(state.data), state.spans, EMPTY  # else it stays beside zstd's copy
-            content = decompress(pack.frame, prefix, at_most=max_bytes + most_line(max_bytes))
-            state = State(prefix.data, spans)
-            del prefix
+            content = decompress(pack.frame, Prefix(state.run()), at_most=max_bytes + most_line(max_bytes))
             state, line = apply(state, content, max_bytes=max_bytes), content.find(b"\n") + 1
             work = _work(len(content), line, state)
             del content

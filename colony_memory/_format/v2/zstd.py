@@ -84,32 +84,22 @@ def require_reader(what: str, *, file: str | None = None, wanted: str = WANTED) 
 
 
 class Prefix:
-    """What a frame is compressed against. zstd keeps bytes of its own, so that there are two of them, or one after
-    :meth:`share`.
+    """What a frame is compressed against; zstd keeps the only copy of its bytes.
+
+    Args:
+        pieces: Its bytes, cut anywhere.
     """
 
-    def __init__(self, data: bytes | bytearray) -> None:
-        self._size = len(data)
-        self._data: bytes | bytearray | None = data
-        self._kept: Any = None if self._size < MIN_PREFIX else _zstd().ZstdDict(data, is_raw=True)
-
-    def __len__(self) -> int:
-        return self._size
-
-    def share(self) -> None:
-        """Have no bytes but those of zstd."""
-        if self._kept is not None:
-            self._data = None
-
-    @property
-    def data(self) -> bytes | bytearray:
-        """The bytes; once they are shared, another copy each time."""
-        return self._kept.dict_content if self._data is None else self._data
+    def __init__(self, pieces: Iterable[bytes] = ()) -> None:
+        self._kept: Any = b"".join(pieces)
+        self.size = len(self._kept)
+        if self.size >= MIN_PREFIX:
+            self._kept = _zstd().ZstdDict(self._kept, is_raw=True)
 
     @property
     def given(self) -> Any:
         """As a compressor or decompressor of zstd takes it."""
-        return None if self._kept is None else self._kept.as_prefix
+        return self._kept.as_prefix if self.size >= MIN_PREFIX else None
 
 
 def compress(pieces: Iterable[bytes | memoryview], size: int, prefix: Prefix) -> bytes:
@@ -122,13 +112,13 @@ def compress(pieces: Iterable[bytes | memoryview], size: int, prefix: Prefix) ->
     """
     zstd = _zstd()
     known = zstd.CompressionParameter
-    reach = (len(prefix) + size).bit_length()
+    reach = (prefix.size + size).bit_length()
     options = {
         known.compression_level: _LEVEL,
         known.search_log: _SEARCH_LOG,
         known.window_log: min(WINDOW_LOG, max(_MIN_WINDOW_LOG, reach)),
         # What repeats far away, as a long text does that grew by a line, is found at any distance.
-        known.enable_long_distance_matching: int(len(prefix) > 0),
+        known.enable_long_distance_matching: int(prefix.size > 0),
         known.content_size_flag: 1,
         known.checksum_flag: 0,  # the digests of pack and memory say more
     }
@@ -152,8 +142,6 @@ def decompress(frame: bytes, prefix: Prefix, *, at_most: int) -> bytearray:
             raise ValueError("it is no zstd frame that tells its size")
         if size > at_most:
             raise TooLarge(f"it says {size} bytes, more than the {at_most} that this client takes")
-        if size > len(prefix) // 2:
-            prefix.share()  # what comes out is held twice too, in zstd's window and here
         options = {zstd.DecompressionParameter.window_log_max: WINDOW_LOG}
         unpacker = zstd.ZstdDecompressor(zstd_dict=prefix.given, options=options)
         # Piece by piece: in one go, all of it would be held twice.
