@@ -15,6 +15,8 @@ const MAX_PACKS = 64;
 const MAX_FILES = 10_000;
 const RECORD = ".colony-memory/folder.json";
 const NO_FILES = '"files":{}';
+const LEAD = Buffer.from([0x50, 0x2a, 0x4d, 0x18]);
+const MAX_LEAD = 2 ** 20;
 const MIN_PREFIX = 8;
 const MAX_WINDOW = 2 ** 27;
 
@@ -58,8 +60,10 @@ export function chainMemory(vault, manifest, maxBytes) {
   }
   let state = { contents: new Map(), files: new Set() };
   for (const { id, frame } of packs) {
-    const content = decompress(frame, runOf(state.contents), 3 * maxBytes + 4096, `pack ${id}`);
-    state = applied(state, content, most, `pack ${id}`);
+    const run = runOf(state.contents);
+    const [prefix, rest] = prefixOf(frame, run, `pack ${id}`);
+    const content = decompress(rest, prefix, 3 * maxBytes + 4096, `pack ${id}`);
+    state = applied(state, run, content, most, maxBytes, `pack ${id}`);
     const good = state.contents.size <= most && runSize(state.contents) <= maxBytes;
     demand(good, `pack ${id} makes more than this reader takes`);
   }
@@ -113,8 +117,38 @@ function memoryOf({ contents, files }) {
   return memory.set(RECORD, `${record.slice(0, end)}${spelled.join(",")}${record.slice(end)}`);
 }
 
+/** What a frame is compressed against: the run of the state below, or the parts of it that stand before the frame. */
+function prefixOf(frame, run, what) {
+  if (!frame.subarray(0, 4).equals(LEAD)) return [run, frame];
+  demand(frame.length >= 8, `${what} is cut short`);
+  const end = 8 + frame.readUInt32LE(4);
+  const lead = binary(frame.subarray(8, end));
+  demand(end <= frame.length && lead.length <= MAX_LEAD, `${what} says too much of its prefix`);
+  const told = lead ? lead.split(" ") : [];
+  demand(told.length % 2 === 0 && told.every((each) => /^[0-9]{1,15}$/.test(each)), `${what} has a prefix of nothing`);
+  const parts = [];
+  let pos = 0;
+  for (let n = 0; n < told.length; n += 2) {
+    pos += Number(told[n]);
+    parts.push(run.subarray(pos, pos + Number(told[n + 1])));
+    pos += Number(told[n + 1]);
+  }
+  demand(pos <= run.length, `${what} has a prefix of more than is below`);
+  return [Buffer.concat(parts), frame.subarray(end)];
+}
+
+/** What a line says of a content that is put: counts of bytes that follow, places and counts of those below. */
+function takesOf(said, run, what) {
+  const takes = Array.isArray(said) ? said : [said];
+  for (const take of takes) {
+    const below = Array.isArray(take) && take.length === 2 && take.every(isCount) && take[1] > 0n;
+    demand(below ? take[0] + take[1] <= BigInt(run.length) : isCount(take), `${what} puts what is not there`);
+  }
+  return takes;
+}
+
 /** The state that a pack's content makes of the one below. */
-function applied({ contents: below, files: filesBelow }, content, most, what) {
+function applied({ contents: below, files: filesBelow }, run, content, most, maxBytes, what) {
   const end = content.indexOf(10);
   demand(end >= 0, `${what} has no first line`);
   const head = content.subarray(0, end);
@@ -126,7 +160,7 @@ function applied({ contents: below, files: filesBelow }, content, most, what) {
   const given = line.has("bytes") ? line.get("bytes") : [];
   const known = line.size === (line.has("bytes") ? 4 : 3);
   const good = known && areStrings(drop) && move instanceof Map && put instanceof Map && areStrings(given);
-  demand(good && areStrings([...move.values()]) && [...put.values()].every(isCount), `${what} has another first line`);
+  demand(good && areStrings([...move.values()]), `${what} has another first line`);
   demand(given.every((name) => put.has(name)), `${what} has bytes that it does not put`);
   const gone = [...drop, ...move.keys()];
   const come = [...move.values(), ...put.keys()];
@@ -143,11 +177,19 @@ function applied({ contents: below, files: filesBelow }, content, most, what) {
   }
   for (const name of given) files.add(name);
   let pos = end + 1;
-  for (const [name, size] of ordered(put)) {
-    const text = content.subarray(pos, pos + Number(size));
-    demand(BigInt(text.length) === size, `${what} has less text than it says`);
-    contents.set(name, binary(text));
-    pos += text.length;
+  let left = BigInt(maxBytes);
+  for (const [name, said] of ordered(put)) {
+    const pieces = takesOf(said, run, what).map((take) => {
+      const [at, size] = Array.isArray(take) ? take : [null, take];
+      left -= size;
+      demand(left >= 0n, `${what} makes more than this reader takes`);
+      if (at !== null) return run.subarray(Number(at), Number(at + size));
+      const piece = content.subarray(pos, pos + Number(size));
+      demand(BigInt(piece.length) === size, `${what} has less text than it says`);
+      pos += piece.length;
+      return piece;
+    });
+    contents.set(name, binary(Buffer.concat(pieces)));
   }
   demand(pos === content.length, `${what} has more text than it says`);
   return { contents, files };

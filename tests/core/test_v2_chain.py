@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 from chains import LABEL, build_all, build_at, growing, manifest_at, read_at, snapshot_id
@@ -12,6 +13,8 @@ from colony_memory import UntrustedSnapshot, snapshot
 from colony_memory._format.names import pack_filename
 from colony_memory._format.v2 import chain as chains
 from colony_memory._format.v2 import pack
+from colony_memory._format.v2 import state as states
+from colony_memory._format.v2.zstd import split_lead
 from colony_memory.signing import Ed25519Signer
 from colony_memory.trust import OPEN
 
@@ -134,10 +137,43 @@ def test_a_name_as_long_as_the_line_is_refused():
     assert kinds(built) == "bb"  # as a patch, the line would name both
 
 
-def test_a_new_base_where_the_prefix_is_out_of_reach(monkeypatch):
-    monkeypatch.setattr(chains, "WINDOW_LOG", 9)
-    history = [{"a": f"{'text ' * 120}{n}"} for n in range(3)]
-    assert kinds(build_all(history)[1]) == "bbb"
+def test_a_large_state_is_a_prefix_in_part(monkeypatch):
+    monkeypatch.setattr(states, "WHOLE", 1000)
+    history = growing(30)
+    files, built = build_all(history)
+    leads = [split_lead(each.chain.links[-1].pack.frame)[0] for each in built]
+    assert leads[0] is None  # a base has nothing below it
+    taken = [sum(map(int, lead.split()[1::2])) for lead in leads if lead]
+    assert len(taken) > 9
+    assert all(500 < each < 2500 for each in taken)
+    for n, documents in enumerate(history):
+        assert read_at(files, n)[1] == documents
+
+
+def noise(size):
+    return random.Random(size).randbytes(size).hex()
+
+
+@pytest.mark.parametrize("whole", [states.WHOLE, 1000])
+def test_of_a_large_text_only_what_is_new_is_stored(monkeypatch, whole):
+    monkeypatch.setattr(states, "WHOLE", whole)
+    text, other = noise(200_000), noise(50_001)
+    edits = [
+        {"a": text, "b": other},
+        {"a": f"first\n{text}", "b": other},
+        {"a": f"first\n{text[:100_000]} and in between {text[100_000:]}\nlast", "b": other},
+        {"a": f"{text[200_000:]}{text[:100_000]}{text[90_000:200_000]}", "b": other},  # moved about
+        {"a": f"{other}{text[150_000:]}", "b": f"{text[:150_000]}{other[5:]}"},
+        {"a": f"{other[:70_000]} {other[70_000:]}", "b": other},
+        {"a": f"{noise(60_000)}", "b": other},
+    ]
+    files, built = build_all(edits)
+    for n, documents in enumerate(edits):
+        assert read_at(files, n)[1] == documents
+    assert kinds(built[:4]) == "bppp"
+    sizes = [len(each.chain.links[-1].pack.frame) for each in built]
+    assert max(sizes[1:3]) < 4000
+    assert sizes[3] < 20_000
 
 
 def test_a_base_of_many_files(monkeypatch):

@@ -17,6 +17,7 @@ from colony_memory._format.names import pack_filename
 from colony_memory._format.v2 import chain as chains
 from colony_memory._format.v2 import manifest as manifests
 from colony_memory._format.v2.pack import Below
+from colony_memory._format.v2.zstd import with_lead
 
 HISTORY = growing(4, seed=5)
 FILES, BUILT = build_all(HISTORY)
@@ -276,13 +277,46 @@ def test_a_chain_has_a_bound_for_all_of_its_packs_together():
     anew = compress(put + b"x" * size, state)
     most = chains.most_work(3 * 2**20)
     assert most == 40 * 2**20
-    for frame, of in ((same, size), (anew, 2 * size)):
-        packs = most // of
+    for frame, of in ((same, size), (anew, 3 * size)):
+        packs = -(-most // of)
         facts = {"n": packs, "max_bytes": 3 * 2**20}
         error = refuse(vault_of(base, *[frame] * packs), "chain takes more to read", **facts)
         assert "max_bytes" in str(error)
         facts["n"] = packs - 1
         refuse(vault_of(base, *[frame] * (packs - 1)), "different text", **facts)  # all of it is unpacked
+
+
+def test_what_is_taken_from_below_has_that_bound_too():
+    size = 2**20
+    base = compress(b'{"drop":[],"move":{},"put":{"a":%d}}\n' % size + b"x" * size)
+    taken = with_lead(b"", compress(b'{"drop":[],"move":{},"put":{"a":[[2,%d]]}}\n' % size))
+    most = chains.most_work(2 * size) // size
+    refuse(vault_of(base, *[taken] * most), "chain takes more to read", n=most, max_bytes=2 * size)
+    refuse(vault_of(base, *[taken] * (most - 1)), "different text", n=most - 1, max_bytes=2 * size)
+
+
+def test_one_byte_may_not_become_a_memory_without_end():
+    base = compress(b'{"drop":[],"move":{},"put":{"a":7}}\n1234567')
+    many = b",".join([b"[0,9]"] * 200_000)
+    bomb = compress(b'{"drop":[],"move":{},"put":{"a":[' + many + b"]}}\n", b"a\n1234567")
+    error = refuse(vault_of(base, bomb), "more than", n=1, max_bytes=2**20)
+    assert "max_bytes" in str(error)
+
+
+ANEW = compress(b'{"drop":[],"move":{},"put":{"a":1}}\nb')
+LEADS = [b"0", b"0 ", b"0 5 1", b"-1 2", b"0 4", b"4 0", b"1.0 2", b"a b", b"\xd9\xa3 0", b"0 1\n", b"9" * 5000 + b" 0"]
+
+
+@pytest.mark.parametrize("lead", [*LEADS, b"0 0 " * 2**18 + b"0 0"])
+def test_a_prefix_that_is_of_nothing_below_is_refused(lead):
+    assert read_at(vault_of(compress(PUT), with_lead(b"1 2", ANEW)), 1)[1] == {"a": "b"}
+    refuse(vault_of(compress(PUT), with_lead(lead, ANEW)), "does not unpack", n=1)
+
+
+def test_what_tells_of_a_prefix_stands_once_and_whole():
+    frame = with_lead(b"0 3", ANEW)
+    for wrong in (frame[:6], frame[:8], frame[:11], frame * 2, with_lead(b"0 1 0 0", frame)):
+        refuse(vault_of(compress(PUT), wrong), "does not unpack", n=1)
 
 
 def test_a_document_costs_more_than_its_bytes():

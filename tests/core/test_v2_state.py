@@ -50,7 +50,7 @@ def written(changed):
 def test_a_change_leads_from_one_to_the_other(before, after):
     old, new = State.of(before), State.of(after)
     content = written(change(old, new))
-    again = apply(old, content, max_bytes=BOUND)
+    again = apply(old, content, max_bytes=BOUND).state
     assert again == new
     assert list(again.contents) == sorted(again.contents)
     assert again.names == sorted(after)
@@ -144,7 +144,7 @@ def test_files_without_a_record_are_refused(record):
         line(put={RECORD_NAME: len(record), "x": 1}, texts=record + b"x", bytes=["x"]),
         line(put={RECORD_NAME: len(record), "x": 1}, texts=record + b"x", bytes=["x", RECORD_NAME]),
     ):
-        state = apply(EMPTY, content, max_bytes=BOUND)
+        state = apply(EMPTY, content, max_bytes=BOUND).state
         for read in (state.documents, lambda state=state: state.digests):
             with pytest.raises(ValueError, match="no record"):
                 read()
@@ -188,6 +188,15 @@ BEFORE = State.of({"a": "one", "b": "two"})
         line(put={"c": 1.0}, texts=b"x"),
         line(put={"c": True}, texts=b"x"),
         line(put={"c": "1"}, texts=b"x"),
+        line(put={"c": [[0]]}),
+        line(put={"c": [[0, 1, 1]]}),
+        line(put={"c": [[0, 0]]}),
+        line(put={"c": [[9, 2]]}),
+        line(put={"c": [[-1, 2]]}),
+        line(put={"c": [[0, 1.0]]}),
+        line(put={"c": [[[0, 1]]]}),
+        line(put={"c": [True]}, texts=b"x"),
+        line(put={"c": [1, 1]}, texts=b"x"),
         line(drop=[1]),
         line(move={"a": None}),
         b'{"drop":{},"move":{},"put":{}}\n',
@@ -202,23 +211,29 @@ def test_what_is_no_change_is_refused(content):
 
 def test_order_in_the_line_says_nothing():
     content = line(put={"z": 1, "é": 1, "b": 1}, texts=b"123")
-    assert apply(EMPTY, content, max_bytes=BOUND).documents() == {"b": "1", "z": "2", "é": "3"}
+    assert apply(EMPTY, content, max_bytes=BOUND).state.documents() == {"b": "1", "z": "2", "é": "3"}
+
+
+def test_what_is_put_may_be_of_the_run_below():
+    content = line(put={"c": [1, [0, 5], [6, 4], 1], "d": [], "e": [[0, 10]]}, texts=b"<>")
+    documents = {"a": "one", "b": "two", "c": "<a\none\ntwo>", "d": "", "e": "a\noneb\ntwo"}
+    assert apply(BEFORE, content, max_bytes=BOUND).state.documents() == documents
 
 
 def test_what_is_put_or_moved_replaces_what_is_there():
-    assert apply(BEFORE, line(move={"a": "b"}), max_bytes=BOUND).documents() == {"b": "one"}
-    assert apply(BEFORE, line(put={"b": 1}, texts=b"3"), max_bytes=BOUND).documents() == {"a": "one", "b": "3"}
+    assert apply(BEFORE, line(move={"a": "b"}), max_bytes=BOUND).state.documents() == {"b": "one"}
+    assert apply(BEFORE, line(put={"b": 1}, texts=b"3"), max_bytes=BOUND).state.documents() == {"a": "one", "b": "3"}
 
 
 def test_a_text_that_is_not_utf8_is_refused():
-    state = apply(BEFORE, line(put={"a": 1}, texts=b"\xff"), max_bytes=BOUND)
+    state = apply(BEFORE, line(put={"a": 1}, texts=b"\xff"), max_bytes=BOUND).state
     with pytest.raises(ValueError, match="not UTF-8"):
         state.documents()
 
 
 def test_a_state_is_bounded():
     whole = line(put={"a": 100}, texts=b"x" * 100)
-    assert len(apply(EMPTY, whole, max_bytes=102)) == 102
+    assert len(apply(EMPTY, whole, max_bytes=102).state) == 102
     with pytest.raises(TooLarge, match="102 bytes, more than the 101"):
         apply(EMPTY, whole, max_bytes=101)
 

@@ -12,7 +12,7 @@ from frames import compress, decompress
 from colony_memory import ColonyMemoryError, UnsupportedFormat
 from colony_memory._format.v2 import zstd as door
 from colony_memory._format.v2.build import build, read_chain
-from colony_memory._format.v2.zstd import WANTED, TooLarge
+from colony_memory._format.v2.zstd import WANTED, TooLarge, split_lead, with_lead
 
 PREFIX = b"what is there already, and said at some length " * 3
 
@@ -132,6 +132,7 @@ def test_the_stock_command_opens_a_pack(tmp_path):
     """By the steps of SNAPSHOT-FORMAT.md: a base alone, a patch with the state below it."""
     _, built = build_all(growing(2))
     base, patch = built[1].chain.links
+    assert split_lead(patch.pack.frame)[0] is None
     frame, state, out = tmp_path / "frame", tmp_path / "state", tmp_path / "out"
     frame.write_bytes(base.pack.frame)
     subprocess.run(["zstd", "-dq", frame, "-o", out], check=True)
@@ -140,6 +141,15 @@ def test_the_stock_command_opens_a_pack(tmp_path):
     frame.write_bytes(patch.pack.frame)
     subprocess.run(["zstd", "-dqf", f"--patch-from={state}", frame, "-o", out], check=True)
     assert out.read_bytes() == decompress(patch.pack.frame, state.read_bytes(), at_most=10**6)
+
+
+@pytest.mark.skipif(shutil.which("zstd") is None, reason="needs the zstd command")
+def test_the_stock_command_passes_over_what_a_prefix_is_of(tmp_path):
+    prefix, frame = tmp_path / "prefix", tmp_path / "frame"
+    prefix.write_bytes(PREFIX)
+    frame.write_bytes(with_lead(b"0 9", compress(PREFIX + b"and more", PREFIX)))
+    done = subprocess.run(["zstd", "-dqc", f"--patch-from={prefix}", frame], check=True, capture_output=True)
+    assert done.stdout == PREFIX + b"and more"
 
 
 @pytest.mark.skipif(shutil.which("zstd") is None, reason="needs the zstd command")

@@ -70,9 +70,9 @@ def test_each_pack_opens_by_the_steps(tmp_path: Path, monkeypatch: pytest.Monkey
         assert len(packs) > 1 or len(before)
         run(tmp_path, unpack, PACK=" ".join(map(str, packs)))
         (tmp_path / "state").write_bytes(b"".join(before.run()))
-        command = inflate if len(before) else inflate.replace(" --patch-from=STATE", "")
-        run(tmp_path, command + " -q -f", STATE="state")
-        before = chains.apply(before, (tmp_path / "content").read_bytes(), max_bytes=10**6)
+        command = inflate if len(before) else inflate.replace(" --patch-from=PREFIX", "")
+        run(tmp_path, command + " -q -f", PREFIX="state")
+        before = chains.apply(before, (tmp_path / "content").read_bytes(), max_bytes=10**6).state
         assert before.documents() == documents
 
 

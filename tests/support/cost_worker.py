@@ -140,6 +140,20 @@ def anew(most: int) -> dict[str, str]:
     return format_2(frame(content), *[frame(content, state)] * 63)
 
 
+def taken_anew(most: int) -> dict[str, str]:
+    """Packs of a few bytes that put together all of it anew, each of them."""
+    size = most - 2
+    taken = b"P*M\x18\0\0\0\0" + frame(line(f'"a":[[2,{size}]]'))
+    return format_2(frame(line(f'"a":{size}') + b"x" * size), *[taken] * 63)
+
+
+def one_file(most: int) -> dict[str, str]:
+    """A record with one file of the largest size, which is longer in base64."""
+    size, record = most - 64, b'{"files":{}}'
+    put = line(f'".colony-memory/folder.json":{len(record)},"a":{size}').replace(b"{", b'{"bytes":["a"],', 1)
+    return format_2(frame(put + record + b"x" * size))
+
+
 def one_text(most: int) -> bytes:
     """One text of the largest size, with one wide character in every window."""
     size = most - 40
@@ -195,6 +209,8 @@ KINDS = {
     "2: the same state again": same_state,
     "2: all of it anew": anew,
     "2: documents in turn": in_turn,
+    "2: all of it taken": taken_anew,
+    "2: one file": one_file,
     "2: files without number": lambda most: format_2(frame(line()), pack_bytes=[[1] * 10_000]),
     # What stands beside.
     "pointer: removed": lambda most: pointer(removed=[f"{n:x}" for n in range(115_000)]),

@@ -27,8 +27,8 @@ from colony_memory._format.json import canonical
 from colony_memory._format.names import pack_filename
 from colony_memory._format.payload import sha256
 from colony_memory._format.pointer import Pointer, write_pointer
-from colony_memory._format.v2 import chain, pack
-from colony_memory._format.v2.zstd import _zstd
+from colony_memory._format.v2 import chain, pack, state
+from colony_memory._format.v2.zstd import _zstd, with_lead
 from colony_memory.signing import Ed25519Signer
 
 PLACE = Path(__file__).parent / "v2"
@@ -66,6 +66,15 @@ def folder(**files: bytes) -> dict[str, str]:
     return {"MEMORY.md": "One line.\n", RECORD: canonical(record).decode()}
 
 
+TAKEN = b'{"drop":[],"move":{},"put":{"b":[1,[0,3],[2,1],2],"c":[],"d":[[0,3]]}}\n<>!'
+TAKES = {"a": "b", "b": "<a\nbb>!", "c": "", "d": "a\nb"}
+LONG = " ".join(f"{n * n:x}" for n in range(2000))
+IN_PART = [
+    {"a": "left", "long": LONG, "z": "right"},
+    {"a": "left and on", "long": f"before {LONG[:6000]} between {LONG[6000:]}", "z": "right"},
+    {"a": "left and on", "b": "new", "long": f"before {LONG[5000:6000]} between {LONG[6000:]}", "z": "right"},
+    {"long": f"before {LONG[5000:6000]} between, as ever, {LONG[6000:]} behind", "y": "right", "b": "told anew"},
+]
 BINARY = bytes(range(256))
 FOLDERS = [
     folder(a=BINARY, b=b"\xffb"),
@@ -196,6 +205,11 @@ def vectors() -> dict[str, tuple[str, dict[str, Any]]]:
         files, built = build_all(HISTORY)
         signed, signed_built = build_all(HISTORY, signer=SIGNER)
         folders, _ = build_all(FOLDERS)
+        patch.setattr(state, "WHOLE", 100)
+        patch.setattr(state, "_LARGE", 400)
+        in_part, _ = build_all(IN_PART)
+        patch.undo()
+        patch.setattr(chain, "_pays", lambda *_: True)
         patch.setattr(chain, "MAX_PACKS", 3)
         folded, _ = build_all(growing(6))
         patch.setattr(pack, "PACK_CHARS", 40)
@@ -214,6 +228,17 @@ def vectors() -> dict[str, tuple[str, dict[str, Any]]]:
     def no(files: dict[str, str], n: int = 0, expect: str = "corrupt", **more: Any) -> dict[str, Any]:
         return {"files": files, "n": n, "expect": expect, **more}
 
+    honest = manifest_at(build_at(1, TAKES).files, 1).raw
+    facts = {key: honest[key] for key in ("plaintext_sha256", "byte_size", "doc_count", "tree")}
+    taken = vault_of(compress(PUT), compress(TAKEN), **facts)
+
+    def lead_is(lead: bytes) -> dict[str, Any]:
+        return no(vault_of(compress(PUT), with_lead(lead, compress(PUT))), 1)
+
+    def takes(what: bytes, most: int = 10**6) -> dict[str, Any]:
+        content = b'{"drop":[],"move":{},"put":{"a":[' + what + b"]}}\n"
+        return no(vault_of(compress(PUT), compress(content)), 1, max_bytes=most)
+
     return {
         "base": ("a base alone", ok(pointer_to(build_at(0, HISTORY[0]).files, 0), 0, HISTORY[0], latest=True)),
         "patches": ("a base and two patches: put, move, drop", ok(pointer_to(files, 2), 2, HISTORY[2], latest=True)),
@@ -227,6 +252,19 @@ def vectors() -> dict[str, tuple[str, dict[str, Any]]]:
         "bytes_without_record": ("a file that no record is there for", no(vault_of(compress(LOOSE)))),
         "bytes_no_place": ("a record without a place for files", no(vault_of(compress(NO_PLACE)))),
         "line_bytes_unknown": ("bytes that are not put", no(vault_of(compress(UNKNOWN)))),
+        "prefix_in_part": ("a prefix that is parts of the state below", ok(in_part, 3, IN_PART[3])),
+        "prefix_of_nothing": (
+            "a prefix that is no part of the state below",
+            ok(vault_of(compress(PUT), with_lead(b"", compress(PUT))), 1, {"a": "b"}),
+        ),
+        "prefix_beyond": ("a prefix of more than is below", lead_is(b"1 3")),
+        "prefix_no_numbers": ("a prefix that is told in another way", lead_is(b"1 2 ")),
+        "prefix_odd": ("a prefix whose last part has no size", lead_is(b"1")),
+        "taken": ("contents that take over what is below", ok(taken, 1, TAKES)),
+        "taken_beyond": ("a content that takes more than is below", takes(b"[1,3]")),
+        "taken_nothing": ("a content that takes nothing from somewhere", takes(b"[1,0]")),
+        "taken_no_place": ("a content that takes from nowhere", takes(b"[[1],2]")),
+        "taken_without_end": ("a content that takes the same again and again", takes(b"[0,3]," * 900 + b"1", 1000)),
         "short_prefix": (
             "a state of less than 8 bytes is no prefix",
             ok(vault_of(compress(PUT, b""), compress(PUT, b"a\nb")), 1, {"a": "b"}),

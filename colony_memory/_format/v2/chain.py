@@ -7,18 +7,19 @@ begins a new chain. Nothing that is there is ever rewritten.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from colony_memory._format.names import pack_filename
 from colony_memory._format.payload import Spend, spend_freely
 from colony_memory._format.v2.pack import PACK_CHARS, Below, Pack, write_pack
-from colony_memory._format.v2.state import EMPTY, Change, State, apply, change, most_line
-from colony_memory._format.v2.zstd import WINDOW_LOG, Prefix, TooLarge, compress, decompress
+from colony_memory._format.v2.state import EMPTY, Change, State, apply, change, lead_of, most_line, read_lead
+from colony_memory._format.v2.zstd import Prefix, TooLarge, compress, decompress, split_lead, with_lead
 from colony_memory._values import dataclass
 from colony_memory.exceptions import Hint, SnapshotCorrupt, bad_argument
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from colony_memory._format.age import Lock
 
@@ -96,13 +97,13 @@ def extend(
         lock: Encrypts the pack.
     """
     if parent is not None and _stays(parent, state):
-        kept, level = _fold(parent, most_work(max_bytes) - _work(len(state), 0, state))
+        kept, level = _fold(parent, most_work(max_bytes) - _work(2 * len(state), 0, state))
         below = parent.state
         if len(kept) < len(parent.links):
             below, _ = replay([link.pack for link in kept], label=label, max_bytes=max_bytes)
         changed = change(below, state)
-        work = _work(len(changed), len(changed.line), state)
-        frame = b"" if not _is_read(kept, changed, work, max_bytes) else _compress(below, changed)
+        work = _work_of(changed)
+        frame = b"" if not _is_read(kept, changed, work, max_bytes) else _compress(changed)
         if frame and _pays(frame, parent, state):
             on = Below(kept[-1].pack.pack_id, kept[-1].pack.sha256)
             pack, files = write_pack(label, pack_id, frame, on, lock=lock)
@@ -111,15 +112,21 @@ def extend(
     if len(changed.line) > (most := most_line(max_bytes)):
         msg = f"the names of the documents take {len(changed.line)} bytes, more than the {most} that format 2 takes"
         raise bad_argument(msg, hint=Hint("open", "max_bytes"))
-    pack, files = write_pack(label, pack_id, _compress(EMPTY, changed), None, lock=lock)
-    return Chain((Link(pack, 0, len(state), _work(len(changed), len(changed.line), state)),), state), files
+    pack, files = write_pack(label, pack_id, _compress(changed), None, lock=lock)
+    return Chain((Link(pack, 0, len(state), _work_of(changed)),), state), files
 
 
 def _work(size: int, line: int, state: State) -> int:
-    """What reading a pack costs, in bytes: those that it unpacks to and those of its state. A document of that weighs
-    as much as 256, and a byte of the first line as 32: they are made into Python's objects.
+    """What reading a pack costs, in bytes: those of its prefix, those that it unpacks to, and those of the contents
+    that it puts together. A content of its state weighs as much as 256, and a byte of the first line as 32: they are
+    made into Python's objects.
     """
-    return size + len(state) + _DOCUMENT_WEIGHT * len(state.contents) + (_LINE_WEIGHT - 1) * line
+    return size + _DOCUMENT_WEIGHT * len(state.contents) + (_LINE_WEIGHT - 1) * line
+
+
+def _work_of(changed: Change) -> int:
+    against = len(changed.before) if changed.against is None else sum(end - start for start, end in changed.against)
+    return _work(against + len(changed) + changed.built, len(changed.line), changed.after)
 
 
 def _work_above_base(links: Sequence[Link]) -> int:
@@ -132,8 +139,14 @@ def _is_read(kept: Sequence[Link], changed: Change, work: int, max_bytes: int) -
     return len(changed.line) <= most_line(max_bytes) and in_all <= most_work(max_bytes)
 
 
-def _compress(before: State, changed: Change) -> bytes:
-    return compress(changed.pieces(), len(changed), Prefix(before.run()))
+def _compress(changed: Change) -> bytes:
+    frame = compress(changed.pieces(), len(changed), Prefix(_run(changed.before, changed.against)))
+    return frame if changed.against is None else with_lead(lead_of(changed.against), frame)
+
+
+def _run(state: State, against: Sequence[tuple[int, int]] | None) -> Iterable[bytes | memoryview]:
+    """What a pack above a state is compressed against."""
+    return state.run() if against is None else chain.from_iterable(state.cut(*part) for part in against)
 
 
 def _stays(parent: Chain, state: State) -> bool:
@@ -142,7 +155,7 @@ def _stays(parent: Chain, state: State) -> bool:
     Where little is left of what was once there, a new base is small, and spares every reader what is gone.
     """
     largest = max(link.size for link in parent.links)
-    return parent.on_base + 1 < MAX_ON_BASE and len(parent.state) <= 2**WINDOW_LOG and 2 * len(state) >= largest
+    return parent.on_base + 1 < MAX_ON_BASE and 2 * len(state) >= largest
 
 
 def _fold(parent: Chain, room: int) -> tuple[tuple[Link, ...], int]:
@@ -181,10 +194,12 @@ def replay(
     for pack in packs[len(steps) :]:
         file = pack_filename(label, pack.pack_id, 0)
         try:
-            content = decompress(pack.frame, Prefix(state.run()), at_most=max_bytes + most_line(max_bytes))
-            state, line = apply(state, content, max_bytes=max_bytes), content.find(b"\n") + 1
-            work = _work(len(content), line, state)
-            del content
+            lead, frame = split_lead(pack.frame)
+            prefix = Prefix(_run(state, None if lead is None else read_lead(lead, state)))
+            content = decompress(frame, prefix, at_most=max_bytes + most_line(max_bytes))
+            state, line, built = apply(state, content, max_bytes=max_bytes)
+            work = _work(prefix.size + len(content) + built, line, state)
+            del content, prefix
             spend(work)
             left -= work if steps else 0
             if left < 0:

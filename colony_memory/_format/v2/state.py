@@ -2,25 +2,43 @@
 
 A state has a content for each document, which is its text, and for each file of a folder's record, which is the bytes
 that the record spells in base64: a byte more in a file is a byte more here, and not another text from there on.
-As one run, which is what a pack is compressed against, it is each content in the order of the bytes of its name: name,
-LF, content. A change is one line of JSON, LF, and the new contents joined in that same order.
+As one run it is each content in the order of the bytes of its name: name, LF, content. A change is one line of JSON,
+LF, and what is new of contents joined in that same order; a large one takes the rest from the run of the state before.
+What a pack is compressed against is that run where it is short, else parts of it: what changed, and what is beside it.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, NamedTuple
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colony_memory._format.json import canonical, load_object, shown
 from colony_memory._format.record import RECORD_NAME, join_files, joined_size, split_files
+from colony_memory._format.v2.delta import gaps, match
 from colony_memory._format.v2.zstd import TooLarge
 from colony_memory._values import cached_property, dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from colony_memory._format.v2.delta import Match
 
 _KEYS = ("drop", "move", "put")
 _OPTIONAL = "bytes"
+# Bytes of a state that is a prefix as a whole, and of what stands beside the changes in that of a larger one.
+WHOLE = 2**20
+# Bytes of a prefix that is not whole.
+MOST_PREFIX = 2**26
+# Bytes of a content from which on a new one takes over what it has of it.
+_LARGE = 2**16
+# Bytes before and behind what is new in a large content, of the old one.
+_MARGIN = 2**11
+# How far from a name is looked for what still has room.
+_FAR = 16
+# Characters that tell what a prefix is of.
+_MOST_LEAD = 2**20
 # What a small memory may always have, whatever the bound of its text.
 _FEW = 1000
 # What the line of a small memory may have.
@@ -72,11 +90,7 @@ class State:
         return cls({}).with_texts(documents, documents)
 
     def __len__(self) -> int:
-        return self._size
-
-    @cached_property
-    def _size(self) -> int:
-        return sum(len(_name(name)) + 1 + len(content) for name, content in self.contents.items())
+        return self.ends[-1] if self.contents else 0
 
     @cached_property
     def marks(self) -> Mapping[str, str]:
@@ -111,6 +125,34 @@ class State:
     def run(self) -> Iterator[bytes]:
         """All of it as one run of bytes, piece by piece."""
         return (part for name, content in self.contents.items() for part in (_name(name), b"\n", content))
+
+    @cached_property
+    def ends(self) -> list[int]:
+        """Where each content ends in the run."""
+        return list(accumulate(len(_name(name)) + 1 + len(content) for name, content in self.contents.items()))
+
+    @cached_property
+    def ordered(self) -> list[str]:
+        """The names of all contents, in that order."""
+        return [*self.contents]
+
+    def place(self, name: str) -> tuple[int, int]:
+        """Where a content begins and ends in the run."""
+        end = self.ends[bisect_left(self.ordered, name)]
+        return end - len(self.contents[name]), end
+
+    def cut(self, start: int, end: int) -> Iterator[bytes | memoryview]:
+        """A part of the run, piece by piece."""
+        at = bisect_right(self.ends, start)
+        while start < end:
+            name, stop = self.ordered[at], self.ends[at]
+            content, head = self.contents[name], _name(name) + b"\n"
+            first, begin = stop - len(content), stop - len(content) - len(head)
+            if start < first:
+                yield head[start - begin : end - begin]
+            if end > first:
+                yield memoryview(content)[max(start, first) - first : end - first]
+            start, at = stop, at + 1
 
     def texts(self) -> Iterator[tuple[str, bytes]]:
         """Each document in UTF-8, each surrogate in three bytes.
@@ -196,22 +238,28 @@ class Change(NamedTuple):
 
     Attributes:
         line: What goes, what is moved, and which contents come, with the LF.
+        before: Where it leads from.
         after: Where it leads.
-        put: Bytes of the contents that follow, by name.
+        fresh: What follows: of which content, from where, and to where.
+        against: Parts of the run of the state before, which it is compressed against; None for all of it.
+        built: Bytes of the contents that it puts together.
     """
 
     line: bytes
+    before: State
     after: State
-    put: Mapping[str, int]
+    fresh: Sequence[tuple[str, int, int]]
+    against: Sequence[tuple[int, int]] | None
+    built: int
 
     def __len__(self) -> int:
-        return len(self.line) + sum(self.put.values())
+        return len(self.line) + sum(end - start for _, start, end in self.fresh)
 
-    def pieces(self) -> Iterator[bytes]:
+    def pieces(self) -> Iterator[bytes | memoryview]:
         """Its bytes, piece by piece."""
         yield self.line
-        for name in self.put:
-            yield self.after.contents[name]
+        for name, start, end in self.fresh:
+            yield memoryview(self.after.contents[name])[start:end]
 
 
 def change(before: State, after: State) -> Change:
@@ -219,8 +267,8 @@ def change(before: State, after: State) -> Change:
     lost = [name for name in before.contents if name not in after.contents]
     # A content that was moved is found by its digest, and stays what it is, a text or a file.
     known = {(before.marks[name], name in before.files): name for name in reversed(lost)}
-    moved, put = dict[str, str](), dict[str, int]()
-    for name, content in after.contents.items():
+    moved, put = dict[str, str](), list[str]()
+    for name in after.contents:
         kind = name in after.files
         if name in before.contents:
             source = None
@@ -231,13 +279,81 @@ def change(before: State, after: State) -> Change:
         if source is not None:
             moved[source] = name
         else:
-            put[name] = len(content)
+            put.append(name)
+    drop, sizes = [name for name in lost if name not in moved], dict[str, int | list[object]]()
+    fresh, parts = list[tuple[str, int, int]](), list[tuple[int, int]]()
+    for name in put:
+        old, new = before.contents.get(name, b""), after.contents[name]
+        if min(len(old), len(new)) < _LARGE:
+            sizes[name] = len(new)
+            fresh.append((name, 0, len(new)))
+            if old:
+                parts.append(before.place(name))
+            continue
+        found, (first, _) = match(old, new), before.place(name)
+        own = gaps(found, len(new))
+        fresh += [(name, start, end) for start, end in own]
+        takes: list[tuple[int, object]] = [(each.new, [first + each.old, each.size]) for each in found]
+        takes += [(start, end - start) for start, end in own]
+        sizes[name] = [what for _, what in sorted(takes, key=lambda take: take[0])]
+        parts += [(first + start, first + end) for start, end in _around(found, own, len(old))]
     files = [name for name in put if name in after.files]
-    line = {"drop": [name for name in lost if name not in moved], "move": moved, "put": put}
-    return Change(canonical(line | {_OPTIONAL: files} if files else line) + b"\n", after, put)
+    line = {"drop": drop, "move": moved, "put": sizes}
+    against = None if len(before) <= WHOLE else _against(before, parts, [*put, *drop] if fresh else [])
+    text = canonical(line | {_OPTIONAL: files} if files else line) + b"\n"
+    return Change(text, before, after, fresh, against, sum(len(after.contents[name]) for name in put))
 
 
-def apply(before: State, content: bytes | bytearray, *, max_bytes: int) -> State:
+def _around(found: Sequence[Match], own: Iterable[tuple[int, int]], size: int) -> Iterator[tuple[int, int]]:
+    """Parts of an old content that stood where the new one has something of its own."""
+    ends = {each.new + each.size: each.old + each.size for each in found}
+    starts = {each.new: each.old for each in found}
+    for start, end in own:
+        first = ends.get(start, 0)
+        last = starts.get(end, size)
+        most = 2 * (end - start) + _MARGIN
+        if first <= last <= first + 2 * most:
+            yield max(0, first - _MARGIN), min(size, last + _MARGIN)
+        else:
+            yield max(0, first - _MARGIN), min(size, first + most)
+            yield max(0, last - most), min(size, last + _MARGIN)
+
+
+def _against(before: State, parts: Sequence[tuple[int, int]], names: Iterable[str]) -> list[tuple[int, int]]:
+    """Parts of the run, in its order: those, and as much as there is room for of what stands beside the names."""
+    out, room = list[tuple[int, int]](), MOST_PREFIX
+    for start, end in parts:
+        out.append((start, min(end, start + room)))
+        room -= out[-1][1] - start
+    room, taken = min(room, WHOLE), set[int]()
+    ends, near = [0, *before.ends], [bisect_left(before.ordered, name) for name in names]
+    for step in range(len(ends)):
+        left = room
+        for at in (each + way for each in near for way in (-step, step)):
+            if 0 <= at < len(ends) - 1 and at not in taken and ends[at + 1] - ends[at] <= min(room, _LARGE):
+                taken.add(at)
+                out.append((ends[at], ends[at + 1]))
+                room -= ends[at + 1] - ends[at]
+        if room == left and step > _FAR:
+            break
+    merged = list[tuple[int, int]]()
+    for start, end in sorted(out):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        elif start < end:
+            merged.append((start, end))
+    return merged
+
+
+class Applied(NamedTuple):
+    """Where a change led to, the bytes of its first line, and of the contents that it put together."""
+
+    state: State
+    line: int
+    built: int
+
+
+def apply(before: State, content: bytes | bytearray, *, max_bytes: int) -> Applied:
     """The state that a change leads to.
 
     Args:
@@ -264,7 +380,14 @@ def apply(before: State, content: bytes | bytearray, *, max_bytes: int) -> State
     come = {target: source for source, target in move.items()}
     if len(come) != len(move) or not come.keys().isdisjoint(put):
         raise ValueError("it gives a document twice")
-    told, given = sum(put.values()), memoryview(content)[end + 1 :]
+    given, taken = (
+        memoryview(content)[end + 1 :],
+        [take for takes in put.values() for take in takes if type(take) is not int],
+    )
+    if any(at < 0 or size < 1 or at + size > len(before) for at, size in taken):
+        raise ValueError("it takes what is not in the state before it")
+    given = memoryview(content)[end + 1 :]
+    told = sum(take for takes in put.values() for take in takes if type(take) is int)
     if told != len(given):
         more = "less" if len(given) < told else "more"
         raise ValueError(f"it holds {more} text than its first line says")
@@ -272,22 +395,32 @@ def apply(before: State, content: bytes | bytearray, *, max_bytes: int) -> State
     names = _ordered([*stay, *come, *put])
     if len(names) > most_documents(max_bytes):
         raise TooLarge(f"it leads to {len(names)} documents, more than this client takes")
-    size = sum(len(_name(name)) + 1 for name in names) + told
+    size = sum(len(_name(name)) + 1 for name in names) + told + sum(size for _, size in taken)
     size += sum(len(before.contents[name]) for name in (*stay, *move))
     if size > max_bytes:
         raise TooLarge(f"it leads to {size} bytes, more than the {max_bytes} that this client takes")
     contents, at = dict[str, bytes](), 0
     for name in names:  # the new contents are in the order of the bytes of their names too
         if name in put:
-            contents[name] = bytes(given[at : at + put[name]])
-            at += put[name]
+            pieces = list[bytes | memoryview]()
+            for take in put[name]:
+                if type(take) is int:
+                    pieces.append(given[at : at + take])
+                    at += take
+                else:
+                    pieces += before.cut(take[0], sum(take))
+            contents[name] = b"".join(pieces)
         else:
             contents[name] = before.contents[come.get(name, name)]
     kept = {name for name in stay if name in before.files} | {to for own, to in move.items() if own in before.files}
-    return State(contents, frozenset(kept | files))
+    built = sum(len(contents[name]) for name in put)
+    return Applied(State(contents, frozenset(kept | files)), end + 1, built)
 
 
-def _read_line(line: bytes | bytearray) -> tuple[list[str], dict[str, str], dict[str, int], set[str]]:
+def _read_line(
+    line: bytes | bytearray,
+) -> tuple[list[str], dict[str, str], dict[str, list[Any]], set[str]]:
+    """What a line says. A content that is put is counts of bytes that follow, and places below with counts."""
     raw = load_object(line.decode("utf-8", "surrogatepass"))
     if raw.keys() - {_OPTIONAL} != set(_KEYS):
         raise ValueError(f"its first line has {shown(sorted(raw))} and not {', '.join(_KEYS)}")
@@ -297,8 +430,44 @@ def _read_line(line: bytes | bytearray) -> tuple[list[str], dict[str, str], dict
         raise ValueError("drop is no list of names")
     if not isinstance(move, dict) or not all(isinstance(name, str) for name in move.values()):
         raise ValueError("move is no object of names")
-    if not isinstance(put, dict) or not all(type(size) is int and size >= 0 for size in put.values()):
-        raise ValueError("put is no object of counts")
+    if not isinstance(put, dict) or not all(map(_is_take, put.values())):
+        raise ValueError("put is no object of counts and places")
     if not isinstance(files, list) or not all(isinstance(name, str) and name in put for name in files):
         raise ValueError("bytes is no list of names in put")
-    return drop, move, put, {*files}
+    takes = {name: said if isinstance(said, list) else [said] for name, said in put.items()}
+    return drop, move, takes, {*files}
+
+
+def _is_take(said: object) -> bool:
+    """Whether it is a count of bytes that follow, or a list of such and of places with counts."""
+    if isinstance(said, list):
+        return all(_is_take(each) if type(each) is int else _is_place(each) for each in said)
+    return type(said) is int and said >= 0
+
+
+def _is_place(said: object) -> bool:
+    return isinstance(said, list) and len(said) == 2 and all(type(each) is int for each in said)
+
+
+def lead_of(against: Sequence[tuple[int, int]]) -> bytes:
+    """What a pack says of its prefix: how much of the run is passed over, how much is taken, and so on."""
+    numbers, at = list[int](), 0
+    for start, end in against:
+        numbers += start - at, end - start
+        at = end
+    return " ".join(map(str, numbers)).encode("ascii")
+
+
+def read_lead(lead: bytes, state: State) -> list[tuple[int, int]]:
+    """The parts of a state's run that are a prefix.
+
+    Raises:
+        ValueError: It tells of none of that state.
+    """
+    told = lead.split(b" ") if lead else []
+    if len(lead) > _MOST_LEAD or len(told) % 2 or not all(each.isdigit() for each in told):
+        raise ValueError("it does not say what its prefix is of")
+    ends = list(accumulate(map(int, told)))
+    if ends and ends[-1] > len(state):
+        raise ValueError("its prefix is of more than the state below")
+    return list(zip(ends[::2], ends[1::2], strict=True))

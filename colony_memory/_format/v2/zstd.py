@@ -24,7 +24,7 @@ _SEARCH_LOG = 6
 _MIN_WINDOW_LOG = 10
 # Bytes that are taken and given at a time.
 _PIECE = 2**17
-_MAGIC = b"\x28\xb5\x2f\xfd"
+_MAGIC, _PASSED_OVER = b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18"
 #: What format 2 needs, as the end of a message. From 3.14 on it comes with Python, though not with every build.
 WANTED = (
     "a Python with the module compression.zstd, which this one was built without"
@@ -90,7 +90,7 @@ class Prefix:
         pieces: Its bytes, cut anywhere.
     """
 
-    def __init__(self, pieces: Iterable[bytes] = ()) -> None:
+    def __init__(self, pieces: Iterable[bytes | memoryview] = ()) -> None:
         self._kept: Any = b"".join(pieces)
         self.size = len(self._kept)
         if self.size >= MIN_PREFIX:
@@ -126,6 +126,19 @@ def compress(pieces: Iterable[bytes | memoryview], size: int, prefix: Prefix) ->
     packer.set_pledged_input_size(size)
     frame = [packer.compress(piece) for piece in pieces]
     return b"".join((*frame, packer.flush(packer.FLUSH_FRAME)))
+
+
+def with_lead(lead: bytes, frame: bytes) -> bytes:
+    """A frame behind some bytes that every reader of zstd passes over."""
+    return _PASSED_OVER + len(lead).to_bytes(4, "little") + lead + frame
+
+
+def split_lead(data: bytes) -> tuple[bytes | None, bytes]:
+    """What is to be passed over, None where there is nothing, and the frame."""
+    if not data.startswith(_PASSED_OVER):
+        return None, data
+    end = 8 + int.from_bytes(data[4:8], "little")
+    return data[8:end], data[end:]
 
 
 def decompress(frame: bytes, prefix: Prefix, *, at_most: int) -> bytearray:
