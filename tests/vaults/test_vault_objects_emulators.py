@@ -11,22 +11,26 @@ import functools
 import hashlib
 import hmac
 import http.client
+import json
 import os
+import re
 import shutil
 import socket
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
+from urllib.parse import urlencode
 
 import pytest
 
 pytest.importorskip("obstore")
 
+from documentation_pages import ROOT
 from obstore.store import AzureStore, S3Store
 from published.environments import CACHE, environment, keep_first, scratch
 
-from colony_memory import ColonyMemory, ConflictDetected, open_vault
+from colony_memory import ColonyMemory, ColonyMemoryWarning, ConflictDetected, open_vault
 from colony_memory.exceptions import VaultDenied, VaultMissing
 from colony_memory.testing import UnmadeVaultTests, VaultBackendTests
 from colony_memory.vaults.objects import ObjectVault
@@ -41,6 +45,21 @@ import sys
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import run_simple
 run_simple("127.0.0.1", int(sys.argv[1]), DomainDispatcherApplication(create_backend_app), threaded=False)
+"""
+# A user for each policy, and from then on nothing that no policy allows.
+_USERS = """
+import json, sys, urllib.request
+import boto3
+address, policies = sys.argv[1], json.loads(sys.argv[2])
+session = boto3.Session("a", "b", region_name="us-east-1")
+iam = session.client("iam", endpoint_url=address)
+keys = []
+for number, policy in enumerate(policies):
+    iam.create_user(UserName=f"user-{number}")
+    iam.put_user_policy(UserName=f"user-{number}", PolicyName="p", PolicyDocument=json.dumps(policy))
+    made = iam.create_access_key(UserName=f"user-{number}")["AccessKey"]
+    keys.append((made["AccessKeyId"], made["SecretAccessKey"]))
+print(json.dumps(keys))
 """
 ACCOUNT = "devstoreaccount1"
 ACCOUNT_KEY = base64.b64encode(bytes(64)).decode()
@@ -92,6 +111,7 @@ def s3(tmp_path_factory):
         return S3Store(bucket or "not-there", prefix="agents/a", region="us-east-1", **settings, **options, **config)
 
     open_.port = port
+    open_.python = python
     yield open_
     _stop(process)
 
@@ -118,14 +138,14 @@ def azure(tmp_path_factory):
         AZURITE_ACCOUNTS=f"{ACCOUNT}:{ACCOUNT_KEY}",
     )
 
-    def open_(container="", key=ACCOUNT_KEY):
-        if container:
+    def open_(container="", **credentials):
+        if container and not credentials:
             _make_container(port, container)
         return AzureStore(
             container or "not-there",
             prefix="agents/a",
             account_name=ACCOUNT,
-            account_key=key,
+            **(credentials or {"account_key": ACCOUNT_KEY}),
             endpoint=f"http://127.0.0.1:{port}/{ACCOUNT}",
             client_options={"allow_http": True},
             retry_config={"max_retries": 0},
@@ -251,3 +271,86 @@ def test_by_url(s3, fresh, monkeypatch):
         ColonyMemory(backend=open_vault(f"s3://{fresh}/x")).restore(default={})
     ColonyMemory(backend=open_vault(f"s3://{fresh}/x", create=True)).backup(NOTES)
     assert ColonyMemory(backend=open_vault(f"s3://{fresh}/x/")).restore() == NOTES
+
+
+# The smallest rights, as the page has them
+
+
+def _page():
+    return (ROOT / "docs" / "object-stores.md").read_text(encoding="utf-8")
+
+
+def test_the_policy_of_the_page_is_enough_and_nothing_in_it_too_much(s3):
+    policy = json.loads(re.search(r"^```json\n(.*?)^```", _page(), re.MULTILINE | re.DOTALL)[1])
+    objects, listing = policy["Statement"]
+    less = [{**objects, "Action": [each for each in objects["Action"] if each != gone]} for gone in objects["Action"]]
+    policies = [
+        policy,
+        *({**policy, "Statement": [each, listing]} for each in less),
+        {**policy, "Statement": [objects]},
+    ]
+    address = f"http://127.0.0.1:{s3.port}"
+    told = [s3.python, "-c", _USERS, address, json.dumps(policies)]
+    keys = json.loads(subprocess.run(told, capture_output=True, encoding="utf-8", check=True).stdout)
+    _request(s3.port, "PUT", "/my-bucket")
+    _without_rights(s3.port, "0")
+    try:
+
+        def open_(number, prefix="agents/anna"):
+            config = dict(zip(("access_key_id", "secret_access_key"), keys[number], strict=True))
+            options = {"client_options": {"allow_http": True}, "retry_config": {"max_retries": 0}}
+            return S3Store("my-bucket", prefix=prefix, region="us-east-1", endpoint=address, **config, **options)
+
+        _use(ObjectVault(open_(0), create=True))
+        with pytest.raises(VaultDenied):
+            ObjectVault(open_(0, "agents/bob"), create=True)
+        for number, may in ((1, "get"), (2, "put"), (4, "list")):
+            with pytest.raises(VaultDenied):
+                _save_and_list(ObjectVault(open_(number)), may)
+        with pytest.warns(ColonyMemoryWarning, match="could not be removed"):
+            ColonyMemory(backend=ObjectVault(open_(3))).backup({"a.md": "delete"}, prune_keep=1)
+    finally:
+        _without_rights(s3.port, "inf")
+
+
+def _use(vault):
+    """What an agent does: first start, backups with a retention, restores."""
+    memory = ColonyMemory(backend=vault)
+    assert memory.restore(default={}) == {}
+    for number in range(4):
+        memory.backup({"a.md": str(number)}, prune_keep=2)
+    assert memory.restore() == {"a.md": "3"}
+    assert len(memory.list_snapshots()) == 2
+
+
+def _save_and_list(vault, text):
+    memory = ColonyMemory(backend=vault)
+    memory.backup({"a.md": text})
+    memory.list_snapshots()
+
+
+def _without_rights(port, after):
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    connection.request("POST", "/moto-api/reset-auth", after, {"Content-Type": "text/plain"})
+    assert connection.getresponse().status == 200
+    connection.close()
+
+
+def test_the_signature_of_the_page_is_enough(azure, fresh):
+    rights = re.search(r"--permissions (\w+)", _page())[1]
+    azure(fresh)
+    _use(ObjectVault(azure(fresh, sas_key=_signature(fresh, rights)), create=True))
+    for gone in "rwl":
+        with pytest.raises(VaultDenied):
+            ColonyMemory(backend=ObjectVault(azure(fresh, sas_key=_signature(fresh, rights.replace(gone, ""))))).backup(
+                NOTES
+            )
+
+
+def _signature(container, rights):
+    """As the service makes it of a container: https://learn.microsoft.com/rest/api/storageservices/create-service-sas."""
+    begin, end, version = "2020-01-01T00:00:00Z", "2100-01-01T00:00:00Z", "2021-08-06"
+    fields = [rights, begin, end, f"/blob/{ACCOUNT}/{container}", "", "", "", version, "c", "", "", "", "", "", "", ""]
+    digest = hmac.new(base64.b64decode(ACCOUNT_KEY), "\n".join(fields).encode(), hashlib.sha256).digest()
+    signed = base64.b64encode(digest).decode()
+    return urlencode({"sp": rights, "st": begin, "se": end, "sv": version, "sr": "c", "sig": signed})
