@@ -179,9 +179,8 @@ class _Task:
 
         from colony_memory.cli.memory import open_memory
         from colony_memory.cli.text import shown
-        from colony_memory.hooks.standing import stand_of
         from colony_memory.hooks.talk import Told
-        from colony_memory.hooks.turn import heard
+        from colony_memory.hooks.turn import heard, stand_of
         from colony_memory.schedule.watch import read_runs
 
         call = self._call
@@ -229,9 +228,8 @@ class _Task:
         from colony_memory.cli.errors import describe, kind_of
         from colony_memory.cli.text import shown
         from colony_memory.exceptions import ConflictDetected, PruneIncomplete
-        from colony_memory.hooks.standing import unknown
         from colony_memory.hooks.talk import Told
-        from colony_memory.hooks.turn import late, note_run
+        from colony_memory.hooks.turn import late, note_run, unknown
         from colony_memory.schedule.last_run import run_of
 
         call = self._call
@@ -267,8 +265,7 @@ class _Task:
         from colony_memory.app.save import FolderSave
         from colony_memory.cli.memory import open_memory
         from colony_memory.cli.verbs import backup
-        from colony_memory.hooks.standing import is_empty
-        from colony_memory.hooks.turn import AsSaved
+        from colony_memory.hooks.turn import AsSaved, is_empty
 
         call = self._call
         with open_memory(replace(call.common, quiet=True), making=True) as opened:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine.label import labels_there
 from colony_memory._format.names import id_time
-from colony_memory.app.durations import show_duration
+from colony_memory.app.config.values import show_duration
 from colony_memory.app.facts import SPANS, made_at, stamp
 from colony_memory.cli.commands import command
 from colony_memory.cli.errors import FAILED, NOT_PROVEN, NOTHING_SAVED, Failure

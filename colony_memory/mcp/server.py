@@ -1,13 +1,20 @@
-"""The server: tools as the protocol has them, over what :mod:`.tools` and :mod:`.showing` do."""
+"""The server: tools as the protocol has them, over what :mod:`.tools` and :mod:`.restoring` do.
+
+The server on standard input and output, as hosts start it.
+"""
 # ruff: noqa: TC001 - the library reads the annotations
 
 from __future__ import annotations
 
 import logging
+import os
+import signal
+import threading
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+import anyio
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context, RequestStateSecurity
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
@@ -21,7 +28,8 @@ from pydantic import Field, ValidationError, create_model
 
 from colony_memory._version import __version__
 from colony_memory.cli.errors import say
-from colony_memory.mcp import replies, showing, tools
+from colony_memory.exceptions import ColonyMemoryError
+from colony_memory.mcp import replies, restoring, tools
 from colony_memory.mcp.asking import restore_tool
 from colony_memory.mcp.served import Served
 from colony_memory.mcp.words import Words, is_foreseen
@@ -29,6 +37,7 @@ from colony_memory.mcp.work import Job, Reporting, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
 
 _T = TypeVar("_T")
 _R = TypeVar("_R", bound=replies.Reply)
@@ -128,7 +137,7 @@ class MemoryServer(MCPServer):
     ) -> replies.ListReply:
         """List the snapshots, newest first."""
         return await self.answer(
-            partial(showing.list_snapshots, self._served, limit=limit, before=before, tag=tag), ctx
+            partial(restoring.list_snapshots, self._served, limit=limit, before=before, tag=tag), ctx
         )
 
     async def show(
@@ -141,7 +150,7 @@ class MemoryServer(MCPServer):
         """Show one snapshot: when it was made, how large it is, and the names in it; with file the text of that file
         as it was then. Long lists and texts come in parts: go on with offset.
         """
-        call = partial(showing.show, self._served, words=self.words, snapshot=snapshot, file=file, offset=offset)
+        call = partial(restoring.show, self._served, words=self.words, snapshot=snapshot, file=file, offset=offset)
         return await self.answer(call, ctx)
 
     async def verify(self, ctx: Context[Any, Any], snapshot: SnapshotName | None = None) -> replies.VerifyReply:
@@ -272,3 +281,51 @@ def _quiet_logging() -> Iterator[None]:
         yield
     finally:
         root.removeHandler(silent)
+
+
+#: Seconds that a call under way has after a signal: one that writes to the vault may come to its end.
+_LAST = 5.0
+
+
+def serve_stdio(server: MemoryServer) -> None:
+    """Serve until the input ends, or a signal comes. Nothing but the protocol goes to stdout, whoever prints.
+
+    Raises:
+        ColonyMemoryError: The host cannot be read from or written to any more.
+    """
+    with _signals_end(server):
+        try:
+            anyio.run(server.run_stdio_async)
+        except Exception as error:
+            cause: BaseException = error
+            while getattr(cause, "exceptions", ()):  # of a group
+                cause = cause.exceptions[0]  # type: ignore[attr-defined]
+            if not isinstance(cause, OSError):
+                raise
+            why = cause.strerror or str(cause)
+            raise ColonyMemoryError(f"the host that started this server cannot be reached: {why}") from error
+
+
+@contextmanager
+def _signals_end(server: MemoryServer) -> Iterator[None]:
+    """End the process on SIGTERM and SIGINT.
+
+    The library reads its input in a thread that nothing wakes, and would wait for it.
+    """
+
+    def end(number: int, frame: object) -> None:  # noqa: ARG001 - what a handler is given
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, signal.SIG_IGN)
+
+        def leave() -> None:
+            server.worker.rest(_LAST)
+            os._exit(128 + number)
+
+        threading.Thread(target=leave, daemon=True).start()
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -95,9 +95,9 @@ def test_an_example_of_the_help_works(cli, furnished, example, monkeypatch):
 def serve_nothing(monkeypatch):
     """Servers would go on."""
     pytest.importorskip("mcp")
-    from colony_memory.mcp import stdio
+    from colony_memory.mcp import server
 
-    monkeypatch.setattr(stdio, "serve_stdio", lambda server: None)
+    monkeypatch.setattr(server, "serve_stdio", lambda server: None)
 
 
 def sign_file(folder, arguments):

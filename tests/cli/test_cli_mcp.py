@@ -21,10 +21,10 @@ cli, refused = cli_runs.cli, cli_runs.refused
 def served(monkeypatch):
     """What would be served, in the place of serving it."""
     pytest.importorskip("mcp.server")
-    from colony_memory.mcp import stdio
+    from colony_memory.mcp import server
 
     found = []
-    monkeypatch.setattr(stdio, "serve_stdio", lambda server: found.append(server._served))
+    monkeypatch.setattr(server, "serve_stdio", lambda server: found.append(server._served))
     return found
 
 

@@ -21,7 +21,7 @@ from cli_runs import NOON, POSIX, content_file, damage, save, tree
 
 from colony_memory import ColonyMemory
 from colony_memory.capture import Written
-from colony_memory.cli import restored, started
+from colony_memory.cli import ask, restored
 
 environment, folder, vault, cli, refused = (
     cli_runs.environment,
@@ -364,5 +364,5 @@ def test_signals_are_left_alone_in_a_thread_and_where_they_are_ignored():
 
 
 def handlers():
-    with started.first_interrupt_only():
+    with ask.first_interrupt_only():
         return signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)

@@ -150,7 +150,7 @@ def test_a_fault_that_was_not_foreseen_reaches_the_log_and_not_the_model(desk, m
     def broken(*args, **options):
         raise RuntimeError("the key is hunter2")
 
-    monkeypatch.setattr(module.showing, "list_snapshots", broken)
+    monkeypatch.setattr(module.restoring, "list_snapshots", broken)
     told = desk.refused("list")
     assert "hunter2" not in told
     assert "RuntimeError" in told
@@ -160,10 +160,10 @@ def test_a_fault_that_was_not_foreseen_reaches_the_log_and_not_the_model(desk, m
 
 def test_an_answer_that_does_not_fit_its_model_is_no_secret_either(desk, monkeypatch, capsys):
     desk.call("backup")
-    monkeypatch.setattr(module.showing, "list_snapshots", lambda *args, **options: 7)
+    monkeypatch.setattr(module.restoring, "list_snapshots", lambda *args, **options: 7)
     assert "not foreseen" in desk.refused("list")
     monkeypatch.setattr(
-        module.showing, "list_snapshots", lambda *args, **options: module.replies.ListReply(total="hunter2")
+        module.restoring, "list_snapshots", lambda *args, **options: module.replies.ListReply(total="hunter2")
     )
     assert "hunter2" not in desk.refused("list")
     assert capsys.readouterr().out == ""

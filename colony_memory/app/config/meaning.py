@@ -18,13 +18,13 @@ from colony_memory.app.config.values import (
     flag,
     format_number,
     number,
+    parse_duration,
     path_of,
     rules,
     text,
     texts,
     time,
 )
-from colony_memory.app.durations import parse_duration
 from colony_memory.app.keys import settled_identities, settled_recipients
 from colony_memory.retention import Retention
 

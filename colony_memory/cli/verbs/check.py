@@ -59,7 +59,7 @@ def run_status(
     their disk. That something is ahead is no failure, however old it is: how long it may stay so is what --max-age
     says. Where nothing that is there is saved, that is one.
     """
-    from colony_memory.app.durations import parse_duration
+    from colony_memory.app.config.values import parse_duration
     from colony_memory.app.protection import check_protection
     from colony_memory.cli.hosts import tell_elsewhere
     from colony_memory.cli.memory import open_memory

@@ -84,7 +84,7 @@ def run_hook(
     written. What fails is told in the answer and noted for 'status', and the exit code is 0: a host is never kept from
     going on without --block, and never held up for longer than --timeout.
     """
-    from colony_memory.app.durations import read_seconds
+    from colony_memory.app.config.values import read_seconds
     from colony_memory.cli.host import Call
 
     asked = _read(words)
@@ -256,8 +256,7 @@ def run_mcp(
     require_mcp()
     from colony_memory.cli.memory import at_vault, format_of, trust_of
     from colony_memory.mcp.served import Served, real_folder
-    from colony_memory.mcp.server import MemoryServer
-    from colony_memory.mcp.stdio import serve_stdio
+    from colony_memory.mcp.server import MemoryServer, serve_stdio
 
     with at_vault(common.vault, replace(common, quiet=True).output, making=True) as place:
         served = Served(

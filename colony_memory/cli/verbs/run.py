@@ -73,12 +73,12 @@ def run_run(
     once when it is told to end, and when it has ended. The exit code is the command's, 128 and the number where a
     signal ended it. Where it succeeded and its memory is not saved, it is 1.
     """
-    from colony_memory.app.durations import read_seconds, show_duration
+    from colony_memory.app.config.values import read_seconds, show_duration
     from colony_memory.app.place import choose_place
+    from colony_memory.cli.ask import become_process_1, split_command, starting
     from colony_memory.cli.errors import FAILED
     from colony_memory.cli.hosts import host_of, tell, tell_elsewhere
     from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.started import become_process_1, split_command, starting
     from colony_memory.cli.telling import LAST_WORDS, leave, notifier_of, telling
     from colony_memory.schedule.child import Child
     from colony_memory.schedule.watch import Beside, Watch, alone, last_run_path
@@ -147,7 +147,7 @@ def _begin(
 ) -> Begun:
     """Bring the folder to the latest snapshot."""
     from colony_memory.app.begin import begin
-    from colony_memory.cli.started import first_interrupt_only
+    from colony_memory.cli.ask import first_interrupt_only
 
     shape = None if host is None else host.shape
     with first_interrupt_only():
@@ -298,10 +298,10 @@ def run_guard(
     it.
     """
     from colony_memory.app.guard import keep_for_way_back
+    from colony_memory.cli.ask import become_process_1, split_command, starting
     from colony_memory.cli.commands import command as worded
     from colony_memory.cli.errors import cut, say, say_json
     from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.started import become_process_1, split_command, starting
     from colony_memory.cli.verbs import backup
     from colony_memory.schedule.child import Child
 
