@@ -1,13 +1,13 @@
 """Snapshots from one place to another: into a file, out of a file, from vault to vault.
 
-Everything goes byte for byte, unless another format is asked for. Nothing is packed, signed or dated anew, so digests
-and signatures hold wherever a snapshot has gone. Each function takes a :class:`ColonyMemory` and returns, or an
+Everything goes byte for byte. Nothing is packed, signed or dated anew, so digests and signatures hold wherever a
+snapshot has gone. Each function takes a :class:`ColonyMemory` and returns, or an
 :class:`AsyncColonyMemory` and is awaited.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from colony_memory._engine.transfer import CopyReport
 from colony_memory._export_file import MAX_EXPORT_BYTES, load_export, parse_export, save_export
@@ -50,22 +50,19 @@ def export_snapshot(
 
 
 @overload
-def import_snapshot(
-    memory: ColonyMemory, exported: Export, *, label: str | None = None, format: Literal[1, 2] | None = None
-) -> SnapshotInfo: ...
+def import_snapshot(memory: ColonyMemory, exported: Export, *, label: str | None = None) -> SnapshotInfo: ...
 @overload
 def import_snapshot(
-    memory: AsyncColonyMemory, exported: Export, *, label: str | None = None, format: Literal[1, 2] | None = None
+    memory: AsyncColonyMemory, exported: Export, *, label: str | None = None
 ) -> Coroutine[Any, Any, SnapshotInfo]: ...
 def import_snapshot(
     memory: ColonyMemory | AsyncColonyMemory,
     exported: Export,
     *,
     label: str | None = None,
-    format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
 ) -> SnapshotInfo | Coroutine[Any, Any, SnapshotInfo]:
     """See :meth:`colony_memory.ColonyMemory.import_snapshot`."""
-    return memory.import_snapshot(exported, label=label, format=format)
+    return memory.import_snapshot(exported, label=label)
 
 
 @overload
@@ -75,7 +72,6 @@ def copy(
     *,
     labels: str | Iterable[str] | None = None,
     progress: Callable[[int, int], object] | None = None,
-    format: Literal[1, 2] | None = None,
 ) -> CopyReport: ...
 @overload
 def copy(
@@ -84,7 +80,6 @@ def copy(
     *,
     labels: str | Iterable[str] | None = None,
     progress: Callable[[int, int], object] | None = None,
-    format: Literal[1, 2] | None = None,
 ) -> Coroutine[Any, Any, CopyReport]: ...
 def copy(
     source: Any,
@@ -92,7 +87,6 @@ def copy(
     *,
     labels: str | Iterable[str] | None = None,
     progress: Callable[[int, int], object] | None = None,
-    format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
 ) -> CopyReport | Coroutine[Any, Any, CopyReport]:
     """See :meth:`colony_memory.ColonyMemory.copy_to`."""
-    return source.copy_to(destination, labels=labels, progress=progress, format=format)  # type: ignore[no-any-return]
+    return source.copy_to(destination, labels=labels, progress=progress)  # type: ignore[no-any-return]

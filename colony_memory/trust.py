@@ -94,9 +94,8 @@ class Trust:
             raise UntrustedSnapshot(f"{named} is not as it was signed: {error.message}") from error
         # A pointer that names nothing is no work of a key that is trusted up to a snapshot only.
         self.admit(issuer, pointer.get("snapshot_id") or None, what=named)
-        for field_name in ("went_back_from", "arriving"):
-            if pointer.get(field_name) is not None:
-                self.admit(issuer, pointer[field_name], what=named)
+        if pointer.get("went_back_from") is not None:
+            self.admit(issuer, pointer["went_back_from"], what=named)
         return issuer
 
     def admit(self, issuer: str, snapshot_id: object, *, what: str) -> None:

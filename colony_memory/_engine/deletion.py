@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from colony_memory._engine.label import LabelFiles, read_label
 from colony_memory._engine.observe import tally
 from colony_memory._engine.session import log
-from colony_memory._engine.state import look, read_manifests
+from colony_memory._engine.state import read_manifests
 from colony_memory._format.names import id_order, manifest_filename
 from colony_memory._values import dataclass
 from colony_memory.exceptions import (
@@ -194,24 +194,6 @@ async def _free_packs(
             return []
         needed.update(manifest.packs)
     return [name for each in sorted(packs, key=id_order) if each not in needed for name in packs[each]]
-
-
-async def discard_packs(session: Session, label: str, names: Iterable[str]) -> None:
-    """Delete the files of packs that this client has made and nobody needs, whatever their age.
-
-    Raises:
-        PruneIncomplete: Some of them are still there.
-        VaultError: The label cannot be looked at.
-    """
-    state, own = await look(session, label, everything=True), {*names}
-    files = state.listed
-    packs = {each: [name for name in files.pack(each) if name in own] for each in files.packs}
-    made = {each: found for each, found in packs.items() if found}
-    free = await _free_packs(session, files, made, told=state.needs, anew=True)
-    job = _Deletion(session, label, total=len(free))
-    await job.delete(free)
-    if job.failed:
-        raise job.incomplete()
 
 
 async def sweep(

@@ -5,7 +5,6 @@ The order is the reverse of a backup's: out of the catalogue, then the manifest,
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ from colony_memory._engine.label import pin_text, read_end
 from colony_memory._engine.load import not_found
 from colony_memory._engine.observe import observed
 from colony_memory._engine.publish import Move, may_write, publish, show_time
-from colony_memory._engine.session import log, warn
+from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, look, require_believed, require_listed, tell
 from colony_memory._format.formats import is_readable
 from colony_memory._format.names import id_order, id_time, manifest_filename, pin_filename, require_id, require_label
@@ -24,14 +23,11 @@ from colony_memory.exceptions import (
     ColonyMemoryError,
     ConflictDetected,
     Hint,
-    RateLimited,
-    SnapshotNotFound,
     UnsupportedFormat,
-    message_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable
 
     from colony_memory._engine.judge import Decision
     from colony_memory._engine.session import Session
@@ -164,32 +160,6 @@ async def delete_snapshot(session: Session, *, label: str, snapshot_id: str, swe
     done = await _published(session, state, change, what)
     session.manifests.pop(manifest_filename(label, snapshot_id), None)
     await deletion.remove(session, done.listed, [snapshot_id], told=done.needs, sweeps=sweeps)
-
-
-async def take_back_chains(
-    session: Session, label: str, written: Mapping[str, Sequence[str]], error: ColonyMemoryError | None
-) -> None:
-    """Take back what was written of chains that came to nothing, as far as that is possible.
-
-    A manifest that stood there may have been listed or built on, so that it is deleted as any other is, out of the
-    catalogue first. The packs go at once: this client has made them, and nobody relies on what no manifest needs.
-
-    Args:
-        session: The client.
-        label: The label.
-        written: Names of the files that are surely this client's, by snapshot, the oldest first.
-        error: Why they came to nothing.
-    """
-    if isinstance(error, RateLimited) or not any(written.values()):
-        return  # deletes come out of the same bucket; a later prune sweeps
-    try:
-        for snapshot_id, names in reversed([*written.items()]):
-            if manifest_filename(label, snapshot_id) in names:
-                with suppress(SnapshotNotFound):
-                    await delete_snapshot(session, label=label, snapshot_id=snapshot_id, sweeps=False)
-        await deletion.discard_packs(session, label, [name for names in written.values() for name in names])
-    except ColonyMemoryError as again:
-        log(f"what a failed backup left stays in the vault until the next prune: {message_of(again)}")
 
 
 def _dangles(now: State) -> bool:

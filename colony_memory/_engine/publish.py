@@ -43,7 +43,7 @@ class Move:
         text: The text of a pointer from elsewhere that says just this, to be written as it is.
         first: All that the label has is what is to be listed, so that the count of writes begins.
         stream: The history that goes on here, where the label has none yet.
-        arriving: The newest snapshot that is about to be brought there.
+        coming: A snapshot that is about to be brought there; until that is listed, the pointer has gone back from it.
         doc_bytes: Bytes of each document of the snapshot to name, see :class:`Pointer`; None where that is not known.
         unmerged: What is unmerged from then on; None for what was.
     """
@@ -55,7 +55,7 @@ class Move:
     text: str | None = None
     first: bool = False
     stream: str | None = None
-    arriving: str | None = None
+    coming: str | None = None
     doc_bytes: tuple[int, ...] | None = None
     unmerged: tuple[Unmerged, ...] | None = None
 
@@ -123,15 +123,12 @@ async def publish(
                 # Another client deleted that after the pointer was read once more: what it says is to be chosen anew.
                 raise Changed("what the pointer names was deleted meanwhile")
         except Changed:
-            bringing = state.asked.bringing
-            state = await look(session, label, everything=True, lenient=lenient, bringing=bringing)
+            state = await look(session, label, everything=True, lenient=lenient)
             if state.text == text:
                 # This client's own, which names what was deleted just then: nobody put it there instead of another, and
                 # what it took out is still there to take its place.
                 undone = frozenset(move.removed)
-                state = await look(
-                    session, label, everything=True, lenient=lenient, unremoved=undone, bringing=bringing
-                )
+                state = await look(session, label, everything=True, lenient=lenient, unremoved=undone)
                 state = replace(state, decision=replace(state.decision, rollback=None))
             continue
         await session.note(label, pointer, proven=session.trust.pins)
@@ -225,15 +222,13 @@ def _write(session: Session, state: State, move: Move, signer: Signer | None) ->
     gone = [one.snapshot_id for one in unmerged if one.snapshot_id in removed or _is_gone(state, one.snapshot_id)]
     own = {move.latest, *(entry.snapshot_id for entry in catalog.front)}
     unmerged = still_unmerged(unmerged, now=session.now(), gone={*gone} - own)
-    # Who signs takes over nobody's word that was not signed.
-    told = before.arriving if state.decision.proven else None
     pointer = before.follow(
         move.latest,
         updated_at=session.stamp(),
         entries=catalog,
         stream=state.decision.stream or move.stream or session.stream(state.label),
         removed=removed,
-        arriving=max(filter(None, (told, move.arriving)), key=id_order, default=None),
+        coming=move.coming,
         doc_bytes=move.doc_bytes,
         unmerged=unmerged,
         before=state.decision.follow,

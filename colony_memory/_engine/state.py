@@ -139,7 +139,6 @@ async def look(
     lenient: bool = False,
     newer: bool = True,
     unremoved: frozenset[str] = frozenset(),
-    bringing: frozenset[str] = frozenset(),
     files: LabelFiles | None = None,
 ) -> State:
     """Read the pointer, and what else it takes to judge a label.
@@ -157,7 +156,6 @@ async def look(
         lenient: Go on where the witness does not answer.
         newer: Where the pointer has to be proven, look for what is newer than the latest: it may have been put back.
         unremoved: Ids that count as not removed, see :class:`Asked`.
-        bringing: Snapshots that the client brings there itself, which are no sign of that.
         files: The label in a listing that was made already; it stands only where nothing speaks against the label.
     """
     prefix = f"cmem.{label}."
@@ -165,7 +163,7 @@ async def look(
         # Before the pointer is read: others may move both.
         seen, blind = await _seen(session, label, at_least, lenient=lenient)
         text, match = await read_pointer_file(session, label)
-        how = (session.vault.conditional, verify, newer, unremoved, bringing)
+        how = (session.vault.conditional, verify, newer, unremoved)
         asked = Asked(label, session.trust, seen, session.now(), everything, *how)
         shown = files if turn == 0 else None
         if shown is None and (listed or everything):

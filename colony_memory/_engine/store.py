@@ -41,20 +41,6 @@ class StoredFile(NamedTuple):
     etag: str | None
 
 
-class _Put(NamedTuple):
-    """A write that was done: when, by the vault's clock, and whether its reply said so."""
-
-    at: datetime | None
-    answered: bool
-
-
-class Created(NamedTuple):
-    """A file that was not there: when it was written, by the vault's clock, and whether surely by this client."""
-
-    at: datetime | None
-    own: bool
-
-
 class _Room:
     """Memory that files which are read at once may take: a manifest may name thousands, and any size may come."""
 
@@ -214,23 +200,6 @@ class Vault:
             Changed: The condition does not hold; nothing was written.
             ColonyMemoryError: It did not happen.
         """
-        return (await self._put(name, content, match)).at
-
-    async def create(self, name: str, content: str) -> Created:
-        """Write a file that nobody else has written, and tell whether the vault answered that this client did so.
-
-        Where the vault writes on condition, a file that is there already is another's, even with the same text. Where
-        it does not, or the write was settled by reading back, the file may be of another who writes the same.
-
-        Raises:
-            Changed: The file is there.
-            Unanswered: It cannot be told whether the write happened, or will.
-            ColonyMemoryError: It did not happen.
-        """
-        put = await self._put(name, content, ABSENT, alone=True)
-        return Created(put.at, put.answered and self.conditional)
-
-    async def _put(self, name: str, content: str, match: str, *, alone: bool = False) -> _Put:
         doing = f"writing {name}"
         try:
             if not self.conditional or match == ANY:
@@ -241,16 +210,16 @@ class Vault:
         except VaultError as error:
             if was_refused(error):
                 raise
-            if alone and error.status == 412:
-                raise Changed(error.message, status=412, code=error.code) from error
-            return await self._settle(name, content, error)
+            await self._settle(name, content, error)
+            return None
         reply = unwrap(reply)
         if not proves(reply, name, len(content.encode("utf-8", "surrogatepass")), doing):
             unproven = VaultUnavailable(f"{doing} failed: the reply does not say that the file was stored")
-            return await self._settle(name, content, unproven)
-        return _Put(moment(reply.get("updated_at")), answered=True)
+            await self._settle(name, content, unproven)
+            return None
+        return moment(reply.get("updated_at"))
 
-    async def _settle(self, name: str, content: str, error: VaultError) -> _Put:
+    async def _settle(self, name: str, content: str, error: VaultError) -> None:
         """Find out whether a write that got no clear answer was applied."""
         try:
             stored = await self.get(name)
@@ -258,7 +227,7 @@ class Vault:
             msg = f"{error.message}; it could not be read back either ({unread.message})"
             raise Unanswered(msg, status=error.status, code=error.code, hint=error.hint) from error
         if stored is not None and stored.content == content:
-            return _Put(None, answered=False)
+            return
         if error.status == 412:
             raise Changed(error.message, status=412, code=error.code) from error
         if error.status is None:

@@ -2,9 +2,9 @@
 
 0.1.1 writes a pointer of five fields. This package adds ``generation``, one more with every write; ``stream``, drawn
 once for a label and the same ever after; ``catalog``, a summary of each snapshot with the digest of its manifest, so
-that a listing needs no manifest; ``removed``, what is to be deleted and must not be listed again; ``arriving``, how
-far what is being brought there from elsewhere goes; and ``unmerged``, what no latest is based on. A writer that signs
-adds ``signature``. Without one that the reader trusts all of them are hints.
+that a listing needs no manifest; ``removed``, what is to be deleted and must not be listed again; and ``unmerged``,
+what no latest is based on. A writer that signs adds ``signature``. Without one that the reader trusts all of them are
+hints.
 
 A pointer may name nothing: its label was emptied on purpose. Its ``snapshot_id`` is empty then, which no snapshot is
 called, so that 0.1.1 finds no snapshot.
@@ -50,8 +50,8 @@ class Pointer:
         stream: 16 hex digits that were drawn with the label's first pointer, None where 0.1.1 wrote it.
         entries: The catalogue, or None where there is none that can be read. It is read as far as it is looked at.
         removed: Ids that are to be deleted, or were.
-        went_back_from: Newest snapshot that it named before, where that was deleted; None where it names its newest.
-        arriving: Newest snapshot that was to be brought there from elsewhere; None where none is newer than the named.
+        went_back_from: Newest snapshot that it named before, where that was deleted, or that was to be brought there
+            from elsewhere; None where it names its newest.
         unmerged: Snapshots that no latest is based on: overtaken, or refused.
         doc_bytes: Bytes of each document of the snapshot that it names, in the order of its row's names, 0 where there
             is nothing in it but NUL; empty where that is not known.
@@ -66,7 +66,6 @@ class Pointer:
     entries: Sequence[Entry] | None = None
     removed: tuple[str, ...] = ()
     went_back_from: str | None = None
-    arriving: str | None = None
     unmerged: tuple[Unmerged, ...] = ()
     doc_bytes: tuple[int, ...] = ()
     raw: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
@@ -113,10 +112,6 @@ class Pointer:
         back = id_order(self.snapshot_id or "") < id_order(snapshot_id) <= id_order(self.went_back_from or "")
         return back or snapshot_id in self.gone
 
-    def brings(self, snapshot_id: str) -> bool:
-        """Whether it says that a snapshot that it does not list yet may be there all the same."""
-        return id_order(self.snapshot_id or "") < id_order(snapshot_id) <= id_order(self.arriving or "")
-
     def follow(
         self,
         snapshot_id: str | None,
@@ -125,7 +120,7 @@ class Pointer:
         entries: Iterable[Entry],
         stream: str,
         removed: Iterable[str] = (),
-        arriving: str | None = None,
+        coming: str | None = None,
         unmerged: Iterable[Unmerged] = (),
         doc_bytes: tuple[int, ...] | None = None,
         above: int = 0,
@@ -134,15 +129,14 @@ class Pointer:
         """The pointer of the next generation, and of one above ``above``.
 
         ``before`` is the latest until now, where this pointer has no generation: what such a one says is not proven.
+        ``coming`` is a snapshot that is about to be brought there.
         """
         kept = self.catalog.following(entries)
         # Whoever can write to a vault that nobody signs can set any count: at the end of it, it stays there.
         generation = min(max(self.generation, above) + 1, _MAX_COUNT - 1)
         named = (self.snapshot_id, self.went_back_from) if self.generation else (before,)
-        newest = max(filter(None, (snapshot_id, *named)), key=id_order, default=None)
+        newest = max(filter(None, (snapshot_id, *named, coming)), key=id_order, default=None)
         back = None if newest == snapshot_id else newest
-        if id_order(arriving or "") <= id_order(snapshot_id or ""):
-            arriving = None
         gone = tuple(sorted(removed))
         if doc_bytes is None:
             doc_bytes = self.doc_bytes if snapshot_id == self.snapshot_id else ()
@@ -155,7 +149,6 @@ class Pointer:
             kept,
             gone,
             back,
-            arriving,
             tuple(unmerged),
             doc_bytes,
         )
@@ -202,7 +195,6 @@ def read_pointer(text: str, *, label: str, strict: bool = False) -> Pointer:
         entries=entries,
         removed=tuple(filter(None, map(_read_id, removed))) if isinstance(removed, list) else (),
         went_back_from=_read_id(raw.get("went_back_from")),
-        arriving=_read_id(raw.get("arriving")),
         unmerged=read_unmerged(raw.get("unmerged")),
         doc_bytes=_read_counts(raw.get("doc_bytes")),
         raw=raw,
@@ -225,8 +217,6 @@ def write_pointer(pointer: Pointer, *, signer: Signer | None = None) -> str:
         raw["removed"] = list(pointer.removed)
     if pointer.went_back_from is not None:
         raw["went_back_from"] = pointer.went_back_from
-    if pointer.arriving is not None:
-        raw["arriving"] = pointer.arriving
     if pointer.unmerged:
         raw["unmerged"] = raw_unmerged(pointer.unmerged)
     if pointer.doc_bytes:

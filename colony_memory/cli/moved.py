@@ -6,7 +6,7 @@ import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from colony_memory.app.facts import made_at, stamp
 from colony_memory.cli.errors import FAILED, Failure
@@ -83,11 +83,6 @@ def open_pair(
                 Opened(ColonyMemory(backend=here.backend, **trust), here, output),
                 Opened(ColonyMemory(backend=there.backend, **guarded), there, output),
             )
-
-
-def wanted_format(word: str | None) -> Literal[1, 2] | None:
-    """The format that ``--format`` asks for, whose words were looked at already."""
-    return None if word is None else 1 if word == "1" else 2
 
 
 @dataclass(frozen=True)

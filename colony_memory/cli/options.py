@@ -149,10 +149,6 @@ ExcludeOption = Annotated[
         help="Leave out what this matches, like a line of a .cmemignore that comes before all others. Repeatable.",
     ),
 ]
-ConvertOption = Annotated[
-    str | None,
-    Option("--format", metavar="1|2", help="Convert what is in the other format. Default: copy it as it is."),
-]
 FormatOption = Annotated[
     str | None,
     Option(

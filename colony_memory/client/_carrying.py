@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from colony_memory import _engine
 from colony_memory._arguments import require_type
-from colony_memory.client._face import Awaiting, Blocking, wire_of
+from colony_memory.client._face import Awaiting, Blocking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -37,13 +37,7 @@ class Carrying(Blocking):
         """
         return self._run(_engine.transfer.export_snapshot, label=label, snapshot_id=snapshot_id)
 
-    def import_snapshot(
-        self,
-        exported: Export,
-        *,
-        label: str | None = None,
-        format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
-    ) -> SnapshotInfo:
+    def import_snapshot(self, exported: Export, *, label: str | None = None) -> SnapshotInfo:
         """Put an exported snapshot into the vault, if this client would restore it.
 
         Parts are written first, then the manifest, then the pointer, which moves to the snapshot if that is newer than
@@ -52,7 +46,6 @@ class Carrying(Blocking):
         Args:
             exported: The export, from :func:`colony_memory.transfer.load_export` or :meth:`export_snapshot`.
             label: Refuse an export of another label. A snapshot cannot change its label: restore it and back it up.
-            format: 1 or 2: convert it, as :meth:`copy_to` does.
 
         Returns:
             The summary: ``head`` tells whether it is the latest now, ``reused`` that it was there already.
@@ -63,11 +56,11 @@ class Carrying(Blocking):
             UntrustedSnapshot: This client does not trust it. Nothing was written.
             QuotaExceeded: It does not fit. Nothing was written.
             ColonyMemoryError: It is of format 2, and the vault does not write on condition. Nothing was written.
-            ConflictDetected: Something else is under its id, or what is there is not in the catalogue: it may be about
-                to be deleted.
+            ConflictDetected: Something else is under its id; what is there of it is in no catalogue, and may be about
+                to be deleted; or the label is signed, and this client has no signer.
             VaultError: The vault could not be reached or refused.
         """
-        return self._run(_engine.transfer.import_snapshot, exported, label=label, wire=wire_of(format))
+        return self._run(_engine.transfer.import_snapshot, exported, label=label)
 
     def copy_to(
         self,
@@ -75,26 +68,22 @@ class Carrying(Blocking):
         *,
         labels: str | Iterable[str] | None = None,
         progress: Callable[[int, int], object] | None = None,
-        format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
     ) -> CopyReport:
         """Copy every whole snapshot into another vault, oldest first, byte for byte, and read each back.
 
         What is there with the same bytes is not written again, so a copy that was stopped goes on when it is made
-        again, and one that is made every night brings what is new. Nothing is removed. The pointer of each label is
-        written last and never moves to an older snapshot than it names. A client with a signer signs it; without one, a
-        signed pointer is copied as it is where it says just what is there, else an unsigned one is written, with a
-        warning.
+        again, and one that is made every night brings what is new. Nothing is removed, and the pointer of a label never
+        moves to an older snapshot than it names. A client with a signer signs that pointer. Without one, a label that
+        is not there yet gets the pointer of this one as it is, where that says just what is there, else an unsigned
+        one, with a warning; to add to a label that is signed takes a signer.
 
         Args:
             destination: The memory to copy to. What it, or this one, would not restore is left out.
             labels: Labels to copy, by default all.
             progress: Called after each snapshot with the number that is done and the number there is.
-            format: 1 or 2: what is of the other format is converted. It keeps its id, its time and what is said of
-                it, and has another manifest, which the destination's signer signs where the original was signed.
-                Without this every snapshot goes as it is.
 
         Raises:
-            ColonyMemoryError: The destination does not take this format.
+            ConflictDetected: A label there is signed, and the destination has no signer.
             SnapshotNotFound: There is nothing to copy, under one of the labels or at all.
             QuotaExceeded: It does not fit.
             RollbackDetected: A label, here or there, was rolled back.
@@ -109,7 +98,6 @@ class Carrying(Blocking):
             destination._session,  # noqa: SLF001 - another client
             labels=labels,
             progress=progress,
-            wire=wire_of(format),
         )
 
 
@@ -120,15 +108,9 @@ class AsyncCarrying(Awaiting):
         """See :meth:`ColonyMemory.export_snapshot`."""
         return await self._run(_engine.transfer.export_snapshot, label=label, snapshot_id=snapshot_id)
 
-    async def import_snapshot(
-        self,
-        exported: Export,
-        *,
-        label: str | None = None,
-        format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
-    ) -> SnapshotInfo:
+    async def import_snapshot(self, exported: Export, *, label: str | None = None) -> SnapshotInfo:
         """See :meth:`ColonyMemory.import_snapshot`."""
-        return await self._run(_engine.transfer.import_snapshot, exported, label=label, wire=wire_of(format))
+        return await self._run(_engine.transfer.import_snapshot, exported, label=label)
 
     async def copy_to(
         self,
@@ -136,7 +118,6 @@ class AsyncCarrying(Awaiting):
         *,
         labels: str | Iterable[str] | None = None,
         progress: Callable[[int, int], object] | None = None,
-        format: Literal[1, 2] | None = None,  # noqa: A002 - the word for it
     ) -> CopyReport:
         """See :meth:`ColonyMemory.copy_to`."""
         from colony_memory.client import AsyncColonyMemory
@@ -147,5 +128,4 @@ class AsyncCarrying(Awaiting):
             destination._session,  # noqa: SLF001 - another client
             labels=labels,
             progress=progress,
-            wire=wire_of(format),
         )

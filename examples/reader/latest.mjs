@@ -56,14 +56,14 @@ function readPointer({ vault, label }) {
   const names = (field) => (isId(raw.get(field)) ? raw.get(field) : null);
   const removed = areStrings(raw.get("removed")) ? raw.get("removed") : [];
   const stream = isStream(raw.get("stream")) ? raw.get("stream") : null;
-  return { raw, id, stream, removed, wentBackFrom: names("went_back_from"), arriving: names("arriving") };
+  return { raw, id, stream, removed, wentBackFrom: names("went_back_from") };
 }
 
 function readLatest(reader) {
   const pointer = readPointer(reader);
   if (reader.issuers) return readPinned(reader, pointer);
   if (pointer?.raw.get("signature")) signatureHolds(pointer, reader.warn);
-  if (pointer?.id === "" && pointer.arriving === null) throw absent(reader.label);
+  if (pointer?.id === "") throw absent(reader.label);
   if (pointer?.id) {
     try {
       return readOne(reader, pointer.id, () => new Gone());
@@ -130,8 +130,7 @@ function readPinned(reader, pointer) {
   for (const id of rows.keys()) if (last !== null && compareIds(id, last) > 0) rows.delete(id);
   reader = { ...reader, rows, stream: pointer.stream };
   checkRollback(pointer, rows, trusted.filter((manifest) => !isForeign(reader, manifest)));
-  if (pointer.id === "" && pointer.arriving === null) throw absent(reader.label);
-  if (pointer.id === "") return newestIntact(reader, pointer);
+  if (pointer.id === "") throw absent(reader.label);
   try {
     return readOne(reader, pointer.id, () => new Gone());
   } catch (error) {
@@ -155,7 +154,7 @@ function isProven(reader, pointer) {
   const last = reader.issuers.get(did);
   if (last === null) return true;
   // To name nothing is to speak of all that may come, and a key of the past has no say in that.
-  const named = [pointer.id, pointer.wentBackFrom, pointer.arriving].filter((id) => id !== null);
+  const named = [pointer.id, pointer.wentBackFrom].filter((id) => id !== null);
   return named.every((id) => id !== "" && compareIds(id, last) <= 0);
 }
 
@@ -178,7 +177,6 @@ function checkRollback(pointer, rows, trusted) {
     const before = previousOf(manifest)?.get("snapshot_id");
     if (!before || !isNewer(before, pointer.id)) continue;
     if (pointer.wentBackFrom !== null && compareIds(pointer.wentBackFrom, before) >= 0) continue;
-    if (pointer.arriving !== null && compareIds(manifest.id, pointer.arriving) <= 0) continue;
     throw untrusted(`the vault was rolled back: ${manifest.id} is newer than what its pointer knows`);
   }
 }

@@ -95,7 +95,6 @@ class Scene:
         stream=STREAM,
         removed=(),
         back=None,
-        arriving=None,
         at=None,
     ):
         """A pointer to a snapshot, to nothing where that is None, listing ``rows``, by default all up to it."""
@@ -110,7 +109,6 @@ class Scene:
             tuple(self.entries(rows)),
             tuple(map(an_id, removed)),
             None if back is None else an_id(back),
-            None if arriving is None else an_id(arriving),
         )
         self.put(POINTER, write_pointer(pointer, signer=by), at=(number or 3) if at is None else at)
 
@@ -294,30 +292,6 @@ def old_tombstone_before_one(s):
 def old_tombstone(s):
     """The same, over two snapshots or more."""
     s.point(None, generation=1)
-
-
-@row("s1 | s1, warned | rollback | s1, warned | rollback | s1, warned")
-def announced(s):
-    """A signed copy stopped before it listed what it brought, or the pointer that told of it is put back."""
-    s.point(1, arriving=3)
-
-
-@row("s1 | rollback | rollback | rollback | rollback | rollback")
-def announced_and_saved_since(s):
-    """The same, put back over a snapshot that was saved after the copy."""
-    s.point(1, arriving=2)
-
-
-@row("s3, warned | s3, warned | rollback | s3, warned | rollback | s3, warned")
-def announced_where_nothing_was(s):
-    """The same copy, into an empty vault."""
-    s.point(None, arriving=3, generation=1)
-
-
-@row("s3 | untrusted | untrusted | s3 | s3, warned | s3")
-def announced_by_nobody(s):
-    """A pointer that nobody signed says that a copy brings what is newer."""
-    s.point(3, by=None, arriving=9, generation=None)
 
 
 @row("s3 | s3 | rollback | s3 | rollback | s3")

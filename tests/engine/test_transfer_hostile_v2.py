@@ -39,7 +39,7 @@ def test_a_vector_is_brought_or_refused_as_it_is_read(path):
     options = {"max_bytes": asked.get("max_bytes", MAX_BYTES), "trusted_issuers": asked["trusted_issuers"]}
     memory = ColonyMemory(backend=there, **options)
     if vector["expect"] == "ok":
-        memory.import_snapshot(ColonyMemory(backend=source).export_snapshot(**placed(asked)))
+        ColonyMemory(backend=there).import_snapshot(ColonyMemory(backend=source).export_snapshot(**placed(asked)))
         assert memory.restore(**placed(asked)) == vector["documents"]
         return
     with nothing_uploaded(there), pytest.raises(REFUSED):

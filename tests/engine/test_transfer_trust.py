@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import warnings
-from contextlib import nullcontext
 
 import pytest
 from transfers import (
@@ -99,29 +97,26 @@ def test_a_client_does_not_take_in_what_it_would_not_restore():
     assert pinned(vault).list_snapshots()[0].head == info.head
 
 
-def test_a_signed_pointer_does_not_lose_its_signature_to_an_import(vault):
-    older, _ = filled([{"older": "memory"}])
+def test_nothing_is_brought_into_a_signed_label_without_the_key(vault):
     signed([{"own": "memory"}], vault=vault)
-    later, _ = filled([{"later": "memory"}])
-    before = vault.files[POINTER]
-    memory = ColonyMemory(backend=vault)
-    with pytest.warns(ColonyMemoryWarning, match=r"left as it is.*signer="):
-        info = import_snapshot(memory, export_snapshot(later))
-    assert (info.head, vault.files[POINTER]) == ("", before)
-    assert len(memory.list_snapshots()) == 2
+    source, _ = signed([{"later": "memory"}])
+    before = dict(vault.files)
+    for keyless in (ColonyMemory(backend=vault), pinned(vault)):
+        with pytest.raises(ConflictDetected, match=r"takes a signer.*signer="):
+            import_snapshot(keyless, export_snapshot(source))
+        with pytest.raises(ConflictDetected, match=r"takes a signer.*signer="):
+            copy(source, keyless)
+    assert vault.files == before
     assert pinned(vault).restore() == {"own": "memory"}
-    with pytest.warns(ColonyMemoryWarning, match=r"left as it is.*signer="):  # without a row it is not committed
-        assert not import_snapshot(memory, export_snapshot(older)).head
-    assert vault.files[POINTER] == before
 
 
 def test_a_pointer_that_is_not_trusted_is_left_alone(vault):
     filled([{"own": "memory"}], vault=vault)
     source, _ = signed()
     before = vault.files[POINTER]
-    with pytest.warns(ColonyMemoryWarning, match="not trusted"):
-        info = import_snapshot(ColonyMemory(backend=vault, signer=SIGNER), export_snapshot(source))
-    assert (info.head, vault.files[POINTER]) == ("", before)
+    with pytest.raises(UntrustedSnapshot, match="older than signing"):
+        import_snapshot(ColonyMemory(backend=vault, signer=SIGNER), export_snapshot(source))
+    assert vault.files[POINTER] == before
 
 
 def test_an_import_into_a_label_that_was_rolled_back_is_refused(tmp_path):
@@ -150,11 +145,11 @@ def test_a_signed_label_stays_signed_without_the_key(vault):
     memory = pinned(vault)
     assert memory.restore() == VERSIONS[2]
     assert memory.verify()
-    # Every night what is new goes along, pointer and all.
+    assert len(copy(ColonyMemory(backend=backend_of(source)), ColonyMemory(backend=vault)).already) == 3
     source.backup({"MEMORY.md": "version 3"})
-    source.backup({"MEMORY.md": "version 4"})
-    assert len(copy(ColonyMemory(backend=backend_of(source)), ColonyMemory(backend=vault)).copied) == 2
-    assert vault.files == files(source)
+    with pytest.raises(ConflictDetected, match="takes a signer"):
+        copy(ColonyMemory(backend=backend_of(source)), ColonyMemory(backend=vault))
+    assert len(copy(source, ColonyMemory(backend=vault, signer=SIGNER)).copied) == 1
     assert pinned(vault).verify()
 
 
@@ -193,8 +188,7 @@ def test_the_key_signs_the_pointer_anew(vault, tmp_path):
     pointer = read_pointer(vault.files[POINTER], label="default")
     assert pointer.signed
     before = read_pointer(files(source)[POINTER], label="default").generation
-    assert (pointer.snapshot_id, pointer.arriving) == (ids[2], None)
-    assert pointer.generation == before + 2  # one says what is on its way, since each was made upon the one before
+    assert (pointer.snapshot_id, pointer.generation) == (ids[2], before + 3)
     fresh = pinned(vault, witness=FileWitness(tmp_path / "witness.json"))
     assert fresh.restore() == VERSIONS[2]
     assert fresh.verify()
@@ -206,28 +200,13 @@ def test_what_is_not_trusted_is_left_out_on_either_side():
     name = f"cmem.default.{ids[1]}.manifest.json"
     files(source)[name] = unsigned(export_snapshot(source, snapshot_id=ids[1])).files[name]
     memory, _ = filled([])
-    for one, other in (
-        (pinned(backend_of(source)), memory),
-        (ColonyMemory(backend=backend_of(source)), pinned(fake())),
-    ):
-        with pytest.warns(ColonyMemoryWarning, match="not signed, unlike|left as it is"):
-            report = copy(one, other)
-        assert list(report.left_out) == [name]
-        refused = other is not memory  # no pointer that it would refuse was written, so it has to be told of that
-        with pytest.warns(ColonyMemoryWarning, match="no pointer") if refused else nullcontext():
-            assert len(other.list_snapshots()) == 2
-
-
-def test_a_client_that_pins_writes_no_pointer_that_it_would_refuse(vault):
-    source, ids = signed()
-    raw = json.loads(files(source)[POINTER])
-    raw["signature"]["sig"] = base64.urlsafe_b64encode(bytes(64)).rstrip(b"=").decode()
-    files(source)[POINTER] = json.dumps(raw)
-    with pytest.warns(ColonyMemoryWarning, match=r"left as it is.*signer="):
-        report = copy(ColonyMemory(backend=backend_of(source)), pinned(vault))
-    assert (len(report.copied), report.latest) == (3, {})
-    assert POINTER not in vault.files
-    assert pinned(vault).restore(snapshot_id=ids[1]) == LARGE
+    with pytest.warns(ColonyMemoryWarning, match="not signed, unlike"):
+        assert list(copy(pinned(backend_of(source)), memory).left_out) == [name]
+    signing = ColonyMemory(backend=fake(), signer=SIGNER)
+    assert list(copy(ColonyMemory(backend=backend_of(source)), signing).left_out) == [name]
+    assert len(memory.list_snapshots()) == len(signing.list_snapshots()) == 2
+    with pytest.raises(ConflictDetected, match="takes a signer"):  # it would refuse the pointer that it could write
+        copy(ColonyMemory(backend=backend_of(source)), pinned(fake()))
 
 
 def test_a_source_whose_pointer_is_not_trusted_gives_what_is_signed(vault):
@@ -259,6 +238,7 @@ def test_a_signing_copy_that_stops_anywhere_is_completed():
         hours_later(target)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ColonyMemoryWarning)
+            ColonyMemory(backend=target, signer=SIGNER).prune(keep=9)
             assert copy(source, ColonyMemory(backend=target, signer=SIGNER))
         memory = pinned(target)
         assert memory.restore() == LARGE
@@ -283,25 +263,9 @@ def test_no_moment_of_a_signed_copy_looks_like_a_rollback(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ColonyMemoryWarning)  # of a snapshot that is not committed yet
         assert len(copy(source, ColonyMemory(backend=vault, signer=SIGNER)).copied) == 3
-    assert set(moments) == {"version 2"}  # and none of those that the agent has long gone on from
+    assert moments == sorted(moments, key=["version 2", "new 0", "new 1", "new 2"].index)
     assert owner.restore() == {"MEMORY.md": "new 2"}
     assert [info.snapshot_id for info in owner.list_snapshots()] == [*reversed(new), *reversed(ids)]
-
-
-@pytest.mark.parametrize("brings", ["copy", "import"])
-def test_what_a_killed_transfer_left_is_no_rollback_to_the_next_one(brings, vault):
-    source, _ = signed(VERSIONS[:1])
-    copy(source, ColonyMemory(backend=vault, signer=SIGNER))
-    for n in range(3):
-        source.backup({"MEMORY.md": f"new {n}"})
-    exported = export_snapshot(source)
-    for name, text in exported.files.items():
-        ColonyMemory(backend=vault)._session.vault.backend.vault_upload_file(name, text)
-    hours_later(vault)
-    again = ColonyMemory(backend=vault, signer=SIGNER)
-    assert copy(source, again) if brings == "copy" else import_snapshot(again, exported).head
-    assert again.restore() == {"MEMORY.md": "new 2"}
-    assert again.verify()
 
 
 def test_a_pointer_of_a_lower_generation_is_not_copied_as_it_is(vault):
@@ -310,48 +274,4 @@ def test_a_pointer_of_a_lower_generation_is_not_copied_as_it_is(vault):
     with pytest.warns(ColonyMemoryWarning, match="not signed, unlike"):
         copy(ColonyMemory(backend=backend_of(source)), ColonyMemory(backend=vault))
     pointer = read_pointer(vault.files[POINTER], label="default")
-    assert (pointer.snapshot_id, pointer.generation) == (ids[1], 4)
-
-
-def test_an_import_that_only_a_signer_can_list_is_refused_without_the_key(vault):
-    """It was made after snapshots that the pointer there does not know of, as if that had been put back."""
-    source, _ = signed(VERSIONS[:1])
-    copy(source, ColonyMemory(backend=vault, signer=SIGNER))
-    for n in range(2):
-        source.backup({"MEMORY.md": f"new {n}"})
-    exported = export_snapshot(source)
-    for keyless in (ColonyMemory(backend=vault), pinned(vault)):
-        before = dict(vault.files)
-        with pytest.raises(ConflictDetected, match=r"put back; try .*signer="):
-            import_snapshot(keyless, exported)
-        assert vault.files == before
-    assert pinned(vault).restore() == VERSIONS[0]
-    assert import_snapshot(ColonyMemory(backend=vault, signer=SIGNER), exported).head
-    assert pinned(vault).restore() == {"MEMORY.md": "new 1"}
-
-
-def test_where_the_pointer_cannot_follow_a_copy_without_the_key_leaves_out_what_would_look_put_back(vault):
-    source, _ = signed(VERSIONS[:1])
-    there = ColonyMemory(backend=vault, signer=SIGNER)
-    copy(source, there)
-    for n in range(4):  # its pointer is further than that of the source
-        extra = there.backup({"MEMORY.md": f"there {n}"}).snapshot_id
-        there.delete_snapshot(label="default", snapshot_id=extra)
-    for n in range(2):
-        source.backup({"MEMORY.md": f"new {n}"})
-    with pytest.warns(ColonyMemoryWarning, match="left as it is"):
-        report = copy(ColonyMemory(backend=backend_of(source)), ColonyMemory(backend=vault), labels="default")
-    assert "until a signer lists it" in " ".join(report.left_out.values())
-    with pytest.warns(ColonyMemoryWarning, match="did not finish"):
-        assert pinned(vault).restore() == VERSIONS[0]
-
-
-def test_a_word_that_nobody_signed_is_not_signed_by_the_next_writer(vault):
-    """Else a forger could have the agent itself say that everything newer is on its way."""
-    unsigned_there, _ = filled(VERSIONS[:1], vault=vault)
-    far = "29990101T000000000000Z-ffffff"
-    raw = json.loads(vault.files[POINTER])
-    backend_of(unsigned_there).vault_upload_file(POINTER, json.dumps({**raw, "arriving": far}))
-    mem = ColonyMemory(backend=vault, signer=SIGNER, require_signature=False)
-    mem.backup({"MEMORY.md": "signed"})
-    assert read_pointer(vault.files[POINTER], label="default").arriving is None
+    assert (pointer.snapshot_id, pointer.signed, pointer.generation) == (ids[1], False, 5)

@@ -33,7 +33,7 @@ from colony_memory._engine.session import log
 from colony_memory._engine.store import Unanswered, to_public
 from colony_memory._format.catalog import Entry
 from colony_memory._format.constants import FORMAT, FORMAT_2
-from colony_memory._format.names import new_id
+from colony_memory._format.names import manifest_filename, new_id
 from colony_memory._format.v2.build import build as build_chain
 from colony_memory.exceptions import (
     BackupUncertain,
@@ -132,6 +132,28 @@ async def prove(session: Session, label: str, files: Iterable[str], *, own: Iter
     written = there.written(own)
     # The manifest is the newest; what is a grace period older may be about to be deleted.
     return written is None or max(written) - min(written) < GRACE
+
+
+def still_there(now: State, snapshot_id: str, files: Iterable[str]) -> bool:
+    """Whether a snapshot whose pointer was not moved yet is safe from those who delete leftovers.
+
+    They leave alone what is younger than the grace period. Where the pointer to follow is that much younger than the
+    manifest, whoever wrote it may be deleting it already.
+
+    Args:
+        now: The label, as another client left it.
+        snapshot_id: The snapshot.
+        files: Names of all that it needs.
+    """
+    there, pointer = now.listed, now.decision.pointer
+    if any(name not in there.files for name in files):
+        return False
+    if snapshot_id in pointer.gone:
+        return False  # another client listed it, and a third one is deleting it as one of the old ones
+    if pointer.entry(snapshot_id) is not None:
+        return True
+    written = there.written([manifest_filename(now.label, snapshot_id)])
+    return written is None or there.now is None or there.now - written[0] < GRACE
 
 
 async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
@@ -255,7 +277,7 @@ async def _publish(
         nonlocal given_up
         decision = now.decision
         if now is not before:
-            given_up = not _still_there(now, built, beside)
+            given_up = not still_there(now, mine, [*built.files, *beside])
             if given_up:
                 return None
             follow = decision.follow
@@ -305,23 +327,6 @@ def _with_snapshot(error: ConflictDetected | VaultError, label: str, mine: str) 
         msg = f"{error.message}: snapshot {mine} is stored, but it is not the latest"
         return ConflictDetected(msg, theirs=error.theirs, snapshot_id=mine)
     return to_public(error, f"snapshot {mine} is stored, only the pointer of label {label!r} was not moved to it")
-
-
-def _still_there(now: State, built: BuiltSnapshot, beside: Sequence[str]) -> bool:
-    """Whether a snapshot whose pointer was not moved yet is safe from those who delete leftovers.
-
-    They leave alone what is younger than the grace period. Where the pointer to follow is that much younger than the
-    manifest, whoever wrote it may be deleting it already.
-    """
-    files, pointer = now.listed, now.decision.pointer
-    if any(name not in files.files for name in (*built.files, *beside)):
-        return False
-    if built.info.snapshot_id in pointer.gone:
-        return False  # another client listed it, and a third one is deleting it as one of the old ones
-    if pointer.entry(built.info.snapshot_id) is not None:
-        return True
-    written = files.written([built.manifest_file])
-    return written is None or files.now is None or files.now - written[0] < GRACE
 
 
 async def _give_up(job: Job, built: BuiltSnapshot, why: ColonyMemoryError | None = None) -> None:

@@ -41,8 +41,6 @@ class Asked(NamedTuple):
         verify: Whether signatures are looked at.
         newer: Where the pointer has to be proven, look for what is newer than the latest too.
         unremoved: Ids that the pointer says are removed, by this client's own word that came to nothing.
-        bringing: Snapshots that the client itself brings there from elsewhere: that they stand beside a pointer that
-            does not list them yet says nothing of it.
     """
 
     label: str
@@ -54,7 +52,6 @@ class Asked(NamedTuple):
     verify: bool = True
     newer: bool = True
     unremoved: frozenset[str] = frozenset()
-    bringing: frozenset[str] = frozenset()
 
     @property
     def pins(self) -> bool:

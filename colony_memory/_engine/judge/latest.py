@@ -172,9 +172,6 @@ def latest_by_pointer(asked: Asked, found: Decision, files: LabelFiles, manifest
     left = [each for each in files.manifests if each not in found.pointer.gone]
     if found.proven:
         found = _check_unlisted(asked, found, files, manifests)
-    if named is None and found.pointer.arriving is not None:
-        problem = "the import or copy that it announces is still under way, or did not finish"
-        return _follow_newest(asked, replace(found, problem=problem), files, manifests)
     if named is None and not asked.conditional and found.counted:
         problem = "the pointer names nothing, and may have been written over that of a save at the same moment"
         return _follow_newest(asked, replace(found, problem=problem), files, manifests)
@@ -199,13 +196,11 @@ def _check_unlisted(asked: Asked, found: Decision, files: LabelFiles, manifests:
     named = pointer.snapshot_id or ""
     strange = [
         read for each in files.manifests
-        if each not in rows and each not in found.untrusted and each != named and each not in asked.bringing
+        if each not in rows and each not in found.untrusted and each != named
         and isinstance(read := manifests.get(each), Manifest)
     ]  # fmt: skip
     newer = [manifest for manifest in strange if id_order(manifest.info.snapshot_id) > id_order(named)]
     for manifest in newer:
-        if pointer.brings(manifest.info.snapshot_id):
-            continue
         try:
             check_newer(label, pointer.snapshot_id, manifest.raw, went_back_from=pointer.went_back_from)
         except RollbackDetected as error:
@@ -215,8 +210,7 @@ def _check_unlisted(asked: Asked, found: Decision, files: LabelFiles, manifests:
         found = _warned(
             found,
             f"label {label!r} has {told[0]}, newer than {named or 'nothing'}, which its pointer names: "
-            f"{'an import or a copy' if pointer.brings(told[0]) else 'a backup'} that did not finish, or a pointer "
-            "that was put back",
+            "a backup, an import or a copy that did not finish, or a pointer that was put back",
         )
     put_back = [m.info.snapshot_id for m in strange if m not in newer and m.info.snapshot_id in found.committed]
     if put_back and pointer.entries is not None:

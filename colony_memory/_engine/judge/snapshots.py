@@ -27,7 +27,7 @@ def to_read(asked: Asked, base: Decision, files: LabelFiles, manifests: Mapping[
     unlisted = tuple(each for each in files.manifests if each not in listed)
     named = base.pointer.snapshot_id
     lost = base.refusal is not None or (named is not None and named not in files.manifests)
-    lost = lost or (named is None and (base.pointer.arriving is not None or not asked.conditional))
+    lost = lost or (named is None and not asked.conditional)
     if asked.everything or (lost and asked.pins):
         return unlisted
     if not asked.pins:
@@ -105,8 +105,7 @@ def _why_unusable(
             "replaced"
         )
         return UntrustedSnapshot(msg, hint=Hint("verify", label=label))
-    listed = row is not None or snapshot_id in asked.bringing  # which this client is about to list
-    if asked.pins and not listed and read.stream is not None and base.stream not in (None, read.stream):
+    if asked.pins and row is None and read.stream is not None and base.stream not in (None, read.stream):
         msg = (
             f"snapshot {snapshot_id} of label {label!r} is of another history than the label, although a trusted key "
             "signed it: if it is yours, restore it by its id, or export and import it to have it listed again"

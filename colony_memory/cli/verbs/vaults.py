@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 from colony_memory.cli.options import (
     Argument,
     CommonOptions,
-    ConvertOption,
     FormatOption,
     JsonOption,
     LabelOption,
@@ -128,17 +127,15 @@ def run_import(
     label: Annotated[
         str | None, Option("--label", metavar="NAME", help="Refuse a file of another label than this.")
     ] = None,
-    format: ConvertOption = None,  # noqa: A002 - the word for it
     common: CommonOptions,
 ) -> int:
     """Put a snapshot that was exported into the vault.
 
     FILE is what 'export' wrote; - reads the standard input. The snapshot keeps its id, its label and its signature. It
     is checked first, and refused as 'restore' would refuse it. It becomes the latest if it is newer than that.
-    With --format 1 or 2 it is converted where it is of the other format, and signed anew where it was signed.
     """
     from colony_memory.cli.memory import open_memory
-    from colony_memory.cli.moved import import_lines, read_file, wanted_format
+    from colony_memory.cli.moved import import_lines, read_file
     from colony_memory.transfer import import_snapshot
 
     if not file:
@@ -146,7 +143,7 @@ def run_import(
     exported = read_file(file)
     with open_memory(common) as opened:
         with opened.working("Importing into"):
-            info = import_snapshot(opened.memory, exported, label=label, format=wanted_format(format))
+            info = import_snapshot(opened.memory, exported, label=label)
         if common.as_json:
             opened.output.answer_json({"snapshot": asdict(info)})
         opened.output.report(*import_lines(info))
@@ -156,7 +153,6 @@ def run_import(
 COPY_EXAMPLES = (
     "colony-memory copy --from colony: --to file:///mnt/usb/vault",
     "colony-memory copy --to ~/second-vault --label research",
-    "colony-memory copy --to ~/second-vault --format 2",
 )
 
 
@@ -171,7 +167,6 @@ def run_copy(
     label: Annotated[
         list[str] | None, Option("--label", metavar="NAME", help="Only this label. Repeatable. Default: all.")
     ] = None,
-    format: ConvertOption = None,  # noqa: A002 - the word for it
     common: CommonOptions,
 ) -> int:
     """Copy every snapshot from one vault into another, signatures and all.
@@ -179,12 +174,9 @@ def run_copy(
     What is there already is not written again, and nothing is removed: a copy that was stopped goes on when it is
     made again. Each snapshot is read back. What is damaged or not trusted is left out and named, and the exit code is
     then 1. With --key-file the copy is signed there too; a --witness is that of the vault to copy from.
-
-    --format 1 or 2 converts what is of the other format: a snapshot keeps its id and its time, and one that was signed
-    is signed anew, which takes --key-file.
     """
     from colony_memory.cli.errors import FAILED
-    from colony_memory.cli.moved import copy_lines, open_pair, show_snapshots, wanted_format
+    from colony_memory.cli.moved import copy_lines, open_pair, show_snapshots
     from colony_memory.cli.output import Output
     from colony_memory.transfer import copy
 
@@ -198,7 +190,6 @@ def run_copy(
                 there.memory,
                 labels=label,
                 progress=show_snapshots(here.progress),
-                format=wanted_format(format),
             )
         if common.as_json:
             output.answer_json(

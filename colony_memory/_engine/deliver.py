@@ -1,0 +1,580 @@
+"""Bringing whole snapshots into a label, one after the other: parts, the manifest, then a row in the catalogue.
+
+Files are carried as they are. One that is there already is relied upon only where a committed snapshot needs it: what
+is there and is not committed may be on its way out. Where the label has no pointer yet, and nothing but what is to be
+brought, nobody removes anything there; whoever has no key brings all of it then, and its pointer last, as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from colony_memory._engine import room
+from colony_memory._engine.backup.save import prove, still_there, took_long
+from colony_memory._engine.load import Loaded, load
+from colony_memory._engine.publish import Move, may_write, publish, touch
+from colony_memory._engine.sealed import require_closed
+from colony_memory._engine.session import warn
+from colony_memory._engine.state import State, look, read_pointer_file, require_believed, require_listed
+from colony_memory._engine.store import ABSENT, ANY, Changed, StoredFile
+from colony_memory._format.catalog import Entry, few_lines
+from colony_memory._format.formats import is_readable
+from colony_memory._format.head import read_head
+from colony_memory._format.names import id_order, manifest_filename, pack_filename, pin_filename, read_stamp
+from colony_memory._format.payload import Spend, spend_freely
+from colony_memory._format.pointer import read_pointer
+from colony_memory._format.v2.build import read_chain, read_packs
+from colony_memory._format.v2.manifest import ChainManifest
+from colony_memory.exceptions import (
+    ColonyMemoryError,
+    ConflictDetected,
+    DecryptionError,
+    Hint,
+    SnapshotCorrupt,
+    UntrustedSnapshot,
+    VaultError,
+)
+from colony_memory.trust import previous_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from datetime import datetime
+
+    from colony_memory._engine.session import Session
+    from colony_memory._format.age import Identities
+    from colony_memory._format.pointer import Pointer
+    from colony_memory._format.v2.chain import Chain
+    from colony_memory._format.v2.pack import Pack
+    from colony_memory.snapshot import Manifest, SnapshotInfo
+
+# Seconds by which a count of writes that was taken up from the time may run ahead of it.
+_AHEAD = 86_400
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A snapshot whose every byte was checked.
+
+    Attributes:
+        manifest: Its manifest.
+        files: Texts of all files that it needs by name, in the order in which they are written, the manifest last.
+        opened: Its documents were checked too, and not its stored bytes alone.
+    """
+
+    manifest: Manifest
+    files: Mapping[str, str]
+    opened: bool = True
+
+    @property
+    def snapshot_id(self) -> str:
+        """Id of the snapshot."""
+        return self.manifest.info.snapshot_id
+
+    @property
+    def manifest_file(self) -> str:
+        """Name of its manifest."""
+        return manifest_filename(self.manifest.info.label, self.snapshot_id)
+
+    @property
+    def named(self) -> str:
+        """It, for messages."""
+        return f"snapshot {self.snapshot_id} of label {self.manifest.info.label!r}"
+
+    def entry(self, known: Entry | None = None) -> Entry:
+        """What a catalogue says of it; what followed it, only another catalogue knows."""
+        manifest = self.manifest
+        own = [text for name, text in self.files.items() if f".{self.snapshot_id}." in name]
+        info = replace(manifest.info, stored_bytes=sum(len(text.encode("utf-8")) for text in own))
+        row = Entry(info, manifest.sha256, packs=manifest.packs, ruined=manifest.ruined)
+        if known is None or read_stamp(known.shrunk_at) is None:
+            return row
+        return replace(row, shrunk_at=known.shrunk_at, spoiled=known.spoiled)
+
+
+class Reader:
+    """Reads snapshots of one label. What the one before needed is neither read nor unpacked again.
+
+    Args:
+        session: Whose snapshots they are, and by whose trust they are judged.
+        max_bytes: Bytes of plain text to accept at most.
+        blindly: Take chains by the digests of their stored bytes where zstd is not installed, as encrypted ones are.
+    """
+
+    def __init__(self, session: Session, *, max_bytes: int | None = None, blindly: bool = False) -> None:
+        self._session, self._blindly = session, blindly
+        self._max_bytes = session.max_bytes if max_bytes is None else min(max_bytes, session.max_bytes)
+        self._files: Mapping[str, str] = {}
+        self._packs: tuple[Pack, ...] = ()
+        self._chain: Chain | None = None
+        self._opened = True
+
+    async def read(self, label: str, snapshot_id: str) -> Whole:
+        """One snapshot.
+
+        Raises:
+            SnapshotNotFound: It is not there.
+            SnapshotCorrupt: It is damaged, or no vault file could hold what is in it.
+            UntrustedSnapshot: The client does not trust it.
+        """
+        given: dict[str, StoredFile | None] = {name: StoredFile(text, None) for name, text in self._files.items()}
+        given.pop(manifest_filename(label, snapshot_id), None)
+        self._opened = True
+        loaded = await load(
+            self._session, label, snapshot_id, keep_files=True, given=given, unpack=self._unpack,
+            max_bytes=self._max_bytes,
+        )  # fmt: skip
+        _require_text(loaded)
+        if isinstance(loaded.manifest, ChainManifest):
+            self._files = loaded.files
+        return Whole(loaded.manifest, loaded.files, self._opened)
+
+    def _unpack(
+        self,
+        manifest: Manifest,
+        texts: dict[str, str | None],
+        *,
+        max_bytes: int,
+        identities: Identities | None = None,
+        spend: Spend = spend_freely,
+    ) -> dict[str, str] | None:
+        if not isinstance(manifest, ChainManifest):
+            raise TypeError("the manifest was not read as one of format 2")
+        readable, sealed = is_readable(manifest.info.format), manifest.info.encrypted
+        if not sealed and (readable or not self._blindly):
+            self._chain, documents = read_chain(manifest, texts, max_bytes=max_bytes, known=self._chain, spend=spend)
+            self._packs = tuple(link.pack for link in self._chain.links)
+            return documents
+        again = dict(texts)
+        self._packs, self._chain = read_packs(manifest, texts, known=self._packs), None
+        if sealed and readable and identities is not None:
+            try:  # so that it is no bomb; what is below is never kept open
+                return read_chain(manifest, again, max_bytes=max_bytes, identities=identities, spend=spend)[1]
+            except DecryptionError:
+                pass
+        self._opened = False
+        return None
+
+
+def _require_text(loaded: Loaded) -> None:
+    for name, text in loaded.files.items():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            msg = f"{name} holds half of a surrogate pair, which no vault file can"
+            raise SnapshotCorrupt(msg, file=name) from error
+
+
+class Delivery:
+    """What one client brings into one label.
+
+    Attributes:
+        session: The client.
+        label: The label.
+        origin: The label that the snapshots come from; None where they come out of a file.
+        here: The label as it was looked at last.
+        mirrors: All of it is brought first, and listed last: there is no pointer that could be written for each, or
+            would be right while others lie there.
+        brought: What was brought so far, in this way.
+    """
+
+    def __init__(self, session: Session, state: State, origin: State | None) -> None:
+        self.session, self.label, self.here, self.origin = session, state.label, state, origin
+        mine = () if origin is None else origin.listed.manifests
+        self.mirrors = (
+            origin is not None and state.text is None and {*state.listed.manifests} <= {*mine}
+            and (session.signer is None or bool(state.listed.manifests))
+        )  # fmt: skip
+        self.brought: dict[str, tuple[Whole, Entry]] = {}
+        self._same: set[str] = set()
+        self._old = self._told = self._aged = False
+        self._empty = state.text is None and not state.listed.manifests
+
+    @classmethod
+    async def to(cls, session: Session, label: str, origin: State | None = None) -> Delivery:
+        """Look at the label.
+
+        Raises:
+            RollbackDetected: It was set back.
+            VaultError: The vault cut its list.
+        """
+        return cls(session, await _look(session, label), origin)
+
+    def require_key(self, ids: Iterable[str]) -> None:
+        """Refuse at once, where something is to be listed by a signed pointer, and there is no key.
+
+        Raises:
+            ConflictDetected: It takes a signer.
+        """
+        if not self.mirrors and any(self.here.decision.pointer.entry(each) is None for each in ids):
+            _require_key(self.session, self.here)
+
+    async def bring(self, whole: Whole, *, pin: str | None = None, known: Entry | None = None) -> bool:
+        """Bring a snapshot; whether anything of it was written.
+
+        Args:
+            whole: The snapshot.
+            pin: The text of its pin, None where it is not pinned.
+            known: Its row where it comes from.
+
+        Raises:
+            ColonyMemoryError: It is of format 2, and the vault does not write on condition.
+            ConflictDetected: Another content is there under this id, or something that no committed snapshot needs; or
+                the label is signed, and this client has no key.
+            QuotaExceeded: It does not fit; nothing of it was written.
+            RateLimited: It takes more uploads than the vault takes this hour; nothing of it was written.
+            VaultError: The vault failed or refused.
+        """
+        session, info = self.session, whole.manifest.info
+        session.trust.judge(whole.manifest.raw)
+        require_closed(session, info)
+        if whole.manifest.packs and not session.vault.conditional:
+            raise needs_conditions(whole.named)
+        if self._old:
+            self.here, self._old = await _look(session, self.label), False
+        try:
+            missing, beside = await self._compare(whole)
+        except ConflictDetected:
+            if self._aged or not await touch(session, self.here):
+                raise
+            # The vault's clock shows now: what a client left that stopped long ago may count, and be listed.
+            self.here, self._aged = await _look(session, self.label), True
+            missing, beside = await self._compare(whole)
+        listed = self.here.decision.pointer.entry(whole.snapshot_id) is not None
+        if not self.mirrors and not listed:
+            _require_key(session, self.here)
+        if missing:
+            await self._write(whole, missing, beside, pin=pin)
+        self._same |= {*whole.files}
+        self.session.manifests[whole.manifest_file] = whole.manifest
+        if whole.opened:
+            session.proved(self.label, whole.snapshot_id)
+        if self.mirrors:
+            self.brought[whole.snapshot_id] = (whole, whole.entry(known))
+        elif not listed:
+            before = self.here
+            if not session.vault.conditional or (missing and not self.here.decision.pointer.generation):
+                # What was written shows the vault's time, and may have been deleted before the pointer names it.
+                self.here = await _look(session, self.label)
+            await self._list({whole.snapshot_id: (whole, whole.entry(known))}, before=before)
+        elif missing and (await _look(session, self.label)).decision.pointer.entry(whole.snapshot_id) is None:
+            await self._withdraw(whole)
+            raise _gone(whole)
+        return bool(missing)
+
+    async def finish(self, *, changed: bool = False) -> None:
+        """List what was brought, by the pointer of where it comes from as it is, if it says just that.
+
+        Args:
+            changed: Something was deleted there meanwhile.
+
+        Raises:
+            ConflictDetected: That pointer is signed, and does not say it any more.
+            VaultError: The vault failed or refused.
+        """
+        if self.brought:
+            needed = [name for whole, _ in self.brought.values() for name in whole.files]
+            if not await prove(self.session, self.label, needed, own=()):
+                raise VaultError(f"files of label {self.label!r} were removed while it was copied: copy again")
+            self.here = await _look(self.session, self.label)
+            await self._list(self.brought, changed=changed)
+
+    async def _compare(self, whole: Whole) -> tuple[dict[str, str], set[str]]:
+        """What of a snapshot is to be written, and the manifests of others that keep the rest."""
+        files, missing, beside = self.here.listed, dict[str, str](), set[str]()
+        row = self.here.decision.pointer.entry(whole.snapshot_id)
+        if row is not None and row.manifest_sha256 != whole.manifest.sha256:
+            raise _taken(whole)
+        strange = {*files.parts.get(whole.snapshot_id, {}).values()} - {*whole.files}
+        for owner, names, keeper in self._groups(whole):
+            there = [name for name in names if name in files.files or name in self._same]
+            stray = strange if owner == whole.snapshot_id else ()
+            for name, stored in (await self.session.vault.get_many({*there} - self._same)).items():
+                if stored is None:
+                    raise _gone(whole)
+                if stored.content != whole.files[name]:
+                    raise _taken(whole)
+            if stray:
+                raise _taken(whole)
+            if there and keeper is None:
+                if self.here.text is not None:
+                    raise self._in_the_way(whole, owner)
+                there = []  # an earlier try left it, and whoever removes anything writes a pointer first
+            missing |= {name: whole.files[name] for name in names if name not in there}
+            beside |= {keeper} if there and keeper is not None else set()
+        missing = {name: missing[name] for name in whole.files if name in missing}
+        if missing and row is not None and (await read_pointer_file(self.session, self.label))[0] != self.here.text:
+            raise _gone(whole)  # it was taken out before the label was listed, perhaps, and what lacks is gone for that
+        return missing, beside - {whole.manifest_file}
+
+    def _groups(self, whole: Whole) -> Iterator[tuple[str, list[str], str | None]]:
+        """Files that go together, with the id that they bear, and the manifest that keeps them there."""
+        state, own, manifest = self.here, whole.manifest_file, whole.manifest
+        rows = state.decision.building if state.text is not None else state.decision.entries
+        keepers = {pack: manifest_filename(self.label, row.snapshot_id) for row in reversed(rows) for pack in row.packs}
+        keepers |= {pack: each.manifest_file for each, _ in self.brought.values() for pack in each.manifest.packs}
+        committed = whole.snapshot_id in self.brought or any(row.snapshot_id == whole.snapshot_id for row in rows)
+        committed = (
+            committed or state.decision.pointer.entry(whole.snapshot_id) is not None or self._is_astray(state, whole)
+        )
+        if not isinstance(manifest, ChainManifest):
+            yield whole.snapshot_id, [*whole.files], own if committed else None
+            return
+        for pack_id, sizes in zip(manifest.packs, manifest.pack_bytes, strict=True):
+            names = [pack_filename(self.label, pack_id, seq) for seq in range(len(sizes))]
+            yield pack_id, names, keepers.get(pack_id, own if committed else None)
+        yield whole.snapshot_id, [own], own if committed else None
+
+    def _stays(self, now: State, whole: Whole, before: State | None) -> bool:
+        """Whether what was brought is still there, and nobody may be about to delete it."""
+        own = whole.snapshot_id
+        if own in now.decision.committed or self._is_astray(now, whole):
+            return True
+        if before is not None and own in before.decision.pointer.gone:  # nothing was left of it any more
+            return all(name in now.listed.files for name in whole.files)
+        return still_there(now, own, whole.files)
+
+    @staticmethod
+    def _is_astray(now: State, whole: Whole) -> bool:
+        """Whether it is distrusted for nothing but its history, and so old that nobody is bringing or removing it: with
+        the very bytes that are to be brought it is the same.
+        """
+        own, decision = whole.snapshot_id, now.decision
+        if own not in decision.untrusted or decision.pointer.took_out(own):
+            return False
+        return now.listed.is_old(own, now=now.asked.now)
+
+    async def _write(self, whole: Whole, missing: Mapping[str, str], beside: Iterable[str], *, pin: str | None) -> None:
+        session, label = self.session, self.label
+        mark = pin_filename(label, whole.snapshot_id)
+        pin = None if mark in self.here.listed.files else pin
+        room.check_files(missing, whole.named)
+        needs = len(missing) + (pin is not None) + 1
+        await room.require_operations(session, needs, f"{whole.named} with the pointer to it")
+        await room.require(
+            session, sum(len(text.encode("utf-8")) for text in missing.values()), whole.named, label=label
+        )
+        await self._make_way(whole)
+        began = session.now()
+        written: list[datetime | None] = []
+        if pin is not None:  # first, so that no snapshot that comes loses its pin
+            await session.vault.put(mark, pin)
+        for done, (name, text) in enumerate(missing.items(), 1):
+            left = name in self.here.listed.files
+            try:
+                written.append(await session.vault.put(name, text, match=ANY if left else ABSENT))
+            except Changed as error:
+                raise _taken(whole) from error
+            session.tell("upload", name, done, len(missing))
+        for name, stored in (await session.vault.get_many(missing)).items():
+            if stored is None or stored.content != missing[name]:
+                await self._withdraw(whole)
+                state = "is not there" if stored is None else "holds another text"
+                raise VaultError(f"{name} was written, and read back it {state}: try again")
+        # Where others keep what it needs, nothing but a list that shows it beside them proves that it stays.
+        if not (beside or took_long(session, began, written)):
+            return
+        if not await prove(session, label, [*whole.files, *beside], own=missing):
+            await self._withdraw(whole)
+            raise VaultError(f"other clients removed parts of {whole.named} while it was brought there: try again")
+
+    async def _withdraw(self, whole: Whole) -> None:
+        """Remove the manifest of what others removed, perhaps before it was there, so that no part of it is left
+        without the others.
+        """
+        await self.session.vault.delete(whole.manifest_file)
+        self.session.manifests.pop(whole.manifest_file, None)
+
+    async def _make_way(self, whole: Whole) -> None:
+        """Let the pointer say that what is newer than it names may be there, where it would look put back otherwise.
+
+        A snapshot names the one that it was made upon; where that is newer than what the pointer names, and no pointer
+        lists the snapshot yet, the pointer looks like an older one. Who pins nobody does not look.
+        """
+        here, info, before = self.here, whole.manifest.info, previous_of(whole.manifest.raw)
+        pointer = here.decision.pointer
+        if self.session.signer is None or before is None or not info.signed or pointer.entry(info.snapshot_id):
+            return
+        named = max(id_order(pointer.snapshot_id or ""), id_order(pointer.went_back_from or ""))
+        seems_old = min(id_order(info.snapshot_id), id_order(before[0])) > named
+        if not (seems_old if pointer.generation else not here.decision.signs):
+            return
+
+        async def change(now: State) -> Move | None:
+            decision = _believed(now).decision
+            latest = decision.follow if decision.follow in decision.committed else None
+            if decision.follow != latest:
+                return None  # a backup under way, perhaps: the pointer is its own to write
+            first, stream = self._is_first(now), whole.manifest.stream
+            return Move(latest, decision.building, first=first, stream=stream, coming=whole.snapshot_id)
+
+        await publish(self.session, here, change, doubted=True)
+        self.here = await _look(self.session, self.label)
+
+    async def _list(
+        self, brought: Mapping[str, tuple[Whole, Entry]], *, before: State | None = None, changed: bool = False
+    ) -> None:
+        """Have the pointer list what was brought. It names the newest unless it names something newer, and goes no
+        further than the one where they come from. ``before`` is the label as it was before any of it was written.
+        """
+        session, origin = self.session, self.origin
+        named = None if origin is None else origin.decision.pointer.snapshot_id
+        upto = [each for each in brought if named is None or id_order(each) <= id_order(named)]
+        newest = max(upto or brought, key=id_order)
+        lost = dict[str, Whole]()
+
+        async def change(now: State) -> Move | None:
+            decision = _believed(now).decision
+            for whole, _ in brought.values():
+                if now is not before and not self._stays(now, whole, before):
+                    await self._withdraw(whole)
+                    lost[whole.snapshot_id] = whole
+            if lost and decision.written in lost:  # this client's own pointer, of a moment ago
+                return Move(decision.follow, [row for row in decision.building if row.snapshot_id not in lost])
+            if lost:
+                return None
+            if self.mirrors and now.text is None and origin is not None and self._may_stand(now, origin):
+                return Move(named, (), text=origin.text)
+            _require_key(session, now)
+            if session.signer is None and origin is not None and origin.decision.pointer.signed:
+                self._tell_unsigned(changed=changed)
+            follow = decision.follow
+            if now.text is None:  # the newest that was there before
+                follow = max(decision.counted - brought.keys(), key=id_order, default=None)
+            latest = newest if follow is None or id_order(newest) >= id_order(follow) else follow
+            if latest not in brought and latest not in decision.committed:
+                msg = f"snapshot {latest} of label {self.label!r} may be the work of a backup under way: try again"
+                raise ConflictDetected(msg, theirs=latest)
+            rows = {entry.snapshot_id: entry for entry in decision.building}
+            rows |= {each: entry for each, (_, entry) in brought.items()}
+            told = () if origin is None else origin.decision.pointer.unmerged
+            unmerged = (*now.unmerged, *(one for one in told if one.snapshot_id in brought))
+            # A history that is continued elsewhere stays the same to a witness.
+            stream = brought[latest][0].manifest.stream if latest in brought else None
+            first = self._is_first(now)
+            return Move(latest, rows.values(), above=self._above(), first=first, stream=stream, unmerged=unmerged)
+
+        await publish(session, self.here, change, doubted=True)
+        self._old = True
+        for whole in lost.values():
+            raise _gone(whole)
+
+    def _tell_unsigned(self, *, changed: bool) -> None:
+        if changed:
+            msg = f"label {self.label!r} was changed while it was copied, and its signed pointer with it: try again"
+            raise ConflictDetected(msg, theirs=None)
+        if not self._told:
+            warn(
+                f"the pointer of label {self.label!r} is not signed, unlike the one where the snapshots came from, "
+                "which lists others than are here: clients that pin issuers refuse it",
+                hint=Hint("open", "signer"),
+            )
+        self._told = True
+
+    def _is_first(self, now: State) -> bool:
+        """Whether all that the label has is what is being brought, so that the count of its pointers begins."""
+        return self._empty and now.text is None
+
+    def _above(self) -> int:
+        """The count of writes to go on from, so that heads keep their order for who has seen both vaults.
+
+        What nobody has proven may be made up, and a count at its end would stay there for ever.
+        """
+        if self.origin is None:
+            return 0
+        generation = self.origin.decision.pointer.generation
+        return generation if self.origin.decision.proven or self._is_sane(generation) else 0
+
+    def _is_sane(self, generation: int) -> bool:
+        return generation < self.session.now().timestamp() + _AHEAD
+
+    def _may_stand(self, now: State, origin: State) -> bool:
+        """Whether the pointer of where all that comes from says just what is here, so that it can stand as it is."""
+        if origin.text is None or origin.decision.doubt is not None or origin.decision.problem is not None:
+            return False
+        theirs: Pointer = read_pointer(origin.text, label=self.label)
+        mine = {each: _row_of(entry) for each, (_, entry) in self.brought.items()}
+        rows = {entry.snapshot_id: _row_of(entry) for entry in theirs.entries or ()}
+        known = {read_head(seen).stream for seen in now.asked.seen} - {None, theirs.stream}
+        if known or theirs.snapshot_id not in mine or not self._is_sane(theirs.generation):
+            return False
+        try:
+            self.session.trust.judge_pointer(theirs.raw)
+        except UntrustedSnapshot:
+            return False
+        there = {*now.listed.manifests} <= mine.keys() and not {*theirs.removed} & mine.keys()
+        return theirs.signed and there and rows == mine
+
+    def _in_the_way(self, whole: Whole, owner: str) -> ConflictDetected:
+        """The error of what is there, in part or as a whole, and not committed."""
+        if owner == whole.snapshot_id and whole.manifest_file in self.here.listed.files:
+            msg = (
+                f"{whole.named} is there, and no catalogue lists it: it is being removed, or was left by a client that "
+                "stopped; deleting it makes way"
+            )
+            hint = Hint("delete_snapshot", "snapshot_id", owner, label=self.label)
+        else:
+            msg = (
+                f"files that {whole.named} needs are there, and no committed snapshot needs them: they are being "
+                "removed, or were left by a client that stopped; once they are an hour old, prune, and try again"
+            )
+            hint = Hint("prune", label=self.label)
+        return ConflictDetected(msg, theirs=whole.snapshot_id, hint=hint)
+
+
+def needs_conditions(what: str) -> ColonyMemoryError:
+    """The error of a chain that is to go where nothing is written on condition."""
+    return ColonyMemoryError(
+        f"{what} is of format 2, which needs a vault that writes on condition, and this one does not"
+    )
+
+
+async def _look(session: Session, label: str) -> State:
+    state = await look(session, label, everything=True)
+    require_listed(state, "bringing snapshots")
+    return _believed(state)
+
+
+def _believed(state: State) -> State:
+    """The state, where the label was not set back and its pointer is trusted; that there is none is no hindrance."""
+    if state.text is not None:
+        require_believed(state)
+    if state.decision.rollback is not None and state.text is not None:
+        raise state.decision.rollback
+    return state
+
+
+def _require_key(session: Session, state: State) -> None:
+    """Raise a ConflictDetected where what is brought can be listed by a signed pointer alone, and there is no key."""
+    if not may_write(session, state):
+        msg = (
+            f"label {state.label!r} is signed, and what is brought there has to be listed by a signed pointer: that "
+            "takes a signer"
+        )
+        raise ConflictDetected(msg, theirs=None, hint=Hint("open", "signer"))
+
+
+def _row_of(entry: Entry) -> tuple[str, SnapshotInfo]:
+    """What two catalogues have to say alike of a snapshot."""
+    return entry.manifest_sha256, replace(
+        entry.info,
+        pinned=False,
+        pinned_until=None,
+        head="",
+        refused=False,  # a row may say so of one whose manifest could not yet
+        incomplete=few_lines(entry.info.incomplete),
+    )
+
+
+def _taken(whole: Whole) -> ConflictDetected:
+    """The error of a snapshot whose place is taken."""
+    msg = (
+        f"something else is stored under the id of {whole.named}, or of a pack that it needs, so it is not written; a "
+        "verification tells whether what is there is damaged; deleting that makes way"
+    )
+    return ConflictDetected(msg, theirs=whole.snapshot_id, hint=Hint("verify", label=whole.manifest.info.label))
+
+
+def _gone(whole: Whole) -> ConflictDetected:
+    msg = f"{whole.named} was removed by another client while it was being brought there: try again"
+    return ConflictDetected(msg, theirs=whole.snapshot_id)

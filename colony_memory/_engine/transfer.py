@@ -1,0 +1,275 @@
+"""export, import, copy: snapshots from one place to another, file by file as they are, so that digests and signatures
+stay what they were.
+"""
+
+from __future__ import annotations
+
+import copy as copying
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from colony_memory._arguments import require_call, several
+from colony_memory._engine import room
+from colony_memory._engine.deliver import Delivery, Reader, Whole, needs_conditions
+from colony_memory._engine.label import LabelFiles, pin_text, read_labels
+from colony_memory._engine.load import nothing_saved
+from colony_memory._engine.observe import observed, saved
+from colony_memory._engine.restore import latest
+from colony_memory._engine.session import log, warn
+from colony_memory._engine.state import State, look
+from colony_memory._engine.store import StoredFile, Vault, to_public
+from colony_memory._format.names import latest_filename, manifest_filename, require_id, require_label
+from colony_memory.exceptions import (
+    ColonyMemoryError,
+    ConflictDetected,
+    QuotaExceeded,
+    RollbackDetected,
+    SnapshotCorrupt,
+    SnapshotNotFound,
+    UntrustedSnapshot,
+    VaultError,
+    message_of,
+)
+from colony_memory.export import Export
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from colony_memory._engine.session import Session
+    from colony_memory._engine.store import Tell
+    from colony_memory.snapshot import SnapshotInfo
+
+__all__ = ["CopyReport", "copy", "export_snapshot", "import_snapshot"]
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class CopyReport:
+    """What a copy did; true where nothing had to be left out.
+
+    Attributes:
+        copied: Snapshots that were written and read back equal, by label and oldest first.
+        already: Snapshots that were there with the same bytes.
+        left_out: Why a snapshot was not copied, by the name of its manifest: damaged or not trusted where it is, or
+            something is in its way where it was to go.
+        latest: For each label the id that a restore gives at the destination now.
+    """
+
+    copied: tuple[SnapshotInfo, ...]
+    already: tuple[SnapshotInfo, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    latest: Mapping[str, str] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return not self.left_out
+
+
+@observed("export_snapshot")
+async def export_snapshot(session: Session, *, label: str, snapshot_id: str | None) -> Export:
+    """See :meth:`colony_memory.ColonyMemory.export_snapshot`."""
+    label = require_label(label)
+    if snapshot_id is None:
+        newest = await latest(session, label=label)
+        if newest is None:
+            raise await nothing_saved(session, label=label)
+        snapshot_id = newest.snapshot_id
+    whole = await Reader(session).read(label, require_id(snapshot_id))
+    return Export(label, snapshot_id, whole.files)
+
+
+@observed("import_snapshot", saved)
+async def import_snapshot(session: Session, exported: Export, *, label: str | None) -> SnapshotInfo:
+    """See :meth:`colony_memory.ColonyMemory.import_snapshot`."""
+    if not isinstance(exported, Export):
+        msg = f"exported must be an Export, not {type(exported).__name__}: load_export() and read_export() give one"
+        raise ValueError(msg)  # noqa: TRY004 - one type for every bad argument
+    if label is not None and require_label(label) != exported.label:
+        msg = (
+            f"the export is of label {exported.label!r}, as its manifest says, and cannot be imported as {label!r}: "
+            f"restore it, and back that up under {label!r}"
+        )
+        raise ValueError(msg)
+    whole = await _check(session, exported.label, exported.snapshot_id, exported.files)
+    try:
+        delivery = await Delivery.to(session, exported.label)
+        wrote = await delivery.bring(whole)
+        pointer = (await look(session, exported.label)).decision.pointer
+    except VaultError as error:
+        raise to_public(error, "importing again goes on where it stopped") from error
+    head = pointer.head if pointer.snapshot_id == exported.snapshot_id else ""
+    return replace(whole.entry().info, reused=not wrote, head=head)
+
+
+async def _check(session: Session, label: str, snapshot_id: str, files: Mapping[str, str]) -> Whole:
+    """Decide on a snapshot's files as a restore by this client would, and that nothing else is among them.
+
+    Raises:
+        SnapshotCorrupt: It is damaged, or a file is not its own.
+        UntrustedSnapshot: The client does not trust it.
+    """
+    given = copying.copy(session)
+    given.vault, given.manifests, given.good = _Given(files, session.vault), {}, {}
+    whole = await Reader(given).read(label, snapshot_id)
+    for name in files:
+        if name not in whole.files:
+            msg = f"{name} is no file that snapshot {snapshot_id} of label {label!r} needs"
+            raise SnapshotCorrupt(msg, file=name)
+    return whole
+
+
+class _Given(Vault):
+    """Files that were read already, as a vault: whoever judges a snapshot in one judges these."""
+
+    def __init__(self, files: Mapping[str, str], vault: Vault) -> None:
+        super().__init__(None)
+        self._files, self._vault = files, vault
+
+    async def get(self, name: str) -> StoredFile | None:
+        return StoredFile(self._files[name], None) if name in self._files else None
+
+    async def get_many(
+        self,
+        names: Iterable[str],
+        tell: Tell | None = None,  # noqa: ARG002
+        *,
+        at_most: int | None = None,  # noqa: ARG002
+    ) -> dict[str, StoredFile | None]:
+        return {name: await self.get(name) for name in names}
+
+    async def compute(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
+        return await self._vault.compute(function, *args, **kwargs)
+
+
+@observed("copy_to")
+async def copy(
+    source: Session,
+    destination: Session,
+    *,
+    labels: str | Iterable[str] | None,
+    progress: Callable[[int, int], object] | None,
+) -> CopyReport:
+    """See :meth:`colony_memory.ColonyMemory.copy_to`."""
+    require_call("progress", progress)
+    wanted = None if labels is None else [require_label(each) for each in several("labels", labels)]
+    prefix = f"cmem.{wanted[0]}." if wanted is not None and len(wanted) == 1 else "cmem."
+    listing = await source.vault.list(prefix)
+    listing.need_complete("copying")
+    todo = {label: files for label, files in read_labels(listing).items() if files.manifests}
+    for each in wanted or []:
+        if each not in todo:
+            raise await nothing_saved(source, label=each)
+    todo = {label: files for label, files in todo.items() if wanted is None or label in wanted}
+    if not todo:
+        raise SnapshotNotFound("there is no snapshot to copy")
+    job = _Copying(source, destination, {label: len(files.manifests) for label, files in todo.items()}, progress)
+    try:
+        await _need_room(destination, todo, read_labels(await destination.vault.list(prefix)))
+        for label in todo:
+            await job.copy_label(label)
+    except VaultError as error:
+        raise to_public(error, job.so_far()) from error
+    except QuotaExceeded as error:
+        msg = f"{error.message}; {job.so_far()}"
+        raise QuotaExceeded(msg, needed=error.needed, available=error.available, hint=error.hint) from error
+    return CopyReport(tuple(job.copied), tuple(job.already), job.left_out, job.latest)
+
+
+async def _need_room(destination: Session, todo: Mapping[str, LabelFiles], there: Mapping[str, LabelFiles]) -> None:
+    """Refuse before the first write what cannot fit, as far as the lists tell."""
+    need = 0
+    for label, files in todo.items():
+        present = there[label].files if label in there else {}
+        wanted = [name for each in files.manifests for name in (*files.owned(each), *files.pack(each))]
+        wanted += [latest_filename(label)] if latest_filename(label) in files.files else []
+        need += files.size(name for name in wanted if name not in present) or 0
+    await room.require(destination, need, "the copy")
+
+
+class _Copying:
+    """A copy under way."""
+
+    def __init__(
+        self,
+        source: Session,
+        destination: Session,
+        planned: Mapping[str, int],
+        progress: Callable[[int, int], object] | None,
+    ) -> None:
+        self.source, self.destination, self.planned, self.progress = source, destination, planned, progress
+        self.total, self.done = sum(planned.values()), 0
+        self.copied: list[SnapshotInfo] = []
+        self.already: list[SnapshotInfo] = []
+        self.left_out: dict[str, str] = {}
+        self.latest: dict[str, str] = {}
+
+    async def copy_label(self, label: str) -> None:
+        """Copy the snapshots of a label, oldest first."""
+        state = await look(self.source, label, everything=True)
+        decision = state.decision
+        if decision.rollback is not None:
+            raise decision.rollback
+        if decision.refusal is not None:
+            warn(f"label {label!r} is copied by its snapshots' own signatures, without its pointer: {decision.refusal}")
+        ids = [each for each in reversed(state.listed.manifests) if _is_restore_point(state, each)]
+        self.total += len(ids) - self.planned[label]  # others save and delete meanwhile
+        delivery = await Delivery.to(self.destination, label, state)
+        delivery.require_key(ids)
+        reader = Reader(self.source, max_bytes=self.destination.max_bytes, blindly=True)
+        changed = False
+        try:
+            for each in ids:
+                changed |= not await self._bring(state, delivery, reader, each)
+            await delivery.finish(changed=changed)
+        except ColonyMemoryError as error:
+            if delivery.brought and not decision.pointer.signed:
+                try:
+                    await delivery.finish()
+                except ColonyMemoryError as again:
+                    log(f"what was copied of label {label!r} is not listed: {message_of(again)}, after {error}")
+            raise
+        now = (await look(self.destination, label)).decision
+        if now.follow is not None and now.doubt is None:
+            self.latest[label] = now.follow
+
+    async def _bring(self, state: State, delivery: Delivery, reader: Reader, snapshot_id: str) -> bool:
+        """Copy one snapshot, or note why not; false where it was deleted meanwhile."""
+        label, there, file = state.label, True, manifest_filename(state.label, snapshot_id)
+        row, files = state.decision.entry(snapshot_id), state.listed
+        pin = pin_text(label, snapshot_id, files.pin_ends.get(snapshot_id)) if snapshot_id in files.pins else None
+        try:
+            if row is not None and row.packs and not self.destination.vault.conditional:
+                self.left_out[file] = str(needs_conditions(f"snapshot {snapshot_id} of label {label!r}"))
+            else:
+                whole = await reader.read(label, snapshot_id)
+                wrote = await delivery.bring(whole, pin=pin, known=row)
+                (self.copied if wrote else self.already).append(whole.entry(row).info)
+        except SnapshotNotFound as error:
+            log(f"a snapshot was deleted before it was copied: {error}")
+            there = False
+        except RollbackDetected:
+            raise
+        except (SnapshotCorrupt, UntrustedSnapshot, ConflictDetected) as error:
+            self.left_out[file] = str(error)
+        self.done += 1
+        if self.progress is not None:
+            self.progress(self.done, self.total)
+        return there
+
+    def so_far(self) -> str:
+        """What was done, for an error that ends the copy."""
+        done = len(self.copied) + len(self.already)
+        if not done:
+            return "nothing was copied"
+        return f"{done} of {self.total} snapshots are copied, and copying again goes on from there"
+
+
+def _is_restore_point(state: State, snapshot_id: str) -> bool:
+    """Whether a snapshot is to be copied: not what was removed there, nor a backup under way. What is damaged is looked
+    at, so that it is named.
+    """
+    decision = state.decision
+    if snapshot_id in decision.waiting:
+        return not decision.pointer.generation
+    whole = any(entry.snapshot_id == snapshot_id for entry in decision.entries)
+    return snapshot_id in decision.committed or not (whole or snapshot_id in decision.pointer.gone)
