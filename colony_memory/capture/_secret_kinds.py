@@ -118,7 +118,7 @@ def find(text: bytes) -> list[Span]:
     words = _Words(text, spaced)
     for match in _BEHIND_SIGN.finditer(spaced):
         if match.start() >= words.passed:
-            found += words.begun(match.start(), match[0][1:4])
+            found += words.begun(match.start(), match[1])
     return found
 
 
@@ -400,4 +400,4 @@ _BEGINS = "|".join(
     for first, seconds in _seconds.items()
 )
 _BEGUN = re.compile(rf" (?=[^ ]{{{_SHORTEST_WORD}}})(?:{_BEGINS}|[^ .-][^ ]{{{_LONG_WORD - 1}}})".encode("ascii"))
-_BEHIND_SIGN = re.compile(rf"\.(?:{_BEGINS})".encode("ascii"))
+_BEHIND_SIGN = re.compile(rf"\.(?=({_BEGINS}))".encode("ascii"))  # one may stand right behind another

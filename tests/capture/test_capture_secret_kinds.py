@@ -34,6 +34,10 @@ def test_what_the_table_says_is_found_and_masked(kind: Kind) -> None:
         assert find_secrets(masked) == ()
 
 
+def test_one_that_begins_within_what_may_begin_another_is_found() -> None:
+    assert "Google refresh token" in kinds_in("KEY=1//074fFjxadUMxW4EqZKC46vMIAkzBJC0boEsg0GeXIEofQPMugfUuA")
+
+
 @pytest.mark.parametrize("kind", [each for each in LINES if not each.values[0].place and not each.values[0].by_hand])
 def test_what_only_looks_like_it_is_left_alone(kind: Kind) -> None:
     draw = random.Random(kind.form)
