@@ -22,6 +22,7 @@ from colony_memory.trust import OPEN
 if TYPE_CHECKING:
     from colony_memory._engine.session import Session
     from colony_memory._engine.state import State
+    from colony_memory._engine.store import Shelf
     from colony_memory.snapshot import Manifest
 
 
@@ -32,6 +33,7 @@ async def check_snapshot(
     *,
     state: State | None = None,
     manifests: dict[str, Manifest] | None = None,
+    shelf: Shelf | None = None,
 ) -> SnapshotCheck | None:
     """Read every byte of one snapshot; None where it is not there.
 
@@ -41,6 +43,7 @@ async def check_snapshot(
         snapshot_id: The snapshot.
         state: The label as it was looked at, if that is verified.
         manifests: Takes its manifest under its id, where that can be read.
+        shelf: Has packs that were read for others, and takes those that are read.
     """
     file = manifest_filename(label, snapshot_id)
     stored = await session.vault.get(file)
@@ -56,7 +59,8 @@ async def check_snapshot(
     signature, unproven = _check_signature(manifest)
     trust, distrusted = _check_trust(session, manifest, state)
     catalog, replaced = _check_row(manifest, state)
-    content = await _check_content(session, manifest, unpacks=trust in ("ok", "unchecked"))
+    shelf = shelf if manifest.packs else None
+    content = await _check_content(session, manifest, shelf, unpacks=trust in ("ok", "unchecked"))
     if content.parts == "missing" and await session.vault.get(file) is None:
         return None  # it was deleted while it was read
     return SnapshotCheck(
@@ -123,10 +127,10 @@ class _Content(NamedTuple):
     closed: str | None = None
 
 
-async def _check_content(session: Session, manifest: Manifest, *, unpacks: bool) -> _Content:
+async def _check_content(session: Session, manifest: Manifest, shelf: Shelf | None, *, unpacks: bool) -> _Content:
     try:
         at_most = room_for(manifest, session.max_bytes)
-        found = (await session.vault.get_many(manifest.part_files, at_most=at_most)).items()
+        found = (await session.vault.get_many(manifest.part_files, at_most=at_most, shelf=shelf)).items()
     except SnapshotCorrupt as error:
         return _Content("bad" if error.file in manifest.part_files else "unchecked", "unchecked", message_of(error))
     texts = {name: file.content if file else None for name, file in found}

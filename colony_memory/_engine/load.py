@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from colony_memory._engine.session import Session
-    from colony_memory._engine.store import StoredFile
+    from colony_memory._engine.store import Shelf, StoredFile
     from colony_memory._format.age import Identities
     from colony_memory.snapshot import Manifest, SnapshotInfo
 
@@ -82,6 +82,7 @@ async def load(
     proven: bool = False,
     keep_files: bool = False,
     given: dict[str, StoredFile | None] | None = None,
+    shelf: Shelf | None = None,
     unpack: Unpack | None = None,
     max_bytes: int | None = None,
     closed: bool = False,
@@ -97,6 +98,7 @@ async def load(
         proven: A trusted issuer signed that pointer, so it has to be this very manifest.
         keep_files: Give the files too.
         given: Files that were read already, by name; they are used up.
+        shelf: Has packs that were read already, and takes those that are read.
         unpack: Reads a chain, in place of its format; None from it where the stored bytes are right, and this client
             cannot read them, so that there are no documents.
         max_bytes: Bytes of plain text to accept at most, in place of the client's.
@@ -122,7 +124,7 @@ async def load(
     if proven:
         require_listed_one(manifest, entry)
     left = [name for name in manifest.part_files if name not in read]
-    read |= await _read(session, left, given, room_for(manifest, at_most))
+    read |= await _read(session, left, given, room_for(manifest, at_most), shelf if manifest.packs else None)
     texts = {name: part.content if (part := read[name]) else None for name in manifest.part_files}
     if None in texts.values() and await session.vault.get(file) is None:
         msg = f"snapshot {snapshot_id!r} for label {label!r} was deleted while it was read"
@@ -182,12 +184,16 @@ def room_for(manifest: Manifest, max_bytes: int) -> int:
 
 
 async def _read(
-    session: Session, names: Iterable[str], given: dict[str, StoredFile | None] | None, at_most: int
+    session: Session,
+    names: Iterable[str],
+    given: dict[str, StoredFile | None] | None,
+    at_most: int,
+    shelf: Shelf | None = None,
 ) -> dict[str, StoredFile | None]:
     names, there = list(names), given or {}
     read = {name: there.pop(name) for name in names if name in there}
     return read | await session.vault.get_many(
-        [name for name in names if name not in read], session.tell, at_most=at_most
+        [name for name in names if name not in read], session.tell, at_most=at_most, shelf=shelf
     )
 
 

@@ -13,12 +13,12 @@ from colony_memory._engine.boundary import may_mean_absent, public_kind, transla
 from colony_memory._engine.observe import tally
 from colony_memory._engine.replies import Listing, moment, proves, read_listing, unwrap
 from colony_memory._format.constants import FORMAT, FORMAT_2
-from colony_memory._format.names import common_start
+from colony_memory._format.names import common_start, read_filename
 from colony_memory.exceptions import SnapshotCorrupt, VaultError, VaultUnavailable
 from colony_memory.vaults import ConditionalUpload, FileLookup, FreeSpace, OperationBudget, PrefixListing
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
     Read = Callable[[str], Awaitable["StoredFile | None"]]
@@ -54,6 +54,29 @@ class _Room:
             self._left -= len(content) * (1 if content.isascii() else 4)
             if self._left < 0:
                 raise SnapshotCorrupt(f"{name}, and what belongs to it, is larger than it may be", file=name)
+
+
+class Shelf:
+    """Packs that were read for one snapshot, for the others that need them: those used last, up to some characters."""
+
+    def __init__(self, room: int) -> None:
+        self._room, self._files = room, dict[str, StoredFile]()
+
+    def find(self, names: Iterable[str]) -> dict[str, StoredFile]:
+        """Those of these that are on it."""
+        found = {name: self._files.pop(name) for name in names if name in self._files}
+        self._files |= found  # which are the last to go
+        return found
+
+    def keep(self, files: Mapping[str, StoredFile | None]) -> None:
+        """Put those of these on it that are packs: no other file is more than one snapshot's."""
+        for name, file in files.items():
+            known = read_filename(name)
+            if file is not None and name not in self._files and known is not None and known.kind == "pack":
+                self._files[name] = file
+                self._room -= len(file.content)
+        while self._room < 0:
+            self._room += len(self._files.pop(next(iter(self._files))).content)
 
 
 class Vault:
@@ -158,15 +181,26 @@ class Vault:
         return StoredFile(content, etag if isinstance(etag, str) else None)
 
     async def get_many(
-        self, names: Iterable[str], tell: Tell | None = None, *, at_most: int | None = None
+        self,
+        names: Iterable[str],
+        tell: Tell | None = None,
+        *,
+        at_most: int | None = None,
+        shelf: Shelf | None = None,
     ) -> dict[str, StoredFile | None]:
         """Several files by name; ``tell`` hears ``("download", name, done, total)`` of each.
+
+        Packs that are on the ``shelf`` are taken from there, and those that are read are put on it.
 
         Raises:
             SnapshotCorrupt: All together they take more than ``at_most`` bytes of memory; no more of them are read.
         """
         room = None if at_most is None else _Room(at_most)
-        names, done = list(dict.fromkeys(names)), itertools.count(1)
+        found = {} if shelf is None else shelf.find(names := list(names))
+        if room is not None:
+            for name, file in found.items():
+                room.take(name, file.content)
+        names, done = [name for name in dict.fromkeys(names) if name not in found], itertools.count(1)
 
         def told(name: str) -> None:
             if tell is not None:
@@ -181,7 +215,10 @@ class Vault:
                 room.take(name, file.content)
             return file
 
-        return dict(zip(names, await self.gather(names, told, read), strict=True))
+        files = dict(zip(names, await self.gather(names, told, read), strict=True))
+        if shelf is not None:
+            shelf.keep(files)
+        return found | files
 
     async def put(self, name: str, content: str, *, match: str = ANY) -> datetime | None:
         """Write a file and give the vault's time of the write.

@@ -9,6 +9,7 @@ from colony_memory._engine.check import check_snapshot
 from colony_memory._engine.load import not_found
 from colony_memory._engine.observe import observed
 from colony_memory._engine.state import State, look, read_pointer_file, require_listed
+from colony_memory._engine.store import Shelf
 from colony_memory._format.names import id_order, require_id, require_label
 from colony_memory._format.pointer import read_pointer
 from colony_memory.exceptions import RollbackDetected, SnapshotCorrupt, message_of
@@ -53,7 +54,11 @@ async def _verify_label(session: Session, state: State) -> VerifyReport:
     label, decision = state.label, state.decision
     files = require_listed(state, "verifying every snapshot")
     manifests: dict[str, Manifest] = {}  # what the client remembers, others of its verbs may forget meanwhile
-    found = [await check_snapshot(session, label, each, state=state, manifests=manifests) for each in files.manifests]
+    shelf = Shelf(session.max_bytes // 2)
+    found = [
+        await check_snapshot(session, label, each, state=state, manifests=manifests, shelf=shelf)
+        for each in files.manifests
+    ]
     checks = _link(manifests, tuple(check for check in found if check is not None))
     pointer, removed = _pointer_fact(session, state), await _removed(session, state, checks)
     return VerifyReport(

@@ -10,6 +10,7 @@ from colony_memory._engine.observe import spent_by
 from colony_memory._engine.sealed import known_of
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import UNREADABLE, State, look, require_believed, require_listed, tell
+from colony_memory._engine.store import Shelf, StoredFile
 from colony_memory._format.names import manifest_filename, read_filename, require_label
 from colony_memory.exceptions import (
     ColonyMemoryError,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from colony_memory._engine.session import Session
-    from colony_memory._engine.store import StoredFile
     from colony_memory.snapshot import SnapshotInfo
 
 _T = TypeVar("_T")
@@ -160,6 +160,7 @@ class _Reading:
         wanted = [info for info in infos if first[_same(info)] is info]
         self._batches = {batch[0][0]: [name for _, names in batch for name in names] for batch in self._batch(wanted)}
         self._given: dict[str, StoredFile | None] = {}
+        self._shelf = Shelf(session.max_bytes // 2)
         self._done, self._total = 0, sum(map(len, self._batches.values()))
 
     def _batch(self, infos: Sequence[SnapshotInfo]) -> Iterator[list[tuple[str, list[str]]]]:
@@ -183,7 +184,9 @@ class _Reading:
         names = self._batches.get(info.snapshot_id)
         if names is not None:
             try:
-                self._given = await session.vault.get_many(names, self._tell, at_most=most_stored(session.max_bytes))
+                self._given = await session.vault.get_many(
+                    names, self._tell, at_most=most_stored(session.max_bytes), shelf=self._shelf
+                )
             except (VaultError, SnapshotCorrupt) as error:
                 if isinstance(error, VaultError) and error.code not in UNREADABLE:
                     raise
@@ -197,6 +200,7 @@ class _Reading:
             entry=entry,
             proven=decision.proven,
             given=self._given,
+            shelf=self._shelf,
         )
         return loaded.documents
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import json
+import random
 import warnings
 import weakref
+from collections import Counter
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -27,6 +29,7 @@ from colony_memory import (
 from colony_memory._engine import history as verbs
 from colony_memory._engine import walk
 from colony_memory._engine.basis import Basis
+from colony_memory._format.v2.zstd import is_installed
 from colony_memory._patch import LINK, File
 from colony_memory.reports import DocumentChange
 from colony_memory.testing import FakeVault, FaultyVault
@@ -464,3 +467,21 @@ def test_nothing_is_warned_of_where_nothing_is_wrong(face, vault):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert face(vault).history("a.md")[0].lines == DocumentChange(1, 0)
+
+
+@pytest.mark.skipif(not is_installed(), reason="needs zstd")
+@pytest.mark.parametrize(
+    "verb", [lambda mem: mem.verify(), lambda mem: mem.search("day"), lambda mem: mem.history("a")]
+)
+@pytest.mark.parametrize(("max_bytes", "is_room"), [(2**28, True), (38_000, False)])
+def test_each_pack_is_read_once_where_there_is_room_for_them(verb, max_bytes, is_room):
+    vault, text = FakeVault(operations_per_hour=None), random.Random(1).randbytes(15_000).hex()
+    writer = ColonyMemory(backend=vault, format=2)
+    for number in range(20):
+        text += f"line {number} of the day\n"
+        writer.backup({"a": text})
+    faulty = FaultyVault(vault)
+    verb(ColonyMemory(backend=faulty, max_bytes=max_bytes))
+    packs = Counter(name for _, name in faulty.calls if ".k0." in name)
+    assert len(packs) == 20
+    assert (max(packs.values()) == 1) == is_room
