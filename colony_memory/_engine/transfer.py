@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from colony_memory._engine.session import Session
-    from colony_memory._engine.store import Tell
+    from colony_memory._engine.store import Shelf, Tell
     from colony_memory.snapshot import SnapshotInfo
 
 __all__ = ["CopyReport", "copy", "export_snapshot", "import_snapshot"]
@@ -134,6 +134,7 @@ class _Given(Vault):
         tell: Tell | None = None,  # noqa: ARG002
         *,
         at_most: int | None = None,  # noqa: ARG002
+        shelf: Shelf | None = None,  # noqa: ARG002
     ) -> dict[str, StoredFile | None]:
         return {name: await self.get(name) for name in names}
 
