@@ -112,8 +112,17 @@ class Awaiting(Face):
         **options: _P.kwargs,
     ) -> _T:
         """What a verb of the engine returns for this client."""
+        import asyncio
+
         from colony_memory._engine.store import Changed, Unanswered, to_public
 
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            raise ColonyMemoryError(
+                "AsyncColonyMemory needs the event loop of asyncio, and it was called in none, such as in one of trio: "
+                "there, call ColonyMemory in a thread"
+            ) from None
         try:
             return await verb(self._session, *arguments, **options)
         except (Changed, Unanswered) as error:

@@ -850,3 +850,12 @@ def test_many_reads_wait_together():
     assert info.part_count >= 4
     assert ColonyMemory(backend=Slow(vault)).restore() == {"n": "many parts " * 20}
     assert Slow.peak > 1
+
+
+def test_the_loop_of_asyncio_is_needed_and_said():
+    async def call():
+        await AsyncColonyMemory(backend=AsyncFakeVault()).backup({"a.md": "x"})
+
+    coroutine = call()
+    with pytest.raises(ColonyMemoryError, match="needs the event loop of asyncio"):
+        coroutine.send(None)  # as another loop does it
