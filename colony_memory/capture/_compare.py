@@ -140,19 +140,23 @@ def new_file(
 class Comparison:
     """Compares one name after another with an open folder."""
 
-    def __init__(self, plan: Plan, reach: Reach, *, wanted: Collection[str], force: bool) -> None:
+    def __init__(self, plan: Plan, reach: Reach, *, wanted: Collection[str], force: bool, replaces: bool) -> None:
         self._plan = plan
         self._metadata = plan.metadata
         self._reach = reach
         self._wanted = wanted
         self._force = force
         self._missing: set[str] = set()
+        # What makes way for what is of another kind, where what the snapshot lacks is taken away: with the document
+        # that it makes way for, and what it is.
+        self._replaces = replaces
+        self._giving_way: dict[str, tuple[str, str]] = {}
 
     def add_link(self, name: str, target: str) -> None:
         """Compare a link with what has its name."""
         there = self._look(name, may_be_link=True)
         file = new_file(self._metadata, name, target, there)
-        if there is None:
+        if there is None or self._gives_way(name, there):
             self._plan.files[name] = file
             return
         if not is_link(there) and not is_file(there):
@@ -168,7 +172,7 @@ class Comparison:
         there = self._look(name)
         data = encode_text(content)
         drops = self._logs_of(name) if is_database(data) else {}
-        if there is None:
+        if there is None or self._gives_way(name, there):
             self._plan.files[name] = new_file(self._metadata, name, content, None, drops)
             return
         if not is_file(there):
@@ -188,12 +192,15 @@ class Comparison:
         there = self._look(name)
         if there is None:
             self._plan.directories.append(name)
+        elif self._replaces and is_file(there):
+            self._giving_way[name] = name, "is not a directory"
+            self._plan.directories.append(name)
         elif not stat.S_ISDIR(there.st_mode):
             raise self._refusal(name, name, "is not a directory")
 
     def add_surplus(self, only: Collection[str] | None = None) -> None:
         """Take away what the snapshot lacks, or ``only`` what of it has one of these names."""
-        wanted = {*self._wanted, *self._metadata.empty_dirs}
+        wanted = {*self._wanted, *self._metadata.empty_dirs} - self._giving_way.keys()
         try:
             spared = [*self._metadata.left_out, *place_of_state(self._plan.target)]
             surplus = find_surplus(self._reach, self._plan.target, wanted, spared=spared, only=only)
@@ -201,12 +208,23 @@ class Comparison:
             raise ColonyMemoryError(
                 f"what is to be deleted in {str(self._plan.target)!r} cannot be told ({error}); nothing was written"
             ) from error
+        gone = {*surplus.files, *(name for name, _ in surplus.directories)}
+        for name, (document, what) in self._giving_way.items():
+            if name not in gone:
+                raise self._refusal(document, name, f"{what}, with something in it that no backup saves")
         self._plan.surplus = surplus
         self._plan.databases |= surplus.databases
         dropped = {log for file in self._plan.files.values() for log in file.drops}
         for name in dropped & surplus.files.keys():
             del surplus.files[name]
         self._plan.differing.update({name: [there] for name, there in surplus.files.items() if holds_text(name, there)})
+
+    def _gives_way(self, name: str, there: os.stat_result) -> bool:
+        """Note a directory that is to make way for a file; whether it is one."""
+        if not (self._replaces and stat.S_ISDIR(there.st_mode)):
+            return False
+        self._giving_way[name] = name, _kind(there)
+        return True
 
     def _keep(self, name: str, there: os.stat_result) -> None:
         """A file with the right content: only its permissions may have to be set. Another time is no change."""
@@ -249,10 +267,23 @@ class Comparison:
             self._missing.add(name.rpartition("/")[0])
             return None
         except OSError as error:
-            raise self._refusal(name, _relative(error, self._plan.target) or name, _said(error)) from error
+            at = self._file_above(name) if self._replaces and error.errno == errno.ENOTDIR else None
+            if at is None:
+                raise self._refusal(name, _relative(error, self._plan.target) or name, _said(error)) from error
+            self._giving_way[at] = name, _said(error)
+            self._missing.add(at)
+            return None
         if there is not None and is_link(there) and not may_be_link:
             raise self._refusal(name, name, _LINK)
         return there
+
+    def _file_above(self, name: str) -> str | None:
+        """The file that stands where a directory of this name would be."""
+        for parent in parents_of(name):
+            there = self._reach.look(parent)
+            if there is None or not stat.S_ISDIR(there.st_mode):
+                return parent if there is not None and is_file(there) else None
+        return None
 
     def _has(self, name: str, data: bytes, there: os.stat_result) -> bool:
         if there.st_size != len(data):

@@ -129,6 +129,16 @@ class Journal:
             return replace(self, phase=phase, made=(), steps=(), dropped=(), modes=())
         return replace(self, phase=phase)
 
+    @property
+    def leaving(self) -> list[Step]:
+        """The steps that take a file away, which come first: a directory may take its name, or its directory go."""
+        return [step for step in self.steps if step.new is None]
+
+    @property
+    def coming(self) -> list[Step]:
+        """The steps that put a file in place."""
+        return [step for step in self.steps if step.new is not None]
+
     def names(self) -> list[str]:
         """Of all that comes to be in the folder or goes."""
         return [*(step.name for step in self.steps), *self.made, *(name for name, _ in self.dropped)]

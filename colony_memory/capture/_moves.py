@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._os.kinds import is_link
 from colony_memory._os.reach import Reach
+from colony_memory.capture._filenames import parents_of
 from colony_memory.capture._journal import DONE, MOVING, Journal, ModeChange, Step, Version
 from colony_memory.capture._question import Displaced
 from colony_memory.capture._stage import Job, Stage, blaming, volume_of
@@ -106,7 +107,7 @@ class Moves:
                     with blaming(f"document {step.name!r}"):
                         if self._keep(reach, step, step.old):
                             shared.add(step.name)
-            made = tuple(parent for parent, name in self._job.parents() if _is_missing(reach, parent, name))
+            made = tuple(parent for parent, name in self._job.parents() if self._is_missing(reach, parent, name))
         with blaming(f"directory {str(self.folder.path)!r}"):
             for place in self.places.values():
                 stage.settle(place.new, place.kept)
@@ -124,26 +125,28 @@ class Moves:
 
     def _plan(self) -> dict[str, Version | None]:
         """Every file that comes or goes, in order, with what is there."""
-        planned: dict[str, Version | None] = {}
+        planned: dict[str, Version | None] = {name: _version(name, there) for name, there in self._job.removed.items()}
         for name, file in self._job.files.items():
             planned.update((log, _version(log, there)) for log, there in file.drops.items())
             planned[name] = None if file.replaces is None else Version.of(file.replaces)
-        planned.update((name, _version(name, there)) for name, there in self._job.removed.items())
         return planned
 
     def take(self, journal: Journal, stage: Stage) -> None:
         """Take every step of the journal."""
         with Reach(self.folder) as reach:
-            for name in journal.made:
-                with blaming(f"document {name + '/'!r}"):
-                    self._make_directory(reach, name)
-            for step in journal.steps:
+            for step in journal.leaving:
                 with blaming(f"document {step.name!r}"):
                     self._take(reach, step)
             for name, _ in journal.dropped:
                 with blaming(f"directory {name!r}"):
                     directory, last = reach.parent(name)
                     directory.remove_directory(last)
+            for name in journal.made:
+                with blaming(f"document {name + '/'!r}"):
+                    self._make_directory(reach, name)
+            for step in journal.coming:
+                with blaming(f"document {step.name!r}"):
+                    self._take(reach, step)
             for change in journal.modes:
                 with blaming(f"document {change.name!r}"), stage.attribution.attempt("permissions", change.name):
                     set_mode(reach, change, change.new)
@@ -180,6 +183,15 @@ class Moves:
         if not old.fits(kept.look(step.number)):
             raise meanwhile(step.name, self.folder.path / step.name)
         return True
+
+    def _is_missing(self, reach: Reach, parent: str, name: str) -> bool:
+        if any(above in self._job.removed for above in (*parents_of(parent), parent)):
+            return True  # a file that makes way
+        with blaming(f"document {name!r}"):
+            there = reach.look(parent)
+            if there is not None and is_link(there):
+                raise OSError(errno.ELOOP, "is a symbolic link", parent)
+            return there is None
 
     def _make_directory(self, reach: Reach, name: str) -> None:
         directory, last = reach.parent(name)
@@ -238,14 +250,6 @@ def _version(name: str, there: os.stat_result) -> Version:
     version = Version.of(there)
     # The index of a log is written to by whoever only reads.
     return version._replace(size=-1, changed=-1) if name.endswith(INDEX) else version
-
-
-def _is_missing(reach: Reach, parent: str, name: str) -> bool:
-    with blaming(f"document {name!r}"):
-        there = reach.look(parent)
-        if there is not None and is_link(there):
-            raise OSError(errno.ELOOP, "is a symbolic link", parent)
-        return there is None
 
 
 def _shares(one: Directory, name: str, other: Directory, other_name: str) -> bool:

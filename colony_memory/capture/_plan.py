@@ -135,7 +135,7 @@ def _compare(
     force: bool,
 ) -> None:
     metadata = plan.metadata
-    comparison = Comparison(plan, reach, wanted={*contents, *metadata.links}, force=force)
+    comparison = Comparison(plan, reach, wanted={*contents, *metadata.links}, force=force, replaces=delete is True)
     for name, content in sorted({**contents, **metadata.links}.items()):
         if name in metadata.links:
             comparison.add_link(name, str(content))

@@ -62,7 +62,7 @@ def find_volumes(reach: Reach, names: Iterable[str]) -> dict[str, str]:
             if inner not in found:
                 try:
                     mounts[inner] = _mount(reach.directory(inner))
-                except FileNotFoundError:
+                except (FileNotFoundError, NotADirectoryError):  # a file that makes way
                     break
                 found[inner] = found[above] if mounts[inner] == mounts[above] else inner
             above = inner

@@ -55,9 +55,9 @@ class Undo:
         try:
             with Reach(self.folder) as reach:
                 return (
-                    all(_version(reach.look(step.name)) == step.new for step in self.journal.steps)
+                    all(_version(_look(reach, step.name)) == step.new for step in self.journal.steps)
                     and all(is_directory(reach.look(name)) for name in self.journal.made)
-                    and not any(reach.look(name) for name, _ in self.journal.dropped)
+                    and not any(is_directory(_look(reach, name)) for name, _ in self.journal.dropped)
                     and all(_has_mode(reach.look(change.name), change) for change in self.journal.modes)
                     and not self.changed_originals()
                 )
@@ -85,12 +85,14 @@ class Undo:
     def _tasks(self, reach: Reach) -> Iterator[tuple[str, Callable[[], None]]]:
         for change in self.journal.modes:
             yield change.name, lambda change=change: _set_back(reach, change)  # type: ignore[misc]
-        for name, mode in reversed(self.journal.dropped):
-            yield f"{name}/", lambda name=name, mode=mode: _make_again(reach, name, mode)  # type: ignore[misc]
-        for step in reversed(self.journal.steps):
+        for step in reversed(self.journal.coming):
             yield step.name, lambda step=step: self._take_back(reach, step)  # type: ignore[misc]
         for name in reversed(self.journal.made):
             yield f"{name}/", lambda name=name: _remove_made(reach, name)  # type: ignore[misc]
+        for name, mode in reversed(self.journal.dropped):
+            yield f"{name}/", lambda name=name, mode=mode: _make_again(reach, name, mode)  # type: ignore[misc]
+        for step in reversed(self.journal.leaving):
+            yield step.name, lambda step=step: self._take_back(reach, step)  # type: ignore[misc]
 
     def _original(self, step: Step) -> os.stat_result | None:
         place = self.places.get(step.volume)
@@ -109,7 +111,9 @@ class Undo:
         place = self.places[step.volume]
         if original.st_ino != step.old.inode:
             raise FileExistsError(errno.EEXIST, "a different file is where the original was kept", str(place.kept.path))
-        if step.shared and (there is not None if step.new is None else place.new.look(step.number) is not None):
+        if step.shared and (
+            _version(there) is not None if step.new is None else place.new.look(step.number) is not None
+        ):
             return  # it was never replaced or taken away: what is there, or is not any more, is the doing of others
         directory, last = _nearest(reach, step.name)
         if there is not None and Version.of(there) != step.new:
@@ -156,7 +160,8 @@ def _set_back(reach: Reach, change: ModeChange) -> None:
 
 
 def _version(status: os.stat_result | None) -> Version | None:
-    return None if status is None else Version.of(status)
+    """Of the file that is there; a directory that has its name by now is none."""
+    return None if status is None or is_directory(status) else Version.of(status)
 
 
 def _has_mode(status: os.stat_result | None, change: ModeChange) -> bool:
@@ -173,10 +178,12 @@ def _succeeds(name: str, act: Callable[[], None]) -> bool:
 
 
 def _make_again(reach: Reach, name: str, mode: int) -> None:
-    if _look(reach, name) is not None:
+    there = _look(reach, name)
+    if there is not None and (not is_directory(there) or stat.S_IMODE(there.st_mode) == mode):
         return
     directory, last = _nearest(reach, name)
-    directory.make(last)
+    if there is None:  # else the way back was cut off before it had its mode
+        directory.make(last)
     with directory.enter(last) as made:
         if made.descriptor is not None:
             os.fchmod(made.descriptor, mode)

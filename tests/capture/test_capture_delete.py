@@ -169,3 +169,43 @@ def test_a_deletion_that_is_killed_anywhere_is_ended_by_the_next_command(tmp_pat
             break
     assert ends == {"before", "after", "recovered"}
     assert names(tmp_path / "x" / "1") == ["a.md", "m.md", "old"]
+
+
+def test_what_changed_its_kind_makes_way(tmp_path: Path) -> None:
+    documents = {"a": "now a file", "b/c.md": "in a directory", **metadata(empty_dirs=["d"])}
+    dst = make(tmp_path / "dst", {"a/x.md": b"x", "a/y/z.md": b"z", "b": b"a file", "d": b"another"})
+    for options in ({}, {"delete": False, "force": True}):
+        with pytest.raises(ColonyMemoryError, match=r"'a'.* is a directory; nothing was written"):
+            write_folder(documents, dst, **options)
+    before = tree(dst)
+    planned = write_folder(documents, dst, delete=True, dry_run=True)
+    assert tree(dst) == before
+    done = write_folder(documents, dst, delete=True)
+    assert (done.created, done.directories) == (("a", "b/c.md"), ("d",)) == (planned.created, planned.directories)
+    assert done.removed == ("a/", "a/x.md", "a/y/", "a/y/z.md", "b", "d") == planned.removed
+    assert files(dst) == {"a": b"now a file", "b/c.md": b"in a directory"}
+    assert (dst / "d").is_dir()
+
+
+@pytest.mark.parametrize("kept", ["a/.git/HEAD", "a/x.log", "a/link"])
+def test_what_no_backup_saves_is_no_way_to_make(tmp_path: Path, kept: str) -> None:
+    dst = make(tmp_path / "dst", {"a/x.md": b"x", "b.md": b"old", ".cmemignore": b"*.log\n"})
+    if kept == "a/link":
+        (dst / kept).symlink_to("x.md")
+    else:
+        make(dst, {kept: b"mine"})
+    before = tree(dst)
+    with pytest.raises(ColonyMemoryError, match=r"'a'.* is a directory, with something in it that no backup saves"):
+        write_folder({"a": "a file", "b.md": "new"}, dst, delete=True)
+    assert tree(dst) == before
+
+
+def test_a_pipe_or_a_link_makes_no_way(tmp_path: Path) -> None:
+    dst = make(tmp_path / "dst", {"x.md": b"x"})
+    os.mkfifo(dst / "a")
+    with pytest.raises(ColonyMemoryError, match=r"'a/b.md'.*'.*a' is not a directory; nothing"):
+        write_folder({"a/b.md": "new"}, dst, delete=True)
+    (dst / "a").unlink()
+    (dst / "a").symlink_to("x.md")
+    with pytest.raises(ColonyMemoryError, match=r"'a/b.md'.*'.*a' is a symbolic link"):
+        write_folder({"a/b.md": "new"}, dst, delete=True)

@@ -28,6 +28,9 @@ pytestmark = posix
 OLD = {"a.md": b"old a", "b.sh": b"old b", "mine/c.md": b"old c", "mine/keep.md": b"keep"}
 NEW = {"a.md": "new a", "b.sh": "new b", "mine/c.md": "new c", "mine/x/d.md": "new d", "e/f/g.md": "new g"}
 DOCUMENTS = {**NEW, **metadata(executable=["b.sh"], empty_dirs=["h/i"])}
+#: What changes its kind, from a file to a directory and back, as only a deletion allows.
+OLD_KINDS = {"k": b"old k", "l/m.md": b"old m", "l/n/o.md": b"old o"}
+NEW_KINDS = {"k/p/q.md": "new q", "l": "new l"}
 
 
 def no_links(*args: object, **more: object) -> None:
@@ -44,7 +47,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def prepare(where: Path) -> Path:
     shutil.rmtree(where, ignore_errors=True)
-    dst = make(where / "dst", OLD)
+    dst = make(where / "dst", {**OLD, **OLD_KINDS})
     (dst / "a.md").chmod(0o640)
     (dst / "mine/gone").mkdir(mode=0o750)
     make(dst, {"mine/gone/e.md": b"old e"})
@@ -52,7 +55,7 @@ def prepare(where: Path) -> Path:
 
 
 def restore(dst: Path) -> None:
-    write_folder(DOCUMENTS, dst, delete=True)
+    write_folder({**DOCUMENTS, **NEW_KINDS}, dst, delete=True)
 
 
 def without_staging(root: Path) -> dict[str, object]:
@@ -106,7 +109,9 @@ def test_a_restore_that_is_killed_anywhere_is_ended_by_the_next_command(tmp_path
                 read_folder(dst)
         found = tree(dst)
         assert found in (before, after), nth
-        assert found == after or set(OLD.values()) <= contents(dst), f"an original is missing after {nth}"
+        assert found == after or {*OLD.values(), *OLD_KINDS.values()} <= contents(dst), (
+            f"an original is missing after {nth}"
+        )
         assert names(tmp_path / "y") == ["dst"], nth
         assert traces() == [], nth
         seen.append(found == after)
@@ -139,7 +144,7 @@ def test_a_recovery_that_is_killed_anywhere_is_taken_up_again(tmp_path: Path, wa
     stopped = 0
     for nth, ended, dst in every(killed_again, quietly_recover):
         stopped += ended == "killed"
-        assert set(OLD.values()) <= contents(dst), nth
+        assert {*OLD.values(), *OLD_KINDS.values()} <= contents(dst), nth
         quietly_recover(dst)
         assert tree(dst) == before != after
         assert traces() == []
