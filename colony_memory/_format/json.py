@@ -90,7 +90,7 @@ def encode_documents(documents: Mapping[str, str]) -> Iterator[bytes]:
     yield b"}"
 
 
-def encode_texts(texts: Iterable[tuple[str, bytes]]) -> Iterator[bytes]:
+def encode_texts(texts: Iterable[tuple[str, bytes | bytearray]]) -> Iterator[bytes]:
     """The same of documents in the order of their names, each text in UTF-8 with the three bytes of a surrogate."""
     lead = b"{"
     for name, text in texts:
@@ -101,7 +101,7 @@ def encode_texts(texts: Iterable[tuple[str, bytes]]) -> Iterator[bytes]:
             yield b'"'
             # Nothing that is escaped has more than one byte, so that it makes no difference where it is cut.
             for start in range(0, len(text), _WINDOW):
-                yield _escaped_bytes(text[start : start + _WINDOW])
+                yield _escaped_bytes(bytes(text[start : start + _WINDOW]))
             yield b'"'
         lead = b","
     yield b"{}" if lead == b"{" else b"}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from io import BytesIO
 from json import JSONDecoder
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ FORMAT = "colony-memory/folder/1"
 _ALWAYS = ("empty_dirs", "executable", "files", "format")
 # Keeps bytes and a text that spells them apart.
 _LEAD = "\0base64:"
+# Characters of a file that are read or written at a time.
+_PIECE = 2**20
 _DECODER = JSONDecoder()
 # Where the files stand, without them.
 _NO_FILES = '"files":{}'
@@ -118,19 +121,40 @@ def split_files(text: str) -> tuple[str, dict[str, bytes]] | None:
         try:
             name, end = _DECODER.raw_decode(text, at) if text.startswith('"', at) else ("", at)
             stop = text.find('"', end + 2)
-            spelled = text[end + 2 : stop]
-            data = base64.b64decode(spelled)
+            data = decode_file(text, end + 2, stop if stop >= 0 else len(text))
         except ValueError:
             return None
         is_next = last is None or last < name
-        if not is_next or text[at : end + 2] != _lead(name) or base64.b64encode(data) != spelled.encode("ascii"):
+        if stop < 0 or not is_next or text[at : end + 2] != _lead(name):
             return None
         files[name], sign, at, last = data, text[stop + 1 : stop + 2], stop + 2, name
     bare = text[:start] + text[at - 1 :]
     return (bare, files) if sign == "}" and bare.find(_NO_FILES) == start + 1 - len(_NO_FILES) else None
 
 
-def join_files(record: bytes, files: Mapping[str, bytes]) -> bytes:
+def decode_file(text: str, start: int, stop: int) -> bytes:
+    """The bytes of a file, of the text that spells them, a piece at a time: large ones are not held once more.
+
+    Raises:
+        ValueError: They are spelled otherwise than a writer does, with bits beyond the end or padding inside.
+    """
+    data = BytesIO()
+    for at in range(start, stop, _PIECE):
+        spelled = text[at : min(at + _PIECE, stop)]
+        piece = base64.b64decode(spelled, validate=True)
+        if base64.b64encode(piece) != spelled.encode("ascii") or data.tell() % 3:
+            raise ValueError("the base64 is not canonical")
+        data.write(piece)
+    return data.getvalue()
+
+
+def spell_file(data: bytes) -> Iterator[str]:
+    """The text of a file, in pieces."""
+    size = _PIECE // 4 * 3
+    return (base64.b64encode(data[at : at + size]).decode("ascii") for at in range(0, len(data), size))
+
+
+def join_files(record: bytes, files: Mapping[str, bytes]) -> bytearray:
     """The text of a record with its files, which are in the order of their names.
 
     Raises:
@@ -142,10 +166,11 @@ def join_files(record: bytes, files: Mapping[str, bytes]) -> bytes:
     text = bytearray(record[:start])
     for name, data in files.items():
         text += _lead(name).encode("utf-8", "surrogatepass")
-        text += base64.b64encode(data)
+        for piece in spell_file(data):
+            text += piece.encode("ascii")
         text += b'",'
     text[-1:] = record[start:]
-    return bytes(text)
+    return text
 
 
 def joined_size(sizes: Mapping[str, int]) -> int:

@@ -12,13 +12,12 @@ A reader that does not know it still gets every text file.
 
 from __future__ import annotations
 
-import base64
 import re
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory._format.json import canonical, load_object
-from colony_memory._format.record import FORMAT, RECORD_NAME
+from colony_memory._format.record import FORMAT, RECORD_NAME, decode_file, spell_file
 from colony_memory._values import dataclass
 from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat
 
@@ -64,27 +63,23 @@ class Metadata:
 
 def dump_metadata(metadata: Metadata) -> str:
     """Return the text of the document."""
-    return "".join(metadata_pieces({name: encode_file(data) for name, data in metadata.files.items()}, metadata))
+    return "".join(metadata_pieces(metadata.files, metadata))
 
 
-def encode_file(data: bytes) -> str:
-    """Bytes as the document holds them."""
-    return base64.b64encode(data).decode("ascii")
-
-
-def metadata_pieces(encoded: Mapping[str, str], others: Metadata) -> Iterator[str]:
+def metadata_pieces(files: Mapping[str, str | bytes], others: Metadata) -> Iterator[str]:
     """The text of the document in pieces, so that of large files no more copies are made than need be.
 
     Args:
-        encoded: Content of the files, as encode_file() gives it.
+        files: The files, or what is to stand in the place of their content.
         others: What else there is to say; its ``files`` are not looked at.
     """
     yield f'{{"empty_dirs":{_json(sorted(others.empty_dirs))},"executable":{_json(sorted(others.executable))},'
     yield '"files":{'
     lead = ""
-    for name in sorted(encoded):
+    for name in sorted(files):
         yield f'{lead}{_json(name)}:"'
-        yield encoded[name]
+        content = files[name]
+        yield from [content] if isinstance(content, str) else spell_file(content)
         lead = '",'
     yield f'{lead[:1]}}},"format":{_json(FOLDER_FORMAT)}'
     # No field for what is not there, so that snapshots from before there were these fields stay as they are.
@@ -240,12 +235,9 @@ def _time(name: str, time: int) -> int:
 
 
 def _decode(name: str, data: object) -> bytes:
-    if isinstance(data, str):
-        try:
-            decoded = base64.b64decode(data, validate=True)
-        except ValueError:
-            decoded = b""
-        # The comparison also refuses what decoders tolerate: bits beyond the end, padding inside.
-        if base64.b64encode(decoded).decode("ascii") == data:
-            return decoded
+    try:
+        if isinstance(data, str):
+            return decode_file(data, 0, len(data))
+    except ValueError:
+        pass
     raise _corrupt(f"has no canonical base64 for {name!r}")

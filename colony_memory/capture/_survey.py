@@ -16,7 +16,7 @@ from colony_memory._format.tree import document_digest, tree_of_digests
 from colony_memory._os.kinds import PERMISSIONS
 from colony_memory.capture._contents import NO_FILE, VANISHED
 from colony_memory.capture._filenames import parents_of
-from colony_memory.capture._metadata import METADATA_NAME, Contents, Metadata, encode_file, metadata_pieces
+from colony_memory.capture._metadata import METADATA_NAME, Contents, Metadata, metadata_pieces
 from colony_memory.capture._patience import patience
 from colony_memory.capture._rows import PART, Row, is_settled
 from colony_memory.capture._steady import INDEX, companions_of, whole_of
@@ -129,16 +129,16 @@ class Survey:
         """All of it as documents, once it is read."""
         if self._documents:
             return self._documents
-        others, documents, encoded = self._others(), self._documents, dict[str, str]()
+        others, documents, files = self._others(), self._documents, dict[str, str | bytes]()
         # Taken out one by one: large files should not stand twice in memory.
         for name in sorted(self.found.contents):
             content = self.found.contents.pop(name)
             if name in self._texts and isinstance(content, str):
                 documents[name] = content
             else:
-                encoded[name] = encode_file(content.encode("utf-8") if isinstance(content, str) else content)
-        if encoded or others:
-            documents[METADATA_NAME] = "".join(metadata_pieces(encoded, others))
+                files[name] = content.encode("utf-8") if isinstance(content, str) else content
+        if files or others:
+            documents[METADATA_NAME] = "".join(metadata_pieces(files, others))
         if self._index is not None:
             digests = {name: self._digests[name] for name in documents if name != METADATA_NAME}
             if METADATA_NAME in documents:

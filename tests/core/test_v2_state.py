@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from colony_memory._format import record
 from colony_memory._format.json import canonical
 from colony_memory._format.record import FORMAT, RECORD_NAME
 from colony_memory._format.tree import digests_of
@@ -23,11 +24,11 @@ TEXT = st.text(st.characters(codec=None, categories=None), max_size=12) | st.sam
 )
 
 
-def recorded(documents, files, *, more=()):
+def recorded(documents, files):
     """The documents with a record of files, as a folder's snapshot has them."""
     spelled = {name: base64.b64encode(data).decode() for name, data in files.items()}
-    record = {"empty_dirs": [], "executable": [], "files": spelled, "format": FORMAT, **dict(more)}
-    return {**documents, RECORD_NAME: canonical(record).decode("utf-8", "surrogatepass")}
+    told = {"empty_dirs": [], "executable": [], "files": spelled, "format": FORMAT}
+    return {**documents, RECORD_NAME: canonical(told).decode("utf-8", "surrogatepass")}
 
 
 TEXTS = st.dictionaries(TEXT, TEXT, max_size=8)
@@ -99,6 +100,18 @@ def test_a_file_of_a_record_is_its_bytes():
     assert contents == b"\xff" * 101
 
 
+def test_large_files_are_spelled_and_read_piece_by_piece(monkeypatch):
+    monkeypatch.setattr(record, "_PIECE", 8)
+    for size in range(20):
+        documents = recorded({}, {"x": bytes(range(size)), "y": b""})
+        state = State.of(documents)
+        assert state.contents["x"] == bytes(range(size))
+        assert state.documents() == documents
+    for wrong in ("AAAAAA==AAAA", "AAAAAAA=AAAA", "AAAAAAAAAAAAA", "AAAAAAAA===="):
+        spoiled = recorded({}, {"x": b""})[RECORD_NAME].replace('"x":""', f'"x":"{wrong}"')
+        assert not State.of({RECORD_NAME: spoiled}).files
+
+
 @pytest.mark.parametrize(
     "spoil",
     [
@@ -137,12 +150,12 @@ def test_a_document_in_the_place_of_a_file_puts_it_into_the_text():
     assert below.with_texts({"z": ""}, [*documents, "z"]).files == {"x", "y"}
 
 
-@pytest.mark.parametrize("record", [b"", b"{}", b'{"files":{"a":""}}'])
-def test_files_without_a_record_are_refused(record):
+@pytest.mark.parametrize("text", [b"", b"{}", b'{"files":{"a":""}}'])
+def test_files_without_a_record_are_refused(text):
     for content in (
         line(put={"x": 1}, texts=b"x", bytes=["x"]),
-        line(put={RECORD_NAME: len(record), "x": 1}, texts=record + b"x", bytes=["x"]),
-        line(put={RECORD_NAME: len(record), "x": 1}, texts=record + b"x", bytes=["x", RECORD_NAME]),
+        line(put={RECORD_NAME: len(text), "x": 1}, texts=text + b"x", bytes=["x"]),
+        line(put={RECORD_NAME: len(text), "x": 1}, texts=text + b"x", bytes=["x", RECORD_NAME]),
     ):
         state = apply(EMPTY, content, max_bytes=BOUND).state
         for read in (state.documents, lambda state=state: state.digests):

@@ -57,14 +57,16 @@ def write_pack(
     label: str, pack_id: str, frame: bytes, below: Below | None, *, lock: Lock | None = None
 ) -> tuple[Pack, dict[str, str]]:
     """A pack, and its files in the order in which they are to be written; encrypted where there is a lock."""
-    blob = base64.b64encode(frame if lock is None else lock.seal(frame)).decode("ascii")
-    slices = [blob[start : start + PACK_CHARS] for start in range(0, len(blob), PACK_CHARS)]
-    files = {
-        pack_filename(label, pack_id, seq): json.dumps({**_head(pack_id, seq, len(slices), below), "data": data})
-        for seq, data in enumerate(slices)
-    }
-    encoded = [text.encode("ascii") for text in files.values()]
-    return Pack(pack_id, below, frame, tuple(map(len, encoded)), _digest(encoded)), files
+    data, size = frame if lock is None else lock.seal(frame), PACK_CHARS // 4 * 3
+    count, files, sizes, hasher = -(-len(data) // size), dict[str, str](), list[int](), hashlib.sha256()
+    for seq in range(count):
+        # One after the other: of a large pack nothing is held but its files.
+        spelled = base64.b64encode(data[seq * size : (seq + 1) * size]).decode("ascii")
+        text = json.dumps({**_head(pack_id, seq, count, below), "data": spelled})
+        files[pack_filename(label, pack_id, seq)] = text
+        sizes.append(len(text))
+        hasher.update(text.encode("ascii"))
+    return Pack(pack_id, below, frame, tuple(sizes), "sha256:" + hasher.hexdigest()), files
 
 
 def read_pack(

@@ -154,7 +154,7 @@ class State:
                 yield memoryview(content)[max(start, first) - first : end - first]
             start, at = stop, at + 1
 
-    def texts(self) -> Iterator[tuple[str, bytes]]:
+    def texts(self) -> Iterator[tuple[str, bytes | bytearray]]:
         """Each document in UTF-8, each surrogate in three bytes.
 
         Raises:
@@ -164,7 +164,7 @@ class State:
             raise ValueError("it has files, and no record that they belong to")
         return ((n, self._record() if self.files and n == RECORD_NAME else self.contents[n]) for n in self.names)
 
-    def _record(self) -> bytes:
+    def _record(self) -> bytearray:
         record = b"" if RECORD_NAME in self.files else self.contents.get(RECORD_NAME, b"")
         return join_files(record, {name: self.contents[name] for name in self.contents if name in self.files})
 
@@ -221,7 +221,7 @@ class State:
             raise ValueError(f"a text is not UTF-8: {error.reason}") from error
 
 
-def _digest(content: bytes) -> str:
+def _digest(content: bytes | bytearray) -> str:
     return "sha256:" + hashlib.sha256(content).hexdigest()
 
 
