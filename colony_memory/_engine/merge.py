@@ -16,7 +16,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from colony_memory._format.names import require_id
-from colony_memory._format.record import RECORD_NAME, fold, merge_records, unfold
+from colony_memory._format.record import RECORDS, fold, merge_records, unfold
 from colony_memory._lines import Steps, bounded, split_lines
 from colony_memory.reports import Merged
 
@@ -71,12 +71,11 @@ def merge(
         if text is not None:
             documents[name] = text
 
-    joined = _join(known, ours, theirs, names=[name for name in both if name in known and name != RECORD_NAME])
-    record = (
-        merge_records(known.get(RECORD_NAME), ours[RECORD_NAME], theirs[RECORD_NAME]) if RECORD_NAME in both else None
-    )
-    if record is not None:
-        joined[RECORD_NAME] = record
+    joined = _join(known, ours, theirs, names=[name for name in both if name in known and name not in RECORDS])
+    for name in RECORDS:
+        record = merge_records(known.get(name), ours[name], theirs[name]) if name in both else None
+        if record is not None:
+            joined[name] = record
     documents.update(joined)
     twice = {name: theirs[name] for name in both if name not in joined}
     copies = dict(zip(twice, _new_names(twice, names, documents, theirs, theirs_name), strict=True))

@@ -77,6 +77,7 @@ class Session:
         identities: What opens what is encrypted, None where there is nothing.
         opened: What it knows of encrypted snapshots, by the digest of the manifest.
         names: Names of the documents that it saved or read last, likewise.
+        attributes: Permissions and times of the folder that it saved last, by label, where no index keeps them.
         told_of_lock: It was looked at whether this client opens what it writes.
     """
 
@@ -125,6 +126,7 @@ class Session:
         self.recipients, self.identities = recipients, identities
         self.opened: dict[str, Opened] = {}
         self.names: dict[str, tuple[str, ...]] = {}
+        self.attributes: dict[str, str] = {}
         self.told_of_lock = False
         self._streams: dict[str, str] = {}
         self.origins: dict[str, str | None] = {}

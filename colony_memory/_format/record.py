@@ -12,8 +12,11 @@ from colony_memory._format.json import canonical, load_object
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-#: Its name: bytes of files that are no text, links, permissions and times, by the names of files.
+#: Its name: bytes of files that are no text, links and so on, by the names of files.
 RECORD_NAME = ".colony-memory/folder.json"
+#: The name of one of the same form with permissions and times alone, which change without the files.
+ATTRIBUTES_NAME = ".colony-memory/attributes.json"
+RECORDS = (RECORD_NAME, ATTRIBUTES_NAME)
 #: Its format.
 FORMAT = "colony-memory/folder/1"
 _ALWAYS = ("empty_dirs", "executable", "files", "format")
@@ -41,7 +44,7 @@ def lacks_text(documents: Mapping[str, str], other: Mapping[str, str]) -> bool:
 def lines_of(documents: Mapping[str, str]) -> Iterator[str]:
     """Every line that says something, of every document."""
     for name, text in _unfolded(documents).items():
-        if name != RECORD_NAME or read_record(text) is None:
+        if name not in RECORDS or read_record(text) is None:
             yield from (line.rstrip("\r") for line in text.split("\n") if line.strip())
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory.app.content import contents_of, reshape
-from colony_memory.capture._metadata import METADATA_NAME, split_documents
+from colony_memory.capture._metadata import split_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -211,7 +211,7 @@ def read_moves(project: str | None, maps: Iterable[str]) -> Moves:
 
 def _projects_in(documents: Mapping[str, str]) -> list[str]:
     contents, metadata = split_documents(documents)
-    return project_names([*(name for name in contents if name != METADATA_NAME), *metadata.links])
+    return project_names([*contents, *metadata.links])
 
 
 def _is_worktree(git: str) -> bool:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, TypeVar
 
+from colony_memory._format.constants import MAX_BYTES
 from colony_memory.app.facts import left_out
 from colony_memory.capture._metadata import (
-    METADATA_NAME,
+    METADATA_NAMES,
     Contents,
     Metadata,
     contents_of,
-    dump_metadata,
+    describe,
     split_documents,
 )
+from colony_memory.capture._sparse import Sparse
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
@@ -35,8 +37,13 @@ def content_of(info: SnapshotInfo, documents: Mapping[str, str], name: str) -> s
     """
     files, metadata = split_documents(documents)
     if name in files:
-        return files[name]
-    if name == METADATA_NAME and name in documents:
+        content = files[name]
+        if not isinstance(content, Sparse):
+            return content
+        if content.size > MAX_BYTES:
+            raise ColonyMemoryError(f"{name!r} is of {content.size} bytes, most of them in holes: restore it instead")
+        return content.whole()
+    if name in METADATA_NAMES and name in documents:
         return documents[name]
     if name in metadata.links:
         raise ColonyMemoryError(f"{name!r} is a link, to {metadata.links[name]!r}")
@@ -107,7 +114,5 @@ def reshape(
         left_out=keyed(before.left_out),
         unread=frozenset(keyed(dict.fromkeys(before.unread, True))),
     )
-    found = {rename(name): text for name, text in documents.items() if name != METADATA_NAME and wanted(name)}
-    if METADATA_NAME in documents and after:
-        found[METADATA_NAME] = dump_metadata(after)
-    return found
+    found = {rename(name): text for name, text in documents.items() if name not in METADATA_NAMES and wanted(name)}
+    return {**found, **describe(after)}

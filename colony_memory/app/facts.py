@@ -43,9 +43,9 @@ def count_texts(info: SnapshotInfo) -> int | None:
     """
     if not info.doc_names:
         return None
-    from colony_memory.capture._metadata import METADATA_NAME
+    from colony_memory.capture._metadata import METADATA_NAMES
 
-    return len(info.doc_names) - (METADATA_NAME in info.doc_names)
+    return len(info.doc_names) - sum(name in info.doc_names for name in METADATA_NAMES)
 
 
 def count_left_out(info: SnapshotInfo) -> int:

@@ -18,7 +18,7 @@ from colony_memory._os.paths import real_path
 from colony_memory.app.before import BEFORE_RESTORE
 from colony_memory.app.content import reshape
 from colony_memory.app.facts import made_at, stamp
-from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, split_documents
+from colony_memory.capture._metadata import METADATA_NAMES, Metadata, describe, described_by, split_documents
 from colony_memory.capture._plan import make_plan
 from colony_memory.exceptions import ColonyMemoryError, message_of
 
@@ -73,11 +73,11 @@ def take_lacking(
     """
     if target.label.endswith(BEFORE_RESTORE):
         return documents, ()
-    left, told = _sets_of(_described(documents)), []
+    left, told = _sets_of(described_by(documents)), []
     older = _older(target, found) if left else iter(())
     for info in islice((info for info in older if any(_may_have(info, names) for names in left)), _MOST):
         source = target.documents_of(info.snapshot_id)
-        lacking = _described(source).left_out
+        lacking = described_by(source).left_out
         for names in [names for names in left if source and not any(_is_part(name, names) for name in lacking)]:
             left.remove(names)
             part = _part(source, names)
@@ -101,8 +101,8 @@ def replaced_by(target: Target, filled: Iterable[Filled]) -> frozenset[str]:
 def filled_from(documents: dict[str, str], sources: Iterable[dict[str, str]]) -> dict[str, str]:
     """The documents as they were restored, where what they lacked was taken from these."""
     for source in sources:
-        lacking = _described(source).left_out
-        for names in _sets_of(_described(documents)):
+        lacking = described_by(source).left_out
+        for names in _sets_of(described_by(documents)):
             part = _part(source, names)
             if part and not any(_is_part(name, names) for name in lacking):
                 documents = _with_part(documents, part, names)
@@ -144,10 +144,6 @@ def _is_part(name: str, names: tuple[str, ...]) -> bool:
     )
 
 
-def _described(documents: Mapping[str, str]) -> Metadata:
-    return split_documents({METADATA_NAME: documents[METADATA_NAME]})[1] if METADATA_NAME in documents else Metadata()
-
-
 def _part(source: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
     """What a snapshot has of a set, as documents; nothing where it has no file of it."""
     part = reshape(source, wanted=lambda name: _is_part(name, names))
@@ -172,9 +168,8 @@ def _with_part(documents: Mapping[str, str], part: Mapping[str, str], names: tup
         left_out={name: why for name, why in ours.left_out.items() if name not in names},
         unread=ours.unread - {*names},
     )
-    joined = {**documents, **{name: text for name, text in part.items() if name != METADATA_NAME}}
-    joined.pop(METADATA_NAME, None)
-    return {**joined, METADATA_NAME: dump_metadata(described)} if described else joined
+    joined = {name: text for name, text in {**documents, **part}.items() if name not in METADATA_NAMES}
+    return {**joined, **describe(described)}
 
 
 def _held_of(documents: Mapping[str, str], names: tuple[str, ...]) -> bool:

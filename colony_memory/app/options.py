@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._arguments import several
 from colony_memory._engine.backup.job import check_arguments
 from colony_memory._values import dataclass
+from colony_memory.app.command import settled_command
 from colony_memory.capture.folder import read_choices
 from colony_memory.capture.secrets import judge_words, read_allowed
 
@@ -38,6 +39,7 @@ class BackupOptions:
         exclude: What to leave out.
         secrets: What to do about likely secrets.
         allow_secrets: Findings that may be saved.
+        before: A command that is run in the folder before it is read, of several in the first.
 
     Raises:
         ValueError: One of them cannot be used, whatever there is to be saved.
@@ -53,10 +55,13 @@ class BackupOptions:
     exclude: str | Iterable[str] = ()
     secrets: str = "stop"
     allow_secrets: str | Iterable[str] = ()
+    before: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("exclude", "allow_secrets"):
             object.__setattr__(self, name, tuple(several(name, getattr(self, name))))
+        if self.before is not None:
+            object.__setattr__(self, "before", settled_command(self.before))
         asked = check_arguments(**self.of_snapshot)
         object.__setattr__(self, "label", asked.label)
         object.__setattr__(self, "tags", asked.facts["tags"])

@@ -15,7 +15,7 @@ from colony_memory._patch import File
 from colony_memory.app.content import near
 from colony_memory.app.place import require_synchronous
 from colony_memory.app.protection import check_protection
-from colony_memory.capture._metadata import METADATA_NAME, split_documents
+from colony_memory.capture._metadata import METADATA_NAMES, split_documents
 from colony_memory.capture._view import git_files
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning, SnapshotCorrupt, VaultError, message_of
 
@@ -70,8 +70,7 @@ def file_history(memory: ColonyMemory, name: str, *, label: str = "default", pat
         files = _files(documents)
         if not names:
             names.extend(files)  # of the newest
-        if METADATA_NAME in documents:
-            files[METADATA_NAME] = File(documents[METADATA_NAME])
+        files |= {each: File(documents[each]) for each in METADATA_NAMES if each in documents}
         return files
 
     found = memory._run(_engine.history.history, name, label=label, patch=patch, view=view)  # noqa: SLF001

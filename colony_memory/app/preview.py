@@ -13,7 +13,7 @@ from colony_memory.app.options import BackupOptions
 from colony_memory.app.place import require_synchronous
 from colony_memory.app.save import listed_paths, read_for
 from colony_memory.capture._metadata import split_documents
-from colony_memory.capture._view import compare_files, view_files
+from colony_memory.capture._view import compare_files, differ_in_times_only, view_files
 from colony_memory.capture.git import BUNDLE_NAME
 from colony_memory.capture.secrets import mask_contents, masked_names
 from colony_memory.exceptions import SnapshotCorrupt, message_of
@@ -108,9 +108,10 @@ def preview_capture(memory: ColonyMemory, capture: Capture, options: BackupOptio
     Errors are those of :meth:`ColonyMemory.backup`, but for a want of room.
     """
     latest = _read_latest(memory, options.label)
+    known = latest.documents
     plan = memory._run(  # noqa: SLF001
         _engine.preview.plan_backup,
-        capture.documents,
+        known if known is not None and differ_in_times_only(known, capture.documents) else capture.documents,
         incomplete=[str(each) for each in capture.left_out],
         damaged=latest.problem is not None,
         **options.of_snapshot,

@@ -16,12 +16,16 @@ from colony_memory import _engine
 from colony_memory._arguments import require_type, several
 from colony_memory._engine.backup.job import Unread
 from colony_memory._format.names import manifest_filename
+from colony_memory._format.record import ATTRIBUTES_NAME
+from colony_memory._format.tree import tree_of
 from colony_memory._os.machine import origin_of
 from colony_memory._os.paths import real_path
 from colony_memory._values import dataclass
+from colony_memory.app.command import run_before
 from colony_memory.app.options import BackupOptions
 from colony_memory.app.place import identify_vault, refuse_vault_inside, require_synchronous
 from colony_memory.capture._identity import unmoved
+from colony_memory.capture._metadata import at_known_times
 from colony_memory.capture._sources import find_sources, require_directory
 from colony_memory.capture.folder import Capture, end_unfinished, read_by_index, read_folder, read_paths
 from colony_memory.capture.index import FolderIndex, open_index
@@ -96,6 +100,7 @@ def save_folder(
     exclude: str | Iterable[str] = (),
     secrets: SecretsChoice = "warn",
     allow_secrets: str | Iterable[str] = (),
+    before: str | None = None,
     on_progress: Callable[[int, int, str], None] | None = None,
     index: bool = True,
 ) -> Saved:
@@ -112,8 +117,8 @@ def save_folder(
     >>> (folder / "MEMORY.md").write_text("two years of notes")
     18
     >>> saved = save_folder(ColonyMemory(backend=open_vault("memory:")), folder)
-    >>> bool(saved), saved.info.doc_names
-    (True, ['MEMORY.md'])
+    >>> bool(saved), saved.contents.files
+    (True, ('MEMORY.md',))
 
     Args:
         memory: Where to.
@@ -128,13 +133,15 @@ def save_folder(
         exclude: As there: what to leave out, by the rules of gitignore.
         secrets: As there: what to do about likely secrets, ``"stop"``, ``"warn"``, ``"mask"`` or ``"allow"``.
         allow_secrets: As there: findings that may be saved, by their ``id``.
+        before: A command that is run first, in the directory, split as a shell would and run without one: for a store
+            that has to make a copy of itself. Where it fails, nothing is saved.
         on_progress: As there: called with the number of files and of bytes read so far, and a name.
         index: Read only what has changed since the last save, by the index that is kept of the directory. Without it
             every file is read.
 
     Raises:
         ValueError: The directory is missing, not readable, empty or holds the vault; or an argument is bad.
-        ColonyMemoryError: Likely secrets stop it, or as for :meth:`ColonyMemory.backup`.
+        ColonyMemoryError: Likely secrets stop it, or ``before`` failed; or as for :meth:`ColonyMemory.backup`.
     """
     options = BackupOptions(
         label=label,
@@ -147,6 +154,7 @@ def save_folder(
         exclude=exclude,
         secrets=secrets,
         allow_secrets=allow_secrets,
+        before=before,
     )
     with FolderSave(memory, path, options, index=index) as saving:
         return saving.save(saving.read(on_progress=on_progress))
@@ -166,6 +174,7 @@ def save_paths(
     exclude: str | Iterable[str] = (),
     secrets: SecretsChoice = "warn",
     allow_secrets: str | Iterable[str] = (),
+    before: str | None = None,
     on_progress: Callable[[int, int, str], None] | None = None,
     index: bool = True,
 ) -> Saved:
@@ -184,6 +193,7 @@ def save_paths(
         exclude=exclude,
         secrets=secrets,
         allow_secrets=allow_secrets,
+        before=before,
     )
     with FolderSave(memory, listed_paths(paths), options, index=index) as saving:
         return saving.save(saving.read(on_progress=on_progress))
@@ -249,13 +259,19 @@ class FolderSave:
         return self._index.problem
 
     def read(self, *, on_progress: Callable[[int, int, str], None] | None = None) -> Capture:
-        """Read what is to be saved; where it is all as it was saved last, nothing."""
+        """Read what is to be saved, once the command that goes before it is done; where it is all as it was saved last,
+        nothing.
+        """
         choices: dict[str, Any] = {
             **self._options.of_folder,
             "max_bytes": self._memory._session.max_bytes,  # noqa: SLF001
+            "attributes": True,
             "on_progress": on_progress,
         }
         with unmoved(self._places):
+            if self._options.before is not None:
+                (first, *_) = find_sources(self._paths[:1])
+                run_before(self._options.before, first.path if first.is_directory else first.path.parent)
             if self._index.problem is None:
                 return read_by_index(self._what, self._index, anew=self._anew, **choices)
             if isinstance(self._what, list):
@@ -267,14 +283,16 @@ class FolderSave:
         the latest is pinned and holds just this. Errors as :meth:`ColonyMemory.backup`.
         """
         self._open()
-        self._capture, survey = require_type("capture", capture, Capture), capture.survey
-        whole, options = survey is None or survey.is_read, self._options
+        self._capture = capture = self._as_known(require_type("capture", capture, Capture))
+        survey = capture.survey
+        options = self._options
+        unread = None if survey is None or survey.is_read else survey
         if reuses_pinned and self._is_pinned(capture):
             options = replace(options, note=None)
         try:
             info = self._memory._run(  # noqa: SLF001
                 _engine.backup.backup,
-                capture.documents if whole else Unread(survey.tree, self._read_rest, survey.digests, survey.fresh),  # type: ignore[union-attr]
+                Unread(unread.tree, self._read_rest, unread.digests, unread.fresh) if unread else capture.documents,
                 incomplete=[str(each) for each in capture.left_out],
                 tree="" if survey is None else survey.tree,
                 **options.of_snapshot,
@@ -284,6 +302,19 @@ class FolderSave:
             raise
         self._note(info)
         return Saved(info, self._capture)
+
+    def _as_known(self, capture: Capture) -> Capture:
+        """What was read, where no index tells of times: with those that this client saved, if all else is the same."""
+        session, label = self._memory._session, self._options.label  # noqa: SLF001
+        now = capture.documents.get(ATTRIBUTES_NAME)
+        if self._index.problem is None or now is None:
+            return capture
+        bare = {name: text for name, text in capture.documents.items() if name != ATTRIBUTES_NAME}
+        for same in (bare, {**bare, ATTRIBUTES_NAME: at_known_times(now, session.attributes.get(label, ""))}):
+            if tree_of(same) == session.home(label).read().tree:
+                return replace(capture, documents=same)
+        session.attributes[label] = now
+        return capture
 
     def was_saved(self, capture: Capture, asked: str) -> bool:
         """Whether what was read is as it was saved within the last hour, by whoever asked for the same.
@@ -401,6 +432,7 @@ def read_for(
         read_paths if isinstance(what, list) else read_folder,
         **options.of_folder,
         max_bytes=memory._session.max_bytes,  # noqa: SLF001
+        attributes=True,
         dry_run=True,
         on_progress=on_progress,
     )

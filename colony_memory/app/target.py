@@ -17,14 +17,14 @@ from colony_memory._engine import basis as events
 from colony_memory._engine.merge import merge
 from colony_memory._engine.state import look, read_manifests
 from colony_memory._format.lineage import merge_base
-from colony_memory._format.record import lacks_text
-from colony_memory._format.tree import tree_of, tree_of_digests
+from colony_memory._format.record import ATTRIBUTES_NAME, RECORD_NAME, lacks_text
+from colony_memory._format.tree import document_digest, tree_of, tree_of_digests
 from colony_memory.app.before import BEFORE_RESTORE
 from colony_memory.app.filling import filled_from
 from colony_memory.app.options import BackupOptions
 from colony_memory.app.place import identify_vault
 from colony_memory.app.save import read_for
-from colony_memory.capture._metadata import METADATA_NAME, dump_metadata, split_documents
+from colony_memory.capture._metadata import METADATA_NAMES, describe, split_documents
 from colony_memory.capture._question import Holding, Question
 from colony_memory.capture._recover import recover
 from colony_memory.capture.folder import NothingToSave
@@ -48,9 +48,8 @@ def merge_folder(
     """
     merged = merge(base, ours, theirs, theirs_name=theirs_name).documents
     _, described = split_documents(merged)
-    texts = {name: text for name, text in merged.items() if name != METADATA_NAME}
-    described = replace(described, times={}, left_out={}, unread=frozenset())
-    return {**texts, METADATA_NAME: dump_metadata(described)} if described else texts
+    texts = {name: text for name, text in merged.items() if name not in METADATA_NAMES}
+    return {**texts, **describe(replace(described, times={}, left_out={}, unread=frozenset()))}
 
 
 def same_files(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
@@ -123,6 +122,7 @@ class Target:
         self._stack = ExitStack()
         self._labels: dict[str, str] = {}  # of snapshots that were read
         self._asked: dict[str, Question] = {}
+        self._attributes: str | None = None
         self.filled: tuple[str, ...] = ()
         self.index: FolderIndex
 
@@ -199,6 +199,7 @@ class Target:
     def based_on(self, found: Restored) -> Basis:
         """What the folder is based on once it holds all of a snapshot as :meth:`read` gave it."""
         basis = found.basis or self.basis
+        self._attributes = "" if self.is_shaped else found.documents.get(ATTRIBUTES_NAME, "")
         basis = replace(basis, filled=tuple(dict.fromkeys((*basis.filled, *self.filled))))
         if basis.tree or basis.snapshot_id != found.info.snapshot_id or basis.reverted:
             return basis
@@ -217,6 +218,7 @@ class Target:
             return
         if self.index.read() != basis:
             self.index.write(basis)
+            self.index.update(attributes=self._attributes)
             end_others(self.directory, self.index)
 
     def _is_another(self) -> bool:
@@ -318,7 +320,9 @@ class Target:
         """Digests of texts that a snapshot has for certain: its manifest proves the rows of the index, in one read."""
         rows = {name: row.digest for name, row in self.index.rows.items() if row.is_text and row.digest}
         if self.index.described[1]:
-            rows[METADATA_NAME] = self.index.described[1]
+            rows[RECORD_NAME] = self.index.described[1]
+        if self.index.attributes:
+            rows[ATTRIBUTES_NAME] = document_digest(self.index.attributes)
         tree = tree_of_digests(rows)
         if not rows or self.basis.tree != tree:
             return frozenset()

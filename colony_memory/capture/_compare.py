@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from colony_memory._os.kinds import PERMISSIONS, is_file, is_link
 from colony_memory.capture._filenames import parents_of
 from colony_memory.capture._patience import patience
+from colony_memory.capture._sparse import Sparse, read_sparse
 from colony_memory.capture._stage import NewFile, encode_text, widened
 from colony_memory.capture._state import place_of_state
 from colony_memory.capture._steady import companions_of, holds_database, holds_text, is_database, read_start, whole_of
@@ -286,11 +287,13 @@ class Comparison:
         return None
 
     def _has(self, name: str, data: bytes, there: os.stat_result) -> bool:
-        if there.st_size != len(data):
+        if there.st_size != (data.size if isinstance(data, Sparse) else len(data)):
             return False
         try:
             directory, last = self._reach.parent(name)
             with directory.file(last) as (descriptor, _):
+                if isinstance(data, Sparse):
+                    return read_sparse(descriptor) == data
                 return read_start(descriptor, len(data) + 1) == data
         except OSError as error:
             raise self._refusal(name, name, f"cannot be read ({error.strerror})") from error

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from colony_memory._os.kinds import UnfitFile
 from colony_memory._values import dataclass
+from colony_memory.capture._sparse import HOLES, Sparse, as_sparse, read_sparse, room_of
 from colony_memory.capture._steady import HEADER, Unsteady, companions_in, is_database, read_start, read_steadily
 
 if TYPE_CHECKING:
@@ -93,6 +95,10 @@ def read_contents(place: Directory, name: str, *, limit: int, deadline: Deadline
 def _read_plain(
     descriptor: int, status: os.stat_result, *, limit: int, deadline: Deadline, size: int | None = None
 ) -> Contents:
+    if size is None and room_of(status) < status.st_size:
+        sparse = read_sparse(descriptor, limit=limit, deadline=deadline)
+        if sparse.size - len(sparse) >= HOLES:
+            return Contents(sparse, status)
     try:
         return Contents(read_steadily(descriptor, limit=limit, deadline=deadline, size=size), status)
     except Unsteady as unsteady:
@@ -130,3 +136,12 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, PermissionError):
         return "not readable: permission denied"
     return getattr(error, "strerror", None) or str(error)
+
+
+def as_content(data: bytes | bytearray) -> str | bytes:
+    """Bytes of a file as text, where they are that."""
+    if isinstance(data, Sparse):
+        return data
+    with contextlib.suppress(UnicodeDecodeError):
+        return data.decode("utf-8")
+    return as_sparse(bytes(data))

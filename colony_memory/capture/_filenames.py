@@ -94,6 +94,7 @@ _STAGED_LONGER = 80  # by which a path is longer while its file waits, and as a 
 LONGEST_NAME = 3000
 """Bytes of a path inside a folder that are saved: what systems take, less the folder's path and what a restore adds."""
 _DEEPEST = 100  # directories that are open at once while the innermost is written to
+_NOTES = (".md", ".markdown", ".txt", ".rst", ".org", ".jsonl")
 _DRIVE = re.compile(r"[A-Za-z]:")
 _WINDOWS_FORBIDDEN = re.compile(r'[<>:"|?*\x00-\x1f]|[ .]$')
 _WINDOWS_DEVICE = re.compile(r"(?i)(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[1-9\u00b9\u00b2\u00b3]) *(\.|$)")
@@ -105,6 +106,11 @@ _IGNORABLE = re.compile(
 # The short names that NTFS and FAT give: the first takers get a number, later ones a hash before it.
 _SHORT = re.compile(r"gi(t|[0-9a-f]{4})~[0-9]+")
 _DOTLESS = str.maketrans("\u0130\u0131", "ii")
+
+
+def is_note(name: str) -> bool:
+    """Whether a file is by its name one that belongs to nobody's store, wherever it lies."""
+    return name.lower().endswith(_NOTES)
 
 
 def name_problem(name: str) -> str | None:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from colony_memory._os.held import is_open_elsewhere
 from colony_memory._os.kinds import Identity, is_file
 from colony_memory._os.processes import name_process, open_files
-from colony_memory.capture._filenames import parents_of
+from colony_memory.capture._filenames import is_note, parents_of
 from colony_memory.capture._steady import INDEX, holds_database, read_start, whole_of
 
 if TYPE_CHECKING:
@@ -140,8 +140,6 @@ def _call(descriptor: int, kind: int, start: int, length: int) -> None:
         fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _pack(kind, start, length))
 
 
-# Notes belong to nobody's store, wherever they lie.
-_NOTES = (".md", ".markdown", ".txt", ".rst", ".org", ".jsonl")
 # Bytes by which a file is known for text.
 _START = 4096
 
@@ -161,7 +159,7 @@ def find_users(reach: Reach, changing: Collection[str], databases: Collection[st
     system = open_files()
     users = {name: by for name, status in there.items() if (by := system.holder(name, status)) is not None}
     for name, status in there.items():
-        if name not in users and (name in changing or _is_lock(name, status)) and not _is_note(name):
+        if name not in users and (name in changing or _is_lock(name, status)) and not is_note(name):
             by = lock_holder(*reach.parent(name), WHOLE_FILE)
             if by is not None:
                 users[name] = by
@@ -173,7 +171,7 @@ def find_users(reach: Reach, changing: Collection[str], databases: Collection[st
     stores = {name.rpartition("/")[0]: by for name, by in users.items() if _is_of_store(*reach.parent(name))}
     for name in changing:
         store = next((each for each in _above(name) if each in stores), None)
-        if store is not None and not _is_note(name) and (store or name not in databases):
+        if store is not None and not is_note(name) and (store or name not in databases):
             found.setdefault(name, name_process(stores[store]))
     return dict(sorted(found.items()))
 
@@ -190,10 +188,6 @@ def _files_in(reach: Reach, directory: str) -> Iterable[tuple[str, os.stat_resul
 def _above(name: str) -> Iterable[str]:
     """The directories whose stores a file is of: those above it, the folder itself only where it is right in it."""
     return (*parents_of(name),) or ("",)
-
-
-def _is_note(name: str) -> bool:
-    return name.lower().endswith(_NOTES)
 
 
 def _is_lock(name: str, status: os.stat_result) -> bool:

@@ -1,11 +1,13 @@
-"""The one document that says what text cannot: other bytes, empty directories, links, permissions, times.
+"""The documents that say what text cannot: other bytes, empty directories, links, permissions, times.
 
-It is canonical JSON in the form::
+Permissions and times have one of their own, ``.colony-memory/attributes.json``, so that they can change without all
+other bytes being read. Both are canonical JSON in the form::
 
     {"empty_dirs": ["logs"], "executable": ["bin/run.sh"], "files": {"face.png": "<base64>"},
      "format": "colony-memory/folder/1", "left_out": {"socket": "socket"}, "links": {"today.md": "notes/monday.md"},
-     "masked": ["keys.md"], "modes": {"bin/run.sh": "755", "notes/": "750"}, "times": {"a.md": 1795766400000000000},
-     "unread": ["store/"]}
+     "masked": ["keys.md"], "unread": ["store/"]}
+    {"format": "colony-memory/folder/1", "modes": {"bin/run.sh": "755", "notes/": "750"},
+     "times": {"a.md": 1795766400000000000}}
 
 A reader that does not know it still gets every text file.
 """
@@ -13,12 +15,13 @@ A reader that does not know it still gets every text file.
 from __future__ import annotations
 
 import re
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory._format.json import canonical, load_object
-from colony_memory._format.record import FORMAT, RECORD_NAME, decode_file, spell_file
+from colony_memory._format.record import ATTRIBUTES_NAME, FORMAT, RECORD_NAME, RECORDS, decode_file, spell_file
 from colony_memory._values import dataclass
+from colony_memory.capture._sparse import MAGIC, Sparse
 from colony_memory.exceptions import SnapshotCorrupt, UnsupportedFormat
 
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ _MODE = re.compile("[0-7]{3}")
 _EARLIEST, _LATEST = -(2**31) * 10**9, 2**63 - 1
 
 METADATA_NAME, FOLDER_FORMAT = RECORD_NAME, FORMAT
+METADATA_NAMES = RECORDS
 
 
 @dataclass(frozen=True)
@@ -62,8 +66,23 @@ class Metadata:
 
 
 def dump_metadata(metadata: Metadata) -> str:
-    """Return the text of the document."""
+    """The text of one document that says all of it."""
     return "".join(metadata_pieces(metadata.files, metadata))
+
+
+def describe(metadata: Metadata) -> dict[str, str]:
+    """The documents that say it, by name; none where there is nothing to say."""
+    others = replace(metadata, modes={}, times={})
+    found = {METADATA_NAME: dump_metadata(others)} if others else {}
+    if metadata.modes or metadata.times:
+        found[ATTRIBUTES_NAME] = dump_attributes(metadata.modes, metadata.times)
+    return found
+
+
+def dump_attributes(modes: Mapping[str, int], times: Mapping[str, int]) -> str:
+    """The text of the document of permissions and times."""
+    said = {key: value for key, value in _optional(Metadata(modes={**modes}, times={**times})).items() if value}
+    return _json({"format": FOLDER_FORMAT, **said})
 
 
 def metadata_pieces(files: Mapping[str, str | bytes], others: Metadata) -> Iterator[str]:
@@ -144,16 +163,36 @@ def load_metadata(text: str) -> Metadata:
     return metadata
 
 
+def at_known_times(attributes: str, known: str) -> str:
+    """The document of permissions and times, with the times of an earlier one for what is in both."""
+    try:
+        now, before = load_metadata(attributes), load_metadata(known) if known else Metadata()
+    except SnapshotCorrupt:  # somebody has changed what was kept of it
+        return attributes
+    return dump_attributes(now.modes, {name: before.times.get(name, time) for name, time in now.times.items()})
+
+
+def described_by(documents: Mapping[str, str]) -> Metadata:
+    """What the documents beside the files' own say.
+
+    Raises:
+        SnapshotCorrupt: One is malformed.
+    """
+    metadata = load_metadata(documents[METADATA_NAME]) if METADATA_NAME in documents else Metadata()
+    if ATTRIBUTES_NAME in documents:
+        more = load_metadata(documents[ATTRIBUTES_NAME])
+        metadata = replace(metadata, modes={**metadata.modes, **more.modes}, times={**metadata.times, **more.times})
+    return metadata
+
+
 def split_documents(documents: Mapping[str, str]) -> tuple[dict[str, str | bytes], Metadata]:
     """Return every file with its content, and the metadata.
 
     Raises:
         SnapshotCorrupt: The metadata document is malformed, or contradicts the other documents.
     """
-    texts = {name: text for name, text in documents.items() if name != METADATA_NAME}
-    if METADATA_NAME not in documents:
-        return dict(texts), Metadata()
-    metadata = load_metadata(documents[METADATA_NAME])
+    texts = {name: text for name, text in documents.items() if name not in METADATA_NAMES}
+    metadata = described_by(documents)
     for name in [*metadata.files, *metadata.empty_dirs, *metadata.links]:
         if name in texts:
             raise _corrupt(f"has {name!r}, which is a document of its own")
@@ -193,7 +232,7 @@ def contents_of(documents: Mapping[str, str]) -> Contents:
     """
     _, metadata = split_documents(documents)
     return Contents(
-        tuple(sorted(name for name in documents if name != METADATA_NAME)),
+        tuple(sorted(name for name in documents if name not in METADATA_NAMES)),
         tuple(sorted(metadata.files)),
         dict(sorted(metadata.links.items())),
         tuple(sorted(metadata.empty_dirs)),
@@ -236,8 +275,12 @@ def _time(name: str, time: int) -> int:
 
 def _decode(name: str, data: object) -> bytes:
     try:
-        if isinstance(data, str):
-            return decode_file(data, 0, len(data))
+        decoded = decode_file(data, 0, len(data)) if isinstance(data, str) else None
     except ValueError:
-        pass
+        decoded = None
+    if decoded is not None:
+        try:
+            return Sparse(decoded) if decoded.startswith(MAGIC) else decoded
+        except ValueError as error:
+            raise _corrupt(f"has {name!r} as {error}") from error
     raise _corrupt(f"has no canonical base64 for {name!r}")

@@ -8,16 +8,18 @@ quiet for a while. What never is, is left out together with what is kept beside 
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import field
 from typing import TYPE_CHECKING
 
 from colony_memory._os.reach import open_below
 from colony_memory._values import dataclass
-from colony_memory.capture._contents import as_bytes, up_to_last_line
-from colony_memory.capture._filenames import parents_of
+from colony_memory.capture._contents import as_bytes, as_content, up_to_last_line
+from colony_memory.capture._filenames import is_note, parents_of
 from colony_memory.capture._patience import TookTooLong
 from colony_memory.capture._rows import is_settled
+from colony_memory.capture._sparse import Sparse, read_sparse
 from colony_memory.capture._steady import LARGE, still_holds
 from colony_memory.capture._tree import Change, Look
 from colony_memory.capture._walk import SECONDS
@@ -34,6 +36,8 @@ SECONDS_IN_ALL = 20.0
 QUIET = 0.1
 """Seconds for which nothing may have changed at first, and how much of them is asked for after each round."""
 LESS = 0.85
+SLOWEST = 2.0
+"""How many times as long it is at the most where others have the processors."""
 LOG_SECONDS = 1.0
 """How long a file has to do nothing but grow to be a log: one that is written anew grows too, until it is done."""
 BYTES_A_SECOND = 1_000_000  # what a slow disk gives at the least
@@ -80,13 +84,15 @@ class Moment:
         self._found, self._patience = found, patience
         self._since: dict[str, float] = {}  # when what grows was seen first
         self._by_status: set[str] = set()  # files whose changes show
+        self._moved: set[str] = set()  # whatever has moved at some time
+        self._passing: set[str] = set()  # of that, what came or went
 
     def hold(self) -> None:
         """Read again what moves, until everything has held; leave out what never does."""
-        found, number = self._found, 0
+        found, number, slow = self._found, 0, _slowness()
         end, earlier = time.monotonic() + SECONDS_IN_ALL, _Seen()
         while True:
-            quiet = QUIET * LESS**number
+            quiet = QUIET * min(1.0, LESS**number * slow)
             seen, now = self._look(quiet), time.monotonic()
             # How far each of several logs went has to be known of one instant.
             logs = {name for name in seen.grown & found.sizes.keys() if now - self._since[name] >= LOG_SECONDS}
@@ -108,7 +114,7 @@ class Moment:
         found.tree.left_out = [each for each in found.tree.left_out if each.name not in seen.gone]
         for name in logs & found.contents.keys():
             kept, text = up_to_last_line(as_bytes(found.contents[name]))
-            found.keep(name, kept)
+            found.add(name, as_content(kept))
             found.note(name, text)
 
     def _look(self, quiet: float) -> _Seen:
@@ -130,6 +136,7 @@ class Moment:
                 self._since.setdefault(name, time.monotonic())
             else:
                 seen.moved.add(change.name)
+                self._passing |= {change.name} if None in (change.before, change.now) else set()
                 self._since.pop(name, None)
                 self._by_status.add(name)
         changed = {change.name for change in seen.changes}
@@ -139,6 +146,7 @@ class Moment:
                 seen.torn.add(name)
                 self._by_status.discard(name)
         seen.moved |= seen.torn
+        self._moved |= seen.moved
         seen.recent = {
             name: at
             for name, at in look.recent.items()
@@ -181,6 +189,8 @@ class Moment:
 
         def compare(deadline: Deadline) -> bool:
             with open_below(entry.root, entry.inside) as place, place.file(entry.own) as (descriptor, _):
+                if isinstance(data, Sparse):
+                    return read_sparse(descriptor, deadline=deadline) == data
                 return still_holds(descriptor, data, deadline=deadline)
 
         try:
@@ -191,25 +201,30 @@ class Moment:
     def _give_up(self, moved: Iterable[str], databases: Iterable[str], there: set[str]) -> None:
         """Leave out what moves with what is kept beside it.
 
-        That is the directory that it is in, with all that is below it. At the top of what is saved, where others keep
-        their notes, it is what moved, and the files whose names begin with the same word.
+        That is the directory that it is in, with all that is below it; and one above that, in which more has moved or
+        which is named like a file, where nobody keeps notes in it. At the top of what is saved, where others keep their
+        notes, it is what moved, and files whose names begin with the same word; all, where the store's come and go.
         """
         found = self._found
         tops = {"", *(walk.prefix.rstrip("/") for walk in found.walks)}
-        with_databases = {name.rpartition("/")[0] for name in databases} - tops
+        with_databases = {_above(name) for name in databases} - tops
         directories, names = set[str](), set[str]()
         for name in moved:
-            above = name.rpartition("/")[0]  # of a directory, which ends with a slash, itself
+            above = _above(name)  # of a directory, which ends with a slash, itself
             if above in tops:
                 names.add(name.rstrip("/"))
                 continue
             # A database that moved with what is in a directory beside it belongs to that.
-            while (over := above.rpartition("/")[0]) in with_databases:
+            while (over := _above(above)) in with_databases:
                 above = over
-            directories.add(f"{above}/")
-        words = {_word(name) for name in names}
-        known = [entry.name for entry in found.tree.files] + [*found.tree.links]
-        left = {name for name in known if name.rpartition("/")[0] in tops and _word(name) in words}
+            directories.add(f"{self._store_over(above, tops)}/")
+        words, known = {_word(name) for name in names}, [entry.name for entry in found.tree.files] + [*found.tree.links]
+        passing = {(_above(name), _word(name)) for name in self._passing if not is_note(name)}
+        stores = {
+            _above(name) for name in names if any(top == _above(name) and word != _word(name) for top, word in passing)
+        }
+        left = {name for name in known if _above(name) in tops and _word(name) in words}
+        left |= {n for n in known if _above(n) in stores and not is_note(n) and not found.is_database(n)}
         left |= names & (there | {*known}) | directories
         found.leave_sets(
             {
@@ -218,6 +233,31 @@ class Moment:
                 if not any(f"{over}/" in directories for over in parents_of(name.rstrip("/")))
             }
         )
+
+    def _store_over(self, directory: str, tops: set[str]) -> str:
+        """The outermost directory that is of the same store as one in it that moves."""
+        store, above = directory, {_above(name) for name in self._moved} - tops
+        for over in sorted(parents_of(directory), key=len, reverse=True):
+            if over in tops or any(
+                is_note(each.name) for each in self._found.tree.files if each.name.startswith(f"{over}/")
+            ):
+                break
+            more = any(each.startswith(f"{over}/") and f"{each}/".find(f"{store}/") for each in above)
+            if more or "." in over.rpartition("/")[2].lstrip("."):
+                store = over
+        return store
+
+
+def _slowness() -> float:
+    """How much longer than usual a writer may stand still in the middle, as others have the processors."""
+    try:
+        return min(max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)), SLOWEST)
+    except (AttributeError, OSError):  # no such figure here
+        return 1.0
+
+
+def _above(name: str) -> str:
+    return name.rpartition("/")[0]
 
 
 def _word(name: str) -> str:

@@ -17,6 +17,7 @@ from colony_memory._lines import split_lines
 from colony_memory._os.kinds import is_file, is_link
 from colony_memory._values import cached_property
 from colony_memory.capture._metadata import Metadata, split_documents
+from colony_memory.capture._sparse import read_sparse, room_of
 from colony_memory.capture._stage import encode_text
 from colony_memory.capture._steady import INDEX, holds_database, is_database, read_start, whole_of
 from colony_memory.capture.sqlite import holds_same, reads_as_journal
@@ -72,7 +73,7 @@ class Displaced:
         if is_link(self.status):
             return directory.read_link(name)
         with directory.file(name) as (descriptor, there):
-            return read_start(descriptor, there.st_size)
+            return read_start(descriptor, there.st_size) if room_of(there) == there.st_size else read_sparse(descriptor)
 
 
 @dataclass

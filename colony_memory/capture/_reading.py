@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from contextlib import ExitStack
 from dataclasses import field
@@ -13,11 +12,20 @@ from colony_memory._os.kinds import UnfitFile
 from colony_memory._os.paths import local_name
 from colony_memory._os.reach import open_below
 from colony_memory._values import dataclass
-from colony_memory.capture._contents import Contents, NeverStill, NotSaved, as_bytes, read_contents, reason_of
+from colony_memory.capture._contents import (
+    Contents,
+    NeverStill,
+    NotSaved,
+    as_bytes,
+    as_content,
+    read_contents,
+    reason_of,
+)
 from colony_memory.capture._filenames import parents_of
 from colony_memory.capture._ignore import IGNORE_NAME
 from colony_memory.capture._moment import BYTES_A_SECOND, Moment
 from colony_memory.capture._patience import TookTooLong
+from colony_memory.capture._room import cost_of, encoded_size, length_of, measure, shown_size
 from colony_memory.capture._rows import PART
 from colony_memory.capture._steady import JOURNAL, LOG, TooLarge, whole_of
 from colony_memory.capture._tree import LeftOut, Note, Tree, is_same
@@ -30,13 +38,12 @@ if TYPE_CHECKING:
 
     from colony_memory._os.directory import Directory
     from colony_memory.capture._patience import Deadline, Patience
+    from colony_memory.capture._room import Room
     from colony_memory.capture._rows import Known, Row
     from colony_memory.capture._tree import Change, Entry
     from colony_memory.capture._walk import NamedFile, Walk
 
 _SECONDS_BETWEEN_REPORTS = 0.1
-_LOOKS = 20
-_UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 
 
 @dataclass(frozen=True)
@@ -64,7 +71,7 @@ class Found:
     Attributes:
         walks: What finds it.
         fixed: What is known of it whatever is found.
-        max_bytes: How many bytes a snapshot may hold.
+        room: How many bytes a snapshot may hold.
         on_progress: Is told the files and bytes so far and a name, now and then.
         tree: What is there, and what is left out of it.
         contents: What was read, by name.
@@ -76,12 +83,13 @@ class Found:
         fresh: Names of what was read since somebody emptied this.
         proven: Names of what was read and found to be the same a second time, where its status alone does not tell.
         sizes: How much of a file that grows is to be read.
+        notes: What is good to know.
         sets: What is left out since it moves all the time, with the reason; a directory ends with a slash.
     """
 
     walks: list[Walk | NamedFile]
     fixed: Tree
-    max_bytes: int
+    room: Room
     on_progress: Callable[[int, int, str], None] | None = None
     tree: Tree = field(default_factory=Tree)
     contents: dict[str, str | bytes] = field(default_factory=dict)
@@ -94,12 +102,10 @@ class Found:
     proven: set[str] = field(default_factory=set)
     sizes: dict[str, int] = field(default_factory=dict)
     sets: dict[str, str] = field(default_factory=dict)
-    _notes: list[Note] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
     _parts: dict[tuple[str, str], _Part] = field(default_factory=dict)
     _failed: dict[str, _Failed] = field(default_factory=dict)
     _bundles: set[str] = field(default_factory=set)
-    _costs: dict[str, int] = field(default_factory=dict)
-    _used: int = 0
     _reported: float = 0.0
 
     def find(self, patience: Patience, changes: Iterable[Change] | None = None) -> None:
@@ -128,7 +134,7 @@ class Found:
         """Read what was passed over."""
         rest, self.unread = [entry for entry, _ in self.unread.values()], {}
         for entry in rest:
-            self._charge(entry.name, 0)
+            self.room.charge(entry.name, 0)
         self._read_all(rest, patience)
         Moment(self, patience).hold()
 
@@ -193,18 +199,9 @@ class Found:
         """Of these, those that went, or are no files any more, whenever they are opened."""
         return {name for name in self.restless if not self._failed[name].is_there}
 
-    @property
-    def notes(self) -> list[Note]:
-        """What is good to know."""
-        return self._notes
-
     def note(self, name: str, text: str) -> None:
         """Add to it."""
-        self._notes.append(Note(name, text))
-
-    def keep(self, name: str, data: bytes) -> None:
-        """Let a file that was read be this."""
-        self._add(name, _as_content(data))
+        self.notes.append(Note(name, text))
 
     def _leave_sets(self) -> None:
         if not self.sets:
@@ -230,7 +227,7 @@ class Found:
             else:
                 self.unread[entry.name] = entry, row
                 self.status[entry.name] = entry.status
-                self._charge(entry.name, entry.size if row.is_text else _encoded(entry.size))
+                self.room.charge(entry.name, entry.size if row.is_text else encoded_size(entry.size))
         return left
 
     def _is_held(self, name: str, there: Mapping[str, Entry]) -> bool:
@@ -248,12 +245,12 @@ class Found:
         return is_same(before, now.status)
 
     def _drop(self, name: str) -> None:
-        self._charge(name, 0)
+        self.room.charge(name, 0)
         for each in (self.contents, self.unread, self.status, self.read_at):
             each.pop(name, None)
         for names in (self.databases, self.proven, self.fresh):
             names.discard(name)
-        self._notes = [note for note in self._notes if note.name != name]
+        self.notes = [note for note in self.notes if note.name != name]
 
     def _read_all(self, chosen: Iterable[Entry], patience: Patience) -> None:
         for (root, inside), entries in groupby(chosen, key=lambda entry: (entry.root, entry.inside)):
@@ -275,30 +272,25 @@ class Found:
             path = entry.root.joinpath(*map(local_name, entry.inside), GIT_NAME)
             name = entry.name.removesuffix(GIT_NAME) + BUNDLE_NAME
             try:
-                bundle = make_bundle(path, within=entry.root, limit=self.max_bytes)
+                bundle = make_bundle(path, within=entry.root, limit=self.room.size)
                 if bundle is None:
                     self.note(entry.name, "git repository without a commit: there is nothing to save")
                     continue
                 beside = self.contents.get(name)
                 if beside is not None and not holds_bundle(path, as_bytes(beside)):
                     raise NotBundled(f"{BUNDLE_NAME!r} beside it is another: fetch from it or rename it")
-                if self._used + _encoded(len(bundle)) > self.max_bytes:
-                    raise NotBundled(f"its bundle is {shown_size(len(bundle))}, {self._too_large}")
+                if not self.room.has(encoded_size(len(bundle))):
+                    raise NotBundled(f"its bundle is {shown_size(len(bundle))}, {self.room.exceeded}")
             except NotBundled as error:
                 self._leave([entry], str(error), unread=False)
             else:
-                self._add(name, bundle)
+                self.add(name, bundle)
                 self._bundles.add(name)
 
     def note_repositories(self) -> None:
         """Say that they were not asked for."""
         for entry in self.tree.repositories:
             self.note(entry.name, "git repository, not saved unless git is asked for")
-
-    def attributes(self) -> dict[str, os.stat_result]:
-        """What the system says of each file that was read, and of each directory, whose name ends with ``/``."""
-        files = {name: status for name, status in self.status.items() if name in self.contents or name in self.unread}
-        return files | {f"{name}/": status for name, status in self.tree.directories.items()}
 
     def __bool__(self) -> bool:
         return bool(self.contents or self.unread)
@@ -310,26 +302,10 @@ class Found:
             self.on_progress(len(self.contents) + len(self.unread), self._length, last)
 
     def _choose(self) -> list[Entry]:
-        """The files that fit. Where not all do, it is the largest that are left out: what is short is read most."""
-        names = {entry.name for entry in self.tree.files}
-        units: dict[str, list[Entry]] = {}
-        for entry in self.tree.files:
-            units.setdefault(_belongs_to(entry.name, names), []).append(entry)
-        total = sum(entry.size for entry in self.tree.files)
-        dropped: set[str] = set()
-        for unit, entries in sorted(units.items(), key=lambda each: sum(one.size for one in each[1]), reverse=True):
-            if total <= self.max_bytes:
-                break
-            size = sum(entry.size for entry in entries)
-            why = self._too_large if size > self.max_bytes else f"and all files together are {self._too_large}"
-            self._leave(entries, f"{shown_size(size)}, {why}", unread=False)
-            total -= size
-            dropped.add(unit)
-        return [entry for entry in self.tree.files if _belongs_to(entry.name, names) not in dropped]
-
-    @property
-    def _too_large(self) -> str:
-        return f"more than the {shown_size(self.max_bytes)} that a snapshot may hold; exclude what is not memory"
+        chosen, left = self.room.choose(self.tree.files)
+        for entries, reason in left:
+            self._leave(entries, reason, unread=False)
+        return chosen
 
     def _read_file(self, place: Directory, entry: Entry, patience: Patience) -> None:
         part = self._parts.get((str(place.path), entry.own))
@@ -339,7 +315,7 @@ class Found:
             else:
                 self.parts[entry.name] = entry.status
             return
-        limit, size = self.max_bytes - self._used, self.sizes.get(entry.name)
+        limit, size = self.room.size - self.room.used, self.sizes.get(entry.name)
         seconds = SECONDS + entry.size / BYTES_A_SECOND
         self.read_at[entry.name] = time.time_ns()
         try:
@@ -347,13 +323,13 @@ class Found:
                 lambda deadline: _read(place, entry.own, limit, deadline, size), seconds=seconds
             )
             self._know_parts(place, entry, read.parts, "")
-            if self._used + _cost(content) > self.max_bytes:
+            if not self.room.has(cost_of(content)):
                 raise TooLarge(len(content))
         except NotSaved as error:
             self._know_parts(place, entry, error.parts, f"a part of {entry.name!r}, which is left out")
             self._fail([entry], error)
         except TooLarge as error:
-            self._leave([entry], f"{shown_size(error.size)}, with all before it {self._too_large}", unread=False)
+            self._leave([entry], f"{shown_size(error.size)}, with all before it {self.room.exceeded}", unread=False)
         except (OSError, TookTooLong) as error:
             self._fail([entry], error)
         except MemoryError:
@@ -364,19 +340,14 @@ class Found:
             self.status[entry.name] = read.status
             if read.is_database:
                 self.databases.add(entry.name)
-            self._add(entry.name, content)
+            self.add(entry.name, content)
 
     def _know_parts(self, place: Directory, entry: Entry, parts: tuple[str, ...], reason: str) -> None:
         self._parts.update({(str(place.path), part): _Part(entry.name, reason) for part in parts})
 
-    def _charge(self, name: str, cost: int) -> None:
-        self._used += cost - self._costs.pop(name, 0)
-        if cost:
-            self._costs[name] = cost
-
     @property
     def _length(self) -> int:
-        return sum(map(_length, self.contents.values()))
+        return sum(map(length_of, self.contents.values()))
 
     def _fail(self, entries: Iterable[Entry], error: Exception) -> None:
         gone = isinstance(error, (FileNotFoundError, UnfitFile))
@@ -390,8 +361,9 @@ class Found:
             self.tree.left_out.append(LeftOut(entry.name, reason, unread))
             self._failed[entry.name] = _Failed(entry.status, self.tree.left_out[-1], moves, is_there)
 
-    def _add(self, name: str, content: str | bytes) -> None:
-        self._charge(name, _cost(content))
+    def add(self, name: str, content: str | bytes) -> None:
+        """Let a file that was read be this."""
+        self.room.charge(name, cost_of(content))
         self.contents[name] = content
         self.fresh.add(name)
         if self.on_progress is not None and time.monotonic() - self._reported >= _SECONDS_BETWEEN_REPORTS:
@@ -399,63 +371,7 @@ class Found:
             self._reported = time.monotonic()
 
 
-def measure(entries: list[Entry], patience: Patience) -> dict[str, int]:
-    """The sizes that files have at one instant, as far as that can be seen: two looks, with nothing in between."""
-
-    def look(_: Deadline) -> dict[str, int]:
-        found = dict[str, int]()
-        with ExitStack() as stack:
-            places = {where: stack.enter_context(open_below(*where)) for where in {(e.root, e.inside) for e in entries}}
-            for _try in range(_LOOKS):
-                before, found = found, {}
-                for entry in entries:
-                    status = places[entry.root, entry.inside].look(entry.own)
-                    if status is not None:
-                        found[entry.name] = status.st_size
-                if found == before:
-                    break
-        return found
-
-    try:
-        return patience.run(look, seconds=SECONDS) if entries else {}
-    except (OSError, TookTooLong):
-        return {}
-
-
 def _read(place: Directory, own: str, limit: int, deadline: Deadline, size: int | None) -> tuple[str | bytes, Contents]:
     """What is saved of a file, and what else is known of it."""
     read = read_contents(place, own, limit=limit, deadline=deadline, size=size)
-    return bytes(read.data) if read.is_database else _as_content(read.data), read
-
-
-def _as_content(data: bytes | bytearray) -> str | bytes:
-    with contextlib.suppress(UnicodeDecodeError):
-        return data.decode("utf-8")
-    return bytes(data)
-
-
-def _length(content: str | bytes) -> int:
-    return len(content) if isinstance(content, bytes) or content.isascii() else len(content.encode("utf-8"))
-
-
-def _cost(content: str | bytes) -> int:
-    """Bytes that it takes in a snapshot."""
-    return _encoded(len(content)) if isinstance(content, bytes) else _length(content)
-
-
-def _encoded(size: int) -> int:
-    return (size + 2) // 3 * 4  # base64
-
-
-def _belongs_to(name: str, names: set[str]) -> str:
-    """The file that it would be a part of, were that a database; else itself."""
-    whole = whole_of(name)
-    return whole if whole in names else name
-
-
-def shown_size(size: int) -> str:
-    """Bytes for people, as the command line shows them."""
-    scaled, unit = float(size), 0
-    while round(scaled, 1) >= 1000 and unit < len(_UNITS) - 1:
-        scaled, unit = scaled / 1000, unit + 1
-    return f"{size} B" if not unit else f"{scaled:.1f} {_UNITS[unit]}"
+    return bytes(read.data) if read.is_database else as_content(read.data), read

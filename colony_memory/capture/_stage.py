@@ -22,6 +22,7 @@ from colony_memory._os.reach import Reach
 from colony_memory.capture._attributes import Attributes, Attribution, is_root
 from colony_memory.capture._filenames import parents_of
 from colony_memory.capture._journal import Version
+from colony_memory.capture._sparse import Sparse
 from colony_memory.exceptions import ColonyMemoryWarning
 
 if TYPE_CHECKING:
@@ -305,15 +306,23 @@ class Stage:
             )
         descriptor = directory.make_file(at, 0o700 if file.executable else 0o600)
         try:
-            data = memoryview(encode_text(file.content))
-            while data:
-                data = data[os.write(descriptor, data) :]
+            self._write_content(descriptor, encode_text(file.content))
             status = self.attribution.give(descriptor, file.attributes(self.owner), name)
             if self._each:
                 os.fsync(descriptor)
         finally:
             os.close(descriptor)
         return status
+
+    @staticmethod
+    def _write_content(descriptor: int, content: bytes) -> None:
+        if isinstance(content, Sparse):
+            os.ftruncate(descriptor, content.size)
+        pieces = content.pieces() if isinstance(content, Sparse) else [(0, memoryview(content))]
+        for at, data in pieces:
+            os.lseek(descriptor, at, os.SEEK_SET)
+            while data:
+                data = data[os.write(descriptor, data) :]  # noqa: PLW2901 - what is left of it
 
     def _write_link(self, directory: Directory, at: str, name: str, file: NewFile) -> os.stat_result:
         directory.make_link(at, str(file.content))

@@ -80,7 +80,7 @@ def read_bytes(descriptor: int, *, limit: int, deadline: Deadline, size: int | N
     data = bytearray(size)
     for start in range(0, size, _STEP):
         deadline.check()
-        step = _read_fully(descriptor, min(_STEP, size - start), start)
+        step = read_range(descriptor, min(_STEP, size - start), start)
         data[start : start + len(step)] = step
         if len(step) < min(_STEP, size - start):
             return None
@@ -89,7 +89,7 @@ def read_bytes(descriptor: int, *, limit: int, deadline: Deadline, size: int | N
 
 def read_start(descriptor: int, size: int) -> bytes:
     """The first bytes of a file, as many as there are."""
-    return _read_fully(descriptor, size, 0)
+    return read_range(descriptor, size, 0)
 
 
 def still_holds(descriptor: int, data: bytes | bytearray, *, deadline: Deadline) -> bool:
@@ -97,7 +97,7 @@ def still_holds(descriptor: int, data: bytes | bytearray, *, deadline: Deadline)
     for start, end in _other_steps(len(data)):
         deadline.check()
         expected = data[start:end]
-        if _read_fully(descriptor, len(expected), start) != expected:
+        if read_range(descriptor, len(expected), start) != expected:
             return False
     return True
 
@@ -110,7 +110,7 @@ def _other_steps(length: int) -> Iterator[tuple[int, int]]:
         start, end = end, end + _STEP
 
 
-def _read_fully(descriptor: int, size: int, position: int) -> bytes:
+def read_range(descriptor: int, size: int, position: int) -> bytes:
     """As many bytes as there are, which some file systems give piece by piece."""
     data = _read_at(descriptor, size, position)
     while data and len(data) < size:

@@ -12,11 +12,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from colony_memory._format.payload import sha256
+from colony_memory._format.record import ATTRIBUTES_NAME
 from colony_memory._format.tree import document_digest, tree_of_digests
 from colony_memory._os.kinds import PERMISSIONS
 from colony_memory.capture._contents import NO_FILE, VANISHED
 from colony_memory.capture._filenames import parents_of
-from colony_memory.capture._metadata import METADATA_NAME, Contents, Metadata, metadata_pieces
+from colony_memory.capture._metadata import (
+    METADATA_NAME,
+    METADATA_NAMES,
+    Contents,
+    Metadata,
+    at_known_times,
+    described_by,
+    dump_attributes,
+    metadata_pieces,
+)
 from colony_memory.capture._patience import patience
 from colony_memory.capture._rows import PART, Row, is_settled
 from colony_memory.capture._steady import INDEX, companions_of, whole_of
@@ -66,7 +76,8 @@ class Survey:
         began: int,
     ) -> None:
         self.found, self._index, self._began = found, index, began
-        self._secrets, self._allowed, self._attributes = secrets, allowed, attributes
+        self._secrets, self._allowed, self._with_attributes = secrets, allowed, attributes
+        self._attributes = ""
         self._digests: dict[str, str] = {}
         self._clean: dict[str, str] = {}
         self._texts: set[str] = set()
@@ -76,7 +87,7 @@ class Survey:
         self.findings: tuple[SecretFinding, ...] = ()
         self._take_in({}, self._names())
         self.digests = {} if index is None else self._known_digests(index)
-        self.tree = tree_of_digests(self.digests) if self.digests else ""
+        self.tree = self._tree_of(self.digests) if self.digests else ""
 
     @property
     def acted_on(self) -> tuple[SecretFinding, ...]:
@@ -123,7 +134,7 @@ class Survey:
         fresh = {name: text for name in self._texts if isinstance(text := contents.get(name), str)}
         if METADATA_NAME in self.digests and not any(not self._is_text(name) for name in self._all_names()):
             fresh[METADATA_NAME] = "".join(metadata_pieces({}, self._others()))
-        return fresh
+        return {**fresh, ATTRIBUTES_NAME: self._attributes} if self._attributes else fresh
 
     def documents(self) -> dict[str, str]:
         """All of it as documents, once it is read."""
@@ -139,12 +150,15 @@ class Survey:
                 files[name] = content.encode("utf-8") if isinstance(content, str) else content
         if files or others:
             documents[METADATA_NAME] = "".join(metadata_pieces(files, others))
+        digests: dict[str, str] = {}
         if self._index is not None:
             digests = {name: self._digests[name] for name in documents if name != METADATA_NAME}
             if METADATA_NAME in documents:
                 digests[METADATA_NAME] = document_digest(documents[METADATA_NAME])
                 self._described = self._made_of(others), digests[METADATA_NAME]
-            self.tree = tree_of_digests(digests)
+        self.tree = self._tree_of(digests)
+        if self._attributes:
+            documents[ATTRIBUTES_NAME] = self._attributes
         return documents
 
     def note(self, index: FolderIndex) -> None:
@@ -164,7 +178,7 @@ class Survey:
                 whole = rows.get(whole_of(name))
                 if whole is not None and whole.is_database:
                     rows[name] = row
-        index.update(rows=rows, described=self._described)
+        index.update(rows=rows, described=self._described, attributes=self._attributes)
 
     def _row(self, name: str, digest: str) -> Row:
         is_database = name in self.found.databases
@@ -194,7 +208,7 @@ class Survey:
         fresh = {name: contents[name] for name in contents if name in self.found.fresh or name not in self._digests}
         self.found.fresh.clear()
         self._forget({*fresh, *(self._digests.keys() - contents.keys())})
-        self._texts |= {name for name, each in fresh.items() if isinstance(each, str) and name != METADATA_NAME}
+        self._texts |= {name for name, each in fresh.items() if isinstance(each, str) and name not in METADATA_NAMES}
         for name, content in fresh.items():
             self._digests[name] = "" if self._index is None else _digest(content)
         same = {name for name, row in known.items() if row.digest == self._digests.get(name)}
@@ -238,6 +252,28 @@ class Survey:
             digests[METADATA_NAME] = document_digest("".join(metadata_pieces({}, others)))
         return digests
 
+    def _tree_of(self, digests: dict[str, str]) -> str:
+        """Settle permissions and times, and give the tree of all documents where there is an index.
+
+        Where nothing but times is otherwise than it was saved last, they count as they were. Where a snapshot without
+        either is the same in all else, neither is told.
+        """
+        if self._with_attributes:
+            found, known = self.found, "" if self._index is None else self._index.attributes
+            told = {name: found.status[name] for name in self._all_names() if name in found.status}
+            told |= {f"{name}/": status for name, status in found.tree.directories.items()}
+            modes = {name: status.st_mode & PERMISSIONS for name, status in told.items()}
+            if os.name == "nt":  # which has no such bits: those that others have are not lost here
+                saved = described_by({ATTRIBUTES_NAME: known} if known else {}).modes
+                modes = {name: saved[name] for name in told if name in saved}
+            now = dump_attributes(modes, {name: status.st_mtime_ns for name, status in told.items()})
+            for self._attributes in ("", at_known_times(now, known), now):
+                if self._attributes:
+                    digests[ATTRIBUTES_NAME] = document_digest(self._attributes)
+                if self._index is not None and tree_of_digests(digests) == self._index.read().tree:
+                    break
+        return "" if self._index is None else tree_of_digests(digests)
+
     def _made_of(self, others: Metadata) -> str:
         """What the document that describes the folder is made of, as a digest."""
         names = [name for name in [*self._digests, *self.found.unread] if not self._is_text(name)]
@@ -252,7 +288,6 @@ class Survey:
     def _others(self) -> Metadata:
         """What there is to say beside the files themselves."""
         found, names = self.found, {*self._digests, *self.found.unread}
-        told = found.attributes() if self._attributes else {}
         implied = {
             parent
             for name in [*names, *found.tree.directories, *found.tree.links, *found.sets]
@@ -265,8 +300,6 @@ class Survey:
             links=found.tree.links,
             left_out={entry.name: entry.reason for entry in found.tree.left_out if entry.reason != VAULT},
             unread=frozenset(entry.name for entry in found.tree.left_out if entry.unread and entry.reason not in _GONE),
-            modes={name: status.st_mode & PERMISSIONS for name, status in told.items()},
-            times={name: status.st_mtime_ns for name, status in told.items()},
             masked=self.masked,
         )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._os.kinds import is_file
 from colony_memory._values import dataclass
+from colony_memory.capture._sparse import room_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,8 +68,8 @@ class Entry:
 
     @property
     def size(self) -> int:
-        """Its bytes when it was found."""
-        return self.status.st_size
+        """Its bytes when it was found, but for holes."""
+        return room_of(self.status)
 
 
 @dataclass

@@ -25,6 +25,7 @@ from colony_memory.capture._ignore import Excluded, read_excluded
 from colony_memory.capture._metadata import contents_of
 from colony_memory.capture._patience import patience
 from colony_memory.capture._reading import Found
+from colony_memory.capture._room import Room
 from colony_memory.capture._rows import Known
 from colony_memory.capture._sources import find_sources, require_directory
 from colony_memory.capture._state import list_records
@@ -33,7 +34,7 @@ from colony_memory.capture._tree import LeftOut, Note, Tree
 from colony_memory.capture._walk import NamedFile, Walk
 from colony_memory.capture.git import BUNDLE_NAME
 from colony_memory.capture.secrets import RULES, masked_names, read_allowed
-from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
+from colony_memory.exceptions import ColonyMemoryWarning, passing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -253,7 +254,7 @@ def _survey(
     require_type("max_bytes", max_bytes, int)
     end_unfinished(sources, dry_run=dry_run)
     began, fixed = time.time_ns(), Tree()
-    found = Found(_walks(sources, excluded, fixed), fixed, max_bytes, on_progress)
+    found = Found(_walks(sources, excluded, fixed), fixed, Room(max_bytes), on_progress)
     unless = ("",) if anew else (BUNDLE_NAME,) if git else ()
     _read(found, lambda: None if index is None else _known(index, found.tree, secrets=secrets, unless=unless))
     if git:
@@ -363,7 +364,7 @@ def _refuse_nothing(sources: list[Source], found: Found) -> None:
     where = ", ".join(repr(str(source.path)) for source in sources) or "no path was given"
     why = f": {tree.left_out[0].name!r} was left out ({tree.left_out[0].reason})" if tree.left_out else ""
     if found.sets:
-        raise ColonyMemoryError(f"{where}: nothing could be saved{why}")
+        raise passing(f"{where}: nothing could be saved{why}")
     if not why and tree.ignored:
         why = f": {tree.ignored[0]!r} is excluded" + (", and more" if len(tree.ignored) > 1 else "")
     raise NothingToSave(f"{where}: nothing to back up{why}")

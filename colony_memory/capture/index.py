@@ -45,6 +45,7 @@ class FolderIndex:
     Attributes:
         rows: The files as they were last read, by the name under which they are saved.
         described: Digest of the document that describes the folder, and of what that is made of; empty where not known.
+        attributes: The document of permissions and times as it was saved or restored last; empty where not known.
         options: Of the last save, for JSON.
         proven: ``(snapshot id, ISO time)`` of the last proof of stored bytes, None where there is none.
         asked: ``(digest, ISO time)`` of who was told last that all is saved, and when; None where nobody was.
@@ -54,6 +55,7 @@ class FolderIndex:
     def __init__(self, *, problem: str | None = None, looking: bool = False) -> None:
         self.rows: Mapping[str, Row] = {}
         self.described: tuple[str, str] = ("", "")
+        self.attributes = ""
         self.options: dict[str, Any] = {}
         self.proven: tuple[str, str] | None = None
         self.asked: tuple[str, str] | None = None
@@ -108,13 +110,17 @@ class FolderIndex:
         *,
         rows: Mapping[str, Row] | None = None,
         described: tuple[str, str] | None = None,
+        attributes: str | None = None,
         options: Mapping[str, Any] | None = None,
         proven: tuple[str, str] | None = None,
         asked: tuple[str, str] | None = None,
     ) -> None:
         """Remember what is given; what is not given stays."""
-        if rows is not None and (rows != self.rows or described not in (None, self.described)):
+        of_rows = self.rows, self.described, self.attributes
+        if rows is not None:
             self.rows, self.described = dict(rows), described or ("", "")
+        self.attributes = self.attributes if attributes is None else attributes
+        if of_rows != (self.rows, self.described, self.attributes):
             self._keep_rows()
         before = self.options, self.proven, self.asked
         self.options = self.options if options is None else dict(options)
@@ -151,6 +157,7 @@ class FolderIndex:
             found = _load(directory, _rows(name), _LARGEST_ROWS, _ROWS)
             if found is not None and _is_of(found, header):
                 self.described = _load_pair(found["described"]) or ("", "")
+                self.attributes = str(found.get("attributes", ""))
                 self.rows = {str(each): _load_row(row) for each, row in found["rows"].items()}
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             logger.warning("%s is passed over: %s", directory.path / name, error)
@@ -171,7 +178,8 @@ class FolderIndex:
 
     def _keep_rows(self) -> None:
         rows = {name: [getattr(row, each.name) for each in fields(Row)] for name, row in self.rows.items()}
-        self._replace(_rows(self._name), {"format": _ROWS, **self._header, "described": self.described, "rows": rows})
+        known = {"described": self.described, "attributes": self.attributes, "rows": rows}
+        self._replace(_rows(self._name), {"format": _ROWS, **self._header, **known})
 
     def _replace(self, name: str, document: dict[str, Any]) -> bool:
         """Write a file; whether that could be done."""

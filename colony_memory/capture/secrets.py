@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory._arguments import several
 from colony_memory._values import dataclass
-from colony_memory.capture._metadata import METADATA_NAME, dump_metadata, load_metadata, split_documents
+from colony_memory.capture._metadata import METADATA_NAME, describe, load_metadata, split_documents
 from colony_memory.capture._secret_table import RULES
 from colony_memory.exceptions import ColonyMemoryWarning, Hint, SecretsFound
 
@@ -120,7 +120,7 @@ def mask_secrets(
         return dict(documents), ()
     names = {finding.name for finding in findings}
     masked = {name: text for name, text in contents.items() if isinstance(text, str)}
-    masked[METADATA_NAME] = dump_metadata(replace(metadata, masked=tuple(sorted(names.union(metadata.masked)))))
+    masked |= describe(replace(metadata, masked=tuple(sorted(names.union(metadata.masked)))))
     return dict(sorted(masked.items())), findings
 
 

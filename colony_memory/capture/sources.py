@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from colony_memory._arguments import require_type, several
 from colony_memory._format.constants import MAX_BYTES
 from colony_memory.capture._filenames import name_problem
-from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, split_documents
+from colony_memory.capture._metadata import Metadata, describe, split_documents
 from colony_memory.capture._recover import recover
 from colony_memory.capture._sources import (
     RECORD_NAME,
@@ -326,4 +326,4 @@ def _texts(contents: Mapping[str, str | bytes], metadata: Metadata) -> dict[str,
     files = {name: content for name, content in contents.items() if isinstance(content, bytes)}
     texts = {name: content for name, content in contents.items() if isinstance(content, str)}
     described = replace(metadata, files=files)
-    return {**texts, METADATA_NAME: dump_metadata(described)} if described else texts
+    return {**texts, **describe(described)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import shlex
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -76,6 +75,7 @@ def check(call: Call) -> None:
 def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
     """The command that the host is to run: with the place and the label that are meant now, whatever is set then."""
     from colony_memory.app.agents import AGENTS
+    from colony_memory.app.command import settled_command
     from colony_memory.app.keys import settled, settled_identities, settled_recipients
     from colony_memory.hooks.program import program_words
 
@@ -94,8 +94,9 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
         "--keep": given.keep if isinstance(given.keep, int) else None,
         "--secrets": given.secrets if given.secrets != "stop" else None,
         "--on-conflict": given.on_conflict if given.on_conflict != "raise" else None,
+        "--before": call.saving.before and settled_command(call.saving.before),
         "--ping": call.ping,
-        "--on-error": call.on_error and _settled_command(call.on_error),
+        "--on-error": call.on_error and settled_command(call.on_error),
     }
     for flag, value in valued.items():
         words += [] if value is None else [f"{flag}={value}"]
@@ -114,14 +115,6 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
         "--accept-legacy-pointer": common.accept_legacy_pointer,
     }
     return (*words, *(flag for flag, on in flags.items() if on), folder)
-
-
-def _settled_command(command: str) -> str:
-    """The command with its program by a path that is the same in any directory, where it is named by one."""
-    program, *arguments = shlex.split(command)
-    if os.path.dirname(program) and not program.startswith("~"):  # noqa: PTH120 - a name alone is looked for in PATH
-        program = os.path.abspath(program)  # noqa: PTH100 - a link stays
-    return shlex.join([program, *arguments])
 
 
 def answer_host(call: Call) -> int:

@@ -105,6 +105,15 @@ class SavingOptions:
             "Repeatable.",
         ),
     ] = None
+    before: Annotated[
+        str | None,
+        Option(
+            "--before",
+            metavar="COMMAND",
+            help="First run this in the folder, without a shell, so that a store can make a copy of itself. Where it "
+            "fails, nothing is saved.",
+        ),
+    ] = None
     git: Annotated[bool, Option("--git", help="Save git repositories too, each as a bundle beside its files.")] = False
     on_conflict: Annotated[
         str,
@@ -142,4 +151,5 @@ class SavingOptions:
             exclude=self.exclude or (),
             secrets=self.secrets,
             allow_secrets=self.allow_secret or (),
+            before=self.before,
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory.app.content import contents_of
 from colony_memory.app.facts import count_texts, made_at, number_left_out, stamp
-from colony_memory.capture._metadata import METADATA_NAME
+from colony_memory.capture._metadata import METADATA_NAMES
 from colony_memory.cli.tables import check_table, prose, size_of, styled
 from colony_memory.cli.text import age, count, few, shown, size, stored
 from colony_memory.retention import newest_first
@@ -98,7 +98,7 @@ def _names_of_texts(info: SnapshotInfo) -> list[str]:
     texts = count_texts(info)
     if texts is None:
         return ["its names are told where it can be read"]
-    return [f"{count(texts, 'text')}:", *(name for name in sorted(info.doc_names) if name != METADATA_NAME)]
+    return [f"{count(texts, 'text')}:", *(name for name in sorted(info.doc_names) if name not in METADATA_NAMES)]
 
 
 def diff_lines(found: SnapshotDiff, *, a: str, b: str, verbose: bool) -> list[str]:

@@ -31,6 +31,7 @@ from colony_memory.exceptions import (
     QuotaExceeded,
     RateLimited,
     VaultUnavailable,
+    is_passing,
     message_of,
 )
 from colony_memory.schedule.child import TakenSignals
@@ -96,7 +97,7 @@ class Ended:
 
 def mends_itself(error: BaseException) -> bool:
     """Whether an error may be gone at the next try, without anybody doing something about it."""
-    return isinstance(error, _MENDING)
+    return isinstance(error, _MENDING) or is_passing(error)
 
 
 class Watch:

@@ -10,6 +10,7 @@ from agent_hosts import HOSTS, make_host
 
 from colony_memory import ColonyMemory, open_vault, save_folder
 from colony_memory.app.agents import AGENTS
+from colony_memory.capture._metadata import METADATA_NAMES
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def test_memory_is_saved_and_nothing_else(home, name):
     assert agent.require_folder() == folder
     saved = save_folder(ColonyMemory(backend=open_vault("memory:")), folder, exclude=agent.exclude(), secrets="stop")
     assert bool(saved)
-    assert set(saved.info.doc_names) - {".colony-memory/folder.json"} == HOSTS[name][2]
+    assert set(saved.info.doc_names) - {*METADATA_NAMES} == HOSTS[name][2]
 
 
 @pytest.mark.parametrize("name", HOSTS)

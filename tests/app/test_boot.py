@@ -20,6 +20,7 @@ from colony_memory import (
     save_folder,
 )
 from colony_memory.app.begin import begin
+from colony_memory.capture._metadata import split_documents
 from colony_memory.capture._moves import Moves
 
 pytestmark = posix
@@ -82,7 +83,7 @@ class World:
     def kept(self):
         """What was saved before something was put over it."""
         infos = self.memory.list_snapshots(label=BEFORE)
-        return [self.memory.restore(label=BEFORE, snapshot_id=info.snapshot_id) for info in infos]
+        return [split_documents(self.memory.restore(label=BEFORE, snapshot_id=info.snapshot_id))[0] for info in infos]
 
 
 @pytest.fixture

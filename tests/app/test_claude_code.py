@@ -8,7 +8,7 @@ import pytest
 
 from colony_memory.app.claude_code import Moves, folder_of_project, locate_project, project_names, read_moves
 from colony_memory.app.content import reshape
-from colony_memory.capture._metadata import METADATA_NAME, Metadata, dump_metadata, load_metadata
+from colony_memory.capture._metadata import METADATA_NAME, METADATA_NAMES, Metadata, described_by, dump_metadata
 
 
 @pytest.mark.parametrize(
@@ -136,8 +136,8 @@ def test_all_that_is_known_of_a_file_goes_along():
     documents = {f"{old}/M.md": "m", f"{old}/run.sh": "r", METADATA_NAME: dump_metadata(metadata)}
     moved, changes = Moves(by_name={"-a": "/b"}).apply(documents)
     assert changes == {"-a": "-b"}
-    assert {name for name in moved if name != METADATA_NAME} == {f"{new}/M.md", f"{new}/run.sh"}
-    assert load_metadata(moved[METADATA_NAME]) == Metadata(
+    assert {*moved} - {*METADATA_NAMES} == {f"{new}/M.md", f"{new}/run.sh"}
+    assert described_by(moved) == Metadata(
         files={f"{new}/face.png": b"\xff"},
         empty_dirs=(f"{new}/empty",),
         executable=frozenset({f"{new}/run.sh"}),
@@ -154,5 +154,5 @@ def test_what_is_not_wanted_goes_with_all_that_is_known_of_it():
     documents = {"b/c.md": "c", METADATA_NAME: dump_metadata(metadata)}
     kept = reshape(documents, wanted=lambda name: name.startswith("b"))
     assert kept["b/c.md"] == "c"
-    assert load_metadata(kept[METADATA_NAME]) == Metadata(modes={"b/": 0o700})
+    assert described_by(kept) == Metadata(modes={"b/": 0o700})
     assert reshape({"a": "x"}, wanted=lambda name: name == "b") == {}

@@ -49,7 +49,7 @@ def test_what_no_backup_could_use_is_refused_at_once(wrong, why):
 def test_each_option_is_an_argument_of_what_it_is_for():
     asked = BackupOptions()
     names = {each.name for each in dataclasses.fields(BackupOptions)}
-    assert {*asked.of_snapshot, *asked.of_folder} == names
+    assert {*asked.of_snapshot, *asked.of_folder, "before"} == names
     assert set(asked.of_snapshot) <= set(inspect.signature(ColonyMemory.backup).parameters)
     assert set(asked.of_folder) <= set(inspect.signature(read_folder).parameters)
     for call in (save_folder, save_paths):
@@ -62,6 +62,7 @@ def test_what_a_call_is_given_is_what_is_passed_on(call, monkeypatch):
     given = {
         "label": "notes", "prune_keep": None, "retention": RULES, "on_conflict": "continue", "note": "why",
         "tags": ("a",), "git": True, "exclude": ("*.log",), "secrets": "mask", "allow_secrets": ("a.md:github-token",),
+        "before": "make -C store copy",
     }  # fmt: skip
     seen = []
     monkeypatch.setattr(

@@ -120,7 +120,7 @@ def test_what_is_here_is_saved_first(memory, infos, tmp_path):
     out.mkdir()
     (out / "MEMORY.md").write_text("three years")
     (out / "more.md").write_text("more")
-    held = read_folder(out).documents
+    held = read_folder(out, attributes=True).documents
     restored = restore_folder(memory, out, delete=True, snapshot_first=True)
     assert texts(out) == NEW
     assert restored.written.removed == ("more.md",)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import warnings
 
 import pytest
+from capture_trees import posix
 
 from colony_memory import (
     AsyncColonyMemory,
@@ -14,6 +16,7 @@ from colony_memory import (
     ColonyMemoryWarning,
     ConflictDetected,
     Retention,
+    open_vault,
     restore_folder,
     save_folder,
     save_paths,
@@ -150,12 +153,40 @@ def test_in_an_event_loop_it_goes_to_a_thread(memory, folder):
 # What a folder holds, before something is restored over it.
 
 
+@posix
+@pytest.mark.parametrize("place", ["memory:", "vault"])
+def test_permissions_and_times_come_back_exactly(folder, tmp_path, place):
+    url = place if place == "memory:" else str(tmp_path / place)
+    client = ColonyMemory(backend=open_vault(url, create=place != "memory:"))
+    modes = {"MEMORY.md": 0o444, "notes/face.png": 0o640, "notes": 0o750, "empty": 0o700}
+    (folder / "empty").mkdir()
+    for number, (name, mode) in enumerate(modes.items()):
+        (folder / name).chmod(mode)
+        os.utime(folder / name, ns=(0, 1_760_000_000_123_456_789 + number * 10**15))
+    first = save_folder(client, folder)
+    os.utime(folder / "MEMORY.md")  # a time changes nothing by itself
+    assert save_folder(client, folder).info.reused
+    (folder / "notes" / "face.png").chmod(0o600)
+    second = save_folder(client, folder)
+    assert not second.info.reused
+    restore_folder(client, tmp_path / "out", snapshot=first.info.snapshot_id)
+    for number, (name, mode) in enumerate(modes.items()):
+        status = (tmp_path / "out" / name).stat()
+        assert (status.st_mode & 0o777, status.st_mtime_ns) == (mode, 1_760_000_000_123_456_789 + number * 10**15)
+    restore_folder(client, tmp_path / "again")
+    assert (tmp_path / "again" / "notes" / "face.png").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "again" / "MEMORY.md").stat().st_mtime_ns == (folder / "MEMORY.md").stat().st_mtime_ns
+    restored = restore_folder(client, tmp_path / "one", only=["MEMORY.md"])
+    assert restored.written.created == ("MEMORY.md",)
+    assert (tmp_path / "one" / "MEMORY.md").stat().st_mode & 0o777 == 0o444
+
+
 def test_what_is_there_is_saved_beside_the_memory(memory, folder):
     memory.backup({"a.md": "x"})
     before = save_present(memory, folder, label="default", needed=["MEMORY.md"])
     assert before.info.label == f"default{BEFORE_RESTORE}"
     assert memory.restore() == {"a.md": "x"}
-    assert memory.restore(label=before.info.label) == read_folder(folder).documents
+    assert memory.restore(label=before.info.label) == read_folder(folder, attributes=True).documents
 
 
 def test_where_nothing_is_there_is_nothing_to_save(memory, tmp_path):

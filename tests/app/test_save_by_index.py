@@ -151,7 +151,7 @@ CHANGES = {
     "from the future": (lambda place: os.utime(place / TEXT, (2**33, 2**33)), {TEXT}, False),
     "replaced by its equal": (replaced, {TEXT}, False),
     "executable": (lambda place: (place / TEXT).chmod(0o755), {TEXT}, True),
-    "another mode that nobody saves": (lambda place: (place / TEXT).chmod(0o600), {TEXT}, False),
+    "another mode": (lambda place: (place / TEXT).chmod(0o600), {TEXT}, True),
     "renamed": (lambda place: (place / TEXT).rename(place / "c.md"), {"c.md"}, True),
     "added": (lambda place: (place / "c.md").write_text("c"), {"c.md"}, True),
     "an empty directory": (lambda place: (place / "later").mkdir(), NONE, True),

@@ -19,6 +19,7 @@ from colony_memory._os.reach import open_below
 from colony_memory.capture import (
     LeftOut,
     _reading,
+    _room,
     _unsaved,
     differ_in_times_only,
     read_folder,
@@ -38,17 +39,16 @@ def reasons(folder: Path, **more: int) -> dict[str, str]:
 
 
 def test_a_file_that_no_snapshot_holds_is_named_before_any_memory_is_spent(tmp_path: Path) -> None:
-    make(tmp_path, {"a.md": b"a", "debug.log": b""})
-    os.truncate(tmp_path / "debug.log", 1 << 40)
+    make(tmp_path, {"a.md": b"a", "debug.log": b"line of a log\n" * 3_000_000})
     tracemalloc.start()
     try:
-        capture = read_folder(tmp_path)
+        capture = read_folder(tmp_path, max_bytes=20_000_000)
         assert tracemalloc.get_traced_memory()[1] < 10_000_000
     finally:
         tracemalloc.stop()
     assert contents(capture) == {"a.md": "a"}
     assert capture.left_out == (
-        LeftOut("debug.log", "1.1 TB, more than the 268.4 MB that a snapshot may hold; exclude what is not memory"),
+        LeftOut("debug.log", "42.0 MB, more than the 20.0 MB that a snapshot may hold; exclude what is not memory"),
     )
 
 
@@ -79,11 +79,11 @@ def test_what_grows_beyond_the_room_after_it_was_found_is_named(
     real = _reading.read_contents
 
     def growing(place: object, name: str, **more: object) -> object:
-        os.truncate(tmp_path / "log", 1 << 30)
+        (tmp_path / "log").write_bytes(b"x" * 2000)
         return real(place, name, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(_reading, "read_contents", growing)
-    assert reasons(tmp_path)["log"].startswith("1.1 GB, with all before it more than the 268.4 MB")
+    assert reasons(tmp_path, max_bytes=1000)["log"].startswith("2.0 kB, with all before it more than the 1.0 kB")
 
 
 def test_a_database_counts_with_what_is_beside_it(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_too_little_memory_is_a_reason_and_no_end(tmp_path: Path, monkeypatch: p
     ("size", "shown"), [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (999_960, "1.0 MB"), (10**19, "10.0 EB")]
 )
 def test_sizes_are_shown_for_people(size: int, shown: str) -> None:
-    assert _reading.shown_size(size) == shown
+    assert _room.shown_size(size) == shown
 
 
 def test_placeholders_of_sync_services_are_no_files(tmp_path: Path) -> None:

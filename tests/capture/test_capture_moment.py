@@ -192,6 +192,62 @@ def test_a_database_that_moves_alone_is_whole_by_itself(tmp_path: Path, monkeypa
     assert read_folder(tmp_path).left_out == ()
 
 
+@pytest.mark.parametrize(
+    ("still", "left"),
+    [
+        ("s/more", "s/x/"),  # more of it has moved
+        ("s/b.md", "s/x/"),
+        ("s/x/b.md", "s/x/data/"),  # somebody keeps notes there
+    ],
+)
+def test_a_store_of_several_directories_is_one_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, still: str, left: str
+) -> None:
+    make(tmp_path, dict.fromkeys(["s/x/data/1", "s/x/versions/1", still, "a.md", "a.png"], b"0"))
+
+    def move(number: int, _: str) -> None:
+        put(tmp_path / "s/x/data/1", str(number))
+        if number < 6:
+            put(tmp_path / "s/x/versions/1", str(number))
+
+    at_each_file(monkeypatch, move)
+    capture = read_folder(tmp_path)
+    assert [each.name for each in capture.left_out] == [left]
+    assert {still, "a.md", "a.png"} <= set(contents(capture))
+
+
+def test_a_directory_that_is_named_like_a_file_is_one_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path, dict.fromkeys(["s/x.lance/data/1", "s/x.lance/versions/1", "s/more", "a.md"], b"0"))
+    at_each_file(monkeypatch, lambda number, _: put(tmp_path / "s/x.lance/data/1", str(number)))
+    capture = read_folder(tmp_path)
+    assert [each.name for each in capture.left_out] == ["s/x.lance/"]
+    assert {"s/more", "a.md"} == set(contents(capture))
+
+
+def test_at_the_top_a_store_whose_files_come_and_go_is_one_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path, {"meta.json": b"0", "a1.idx": b"0", "b2.store": b"0", "a.md": b"a", "notes/b.md": b"b"})
+    crash_log(tmp_path / "m.db", rows=3)
+
+    def move(number: int, _: str) -> None:
+        (tmp_path / f"c{number}.idx").write_bytes(b"0")
+        (tmp_path / f"c{number - 1}.idx").unlink(missing_ok=True)
+        put(tmp_path / "meta.json", str(number))
+
+    at_each_file(monkeypatch, move)
+    capture = read_folder(tmp_path)
+    assert {"a1.idx", "b2.store", "meta.json"} <= {each.name for each in capture.left_out}
+    assert set(contents(capture)) == {"a.md", "m.db", "notes/b.md"}
+
+
+def test_under_a_heavy_load_a_writer_may_stand_still_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    for load, slow in ((0.5, 1.0), (3.0, 1.5), (30.0, 2.0)):
+        monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, 9.0, 9.0))
+        assert _moment._slowness() == slow
+    monkeypatch.delattr(os, "getloadavg")
+    assert _moment._slowness() == 1.0
+
+
 def test_where_nothing_is_left_it_is_no_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(tmp_path, {"mem.duckdb": b"0"})
     at_each_file(monkeypatch, lambda number, _: put(tmp_path / "mem.duckdb", str(number)))

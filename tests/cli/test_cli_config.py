@@ -15,6 +15,7 @@ if sys.version_info < (3, 11):
 import cli_runs
 from cli_runs import POSIX
 
+from colony_memory._format.record import ATTRIBUTES_NAME
 from colony_memory.app.config import read_config
 from colony_memory.cli import app
 from colony_memory.vaults.local import LocalVault
@@ -67,7 +68,8 @@ def two(configure, folder, tmp_path):
 def listed(cli, *more):
     code, out, _ = cli("list", "--json", *more)
     assert code == 0
-    return [(each["label"], each["doc_names"]) for each in json.loads(out)["snapshots"]]
+    found = json.loads(out)["snapshots"]
+    return [(each["label"], [name for name in each["doc_names"] if name != ATTRIBUTES_NAME]) for each in found]
 
 
 def test_a_backup_without_arguments_saves_every_set(cli, two):

@@ -22,6 +22,7 @@ pytest.importorskip("click")
 import cli_runs
 from cli_runs import damage, save
 from monitors import Monitor
+from snapshots import files_of
 
 from colony_memory import ColonyMemory
 from colony_memory.cli import telling
@@ -99,7 +100,7 @@ def test_from_what_was_saved_to_what_is_saved(cli, vault, memory):
     )
     assert second == f"saving to the vault {vault.path} every 15m"
     assert re.fullmatch(rf"{TIME} (saved|unchanged since) {ID} \(last backup, on the end of the command\)", third)
-    assert ColonyMemory(backend=vault).restore() == {"MEMORY.md": "three years", "a.md": "a"}
+    assert files_of(ColonyMemory(backend=vault)) == {"MEMORY.md": "three years", "a.md": "a"}
     assert read_runs(str(vault.path), "default").last.ok
 
 
@@ -111,7 +112,7 @@ def test_a_first_start(cli, vault, memory):
     assert err.splitlines()[0] == (
         f"nothing is saved yet under label 'default'; there is 'other', in the vault {vault.path}: a first start"
     )
-    assert ColonyMemory(backend=vault).restore() == {"MEMORY.md": "hello"}
+    assert files_of(ColonyMemory(backend=vault)) == {"MEMORY.md": "hello"}
 
 
 def test_a_first_start_that_remembers_nothing_is_no_failure(cli, vault, memory):
@@ -201,7 +202,7 @@ def test_what_is_saved_nowhere_is_saved_first_and_that_is_told(cli, vault, memor
     (kept,) = ColonyMemory(backend=vault).list_snapshots(label="default-before-restore")
     assert err == f"what was here is saved as {kept.snapshot_id} of label default-before-restore\n"
     assert (memory / "MEMORY.md").read_text() == "two years"
-    assert ColonyMemory(backend=vault).restore(label=kept.label) == {"MEMORY.md": "not saved yet"}
+    assert files_of(ColonyMemory(backend=vault), label=kept.label) == {"MEMORY.md": "not saved yet"}
 
 
 def test_where_it_cannot_be_saved_first_the_folder_stays_and_the_command_runs(cli, vault, memory):
@@ -299,7 +300,7 @@ def test_what_fails_is_told_and_the_command_goes_on(cli, vault, memory, monitor)
     assert any(re.match(rf"{TIME} failed: .*secret.*; next in ", line) for line in err.splitlines())
     assert TOKEN not in "".join(body for _, _, body in monitor.told)
     assert monitor.events[-2:] == ["start", ""]
-    assert ColonyMemory(backend=vault).restore() == {"MEMORY.md": "three years"}
+    assert files_of(ColonyMemory(backend=vault)) == {"MEMORY.md": "three years"}
 
 
 def test_a_full_vault_is_told_and_what_was_saved_stays(cli, server, memory):
@@ -309,7 +310,7 @@ def test_a_full_vault_is_told_and_what_was_saved_stays(cli, server, memory):
     code, _, err = cli("run", "--quiet", memory, "--", "agent")
     assert code == 1
     assert err.splitlines()[-1].endswith(f"at its end; try: colony-memory backup {memory}")
-    assert ColonyMemory(backend=server.vault).restore() == {"MEMORY.md": "two years"}
+    assert files_of(ColonyMemory(backend=server.vault)) == {"MEMORY.md": "two years"}
 
 
 def test_a_vault_that_goes_away_is_told(cli, vault, memory):
@@ -341,7 +342,7 @@ def test_another_s_snapshot_in_between_is_a_conflict(cli, vault, memory):
     code, _, err = cli("run", "--quiet", memory, "--", "agent")
     assert code == 1
     assert theirs[0].snapshot_id in err
-    assert ColonyMemory(backend=vault).restore() == {"MEMORY.md": "theirs"}
+    assert files_of(ColonyMemory(backend=vault)) == {"MEMORY.md": "theirs"}
     assert len(ColonyMemory(backend=vault).list_snapshots()) == 3
 
 
@@ -466,7 +467,7 @@ def test_a_signal_reaches_the_command_and_what_it_did_last_is_saved(vault, memor
     code, _, err = ended(process)
     if trapped:
         assert (code, err) == (3, "")
-        assert ColonyMemory(backend=vault).restore() == {"MEMORY.md": "last words\n"}
+        assert files_of(ColonyMemory(backend=vault)) == {"MEMORY.md": "last words\n"}
     else:
         assert code == 143
 
@@ -486,7 +487,7 @@ def test_a_command_that_shuts_down_slowly_is_saved_before_it_is_killed(vault, me
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate(timeout=60)
-    assert ColonyMemory(backend=vault).restore() == {"MEMORY.md": "first\n"}
+    assert files_of(ColonyMemory(backend=vault)) == {"MEMORY.md": "first\n"}
 
 
 @pytest.mark.once
@@ -505,7 +506,7 @@ def test_killed_it_leaves_the_command_alive_and_what_that_writes_is_not_overwrit
     assert (memory / "MEMORY.md").read_text() == "after\n"
     code, _, err = ended(start("-q", memory, "--", "true"))
     assert (code, err) == (0, "")
-    assert ColonyMemory(backend=vault).restore() == {"MEMORY.md": "after\n"}
+    assert files_of(ColonyMemory(backend=vault)) == {"MEMORY.md": "after\n"}
 
 
 @pytest.mark.once
@@ -543,7 +544,7 @@ def test_ctrl_c_on_a_terminal_reaches_the_command_once(vault, memory):
         process.wait()
         os.close(terminal)
     assert code == 5, seen
-    assert ColonyMemory(backend=vault).restore() == {"MEMORY.md": "interrupted\n"}
+    assert files_of(ColonyMemory(backend=vault)) == {"MEMORY.md": "interrupted\n"}
 
 
 @pytest.mark.once
@@ -576,7 +577,7 @@ def test_a_hanging_vault_does_not_hold_the_host_up(server, memory):
     _, err = process.communicate("\n", timeout=40)
     assert process.returncode == 1
     assert "not done within 1 s (last backup, on the end of the command)" in err
-    assert ColonyMemory(backend=server.vault).restore() == {"MEMORY.md": "two years"}
+    assert files_of(ColonyMemory(backend=server.vault)) == {"MEMORY.md": "two years"}
 
 
 def namespace():
@@ -643,7 +644,7 @@ def test_as_process_1_it_reaps_orphans_and_ends_as_the_command(vault, memory, pr
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (7, "True []\n", "")
-    assert ColonyMemory(backend=vault).restore() == {"MEMORY.md": "from a container"}
+    assert files_of(ColonyMemory(backend=vault)) == {"MEMORY.md": "from a container"}
 
 
 @pytest.mark.once
@@ -662,7 +663,7 @@ def test_process_1_passes_signals_on(vault, memory, process_1):
     os.kill(first, signal.SIGTERM)
     code, _, err = ended(process)
     assert (code, err) == (3, "")
-    assert ColonyMemory(backend=vault).restore() == {"MEMORY.md": "last words\n"}
+    assert files_of(ColonyMemory(backend=vault)) == {"MEMORY.md": "last words\n"}
 
 
 @pytest.mark.once

@@ -11,6 +11,7 @@ pytest.importorskip("mcp.server")
 import anyio
 from mcp_calls import ERAS, Desk
 from mcp_types import ElicitResult
+from snapshots import files_of
 
 from colony_memory import ColonyMemory
 
@@ -38,9 +39,8 @@ def test_where_the_person_agrees_it_is_restored_and_what_was_there_is_saved(desk
     assert (desk.root / "MEMORY.md").read_text() == "two years\n"
     assert (desk.root / "other.md").read_text() == "mine\n"
     assert found["saved_before_label"] == "default-before-restore"
-    kept = ColonyMemory(backend=desk.place.backend).restore(
-        label="default-before-restore", snapshot_id=found["saved_before"]
-    )
+    client = ColonyMemory(backend=desk.place.backend)
+    kept = files_of(client, label="default-before-restore", snapshot_id=found["saved_before"])
     assert kept == {"MEMORY.md": "spoilt\n", "other.md": "mine\n"}
 
 

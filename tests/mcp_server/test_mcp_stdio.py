@@ -15,6 +15,7 @@ pytest.importorskip("mcp.server")
 import anyio
 from mcp import Client, StdioServerParameters
 from mcp_calls import ERAS, Desk
+from snapshots import files_of
 
 from colony_memory import ColonyMemory
 
@@ -46,7 +47,7 @@ def test_a_host_starts_it_calls_it_and_ends_it(tmp_path, era):
             return (await client.call_tool("list", {})).structured_content
 
     assert anyio.run(work)["total"] == 2
-    assert ColonyMemory(backend=desk.place.backend).restore() == {"MEMORY.md": "2\n"}
+    assert files_of(ColonyMemory(backend=desk.place.backend)) == {"MEMORY.md": "2\n"}
 
 
 HELLO = {

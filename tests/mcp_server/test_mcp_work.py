@@ -11,6 +11,7 @@ pytest.importorskip("mcp.server")
 import anyio
 import anyio.to_thread
 from mcp_calls import ERAS, Desk, desk
+from snapshots import files_of
 
 from colony_memory import ColonyMemory
 from colony_memory.mcp import tools, work
@@ -81,7 +82,7 @@ def test_a_backup_that_is_called_off_while_it_writes_is_finished(tmp_path, era):
     desk.era = era
     listed = called_off(desk, "backup", until=vault.reached, then=vault.go_on)
     (snapshot,) = listed["snapshots"]
-    assert ColonyMemory(backend=vault).restore(snapshot_id=snapshot["id"]) == {"MEMORY.md": "two years\n"}
+    assert files_of(ColonyMemory(backend=vault), snapshot_id=snapshot["id"]) == {"MEMORY.md": "two years\n"}
     assert ColonyMemory(backend=vault).verify()
 
 

@@ -28,6 +28,8 @@ FRAMEWORKS = {
     "lifecycle_openai_agents": ("openai-agents", "openai-agents>=0.24,<1"),
     "lifecycle_pydantic_ai": ("pydantic-ai", "pydantic-ai-slim>=2,<3"),
     "opentelemetry_metrics": ("opentelemetry", "opentelemetry-sdk>=1.30,<2"),
+    "store_between_writes": ("between-writes", "duckdb>=1", "faiss-cpu>=1.8", "numpy"),
+    "store_lmdb": ("lmdb", "lmdb>=1.4"),
     "prometheus_metrics": ("prometheus", "prometheus_client>=0.20,<1"),
 }
 AGENT_FILE = {

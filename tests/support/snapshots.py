@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from typing import Any
 
 from colony_memory import ColonyMemory, SnapshotInfo
+from colony_memory.capture._metadata import split_documents
 from colony_memory.reports import LabelMap, VaultMap
 
 NOON = datetime(2026, 11, 1, 12, 0, 0, 300_000, tzinfo=timezone.utc)
@@ -70,3 +72,8 @@ def damage(vault, info):
     """Spoil the content of a snapshot; its size stays."""
     path = content_file(vault, info)
     path.write_text(path.read_text().replace("H4sI", "AAAA").replace("KLUv", "AAAA"))
+
+
+def files_of(client: ColonyMemory, **which: Any) -> dict[str, str | bytes]:
+    """What a snapshot of a folder has on a disk, without what is said of it."""
+    return split_documents(client.restore(**which))[0]

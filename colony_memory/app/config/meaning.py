@@ -50,6 +50,7 @@ SETTINGS: dict[str, Callable[[Any], Any]] = {
     "every": time,
     "final_timeout": time,
     "max_age": time,
+    "before": command,
     "ping": text,
     "on_error": command,
 }

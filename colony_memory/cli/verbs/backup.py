@@ -125,6 +125,8 @@ def _preview(
             opened.output.answer_json(_document(None, found.capture, contents_of(found.capture.documents), found))
         else:
             opened.output.answer("\n".join(preview_lines(found, keep=saving.keep, verbose=verbose, now=now_utc())))
+        if saving.before is not None:
+            opened.output.note("the command of --before was not run, which may change what there is to save")
         _tell(found.capture, opened, masked=saving.secrets == "mask", verbose=verbose, agent=common.agent)
     return found
 

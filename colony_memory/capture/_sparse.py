@@ -1,0 +1,128 @@
+"""Files with holes: what is nowhere on the disk is no size, neither here nor in a snapshot.
+
+Such a file is held, and saved, as what is not zero in it, with a line before that says how long it is and where that
+goes. The line follows from what the file holds alone, so that two files that hold the same are the same here.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from colony_memory.capture._steady import TooLarge, read_range
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from typing_extensions import Self
+
+    from colony_memory.capture._patience import Deadline
+
+MAGIC = b"colony-memory/sparse/1 "
+HOLES = 1 << 20
+"""Bytes in holes from which on a file is one of these."""
+_PAGE = 1 << 12
+_STEP = 1 << 20
+
+
+class Sparse(bytes):
+    """A file with holes, as a snapshot has it.
+
+    Raises:
+        ValueError: The bytes are no such file.
+    """
+
+    size: int
+    parts: tuple[tuple[int, int], ...]
+    start: int
+
+    def __new__(cls, data: bytes | bytearray) -> Self:
+        """Take over its bytes."""
+        found = super().__new__(cls, data)
+        header = found[: max(0, found.find(b"\n"))]
+        words = header.removeprefix(MAGIC).decode("ascii").split(" ")
+        if not header.startswith(MAGIC) or not all(word.isdigit() for word in words) or len(words) % 2 != 1:
+            raise ValueError("no file with holes")
+        numbers = [int(word) for word in words]
+        found.size, found.start = numbers[0], len(header) + 1
+        found.parts = tuple(zip(numbers[1::2], numbers[2::2], strict=True))
+        end = 0
+        for at, length in found.parts:
+            if at < end or not length:
+                raise ValueError("a file with holes whose parts overlap")
+            end = at + length
+        if not end <= found.size < 1 << 63 or found.start + sum(length for _, length in found.parts) != len(found):
+            raise ValueError("a file with holes of another size")
+        return found
+
+    def pieces(self) -> Iterator[tuple[int, memoryview]]:
+        """Where each part goes, with its bytes."""
+        view, start = memoryview(self), self.start
+        for at, length in self.parts:
+            yield at, view[start : start + length]
+            start += length
+
+    def whole(self) -> bytes:
+        """The file with its holes."""
+        data = bytearray(self.size)
+        for at, piece in self.pieces():
+            data[at : at + len(piece)] = piece
+        return bytes(data)
+
+
+def as_sparse(data: bytes) -> bytes:
+    """What a snapshot has of a file without holes: that it begins like one with holes must not make it one."""
+    if not data.startswith(MAGIC):
+        return data
+    return Sparse(b"%s%d 0 %d\n%s" % (MAGIC, len(data), len(data), data))
+
+
+def room_of(status: os.stat_result) -> int:
+    """How many bytes of a file there are to be read: what is in holes is none."""
+    blocks = getattr(status, "st_blocks", None)
+    room = status.st_size if blocks is None else blocks * 512
+    return room if status.st_size - room >= HOLES else status.st_size
+
+
+def read_sparse(descriptor: int, *, limit: int | None = None, deadline: Deadline | None = None) -> Sparse:
+    """A file, read where it has no holes.
+
+    Raises:
+        TooLarge: More than ``limit`` of it is no hole.
+    """
+    size = os.fstat(descriptor).st_size
+    parts: list[tuple[int, bytearray]] = []
+    total = 0
+    for start, end in _filled(descriptor, size):
+        for at in range(start, end, _STEP):
+            if deadline is not None:
+                deadline.check()
+            step = read_range(descriptor, min(_STEP, end - at), at)
+            for page in range(0, len(step), _PAGE):
+                data = step[page : page + _PAGE]
+                if data.count(0) == len(data):
+                    continue
+                total += len(data)
+                if limit is not None and total > limit:
+                    raise TooLarge(total)
+                if parts and parts[-1][0] + len(parts[-1][1]) == at + page:
+                    parts[-1][1].extend(data)
+                else:
+                    parts.append((at + page, bytearray(data)))
+    words = [size, *(number for at, data in parts for number in (at, len(data)))]
+    return Sparse(b"".join([MAGIC, " ".join(map(str, words)).encode("ascii"), b"\n", *(data for _, data in parts)]))
+
+
+def _filled(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
+    """What of a file is no hole, by whole pages, as far as the system tells."""
+    at = 0
+    while at < size:
+        try:
+            start = os.lseek(descriptor, at, os.SEEK_DATA) // _PAGE * _PAGE
+            end = os.lseek(descriptor, start, os.SEEK_HOLE)
+        except (OSError, AttributeError):  # there is nothing but a hole any more, or the system does not tell
+            if hasattr(os, "SEEK_DATA"):
+                return
+            start, end = at, size
+        yield max(at, start), min(size, end)
+        at = max(at + 1, -(-end // _PAGE) * _PAGE)
