@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from docstrings import code, fenced
 
 from colony_memory.cli.app import GROUPS, VERBS, examples_of, program, verb_of
-from colony_memory.cli.commands import PROGRAM
 from colony_memory.cli.options import CommonOptions
+from colony_memory.words.commands import PROGRAM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """The two faces of a vault: over plain methods, and over coroutines.
 
-:class:`SyncVault` never suspends, so :func:`~colony_memory._engine.boundary.drive` runs a verb over it without an event
+:class:`SyncVault` never suspends, so :func:`~colony_memory._boundary.drive` runs a verb over it without an event
 loop, inside or outside of one. :class:`AsyncVault` awaits.
 """
 
@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory._arguments import is_coroutine
-from colony_memory._engine.boundary import drive
+from colony_memory._boundary import drive
 from colony_memory._engine.store import StoredFile, Vault, nobody
 from colony_memory.exceptions import VaultUnavailable
 from colony_memory.vaults import VaultBackend

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from colony_memory._engine.boundary import public_kind
+from colony_memory._boundary import public_kind
 from colony_memory._format.json import peak_weight, weight
 from colony_memory._format.payload import Spend, spend_freely
 from colony_memory.exceptions import ColonyMemoryError, Hint, SnapshotCorrupt

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from colony_memory.cli.commands import PROGRAM, Asked
-from colony_memory.cli.errors import UsageError, warnings_as_lines
 from colony_memory.cli.output import Output, print_version
 from colony_memory.cli.parsing import Verb, common_options, help_option
+from colony_memory.words.commands import PROGRAM, Asked
+from colony_memory.words.errors import UsageError, warnings_as_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from colony_memory.cli.errors import FAILED, USAGE, Failure, Terminated, say, write
-from colony_memory.cli.text import fitted, shown
+from colony_memory.words.errors import FAILED, USAGE, Failure, Terminated, say, write
+from colony_memory.words.text import fitted, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

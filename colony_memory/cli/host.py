@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import dataclass
-from colony_memory.cli.commands import command
+from colony_memory.words.commands import command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -121,12 +121,12 @@ def answer_host(call: Call) -> int:
     """Do what a host's event asks for, and answer it; the exit code, which is 0 whatever happened."""
     import contextlib
 
-    from colony_memory.cli.errors import Failure
     from colony_memory.cli.output import Output
     from colony_memory.cli.telling import leave
     from colony_memory.hooks.hosts import HOSTS
     from colony_memory.hooks.talk import LONGEST_INPUT, answer, read_event
     from colony_memory.hooks.turn import Worker, read_input
+    from colony_memory.words.errors import Failure
 
     began = time.monotonic()
     host = HOSTS[call.host]
@@ -171,10 +171,10 @@ class _Task:
         from dataclasses import replace
 
         from colony_memory.cli.memory import open_memory
-        from colony_memory.cli.text import shown
         from colony_memory.hooks.talk import Told
         from colony_memory.hooks.turn import heard, stand_of
         from colony_memory.schedule.watch import read_runs
+        from colony_memory.words.text import shown
 
         call = self._call
         with heard() as said, open_memory(replace(call.common, quiet=True)) as opened:
@@ -192,10 +192,10 @@ class _Task:
         """Save the memory, or find that there is nothing to save."""
         from colony_memory.app.place import choose_place
         from colony_memory.cli.telling import notifier_of
-        from colony_memory.cli.text import shown
         from colony_memory.hooks.talk import Told
         from colony_memory.hooks.turn import save_once
         from colony_memory.schedule.watch import last_run_path
+        from colony_memory.words.text import shown
 
         call = self._call
         self._saving = True
@@ -218,12 +218,12 @@ class _Task:
         """What is told of an error, or of a want of time; that is noted here, as its thread cannot do so any more."""
         from datetime import datetime, timezone
 
-        from colony_memory.cli.errors import describe, kind_of
-        from colony_memory.cli.text import shown
         from colony_memory.exceptions import ConflictDetected, PruneIncomplete
         from colony_memory.hooks.talk import Told
         from colony_memory.hooks.turn import late, note_run, unknown
         from colony_memory.schedule.last_run import run_of
+        from colony_memory.words.errors import describe, kind_of
+        from colony_memory.words.text import shown
 
         call = self._call
         error = error if error is not None and in_time else late(call.seconds)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from colony_memory.app.agents import AGENTS
 from colony_memory.app.claude_code import Host, read_moves
-from colony_memory.cli.text import FEW
+from colony_memory.words.text import FEW
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,11 +13,11 @@ from colony_memory._values import dataclass
 from colony_memory.app.keys import key_arguments
 from colony_memory.app.open import trust_arguments
 from colony_memory.app.place import choose_place
-from colony_memory.cli.commands import PROGRAM, quoted
-from colony_memory.cli.errors import NO_VAULT, NOTHING_SAVED, Failure
 from colony_memory.cli.progress import Progress
 from colony_memory.client import ColonyMemory
 from colony_memory.exceptions import ColonyMemoryWarning, SnapshotNotFound, VaultMissing
+from colony_memory.words.commands import PROGRAM, quoted
+from colony_memory.words.errors import NO_VAULT, NOTHING_SAVED, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory.app.facts import made_at, stamp
-from colony_memory.cli.errors import FAILED, Failure
 from colony_memory.cli.memory import Opened, at_vault, naming_the_vault, trust_of
-from colony_memory.cli.text import age, count, now_utc, size, stored
 from colony_memory.client import ColonyMemory
 from colony_memory.transfer import MAX_EXPORT_BYTES, ExportVault, load_export, parse_export
+from colony_memory.words.errors import FAILED, Failure
+from colony_memory.words.text import age, count, now_utc, size, stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

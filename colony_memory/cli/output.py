@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from colony_memory._values import dataclass
 from colony_memory._version import __version__
-from colony_memory.cli.commands import PROGRAM
-from colony_memory.cli.errors import FAILED, Failure, say, warn, write, write_bytes
 from colony_memory.cli.progress import Progress
-from colony_memory.cli.text import fitted, shown, shown_with_tabs
+from colony_memory.words.commands import PROGRAM
+from colony_memory.words.errors import FAILED, Failure, say, warn, write, write_bytes
+from colony_memory.words.text import fitted, shown, shown_with_tabs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import click
 
-from colony_memory.cli.errors import UsageError, describe, error_document, report_failure
 from colony_memory.cli.options import FOLDERS, CommonOptions, Option, Parameter, parameters_of
 from colony_memory.cli.output import Output, gathering
+from colony_memory.words.errors import UsageError, describe, error_document, report_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from colony_memory.cli.commands import Asked
     from colony_memory.cli.settings import Run
+    from colony_memory.words.commands import Asked
 
 
 class Verb(click.Command):
-    """One verb. It notes what it was asked in the context's :class:`~colony_memory.cli.commands.Asked`."""
+    """One verb. It notes what it was asked in the context's :class:`~colony_memory.words.commands.Asked`."""
 
     def __init__(self, name: str, run: Callable[..., int], examples: Sequence[str]) -> None:
         found, self._groups = parameters_of(run)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from colony_memory.app.facts import made_at
 from colony_memory.app.past import change_word
 from colony_memory.cli.tables import Column, draw, styled, when
-from colony_memory.cli.text import count, shown, shown_with_tabs, size
+from colony_memory.words.text import count, shown, shown_with_tabs, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

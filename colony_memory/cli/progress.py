@@ -6,7 +6,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from colony_memory.cli.text import count, shown, size
+from colony_memory.words.text import count, shown, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

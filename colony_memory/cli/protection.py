@@ -10,11 +10,11 @@ from colony_memory._engine.label import labels_there
 from colony_memory._format.names import id_time
 from colony_memory.app.config.values import show_duration
 from colony_memory.app.facts import SPANS, made_at, stamp
-from colony_memory.cli.commands import command
-from colony_memory.cli.errors import FAILED, NOT_PROVEN, NOTHING_SAVED, Failure
 from colony_memory.cli.summary import change_lines, changes, unsaved_document
 from colony_memory.cli.tables import label_table, prose, styled
-from colony_memory.cli.text import age, count, few, shown, signer, size
+from colony_memory.words.commands import command
+from colony_memory.words.errors import FAILED, NOT_PROVEN, NOTHING_SAVED, Failure
+from colony_memory.words.text import age, count, few, shown, signer, size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,9 +9,9 @@ from colony_memory.app.content import contents_of
 from colony_memory.app.facts import count_texts, made_at, number_left_out, stamp
 from colony_memory.capture._metadata import METADATA_NAMES
 from colony_memory.cli.tables import check_table, prose, size_of, styled
-from colony_memory.cli.text import age, count, few, shown, size, stored
 from colony_memory.retention import newest_first
 from colony_memory.trust import older_than_signing
+from colony_memory.words.text import age, count, few, shown, size, stored
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from colony_memory.app.config.values import show_duration
-from colony_memory.cli.errors import FAILED, describe, exit_code, kind_of
+from colony_memory.words.errors import FAILED, describe, exit_code, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -90,7 +90,7 @@ class Blocking(Face):
         **options: _P.kwargs,
     ) -> _T:
         """What a verb of the engine returns for this client."""
-        from colony_memory._engine.boundary import drive
+        from colony_memory._boundary import drive
         from colony_memory._engine.store import Changed, Unanswered, to_public
 
         try:

@@ -16,11 +16,11 @@ from colony_memory.app.content import content_of, contents_of
 from colony_memory.app.facts import count_left_out, made_at, stamp
 from colony_memory.app.pick import find, find_id, with_pin
 from colony_memory.app.restore import fetch, restore_folder
-from colony_memory.cli.restored import users_line
-from colony_memory.cli.text import count, shown
 from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, SnapshotNotFound, UntrustedSnapshot, message_of
 from colony_memory.mcp import replies
 from colony_memory.mcp.replies import REPLY_CHARS, cut_text, snapshot_of, some, within
+from colony_memory.words.restored import users_line
+from colony_memory.words.text import count, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

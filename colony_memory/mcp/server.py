@@ -27,13 +27,13 @@ from mcp_types import (
 from pydantic import Field, ValidationError, create_model
 
 from colony_memory._version import __version__
-from colony_memory.cli.errors import say
 from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.mcp import replies, restoring, tools
 from colony_memory.mcp.asking import restore_tool
 from colony_memory.mcp.served import Served
 from colony_memory.mcp.words import Words, is_foreseen
 from colony_memory.mcp.work import Job, Reporting, Worker
+from colony_memory.words.errors import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

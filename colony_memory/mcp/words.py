@@ -10,10 +10,10 @@ import re
 from typing import TYPE_CHECKING
 
 from colony_memory._format.names import id_time
-from colony_memory.cli.commands import OPTIONS, SETTINGS
-from colony_memory.cli.errors import cut
-from colony_memory.cli.text import shown
 from colony_memory.exceptions import ColonyMemoryError, Hint, bad_argument, message_of
+from colony_memory.words.commands import OPTIONS, SETTINGS
+from colony_memory.words.errors import cut
+from colony_memory.words.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

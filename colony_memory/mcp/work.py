@@ -13,9 +13,9 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from colony_memory.cli.text import count, size
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 from colony_memory.reports import Event
+from colony_memory.words.text import count, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -23,7 +23,7 @@ from cli_runs import POSIX, damage, fails, process, save, tree
 
 from colony_memory import ColonyMemory, __version__
 from colony_memory.__main__ import main
-from colony_memory.cli import app, errors
+from colony_memory.cli import app
 from colony_memory.exceptions import (
     BackupUncertain,
     ColonyMemoryError,
@@ -41,6 +41,7 @@ from colony_memory.exceptions import (
     VaultError,
     VaultUnavailable,
 )
+from colony_memory.words import errors
 
 environment, folder, vault, server, cli, refused = (
     cli_runs.environment,

@@ -15,9 +15,9 @@ pytest.importorskip("click")
 import cli_runs
 from cli_runs import NOON, POSIX, save
 
-from colony_memory.cli.errors import Failure, write_bytes
 from colony_memory.cli.options import split_positional
 from colony_memory.cli.output import Output
+from colony_memory.words.errors import Failure, write_bytes
 
 environment, folder, vault, cli, refused = (
     cli_runs.environment,

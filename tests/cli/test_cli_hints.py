@@ -22,9 +22,6 @@ from snapshots import content_file
 import colony_memory
 from colony_memory import ColonyMemory, Hint
 from colony_memory.cli import app
-from colony_memory.cli import commands as said
-from colony_memory.cli.commands import OPTIONS, SETTINGS, Asked, command, quoted, worded
-from colony_memory.cli.errors import address_for
 from colony_memory.exceptions import (
     ColonyMemoryWarning,
     QuotaExceeded,
@@ -35,6 +32,9 @@ from colony_memory.exceptions import (
     bad_argument,
 )
 from colony_memory.vaults.local import LocalVault
+from colony_memory.words import commands as said
+from colony_memory.words.commands import OPTIONS, SETTINGS, Asked, command, quoted, worded
+from colony_memory.words.errors import address_for
 
 environment, vault, cli, folder = cli_runs.environment, cli_runs.vault, cli_runs.cli, cli_runs.folder
 server = cli_runs.server

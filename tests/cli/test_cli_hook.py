@@ -25,9 +25,9 @@ from monitors import Monitor
 from colony_memory import ColonyMemory, ColonyMemoryError, open_vault
 from colony_memory.app.place import Place
 from colony_memory.capture.index import open_index
-from colony_memory.cli import commands, telling
 from colony_memory.cli import host as host_calls
 from colony_memory.cli import memory as memory_module
+from colony_memory.cli import telling
 from colony_memory.cli.options import CommonOptions
 from colony_memory.cli.saving import SavingOptions
 from colony_memory.hooks import program, turn
@@ -36,6 +36,7 @@ from colony_memory.schedule.last_run import only_one
 from colony_memory.schedule.watch import last_run_path, read_runs
 from colony_memory.testing import FakeVault, FaultyVault
 from colony_memory.vaults.local import LocalVault
+from colony_memory.words import commands
 
 environment, vault, server = cli_runs.environment, cli_runs.vault, cli_runs.server
 cli, refused, folder = cli_runs.cli, cli_runs.refused, cli_runs.folder

@@ -14,8 +14,8 @@ import cli_runs
 from cli_runs import NOON, POSIX, damage, fails, process, save
 
 from colony_memory import ColonyMemory
-from colony_memory.cli import text
 from colony_memory.exceptions import ColonyMemoryWarning
+from colony_memory.words import text
 
 environment, folder, vault, server, cli, refused = (
     cli_runs.environment,

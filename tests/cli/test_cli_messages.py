@@ -17,7 +17,7 @@ pytest.importorskip("click")
 from colony_memory.cli.app import VERBS
 
 #: What words the errors of the library for those who use it.
-FACES = {"cli", "mcp"}
+FACES = {"cli", "mcp", "words"}
 PACKAGE = Path(colony_memory.__file__).parent
 #: Their messages are still to become messages with hints.
 NOT_YET = {"_engine"}

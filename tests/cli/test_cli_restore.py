@@ -21,7 +21,8 @@ from cli_runs import NOON, POSIX, content_file, damage, save, tree
 
 from colony_memory import ColonyMemory
 from colony_memory.capture import Written
-from colony_memory.cli import ask, restored
+from colony_memory.cli import ask
+from colony_memory.words import restored
 
 environment, folder, vault, cli, refused = (
     cli_runs.environment,

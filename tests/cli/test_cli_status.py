@@ -17,8 +17,9 @@ from snapshots import label_map
 
 from colony_memory import ColonyMemory
 from colony_memory.app.protection import Problem
-from colony_memory.cli import protection, tables, text
+from colony_memory.cli import protection, tables
 from colony_memory.schedule import watch
+from colony_memory.words import text
 
 environment, folder, vault, server, cli, refused = (
     cli_runs.environment,

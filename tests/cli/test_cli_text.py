@@ -12,7 +12,8 @@ from cli_runs import NOON, snapshot
 
 from colony_memory.app.content import Contents
 from colony_memory.capture import Written
-from colony_memory.cli import restored, summary, tables, text
+from colony_memory.cli import summary, tables
+from colony_memory.words import restored, text
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from cli_runs import NOON, content_file, save
 
 from colony_memory import ColonyMemory
 from colony_memory.capture import LeftOut, read_folder
-from colony_memory.cli import text
+from colony_memory.words import text
 
 environment, folder, vault, server, cli, refused = (
     cli_runs.environment,

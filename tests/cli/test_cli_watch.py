@@ -21,13 +21,14 @@ import cli_runs
 from turning_clock import TurningClock
 
 from colony_memory import ColonyMemory
-from colony_memory.cli import errors, output, telling
-from colony_memory.cli.errors import Failure
+from colony_memory.cli import output, telling
 from colony_memory.cli.options import parameters_of
 from colony_memory.cli.verbs import backup
 from colony_memory.schedule import watch
 from colony_memory.schedule.watch import LastRun, Watch, read_last_run
 from colony_memory.vaults.local import LocalVault
+from colony_memory.words import errors
+from colony_memory.words.errors import Failure
 
 environment, folder, vault, server = cli_runs.environment, cli_runs.folder, cli_runs.vault, cli_runs.server
 cli, refused = cli_runs.cli, cli_runs.refused

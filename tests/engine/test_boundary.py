@@ -24,7 +24,7 @@ from colony_sdk import (
 )
 
 from colony_memory import exceptions
-from colony_memory._engine.boundary import translate
+from colony_memory._boundary import translate
 from colony_memory.exceptions import (
     ColonyMemoryError,
     Hint,

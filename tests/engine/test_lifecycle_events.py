@@ -19,7 +19,7 @@ from colony_memory import (
     VaultError,
     VaultUnavailable,
 )
-from colony_memory._engine.boundary import public_kind
+from colony_memory._boundary import public_kind
 from colony_memory._engine.observe import tally
 from colony_memory._engine.store import Changed, Unanswered
 from colony_memory.testing import FakeVault, FaultyVault

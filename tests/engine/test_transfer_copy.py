@@ -30,7 +30,7 @@ from colony_memory import (
     snapshot,
     transfer,
 )
-from colony_memory._engine.boundary import drive
+from colony_memory._boundary import drive
 from colony_memory._engine.label import read_labels
 from colony_memory._format.pointer import read_pointer
 from colony_memory.testing import AsyncFakeVault, FakeVault, FaultyVault, VaultServer

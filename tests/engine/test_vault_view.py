@@ -10,7 +10,7 @@ import pytest
 from colony_sdk import ColonyAPIError, ColonyNetworkError
 from small_vaults import BARE_404, BUSY, GONE, NAME, Dictionary, view
 
-from colony_memory._engine.boundary import drive
+from colony_memory._boundary import drive
 from colony_memory._engine.faces import SyncVault
 from colony_memory._engine.replies import ListedFile, Listing
 from colony_memory._engine.store import StoredFile

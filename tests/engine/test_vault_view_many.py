@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from small_vaults import BUSY, FILES, NAME, Coroutines, Decorated, Dictionary, view
 
+from colony_memory._boundary import drive
 from colony_memory._engine import faces
-from colony_memory._engine.boundary import drive
 from colony_memory._engine.faces import AsyncVault
 from colony_memory._engine.store import StoredFile, Vault
 from colony_memory.exceptions import (

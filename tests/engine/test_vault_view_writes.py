@@ -22,7 +22,7 @@ from small_vaults import (
 )
 
 from colony_memory import AsyncColonyMemory, ColonyMemory, Hint
-from colony_memory._engine.boundary import drive
+from colony_memory._boundary import drive
 from colony_memory._engine.faces import AsyncVault, SyncVault
 from colony_memory._engine.store import ABSENT, ANY, Changed, Unanswered
 from colony_memory.exceptions import (

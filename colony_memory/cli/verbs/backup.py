@@ -68,8 +68,8 @@ def run_backup(
     nothing has changed, nothing is written, unless it lacks the note or a tag that is given. What cannot be read is
     left out and named, and the exit code is then 1.
     """
-    from colony_memory.cli.errors import FAILED
     from colony_memory.cli.telling import AT_LEISURE, notifier_of, telling
+    from colony_memory.words.errors import FAILED
 
     notifier = notifier_of(ping=ping, on_error=on_error, label=saving.label, output=common.output)
     if common.agent is not None:
@@ -94,8 +94,8 @@ def _save(
     """Make the backup and tell of it."""
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.summary import backup_lines, diverged_line
-    from colony_memory.cli.text import now_utc
     from colony_memory.exceptions import ColonyMemoryWarning
+    from colony_memory.words.text import now_utc
 
     with open_memory(common, making=True, wire=wire) as opened:
         saved = save(opened, paths, saving.parsed(), index=index)
@@ -117,7 +117,7 @@ def _preview(
     from colony_memory.app.content import contents_of
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.summary import preview_lines
-    from colony_memory.cli.text import now_utc
+    from colony_memory.words.text import now_utc
 
     with open_memory(common, making=True, wire=wire) as opened:
         found = preview(opened, paths, saving.parsed())
@@ -225,7 +225,7 @@ def _document(
 
 def _tell(capture: Capture, opened: Opened, *, masked: bool, verbose: bool, agent: str | None) -> None:
     from colony_memory.cli.hosts import tell_kinds
-    from colony_memory.cli.text import FEW, count, few
+    from colony_memory.words.text import FEW, count, few
 
     output = opened.output
     for line in few([f"{note.name}: {note.text}" for note in capture.notes], verbose=verbose):
@@ -271,10 +271,10 @@ def run_watch(
     """
     from colony_memory.app.config.values import read_seconds, show_duration
     from colony_memory.app.place import choose_place
-    from colony_memory.cli.errors import FAILED, exit_code
     from colony_memory.cli.hosts import tell_elsewhere
     from colony_memory.cli.telling import LAST_WORDS, leave, notifier_of
     from colony_memory.schedule.watch import Watch, last_run_path
+    from colony_memory.words.errors import FAILED, exit_code
 
     if once:
         return run_backup(paths, saving=saving, ping=ping, on_error=on_error, format=format, common=common)
@@ -328,8 +328,8 @@ def _tell_run(done: LastRun, output: Output) -> None:
     """Write the line of a run: what went well on stdout, what did not on stderr."""
     import contextlib
 
-    from colony_memory.cli.errors import Failure
     from colony_memory.cli.telling import run_document, run_line
+    from colony_memory.words.errors import Failure
 
     # A reader that went away must not end the backups.
     with contextlib.suppress(Failure):

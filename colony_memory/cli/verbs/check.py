@@ -64,7 +64,7 @@ def run_status(
     from colony_memory.cli.hosts import tell_elsewhere
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.protection import failing, status_document, status_lines
-    from colony_memory.cli.text import now_utc
+    from colony_memory.words.text import now_utc
 
     limit = None if max_age is None else parse_duration(max_age)
     if exclude and not paths:
@@ -117,8 +117,8 @@ def run_verify(
     some text is encrypted, which no identity opens here, or a snapshot is older than signing.
     """
     from colony_memory.app.pick import may_name_a_snapshot
-    from colony_memory.cli.errors import FAILED, NOT_PROVEN
     from colony_memory.cli.summary import verify_lines
+    from colony_memory.words.errors import FAILED, NOT_PROVEN
 
     if snapshot is not None and (snapshot == "-" or not may_name_a_snapshot(snapshot)):
         from colony_memory.cli.moved import verify_file
@@ -187,8 +187,8 @@ def run_report(
     from colony_memory.app.past import look_over
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.protection import next_backups, room_lasts, status_document
-    from colony_memory.cli.text import count, now_utc
     from colony_memory.report import render
+    from colony_memory.words.text import count, now_utc
 
     if html == "-" and common.as_json:
         raise ValueError("--json and - would both write to the standard output")

@@ -138,7 +138,7 @@ def _lines(
     config: Config, every: Mapping[str, Effective], sets: Mapping[str, tuple[BackupSet, Mapping[str, Effective]]]
 ) -> list[str]:
     from colony_memory.cli.tables import Column, draw, prose
-    from colony_memory.cli.text import shown
+    from colony_memory.words.text import shown
 
     def table(found: Mapping[str, Effective], *, of: Mapping[str, Effective] | None = None) -> list[str]:
         made = [

@@ -19,7 +19,7 @@ from colony_memory.cli.options import (
     Without,
 )
 from colony_memory.cli.saving import SavingOptions
-from colony_memory.cli.text import shown
+from colony_memory.words.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

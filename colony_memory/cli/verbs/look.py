@@ -49,10 +49,10 @@ def run_list(
     """
     from colony_memory._format.tags import check_tags
     from colony_memory.app.pick import latest_ids, nothing_saved
-    from colony_memory.cli.commands import command
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.tables import snapshot_table
-    from colony_memory.cli.text import FEW, now_utc, shown
+    from colony_memory.words.commands import command
+    from colony_memory.words.text import FEW, now_utc, shown
 
     wanted = set(check_tags(tag or ()))
     with open_memory(common) as opened:
@@ -115,8 +115,8 @@ def run_show(
     from colony_memory.app.restore import fetch
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.summary import snapshot_lines
-    from colony_memory.cli.text import now_utc
     from colony_memory.exceptions import DecryptionError, SnapshotCorrupt, UntrustedSnapshot
+    from colony_memory.words.text import now_utc
 
     contents, damage = None, None
     with open_memory(common) as opened:
@@ -211,7 +211,7 @@ def run_log(
     from colony_memory.app.past import file_history
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.patches import history_lines, history_patches
-    from colony_memory.cli.text import now_utc
+    from colony_memory.words.text import now_utc
 
     if not name:
         raise ValueError("an empty name")
@@ -245,10 +245,10 @@ def run_grep(
     snapshots could not be read.
     """
     from colony_memory.app.past import search_files
-    from colony_memory.cli.errors import FAILED, NOT_PROVEN
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.patches import match_lines
-    from colony_memory.cli.text import count, now_utc
+    from colony_memory.words.errors import FAILED, NOT_PROVEN
+    from colony_memory.words.text import count, now_utc
 
     with open_memory(common) as opened:
         with opened.working("Searching"):
@@ -288,10 +288,10 @@ def run_diff(
     snapshot.
     """
     from colony_memory.app.sides import compare_sides, patch_of, read_side
-    from colony_memory.cli.errors import FAILED
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.summary import diff_lines
-    from colony_memory.cli.text import few
+    from colony_memory.words.errors import FAILED
+    from colony_memory.words.text import few
 
     with open_memory(common) as opened:
         with opened.working():

@@ -95,13 +95,13 @@ def run_restore(
     from colony_memory.app.pick import parse_moment
     from colony_memory.app.restore import restore_folder
     from colony_memory.cli.ask import first_interrupt_only
-    from colony_memory.cli.errors import FAILED, Failure
     from colony_memory.cli.hosts import host_of, tell
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.options import split_positional
-    from colony_memory.cli.restored import refusal_line, restore_lines, restore_names, warn_of_lacks
-    from colony_memory.cli.text import now_utc
     from colony_memory.exceptions import Hint
+    from colony_memory.words.errors import FAILED, Failure
+    from colony_memory.words.restored import refusal_line, restore_lines, restore_names, warn_of_lacks
+    from colony_memory.words.text import now_utc
 
     named, directory = split_positional(target, "DIR")
     if not directory:

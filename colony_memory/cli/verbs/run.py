@@ -76,12 +76,12 @@ def run_run(
     from colony_memory.app.config.values import read_seconds, show_duration
     from colony_memory.app.place import choose_place
     from colony_memory.cli.ask import become_process_1, split_command, starting
-    from colony_memory.cli.errors import FAILED
     from colony_memory.cli.hosts import host_of, tell, tell_elsewhere
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.telling import LAST_WORDS, leave, notifier_of, telling
     from colony_memory.schedule.child import Child
     from colony_memory.schedule.watch import Beside, Watch, alone, last_run_path
+    from colony_memory.words.errors import FAILED
 
     become_process_1()
     directory, program = split_command(command)
@@ -166,8 +166,8 @@ def _begin(
 def _tell_start(begun: Begun, directory: str, output: Output, *, where: str, label: str, common: CommonOptions) -> None:
     """Say what became of the folder; what was merged, replaced or left, --quiet or not."""
     from colony_memory.app.facts import made_at, stamp
-    from colony_memory.cli.commands import command
-    from colony_memory.cli.restored import warn_of_lacks
+    from colony_memory.words.commands import command
+    from colony_memory.words.restored import warn_of_lacks
 
     given = asdict(common)
     for told in begun.told:
@@ -191,8 +191,8 @@ def _tell_start(begun: Begun, directory: str, output: Output, *, where: str, lab
 
 def _tell_plan(begun: Begun, directory: str, output: Output, *, verbose: bool) -> None:
     """Say what would become of the folder, file by file."""
-    from colony_memory.cli.restored import restore_lines, restore_names
-    from colony_memory.cli.text import now_utc
+    from colony_memory.words.restored import restore_lines, restore_names
+    from colony_memory.words.text import now_utc
 
     found, told = begun.restored, [*begun.told]
     if found is None:
@@ -228,8 +228,8 @@ def _saver(opened: Opened, directory: str, options: BackupOptions, *, first: boo
 
 def _tell(done: LastRun, output: Output) -> None:
     """Say on stderr what went wrong and how the last backup went: stdout is the command's, and so is the terminal."""
-    from colony_memory.cli.errors import say_json
     from colony_memory.cli.telling import run_document, run_line
+    from colony_memory.words.errors import say_json
 
     if output.as_json:
         say_json(run_document(done))
@@ -243,7 +243,7 @@ def _supervise(
     child: Child, beside: Beside, output: Output, *, directory: str, label: str, common: CommonOptions
 ) -> int:
     """Start the command, wait for its end and for the last backup; the exit code."""
-    from colony_memory.cli.errors import FAILED, INTERRUPTED
+    from colony_memory.words.errors import FAILED, INTERRUPTED
 
     child.start()
     beside.go()
@@ -262,8 +262,8 @@ def _supervise(
 def _say_not_saved(
     ended: Ended, code: int, output: Output, *, directory: str, label: str, common: CommonOptions
 ) -> None:
-    from colony_memory.cli.commands import command
-    from colony_memory.cli.errors import warn
+    from colony_memory.words.commands import command
+    from colony_memory.words.errors import warn
 
     lacks = "not all of its memory is saved" if ended.last.snapshot_id else "its memory was not saved at its end"
     again = command("backup", directory, label=label, given=asdict(common))
@@ -299,11 +299,11 @@ def run_guard(
     """
     from colony_memory.app.guard import keep_for_way_back
     from colony_memory.cli.ask import become_process_1, split_command, starting
-    from colony_memory.cli.commands import command as worded
-    from colony_memory.cli.errors import cut, say, say_json
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.verbs import backup
     from colony_memory.schedule.child import Child
+    from colony_memory.words.commands import command as worded
+    from colony_memory.words.errors import cut, say, say_json
 
     become_process_1()
     directory, program = split_command(command)

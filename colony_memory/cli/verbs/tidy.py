@@ -42,7 +42,7 @@ def run_prune(
     from colony_memory.cli.ask import confirm
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.summary import plan_lines
-    from colony_memory.cli.text import count, now_utc
+    from colony_memory.words.text import count, now_utc
 
     retention = rules.retention(leftovers=leftovers)
     with open_memory(common) as opened:

@@ -175,10 +175,10 @@ def run_copy(
     made again. Each snapshot is read back. What is damaged or not trusted is left out and named, and the exit code is
     then 1. With --key-file the copy is signed there too; a --witness is that of the vault to copy from.
     """
-    from colony_memory.cli.errors import FAILED
     from colony_memory.cli.moved import copy_lines, open_pair, show_snapshots
     from colony_memory.cli.output import Output
     from colony_memory.transfer import copy
+    from colony_memory.words.errors import FAILED
 
     if source is None and target is None:
         raise ValueError("give --from, --to, or both")

@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._engine.boundary import drive
+from colony_memory._boundary import drive
 from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.vaults.colony.calls import Calls, send_patiently
 from colony_memory.vaults.colony.requests import Reply, Request, build_request, read_reply

@@ -11,8 +11,6 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from colony_memory.cli.commands import PROGRAM, Asked, worded
-from colony_memory.cli.text import FEW, fitted, shown
 from colony_memory.exceptions import (
     BackupUncertain,
     ColonyMemoryError,
@@ -30,6 +28,8 @@ from colony_memory.exceptions import (
     VaultMissing,
     message_of,
 )
+from colony_memory.words.commands import PROGRAM, Asked, worded
+from colony_memory.words.text import FEW, fitted, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from colony_memory.app.facts import left_out, made_at, stamp
 from colony_memory.capture._filenames import listed
-from colony_memory.cli.text import age, count, few
 from colony_memory.exceptions import ColonyMemoryWarning
+from colony_memory.words.text import age, count, few
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

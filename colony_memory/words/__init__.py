@@ -1,0 +1,1 @@
+"""What a person or a model is told, worded alike by the command line and the MCP server."""
