@@ -10,7 +10,7 @@ from colony_memory._engine.sealed import known_of, open_manifest
 from colony_memory._engine.session import log
 from colony_memory._format.catalog import Entry
 from colony_memory._format.formats import format_of
-from colony_memory._format.names import manifest_filename, part_filename
+from colony_memory._format.names import manifest_filename, pack_filename, part_filename
 from colony_memory._format.payload import Spend, spend_freely
 from colony_memory.exceptions import (
     ColonyMemoryError,
@@ -94,7 +94,8 @@ async def load(
         label: The label.
         snapshot_id: The snapshot.
         verify: Look at the signature.
-        entry: What the pointer lists of it: its parts are asked for together with the manifest, which then decides.
+        entry: What the pointer lists of it: its parts, or the first file of each of its packs, are asked for together
+            with the manifest, which then decides.
         proven: A trusted issuer signed that pointer, so it has to be this very manifest.
         keep_files: Give the files too.
         given: Files that were read already, by name; they are used up.
@@ -114,8 +115,9 @@ async def load(
     file = manifest_filename(label, snapshot_id)
     parts = min(entry.info.part_count, _AHEAD) if entry else 0
     ahead = [part_filename(label, snapshot_id, seq) for seq in range(parts)]
+    ahead += [pack_filename(label, pack_id, 0) for pack_id in (entry.packs if entry else ())]
     at_most = session.max_bytes if max_bytes is None else max_bytes
-    read = await _read(session, [file, *ahead], given, most_stored(at_most))
+    read = await _read(session, [file, *ahead], given, most_stored(at_most), shelf)
     stored = read[file]
     if stored is None:
         raise not_found(label, snapshot_id)

@@ -79,7 +79,7 @@ async def parent_of(session: Session, state: State) -> Parent | None:
             chains.append(read_parent(manifest, texts, max_bytes=max_bytes, identities=identities, spend=spend))
 
     try:
-        manifest = (await load(session, label, entry.snapshot_id, unpack=read)).manifest
+        manifest = (await load(session, label, entry.snapshot_id, unpack=read, entry=entry)).manifest
         if not chains or manifest.sha256 != entry.manifest_sha256:
             return None
         lock = (await open_manifest(session, manifest)).lock if encrypted else None

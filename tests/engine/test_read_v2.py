@@ -213,3 +213,26 @@ def test_an_export_stands_alone(tmp_path):
     mem = ColonyMemory(backend=open_vault(f"export:{tmp_path / 'one.json'}"))
     assert mem.restore(snapshot_id=snapshot_id(5)) == held.history[5]
     assert mem.verify(snapshot_id=snapshot_id(5))
+
+
+def test_what_the_pointer_lists_is_asked_for_at_once(monkeypatch):
+    held = Held()
+    writer = ColonyMemory(backend=held.vault, format=2)
+    writer.backup({**held.history[-1], "one": "more"})
+    asked, reader = [], ColonyMemory(backend=held.vault, format=2)
+    inner = reader._session.vault.get_many
+
+    async def get_many(names, *args, **bounds):
+        asked.append([*names])
+        return await inner(asked[-1], *args, **bounds)
+
+    monkeypatch.setattr(reader._session.vault, "get_many", get_many)
+    newest = writer.latest().snapshot_id
+    for verb in (reader.restore, lambda: reader.backup({"another": "memory"}, on_conflict="continue")):
+        asked.clear()
+        packs = {name for name in held.vault.files if ".k" in name}
+        verb()
+        together = next(names for names in asked if manifest_filename(LABEL, newest) in names)
+        assert pack_filename(LABEL, newest, 0) in together
+        assert len(together) > 2
+        assert not [name for names in asked if names is not together for name in names if name in packs]
