@@ -1,10 +1,4 @@
-"""Pure: the files of one label, as a listing shows them. Nothing else reads file names.
-
-Until when what is pinned is kept: for good, or up to the time that the pin's file tells.
-
-A listing shows that a snapshot is pinned. That it is no longer is in the file alone, which is read where it is not of
-the size of a pin without an end.
-"""
+"""Pure: the files of one label, as a listing shows them, and the text of a pin. Nothing else reads file names."""
 
 from __future__ import annotations
 
@@ -14,7 +8,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine.replies import moment
-from colony_memory._engine.session import log
 from colony_memory._format.json import load_object
 from colony_memory._format.names import (
     id_order,
@@ -27,14 +20,12 @@ from colony_memory._format.names import (
     stamp,
 )
 from colony_memory._values import cached_property, dataclass
-from colony_memory.exceptions import VaultError, message_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from colony_memory._engine.replies import ListedFile, Listing
-    from colony_memory._engine.session import Session
 
 
 # So many labels are named in an error.
@@ -197,15 +188,13 @@ def has_pointer(files: LabelFiles) -> bool:
     return latest_filename(files.label) in files.files
 
 
-_FORMAT = "colony-memory/pin/1"
-# Whoever can write to the vault can put as many there as they like, and of any size.
-_MOST_READ, _MOST_BYTES = 100, 10_000
+_PIN = "colony-memory/pin/1"
 
 
 def pin_text(label: str, snapshot_id: str, until: datetime | None = None) -> str:
     """The text of a pin."""
     end = {} if until is None else {"until": stamp(until)}
-    return json.dumps({"format": _FORMAT, "label": label, "snapshot_id": snapshot_id, **end})
+    return json.dumps({"format": _PIN, "label": label, "snapshot_id": snapshot_id, **end})
 
 
 def read_end(text: str) -> datetime | None:
@@ -214,31 +203,3 @@ def read_end(text: str) -> datetime | None:
         return moment(load_object(text).get("until"))
     except ValueError:
         return None
-
-
-async def with_ends(session: Session, files: LabelFiles) -> LabelFiles:
-    """The label's files without the pins that have ended, and with the ends of those that have one.
-
-    The vault's clock tells, and the host's, whichever is behind.
-    """
-    odd = [each for each in files.pins if _may_end(files, each)]
-    names = {each: pin_filename(files.label, each) for each in sorted(odd, key=id_order)[-_MOST_READ:]}
-    if not names:
-        return files
-    try:
-        read = await session.vault.get_many(names.values())
-    except VaultError as error:
-        log(f"whether pins of label {files.label!r} have ended is not known, so they count: {message_of(error)}")
-        return files
-    found = {each: read_end(stored.content) for each, name in names.items() if (stored := read[name]) is not None}
-    ends = {each: end for each, end in found.items() if end is not None}
-    reached = None if files.listing is None else files.listing.reached
-    now = session.now() if reached is None else min(reached, session.now())
-    lasting = {each: end for each, end in ends.items() if end > now}
-    return replace(files, pins=files.pins - (ends.keys() - lasting.keys()), pin_ends=lasting)
-
-
-def _may_end(files: LabelFiles, snapshot_id: str) -> bool:
-    size = files.files[pin_filename(files.label, snapshot_id)].size
-    fit = size is None or size <= _MOST_BYTES
-    return fit and snapshot_id in files.manifests and size != len(pin_text(files.label, snapshot_id))

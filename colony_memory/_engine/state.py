@@ -7,12 +7,12 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.judge import Asked, Decision, Read, judge
-from colony_memory._engine.label import LabelFiles, read_label, with_ends
+from colony_memory._engine.label import LabelFiles, pin_text, read_end, read_label
 from colony_memory._engine.observe import most_held
 from colony_memory._engine.session import log, warn
 from colony_memory._engine.store import ABSENT, ANY, StoredFile
 from colony_memory._format.constants import FORMAT
-from colony_memory._format.names import id_order, latest_filename, manifest_filename
+from colony_memory._format.names import id_order, latest_filename, manifest_filename, pin_filename
 from colony_memory._format.pointer import Pointer
 from colony_memory._values import dataclass
 from colony_memory.exceptions import (
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _TRIES = 6
 # Manifests that are read at once; of others only what they say is kept.
 _AT_ONCE = 256
+# Pins that are read: whoever can write to the vault can put as many there as they like, and of any size.
+_MOST_PINS, _MOST_PIN_BYTES = 100, 10_000
 
 
 #: Codes of a vault that has a file and cannot give it, though it can be asked for others.
@@ -205,11 +207,11 @@ async def read_pointer_file(session: Session, label: str) -> tuple[str | None, s
 async def _decide(session: Session, state: State, files: LabelFiles | None) -> State:
     """Read what the decision wants until it is made."""
     label, manifests, stored = state.asked.label, dict[str, Read](), dict[str, StoredFile | None]()
-    files = None if files is None else await with_ends(session, files)
+    files = None if files is None else await _with_ends(session, files)
     decision = judge(state.asked, state.text, files, manifests)
     while decision.wants is not None:
         if decision.wants.listing:
-            files = await with_ends(session, read_label(await session.vault.list(f"cmem.{label}."), label))
+            files = await _with_ends(session, read_label(await session.vault.list(f"cmem.{label}."), label))
         wanted = decision.wants.manifests
         read = await read_manifests(session, label, wanted, manifests, verify=state.asked.verify)
         stored |= read
@@ -347,3 +349,32 @@ def forget(state: State, problems: Mapping[str, str]) -> State:
     entries = tuple(entry for entry in decision.entries if entry.snapshot_id not in problems)
     broken = {**decision.broken, **{manifest_filename(state.label, own): why for own, why in problems.items()}}
     return replace(state, decision=replace(decision, entries=entries, broken=broken))
+
+
+async def _with_ends(session: Session, files: LabelFiles) -> LabelFiles:
+    """The label's files without the pins that have ended, and with the ends of those that have one.
+
+    A listing shows that a snapshot is pinned. That it is no longer is in the pin's file alone, which is read where it
+    is not of the size of a pin without an end. The vault's clock tells, and the host's, whichever is behind.
+    """
+    odd = [each for each in files.pins if _may_end(files, each)]
+    names = {each: pin_filename(files.label, each) for each in sorted(odd, key=id_order)[-_MOST_PINS:]}
+    if not names:
+        return files
+    try:
+        read = await session.vault.get_many(names.values())
+    except VaultError as error:
+        log(f"whether pins of label {files.label!r} have ended is not known, so they count: {message_of(error)}")
+        return files
+    found = {each: read_end(stored.content) for each, name in names.items() if (stored := read[name]) is not None}
+    ends = {each: end for each, end in found.items() if end is not None}
+    reached = None if files.listing is None else files.listing.reached
+    now = session.now() if reached is None else min(reached, session.now())
+    lasting = {each: end for each, end in ends.items() if end > now}
+    return replace(files, pins=files.pins - (ends.keys() - lasting.keys()), pin_ends=lasting)
+
+
+def _may_end(files: LabelFiles, snapshot_id: str) -> bool:
+    size = files.files[pin_filename(files.label, snapshot_id)].size
+    fit = size is None or size <= _MOST_PIN_BYTES
+    return fit and snapshot_id in files.manifests and size != len(pin_text(files.label, snapshot_id))
