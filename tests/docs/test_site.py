@@ -134,6 +134,10 @@ _ASKED = {
     "encyrpt": "recover.html#encrypted",
     "migrate": "moving.html",
     "crewai": "recipes.html",
+    "docker": "hosts.html#docker",
+    "iam": "object-stores.html#the-smallest-rights",
+    "lost key": "recover.html#lost-key",
+    "errors": "errors.html",
     "delete_snapshot": "reference-api.html#ColonyMemory.delete_snapshot",
     "c++ [": None,
 }
@@ -177,9 +181,9 @@ def test_without_scripts_all_can_be_read_and_reached(browser: Any, site: tuple[s
 
 
 def test_the_address_of_messages_leads_to_the_part_that_helps(browser: Any, site: tuple[str, Path]) -> None:
-    from colony_memory.cli import recover
+    from colony_memory.words import errors
 
-    short = recover.PAGE.rpartition("/")[2]
+    short = errors.PAGE.rpartition("/")[2]
     for scripts in (False, True):
         context = browser.new_context(java_script_enabled=scripts)
         page = context.new_page()
