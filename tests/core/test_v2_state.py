@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import json
 
 import pytest
@@ -12,9 +13,10 @@ from colony_memory._format import record
 from colony_memory._format.json import canonical
 from colony_memory._format.record import FORMAT, RECORD_NAME
 from colony_memory._format.tree import digests_of
+from colony_memory._format.v2 import delta
 from colony_memory._format.v2 import state as states
 from colony_memory._format.v2.build import measure
-from colony_memory._format.v2.state import EMPTY, State, apply, change, most_documents
+from colony_memory._format.v2.state import EMPTY, State, apply, change, lead_of, most_documents, read_lead
 from colony_memory._format.v2.zstd import TooLarge
 
 BOUND = 10**6
@@ -56,6 +58,40 @@ def test_a_change_leads_from_one_to_the_other(before, after):
     assert list(again.contents) == sorted(again.contents)
     assert again.names == sorted(after)
     assert again.documents() == after
+
+
+RUNS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 60), st.integers(0, 60)), max_size=8)
+NOISE = bytes(hashlib.sha256(b"%d" % n).digest()[0] for n in range(64))
+
+
+def edited(text, runs):
+    """Parts of a text and of what is in none, one behind the other."""
+    return b"".join((NOISE if kind == 0 else text)[min(ends) : max(ends)] for kind, *ends in runs)
+
+
+@given(RUNS, RUNS, RUNS, st.booleans())
+@example([(0, 0, 60)], [(1, 0, 30), (0, 0, 5), (1, 30, 60)], [(1, 20, 60), (1, 0, 25)], True)
+def test_a_large_content_is_put_together_of_what_is_there(first, second, third, in_part):
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"_BLOCK": 8, "_PAGE": 4, "_LEAST": 2, "_MOST": 12, "_WORTH": 4, "_END": b"\1"}.items():
+            patch.setattr(delta, name, value)
+        for name, value in {"_LARGE": 6, "_MARGIN": 3, "WHOLE": 40 if in_part else 10**6, "MOST_PREFIX": 70}.items():
+            patch.setattr(states, name, value)
+        old = edited(b"", first)
+        before = State({"a": old, "b": edited(old, third), "d": b"gone", "e": b"same"}, frozenset("a"))
+        new = {"a": edited(old, second), "b": edited(old, first), "c": edited(old, third), "e": b"same"}
+        after = State(new, frozenset("ac"))
+        changed = change(before, after)
+        assert apply(before, written(changed), max_bytes=BOUND).state == after
+        run = b"".join(before.run())
+        if changed.against is None:
+            assert not in_part or len(before) <= 40
+            return
+        parts = read_lead(lead_of(changed.against), before)
+        assert parts == [*changed.against]
+        assert all(last[1] < next_[0] for last, next_ in itertools.pairwise(parts))
+        assert sum(end - start for start, end in parts) <= 70
+        assert [b"".join(before.cut(*part)) for part in parts] == [run[start:end] for start, end in parts]
 
 
 @given(MEMORY, MEMORY)
