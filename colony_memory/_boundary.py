@@ -81,7 +81,8 @@ def translate(error: Exception, doing: str) -> ColonyMemoryError:
             f"{text}; that is a rate limit: try again {when}", status=status, code=code, retry_after=wait
         )
     if (code in _FULL_CODES and status is not None) or (isinstance(error, OSError) and error.errno in _FULL):
-        return QuotaExceeded(f"{text}; the vault is full or the file too large", hint=Hint("prune"))
+        helps = getattr(error, "errno", None) != errno.EFBIG
+        return QuotaExceeded(f"{text}; the vault is full or the file too large", hint=Hint("prune") if helps else None)
     if status is not None and 300 <= status < 400:
         text += "; redirects are not followed, so this says nothing about what is stored: is the vault's address right?"
         return VaultUnavailable(text, status=status, code=code, hint=Hint("open", "base_url"))

@@ -54,10 +54,11 @@ async def require(session: Session, need: int, what: str, *, label: str | None =
         raise full(need, free, what, label)
 
 
-def full(need: int, free: int, what: str, label: str | None) -> QuotaExceeded:
-    """The error of what does not fit."""
+def full(need: int, free: int, what: str, label: str | None, *, gain: int | None = None) -> QuotaExceeded:
+    """The error of what does not fit; ``gain`` bytes a prune would free at most, None where nobody knows."""
     msg = f"{what} does not fit: it takes about {need} bytes, and {free} are free in the vault"
-    return QuotaExceeded(msg, needed=need, available=free, hint=Hint("prune", label=label))
+    hint = Hint("prune", label=label) if gain is None or need <= free + gain else None
+    return QuotaExceeded(msg, needed=need, available=free, hint=hint)
 
 
 async def require_operations(session: Session, need: int, what: str) -> None:

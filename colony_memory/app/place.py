@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from colony_memory._arguments import require_as_meant, require_text, require_type
+from colony_memory._format.names import read_filename
+from colony_memory._os.files import create_file
 from colony_memory._os.machine import data_directory, expanded
 from colony_memory._values import dataclass
 from colony_memory.client import AsyncColonyMemory, ColonyMemory
@@ -31,6 +34,10 @@ __all__ = [
 ]
 
 
+#: The hidden file in a local vault that was made on purpose.
+_KNOWN = ".known"
+
+
 @dataclass(frozen=True)
 class Place:
     """A vault that was chosen.
@@ -39,11 +46,13 @@ class Place:
         url: What names it.
         backend: The vault.
         chosen: False where nobody chose, and it is the local one.
+        passed_over: The local one, which would be used if no key was set; None where something else was chosen.
     """
 
     url: str
     backend: VaultBackend
     chosen: bool = True
+    passed_over: Path | None = None
 
     @property
     def title(self) -> str:
@@ -76,6 +85,26 @@ class Place:
         missing = not self.exists()
         open_vault(self.url, create=True, format=format)
         return missing
+
+    @property
+    def is_known(self) -> bool:
+        """Whether whoever uses it knows where it is: they chose it, or made it with :meth:`make_known`."""
+        return self.chosen or (Path(self.backend.path) / _KNOWN).exists()  # type: ignore[attr-defined]
+
+    def make_known(self) -> None:
+        """Note of a vault that nobody chose that it was made on purpose."""
+        if self.is_known:
+            return
+        with contextlib.suppress(OSError):  # where nothing can be written, it is said each time
+            create_file(Path(self.backend.path) / _KNOWN, b"")  # type: ignore[attr-defined]
+
+    def labels_passed_over(self) -> list[str]:
+        """The labels that the local vault has, where a key that is set leads to the hosted one."""
+        try:
+            names = [] if self.passed_over is None else os.listdir(self.passed_over)  # noqa: PTH208 - names alone
+        except OSError:
+            return []
+        return sorted(found.label for each in names if (found := read_filename(each)) and found.kind == "latest")
 
     def make_unchosen(self) -> bool:
         """Make the vault that nobody chose where there is none yet; tells whether it did, which is to be said aloud.
@@ -112,10 +141,12 @@ def choose_place(url: str | None = None) -> Place:
         ValueError: The URL is of no known kind, or cannot be opened as things are; or a variable is empty or holds a
             relative path, or this user has no home for the local one.
     """
-    chosen, key = True, read_setting("COLONY_API_KEY")
+    chosen, key, passed_over = True, read_setting("COLONY_API_KEY"), None
     if url is None:
         named = read_setting("COLONY_MEMORY_VAULT")
         url = settled_url("COLONY_MEMORY_VAULT", named) if named else "colony:" if key else None
+        with contextlib.suppress(OSError):
+            passed_over = None if named or not key else data_directory() / "vault"
     if url is not None:
         require_text("url", url)
     if url is None:
@@ -128,7 +159,7 @@ def choose_place(url: str | None = None) -> Place:
         raise ValueError("a vault memory: would be gone when this process ends: give a directory")
     elif _kind(url) == "colony:" and not key:
         raise ValueError("the hosted vault needs a key: set COLONY_API_KEY")
-    return Place(url, open_vault(url), chosen)
+    return Place(url, open_vault(url), chosen, passed_over)
 
 
 #: What is taken without the blanks around it, such as the line end of a secret that was written by echo.

@@ -6,6 +6,7 @@ fared, and :mod:`colony_memory.app.verdict` judges by what was read.
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from dataclasses import dataclass, field, replace
@@ -28,7 +29,13 @@ from colony_memory.app.verdict import (
     with_folder,
 )
 from colony_memory.capture.index import disprove, kept_of, peek_index
-from colony_memory.exceptions import ColonyMemoryWarning, SnapshotCorrupt, SnapshotNotFound, UntrustedSnapshot
+from colony_memory.exceptions import (
+    ColonyMemoryWarning,
+    SnapshotCorrupt,
+    SnapshotNotFound,
+    UntrustedSnapshot,
+    VaultError,
+)
 from colony_memory.vaults.local import LocalVault
 
 if TYPE_CHECKING:
@@ -40,8 +47,14 @@ if TYPE_CHECKING:
     from colony_memory.schedule.last_run import RunLog
     from colony_memory.snapshot import SnapshotInfo
 
+logger = logging.getLogger(__name__)
+
 #: Label of what nobody has given one.
 DEFAULT = "default"
+_MAY_NOT_WRITE = (
+    "this account may not save to the vault: that takes 10 karma, which is earned on the Colony; until then, "
+    "save to another vault"
+)
 __all__ = ["Checked", "Newest", "Problem", "Protection", "check_protection", "last_runs", "read_newest"]
 
 
@@ -61,6 +74,7 @@ class Checked:
         same_disk: The vault is on the file system of one of those folders, and would be lost with it; None where no
             folder was asked for.
         folders: What this host saves under a label, where it is one set of folders and files.
+        may_write: Whether the account may save any more; None where that was not to be learned.
     """
 
     found: VaultMap
@@ -72,6 +86,7 @@ class Checked:
     unsaved: Unsaved | None = None
     same_disk: bool | None = None
     folders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    may_write: bool | None = None
 
     def __bool__(self) -> bool:
         return bool(self.verdict)
@@ -84,8 +99,8 @@ class Checked:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What is wrong: first with the answer's label, then with the others, each once."""
-        first = self.verdict.problems
+        """What is wrong: first with the account and the answer's label, then with the others, each once."""
+        first = (*([Problem(_MAY_NOT_WRITE, "wait")] if self.may_write is False else ()), *self.verdict.problems)
         rest = (each for verdict in self.verdicts.values() for each in verdict.problems)
         return tuple(dict.fromkeys((*first, *rest)))
 
@@ -163,7 +178,8 @@ def check_protection(
         verdicts = dict.fromkeys(verdicts, verdict)
     same_disk = _is_same_disk(memory, paths) if paths else None
     folders = {each.label: each.paths for each in here if [one.label for one in here].count(each.label) == 1}
-    return Checked(found, verdict, verdicts, read, runs, there, unsaved, same_disk, folders)
+    may_write = _may_write(memory)
+    return Checked(found, verdict, verdicts, read, runs, there, unsaved, same_disk, folders, may_write)
 
 
 class _Here(NamedTuple):
@@ -205,6 +221,15 @@ def _is_asked_for(label: LabelMap, wanted: str | None) -> bool:
         return label.label == wanted
     # The copy of what was about to be replaced is no backup of anything, and an empty label was emptied on purpose.
     return not label.label.endswith(BEFORE_RESTORE) and not (is_empty(label) and not label.orphans)
+
+
+def _may_write(memory: ColonyMemory) -> bool | None:
+    ask = getattr(memory._session.vault.backend, "vault_may_write", None)  # noqa: SLF001
+    try:
+        return None if ask is None else ask()
+    except VaultError as error:  # what is saved there was read all the same
+        logger.debug("whether the account may write is not known: %s", error)
+        return None
 
 
 def _is_same_disk(memory: ColonyMemory, paths: Iterable[str | os.PathLike[str]]) -> bool:

@@ -9,6 +9,8 @@ from dataclasses import field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
+import click
+
 from colony_memory._values import dataclass
 from colony_memory.app.keys import key_arguments
 from colony_memory.app.open import trust_arguments
@@ -116,14 +118,14 @@ def at_vault(url: str | None, output: Output, *, making: bool = False) -> Iterat
         Failure: There is no vault.
     """
     place = choose_place(url)
+    moved = _moved(place)
     making = making and not place.chosen and not place.exists()
     if not making:
         _require(place)
-    if place.chosen:
-        yield place
-        return
     yield place
-    if not making:  # else it was said when it was made
+    if moved:
+        output.note(moved)
+    if not making and not place.is_known:  # else it was said when it was made
         output.note(f"using {place.title}; {_ANOTHER}")
 
 
@@ -134,7 +136,21 @@ def naming_the_vault(place: Place) -> Iterator[None]:
         yield
     except SnapshotNotFound as error:
         more = "" if place.chosen else f"; {_ANOTHER}"
+        moved = _moved(place)
+        more += f"; {moved}" if moved else ""
         raise Failure(f"{error.message}, in {place.title}{more}", code=NOTHING_SAVED, hint=error.hint) from error
+
+
+def _moved(place: Place) -> str:
+    """What is said where a key that was set since leads away from the vault that has this label."""
+    labels = place.labels_passed_over()
+    asked = click.get_current_context(silent=True)
+    label = None if asked is None else asked.params.get("label")
+    if not labels or (isinstance(label, str) and label not in labels):
+        return ""
+    of = f"label {label}" if isinstance(label, str) else f"{len(labels)} label{'s' if len(labels) > 1 else ''}"
+    local = quoted(str(place.passed_over))
+    return f"COLONY_API_KEY leads to the hosted vault, while the local one has {of}: --vault {local} is that"
 
 
 def make_unchosen(place: Place) -> None:

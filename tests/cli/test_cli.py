@@ -331,6 +331,36 @@ def test_without_a_key_the_local_vault_is_used_and_named(cli, refused, folder, t
     assert cli("list", "--json")[2] == ""
 
 
+def test_a_local_vault_that_was_made_on_purpose_is_named_no_more(cli, refused, folder, tmp_path):
+    assert cli("init")[1].startswith("made the local vault")
+    assert cli("init")[1].endswith("was there already\n")
+    assert cli("backup", folder)[2] == ""
+    assert cli("list")[2] == ""
+    assert "in the local vault" in refused(3, "restore", tmp_path / "out", "--label", "other")
+    assert ".known" in {each.name for each in (tmp_path / "data" / "colony-memory" / "vault").iterdir()}
+
+
+def test_a_key_that_leads_away_from_what_is_saved_locally_is_said(cli, refused, server, folder, tmp_path, monkeypatch):
+    place = tmp_path / "data" / "colony-memory" / "vault"
+    said = "COLONY_API_KEY leads to the hosted vault, while the local one has"
+    assert said not in cli("list")[2]
+    key = os.environ["COLONY_API_KEY"]
+    monkeypatch.delenv("COLONY_API_KEY")
+    cli("backup", folder)
+    monkeypatch.setenv("COLONY_API_KEY", key)
+    line = refused(3, "restore", tmp_path / "out", "--label", "default")
+    assert line.endswith(f"in the hosted vault; {said} label default: --vault {place} is that")
+    assert f"{said} label default: --vault {place} is that\n" in cli("backup", folder)[2]
+    assert f"{said} 1 label: " in cli("list")[2]
+    for quiet in (
+        ("backup", folder, "--quiet"),
+        ("backup", folder, "--label", "other"),
+        ("list", "--vault", "colony:"),
+    ):
+        assert said not in cli(*quiet)[2]
+    assert len(cli("list", "--vault", place, "--quiet")[1].splitlines()) == 3
+
+
 def test_the_option_wins_over_the_environment_and_that_over_the_key(cli, server, folder, tmp_path, monkeypatch):
     monkeypatch.setenv("COLONY_MEMORY_VAULT", str(tmp_path / "one"))
     for name in ("one", "two"):

@@ -477,3 +477,15 @@ def test_the_last_run_of_watch_is_told(cli, vault, monkeypatch, noon):
     }
     assert watched["other"]["next_run"] is None
     assert watched["other"]["failed_since"] == 7
+
+
+def test_an_account_without_the_karma_to_save_is_told_it(cli, server, folder):
+    assert cli("backup", folder)[0] == 0
+    assert "karma" not in cli("status")[1]
+    server.vault.karma_ok = False
+    code, out, _ = cli("status")
+    assert code == 0
+    assert "problem this account may not save to the vault: that takes 10 karma" in " ".join(out.split())
+    assert "10 karma" in json.loads(cli("status", "--json")[1])["problems"][0]["what"]
+    server.fault("GET", "status", path="/me/capabilities", status=500, times=None)
+    assert "karma" not in cli("status")[1]

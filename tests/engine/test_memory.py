@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import random
+import string
 import warnings
 from datetime import datetime, timedelta, timezone
 
@@ -531,7 +533,7 @@ def test_a_full_vault_rotates(open_memory):
         mem.backup(big, prune_keep=3)
     assert set(mem.restore().values()) == {noise[-1]}
     before = dict(vault.files)
-    with pytest.raises(QuotaExceeded, match="prune") as caught:
+    with pytest.raises(QuotaExceeded, match=r"free in the vault$") as caught:  # and no prune would make room for it
         mem.backup(big)
     assert caught.value.needed > caught.value.available
     assert vault.files == before
@@ -850,6 +852,25 @@ def test_many_reads_wait_together():
     assert info.part_count >= 4
     assert ColonyMemory(backend=Slow(vault)).restore() == {"n": "many parts " * 20}
     assert Slow.peak > 1
+
+
+def test_a_prune_is_offered_where_it_can_help():
+    vault = FakeVault(quota_bytes=3_000_000)
+    memory = ColonyMemory(backend=vault, format=1)
+    memory.backup({"a": "x"}, label="other")  # from when on the vault has its quota
+    noise = {name: "".join(random.Random(name).choices(string.printable, k=900_000)) for name in "abc"}
+    with pytest.raises(QuotaExceeded, match="does not fit") as caught:
+        memory.backup(noise)
+    assert caught.value.hint is None  # nothing is there to prune
+    memory.backup({"a": noise["a"]})
+    memory.backup({"a": noise["b"]})
+    for documents, helps in (({"c": noise["c"]}, True), (noise, False)):
+        with pytest.raises(QuotaExceeded, match="does not fit") as caught:
+            memory.backup(documents)
+        assert (caught.value.hint is not None) == helps
+    with pytest.raises(QuotaExceeded, match="does not fit") as caught:
+        memory.backup(noise, prune_keep=1)
+    assert caught.value.hint is None
 
 
 def test_the_loop_of_asyncio_is_needed_and_said():

@@ -200,7 +200,7 @@ async def make_room(job: Job, state: State, built: BuiltSnapshot, what: str) -> 
     if free is None or need <= free:
         return state
     if policy is None:
-        raise room.full(need, free, what, label)
+        raise room.full(need, free, what, label, gain=await _prunable(session, state))
     if ages(session, state) and await touch(session, state):
         state = await look(session, label, everything=True, lenient=True)
     free += await deletion.sweep(session, state.listed, told=state.needs)
@@ -210,7 +210,7 @@ async def make_room(job: Job, state: State, built: BuiltSnapshot, what: str) -> 
         asked = len(planned.plan.keep)
         victims = await choose_victims(session, state, planned, need - free)
         if not victims:
-            raise room.full(need, free, what, label)
+            raise room.full(need, free, what, label, gain=0)
         for own in (own for own in planned.unmerged if own in victims):
             warn(f"the vault is full: snapshot {own} of label {label!r} is removed, though no latest is based on it")
         for own in (own for own in victims if own in planned.shrunk):
@@ -219,7 +219,7 @@ async def make_room(job: Job, state: State, built: BuiltSnapshot, what: str) -> 
         await deletion.remove(session, state.listed, victims, told=state.needs)
     left = await room.available(session)
     if left is not None and need > left:
-        raise room.full(need, left, what, label)
+        raise room.full(need, left, what, label, gain=0)
     state = await look(session, label, everything=True, lenient=True)
     await plan_retention(job, state, built)
     kept = len(job.planned.plan.keep) if job.planned is not None else asked
@@ -229,6 +229,14 @@ async def make_room(job: Job, state: State, built: BuiltSnapshot, what: str) -> 
             hint=Hint("status"),
         )
     return state
+
+
+async def _prunable(session: Session, state: State) -> int | None:
+    """Bytes that a prune of the label frees at most, None where that is not known."""
+    if state.decision.follow is None:
+        return 0
+    used = (await session.vault.status()).get("used_bytes")
+    return used if isinstance(used, int) else None
 
 
 async def choose_victims(session: Session, state: State, planned: Planned, need: int) -> list[str]:

@@ -50,6 +50,7 @@ def run_init(
     place, output = choose_place(vault if url is None else url), Output(as_json, quiet)
     made = place.make(format=format_of(format))
     place.require()
+    place.make_known()
     if as_json:
         output.answer_json({"vault": place.url, "made": made, "format": place.snapshot_format})
     elif made:

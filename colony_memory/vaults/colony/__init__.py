@@ -102,6 +102,10 @@ class ColonyVault:
         """Uploads and deletes left this hour by the latest reply to one of them, None where it is not known."""
         return self._calls.budget.left()
 
+    def vault_may_write(self) -> bool | None:
+        """Whether the account may upload, which takes 10 karma; None where the service does not tell."""
+        return drive(self._calls.may_write())
+
 
 class AsyncColonyVault:
     """The same through ``colony_sdk.AsyncColonyClient``; needs the extra ``async``.

@@ -127,6 +127,15 @@ class Calls:
         """The quota."""
         return await self._request("vault_status", "", "GET", "/vault/status")
 
+    async def may_write(self) -> bool | None:
+        """Whether the account may upload, None where the service does not tell."""
+        told = await self._request("vault_may_write", "", "GET", "/me/capabilities")
+        told = told.get("result", told)
+        for each in told.get("capabilities") or ():
+            if isinstance(each, dict) and each.get("name") == "write_vault":
+                return each.get("allowed") is not False
+        return None
+
     async def list_files(self) -> Any:
         """Every name."""
         return await self._request("vault_list_files", "", "GET", "/vault/files")
@@ -274,6 +283,7 @@ class Calls:
 def _tell(method: str, name: str) -> str:
     return {
         "vault_status": "asking for the quota",
+        "vault_may_write": "asking what the account may do",
         "vault_list_files": "listing the vault",
         "vault_list_prefix": f"listing {name}*",
         "vault_get_file": f"reading {name}",
