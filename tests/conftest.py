@@ -60,17 +60,31 @@ def one_tls_context() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(params=sorted(FACES))
-def open_memory(request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """Opens a memory over a plain vault, once for each face."""
-    return FACES[request.param]
+@pytest.fixture(
+    params=[
+        ("sync", "full"),
+        ("async", "plain"),
+        pytest.param(("sync-in-loop", "plain"), marks=pytest.mark.exhaustive),
+        pytest.param(("async-plain-vault", "full"), marks=pytest.mark.exhaustive),
+    ],
+    ids="-".join,
+)
+def face_and_kind(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """Each face and each kind of vault, not each pair of them."""
+    return request.param
 
 
-@pytest.fixture(params=["full", "plain"])
-def vault(request: pytest.FixtureRequest) -> Any:
-    """A faithful vault, once with and once without the optional methods."""
+@pytest.fixture
+def open_memory(face_and_kind: tuple[str, str]) -> Callable[..., Any]:
+    """Opens a memory over a plain vault."""
+    return FACES[face_and_kind[0]]
+
+
+@pytest.fixture
+def vault(face_and_kind: tuple[str, str]) -> Any:
+    """A faithful vault, with and without the optional methods."""
     fake = FakeVault(operations_per_hour=None)
-    return fake if request.param == "full" else PlainVault(fake)
+    return fake if face_and_kind[1] == "full" else PlainVault(fake)
 
 
 @pytest.fixture
