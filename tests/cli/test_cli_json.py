@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shutil
@@ -12,19 +13,19 @@ import pytest
 pytest.importorskip("click")
 
 import cli_runs
-from cli_runs import fails, process
 from documentation_pages import ROOT, read
 
 from colony_memory import SnapshotInfo
 from colony_memory.cli import app
 from colony_memory.reports import Change, Match, SearchReport, VaultMap, VerifyReport
 
-environment, folder, vault, server, cli = (
+environment, folder, vault, server, cli, refused = (
     cli_runs.environment,
     cli_runs.folder,
     cli_runs.vault_of_1,
     cli_runs.server,
     cli_runs.cli,
+    cli_runs.refused,
 )
 
 ARGUMENTS = {
@@ -107,8 +108,10 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("verb", [verb for verb in ARGUMENTS if verb not in ("init", "watch", "copy", "config")])
+@pytest.mark.parametrize(
+    ("verb", "fault"),
+    [*zip((verb for verb in ARGUMENTS if verb not in ("init", "watch", "copy", "config")), itertools.cycle(FAULTS))],
+)
 def test_a_vault_that_refuses_is_code_5_and_one_line(cli, server, folder, verb, fault):
     cli("backup", folder)
     cli("export", "latest", "in.json")
@@ -121,6 +124,6 @@ def test_a_vault_that_refuses_is_code_5_and_one_line(cli, server, folder, verb, 
 
 
 @pytest.mark.parametrize("verb", ["show", "verify", "prune", "status", "copy"])
-def test_a_key_that_is_revoked_is_code_5(server, monkeypatch, verb):
+def test_a_key_that_is_revoked_is_code_5(refused, server, monkeypatch, verb):
     monkeypatch.setenv("COLONY_API_KEY", "col_revoked")
-    assert "col_revoked" not in fails(process(verb, *ARGUMENTS[verb]), 5)
+    assert "col_revoked" not in refused(5, verb, *ARGUMENTS[verb])

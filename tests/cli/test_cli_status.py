@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("click")
 
 import cli_runs
-from cli_runs import NOON, content_file, damage, fails, process, save
+from cli_runs import NOON, content_file, damage, save
 from snapshots import label_map
 
 from colony_memory import ColonyMemory
@@ -417,12 +417,12 @@ def test_a_monitor_needs_the_code_only(cli, refused, vault, noon):
     assert "is not a length of time" in refused(2, "status", "--max-age", "soon")
 
 
-def test_a_monitor_over_http(server, folder):
-    assert "nothing is saved yet in the hosted vault" in fails(process("status", "--max-age", "1h", "-q"), 3)
-    assert process("backup", folder).returncode == 0
-    assert process("status", "--max-age", "1h", "-q").returncode == 0
+def test_a_monitor_over_http(cli, refused, server, folder):
+    assert "nothing is saved yet in the hosted vault" in refused(3, "status", "--max-age", "1h", "-q")
+    assert cli("backup", folder)[0] == 0
+    assert cli("status", "--max-age", "1h", "-q")[0] == 0
     server.fault("*", "status", status=500, times=None)
-    fails(process("status", "--max-age", "1h", "-q"), 5)
+    refused(5, "status", "--max-age", "1h", "-q")
 
 
 def test_for_programs(cli, vault, noon):

@@ -53,11 +53,20 @@ REDIRECTS = (
 BOTH_WAYS = (OUR_OWN, [name for name in CALLS if name not in OUR_OWN])
 
 
-def both_ways(cases):
-    return [(name, *case) for names in BOTH_WAYS for name, case in zip(itertools.cycle(names), cases)]
+def both_ways(cases, *, but=None):
+    ways = [[name for name in names if name != but] for names in BOTH_WAYS]
+    return [(name, *case) for names in ways for name, case in zip(itertools.cycle(names), cases)]
 
 
 every_call = pytest.mark.parametrize("name", CALLS)
+
+
+def crossed(names, *cases, but=None):
+    """Each case in both ways with a call in turn, and, beside the quick set, with every call."""
+    few = both_ways(cases, but=but)
+    others = [(name, *case) for name in CALLS for case in cases if name != but and (name, *case) not in few]
+    values = [*few, *(pytest.param(*each, marks=pytest.mark.exhaustive) for each in others)]
+    return pytest.mark.parametrize(("name", *names), values)
 
 
 @pytest.fixture(autouse=True)
@@ -125,21 +134,18 @@ class HostedVaultScenarios:
         vault.vault_delete_file("x.json")
         assert vault.vault_list_files()["items"] == []
 
-    @every_call
-    @pytest.mark.parametrize(
+    @crossed(
         ("kind", "options"),
-        [
-            ("drop", {}),
-            ("garbage", {}),
-            ("torn", {"declared": "whole"}),
-            ("torn", {"declared": "sent"}),
-            ("status", {"status": 500}),
-            ("status", {"status": 502}),
-            ("status", {"status": 503}),
-            ("status", {"status": 504}),
-            ("applied", {"then": "drop"}),
-            ("applied", {"then": "status", "status": 500}),
-        ],
+        ("drop", {}),
+        ("garbage", {}),
+        ("torn", {"declared": "whole"}),
+        ("torn", {"declared": "sent"}),
+        ("status", {"status": 500}),
+        ("status", {"status": 502}),
+        ("status", {"status": 503}),
+        ("status", {"status": 504}),
+        ("applied", {"then": "drop"}),
+        ("applied", {"then": "status", "status": 500}),
     )
     def test_no_answer_is_told_as_such(self, vault, server, name, kind, options):
         call, method, path = CALLS[name]
@@ -156,10 +162,9 @@ class HostedVaultScenarios:
         if path.endswith(".json"):
             assert path in str(caught.value)
 
-    @every_call
-    @pytest.mark.parametrize(
+    @crossed(
         ("kind", "options"),
-        [("drop", {}), ("garbage", {}), ("torn", {}), ("torn", {"declared": "sent"}), ("status", {"status": 503})],
+        *[("drop", {}), ("garbage", {}), ("torn", {}), ("torn", {"declared": "sent"}), ("status", {"status": 503})],
     )
     def test_no_answer_of_the_token_service(self, vault, server, name, kind, options):
         server.fault("POST", kind, path="/auth/token", times=None, **options)
@@ -173,10 +178,10 @@ class HostedVaultScenarios:
         with pytest.raises(VaultUnavailable):
             CALLS[name][0](vault)
 
-    @every_call
+    @pytest.mark.parametrize("name", ["get", "upload if"])
     def test_a_slow_vault_times_out(self, server, connect, name):
         server.vault.files["x.json"] = "old"
-        vault = connect(server.url, timeout=0.8)
+        vault = connect(server.url, timeout=1.5)
         call, method, path = CALLS[name]
         vault.vault_status()
         server.fault(method, "delay", path=path, seconds=5)
@@ -369,9 +374,12 @@ class HostedVaultScenarios:
             CALLS[name][0](vault)
         assert caught.value.status is None
 
-    @every_call
-    @pytest.mark.parametrize(
-        "body", [b"<h1>Not Found</h1>", b"", b"[]", b"{}", b'{"detail": "Not Found"}', b'{"detail": ""}']
+    @crossed(
+        ["body"],
+        *[
+            (each,)
+            for each in (b"<h1>Not Found</h1>", b"", b"[]", b"{}", b'{"detail": "Not Found"}', b'{"detail": ""}')
+        ],
     )
     def test_a_404_that_is_not_the_vaults_is_no_absence(self, connect, name, body):
         with answering(with_token(lambda request: Reply(404, body))) as url:
@@ -392,9 +400,10 @@ class HostedVaultScenarios:
         with pytest.raises(VaultUnavailable):
             call(vault)
 
-    @pytest.mark.parametrize("name", [name for name in CALLS if name != "delete"])
-    @pytest.mark.parametrize(
-        "body", [b"{}", b"", b"null", b"3", b'{"result": {}}', b'{"detail": 1}'[:-1], b"[" * 99_999]
+    @crossed(
+        ["body"],
+        *[(each,) for each in (b"{}", b"", b"null", b"3", b'{"result": {}}', b'{"detail": 1}'[:-1], b"[" * 99_999)],
+        but="delete",
     )
     def test_a_success_without_what_was_asked_for(self, connect, name, body):
         with answering(with_token(lambda request: Reply(200, body))) as url, pytest.raises(VaultUnavailable):
@@ -411,8 +420,7 @@ class HostedVaultScenarios:
 
     # --- secrets
 
-    @every_call
-    @pytest.mark.parametrize("status", [401, 403, 400, 429, 503])
+    @crossed(["status"], (401,), (403,), (400,), (429,), (503,))
     def test_a_vault_that_repeats_the_secrets(self, connect, name, status):
         def respond(request):
             message = f"token {request.bearer} of key col_test_secret is no good"
@@ -425,9 +433,7 @@ class HostedVaultScenarios:
         assert caught.value.__cause__ is None
         assert caught.value.__suppress_context__
 
-    @every_call
-    @pytest.mark.parametrize("where", ["code", "body", "host"])
-    @pytest.mark.parametrize("status", [400, 307])
+    @crossed(["status", "where"], *itertools.product([400, 307], ["code", "body", "host"]))
     def test_no_secret_is_in_what_an_error_came_of(self, connect, name, status, where):
         def respond(request):
             secrets = f"{request.bearer} Col_Test_Secret"
@@ -731,8 +737,7 @@ class Elsewhere:
 class RedirectScenarios:
     """Whatever a redirect says: it is not followed, and it is neither an answer nor an absence."""
 
-    @every_call
-    @pytest.mark.parametrize(("status", "location"), REDIRECTS)
+    @crossed(["status", "location"], *REDIRECTS)
     def test_is_not_followed(self, connect, name, status, location):
         elsewhere, asked = Elsewhere(), []
         with answering(elsewhere) as other:
@@ -750,8 +755,7 @@ class RedirectScenarios:
         assert len(asked) == 1
         assert elsewhere.seen == []
 
-    @every_call
-    @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+    @crossed(["status"], (301,), (302,), (303,), (307,), (308,))
     def test_of_the_token_service_is_not_followed(self, connect, name, status):
         elsewhere, tokens = Elsewhere(), []
 

@@ -15,11 +15,9 @@ import httpx
 from test_vault_colony import (
     ETAG,
     NO_RETRY,
-    REDIRECTS,
     HostedVaultScenarios,
     RedirectScenarios,
     answering,
-    both_ways,
     environment,
     server,
     with_token,
@@ -109,15 +107,7 @@ class TestScenarios(HostedVaultScenarios):
             vault._run(pool.aclose())
 
 
-class InPairs(RedirectScenarios):
-    """Every redirect through the SDK's requests and through our own, a call in turn; all is tried synchronously."""
-
-    @pytest.mark.parametrize(("name", "status", "location"), both_ways(REDIRECTS))
-    def test_is_not_followed(self, connect, name, status, location):
-        super().test_is_not_followed(connect, name, status, location)
-
-
-class TestRedirects(InPairs):
+class TestRedirects(RedirectScenarios):
     @pytest.fixture
     def connect(self, loop):
         opened = []
@@ -131,7 +121,7 @@ class TestRedirects(InPairs):
             vault.close()
 
 
-class TestRedirectsOfAClientThatFollowsThem(InPairs):
+class TestRedirectsOfAClientThatFollowsThem(RedirectScenarios):
     @pytest.fixture
     def connect(self, loop):
         opened = []
