@@ -174,19 +174,20 @@ def read_last_run(vault_url: str, label: str) -> LastRun | None:
 
     Arguments, errors and warnings are those of :func:`read_runs`.
     """
-    log = _read_told(last_run_path(vault_url, label))
+    log = _read_told(vault_url, label)
     return None if log is None else log.last
 
 
 def read_runs(vault_url: str, label: str) -> RunLog | None:
-    """How the latest runs of a watch of this vault and label ended; None where there has been none on this host.
+    """How the latest runs of a watch of this vault and label ended; None where there has been none on this host, as for
+    a user without a home.
 
     Arguments and errors are those of :func:`last_run_path`.
 
     Warns:
         ColonyMemoryWarning: The file is there and cannot be read. The answer is None then too.
     """
-    return _read_told(last_run_path(vault_url, label))
+    return _read_told(vault_url, label)
 
 
 def write_last_run(path: Path, run: LastRun) -> None:
@@ -259,7 +260,11 @@ def _identify(vault_url: str) -> list[str]:
     return ["file:", str(Path(getattr(open_vault(vault_url), "path", vault_url)).resolve())]
 
 
-def _read_told(path: Path) -> RunLog | None:
+def _read_told(vault_url: str, label: str) -> RunLog | None:
+    try:
+        path = last_run_path(vault_url, label)
+    except ColonyMemoryError:  # no watch can have noted how it ended
+        return None
     try:
         return _read(path)
     except (OSError, ValueError, RecursionError) as error:

@@ -328,6 +328,35 @@ def test_without_a_key_the_local_vault_is_used_and_named(cli, refused, folder, t
     assert cli("list", "--json")[2] == ""
 
 
+@POSIX
+def test_without_a_home_all_works_with_one_variable_and_reading_with_none(cli, refused, folder, tmp_path, monkeypatch):
+    import pwd
+
+    for name in ("HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    where = ["--vault", tmp_path / "v"]
+    assert cli("init", tmp_path / "v")[0] == 0
+    code, _, err = cli("backup", *where, folder)
+    assert (code, "no index of this is kept" in err) == (0, True)
+    for verb in (
+        ["list"],
+        ["show", "latest"],
+        ["status", folder],
+        ["verify"],
+        ["diff", folder],
+        ["restore", tmp_path / "out"],
+    ):
+        assert cli(verb[0], *where, *verb[1:])[0] == 0, verb
+    (folder / "MEMORY.md").write_text("changed")
+    assert "set XDG_STATE_HOME" in refused(1, "restore", *where, "--force", folder)
+    assert "set XDG_DATA_HOME" in refused(2, "backup", folder)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert cli("restore", *where, "--force", folder)[0] == 0
+    assert cli("run", *where, folder, "--", sys.executable, "-c", "")[0] == 0
+    assert "no index" not in cli("backup", *where, folder)[2]
+
+
 def test_a_local_vault_that_was_made_on_purpose_is_named_no_more(cli, refused, folder, tmp_path):
     assert cli("init")[1].startswith("made the local vault")
     assert cli("init")[1].endswith("was there already\n")

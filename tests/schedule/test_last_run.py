@@ -99,7 +99,8 @@ def test_a_user_without_a_home_is_told(monkeypatch):
     monkeypatch.setenv("HOME", "")
     monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
     with pytest.raises(ColonyMemoryError, match="no home directory: set XDG_STATE_HOME"):
-        read_last_run("vault", "default")
+        last_run_path("vault", "default")
+    assert read_last_run("vault", "default") is None
 
 
 GOOD = {

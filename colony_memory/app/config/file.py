@@ -7,6 +7,7 @@ What counts in the end, and where it comes from: the command line, a variable, o
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import stat
@@ -20,7 +21,7 @@ from colony_memory._os.machine import config_directory, expanded
 from colony_memory._values import dataclass
 from colony_memory.app.agents import AGENTS
 from colony_memory.app.config.meaning import ADDED, SETTINGS, Config, read_config
-from colony_memory.app.place import read_path_setting, read_setting
+from colony_memory.app.place import read_path_setting
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
@@ -88,6 +89,13 @@ def config_path(given: str | None = None) -> Path:
         raise ValueError(str(error)) from error
 
 
+def _home() -> str:
+    """The user's home, empty where there is none: what begins with it is refused then."""
+    with contextlib.suppress(OSError):
+        return expanded("~")
+    return ""
+
+
 def _expanded(path: str) -> str:
     try:
         return expanded(path)
@@ -96,14 +104,21 @@ def _expanded(path: str) -> str:
 
 
 def load_config(given: str | None = None) -> Config:
-    """Read the file. Where nobody named one and there is none, or the null device is named, there is nothing in it.
+    """Read the file. Where nobody named one and there is none, as for a user without a home, or the null device is
+    named, there is nothing in it.
 
     Raises:
         ValueError: It is missing though it was named, others can write to it, or something in it is wrong. The message
             names the file, and the line or the key.
         ColonyMemoryError: The extra ``cli`` is missing, which Python 3.10 needs to read TOML.
     """
-    path = config_path(given)
+    is_named = given is not None or read_path_setting(VARIABLE) is not None
+    try:
+        path = config_path(given)
+    except ValueError:
+        if is_named:
+            raise
+        path = Path(os.devnull)
     if str(path) == os.devnull:  # as for git: whoever names it wants none
         return Config(path=path)
     try:
@@ -113,12 +128,12 @@ def load_config(given: str | None = None) -> Config:
     except (OSError, ValueError) as error:
         raise ValueError(f"configuration file {path}: {getattr(error, 'strerror', None) or error}") from error
     if found is None:
-        if given is not None or read_setting(VARIABLE) is not None:
+        if is_named:
             raise ValueError(f"configuration file {path}: there is no such file")
         return Config(path=path)
     _require_trusted(path, found)
     try:
-        return read_config(_parse(found.data), path=path, home=_expanded("~"))
+        return read_config(_parse(found.data), path=path, home=_home())
     except ValueError as error:
         raise ValueError(f"configuration file {path}: {error}") from error
 
