@@ -82,7 +82,7 @@ def read_text(text: str) -> bytes:
         # The last digit has two bits that say nothing: where they are set, something was changed.
         if base64.b64encode(seed).decode("ascii") == f"{spelled}=":
             return seed
-    raise ValueError("it is none of 64 hex digits, 32 bytes in base64, and a PEM private key")
+    raise ValueError("it is not 64 hex digits, 32 bytes in base64, or a PEM private key")
 
 
 def read_file(data: bytes) -> bytes:
@@ -102,4 +102,4 @@ def read_file(data: bytes) -> bytes:
     digits = text.removesuffix("\n")  # what an editor or a shell adds
     if _HEX.fullmatch(digits):
         return bytes.fromhex(digits)
-    raise ValueError("it is none of a PEM private key, 32 raw bytes, and 64 hex digits")
+    raise ValueError("it is not a PEM private key, 32 raw bytes, or 64 hex digits")

@@ -84,7 +84,7 @@ def spell_recipient(text: str) -> str:
     """
     text = text.strip()
     if _SECRET in text.upper() or _PEM in text:
-        raise ValueError("it is a private key, which opens: give the public one that belongs to it")
+        raise ValueError("it is a private key: give the public key that belongs to it")
     if text.startswith("ssh-"):
         text = " ".join(text.split()[:2])
     found = _recipient(text)
@@ -246,7 +246,7 @@ def _open_key(key: str, passphrase: str) -> PassphraseKey | None:
     except NoFit:
         return None
     if not text.startswith(_SECRET):
-        raise ValueError("what the passphrase opens is not an identity")
+        raise ValueError("the passphrase decrypts a file that is not an identity")
     return PassphraseKey(key, str(read_identity(text).to_public()), text, passphrase)
 
 
@@ -255,7 +255,7 @@ def _work_of(sealed: bytes) -> int:
     _check_header(sealed)
     found = _SCRYPT.match(sealed)
     if found is None:
-        raise ValueError("what the passphrase should open is not an age file that a passphrase opens")
+        raise ValueError("the age file is not encrypted with a passphrase")
     if int(found[1]) > _MAX_WORK:
         raise ValueError(f"the passphrase would take 2^{int(found[1])} times, more than 2^{_MAX_WORK}")
     return 1 << int(found[1])

@@ -232,7 +232,7 @@ def read_single(text: str, label: str) -> tuple[Entry, ...]:
     """
     head = _OLD_HEAD.match(text)
     if not head or int(head[1]) > MAX_WEIGHT:
-        raise ValueError("it says that it is larger than a catalogue may be, or nothing of its size")
+        raise ValueError("its size is missing, or above the bound for catalogues")
     return read_rows(unpack([text[head.end() :]], size=int(head[1])), label)
 
 

@@ -165,7 +165,7 @@ def join_files(record: bytes, files: Mapping[str, bytes]) -> bytearray:
     """
     start = record.find(_NO_FILES.encode("ascii")) + len(_NO_FILES) - 1
     if start < len(_NO_FILES) - 1:
-        raise ValueError("it has files, and no record that they belong to")
+        raise ValueError("it has files, but no record of them")
     text = bytearray(record[:start])
     for name, data in files.items():
         text += _lead(name).encode("utf-8", "surrogatepass")

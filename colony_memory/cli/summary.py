@@ -183,10 +183,10 @@ def unsaved_document(found: Unsaved) -> dict[str, Any]:
 
 def shrunk_line(info: SnapshotInfo, contents: Contents) -> str:
     """That the memory has become much smaller, which it should not unless somebody meant it to."""
-    return (
-        f"this backup holds less than half of the one before: {held(contents)}, "
-        f"{size(info.byte_size)} now. If that was not meant, get the one before back"
-    )
+    now = f"{held(contents)}, {size(info.byte_size)} now"
+    if info.shrunk_from == info.diverged_from:
+        return f"it holds less than half of that snapshot: {now}"
+    return f"this backup holds less than half of the one before: {now}. If that was not meant, get the one before back"
 
 
 def plan_lines(plan: PrunePlan, *, label: str, now: datetime) -> list[str]:

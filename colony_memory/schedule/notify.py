@@ -241,7 +241,7 @@ class Notifier:
     def _run(self, command: list[str], news: _News) -> None:
         import subprocess
 
-        named = f"the command that is told of failures, {shlex.quote(command[0])},"
+        named = f"the command for failures, {shlex.quote(command[0])},"
         try:
             # In a session of its own: a Ctrl-C is for the backups, and what it starts can be ended with it.
             process = subprocess.Popen(  # noqa: S603 - the user's own command
@@ -305,9 +305,9 @@ def _split(command: str) -> list[str]:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise ValueError(f"the command that is told of failures cannot be read: {error}") from error
+        raise ValueError(f"the command for failures cannot be read: {error}") from error
     if not words or not words[0]:
-        raise ValueError("the command that is told of failures is empty")
+        raise ValueError("the command for failures is empty")
     return words
 
 

@@ -112,7 +112,8 @@ def _refuse_variable(path: str) -> None:
     found = VARIABLE.search(path)
     if found:
         raise ValueError(
-            f"{found[0]} in {path!r} was to be replaced before; in a file: URL, %24 and %25 are a plain $ and %"
+            f"{found[0]} in {path!r} looks like a variable that was not expanded; in a file: URL, %24 and %25 are a "
+            "plain $ and %"
         )
 
 
@@ -128,7 +129,7 @@ def _read_file_url(rest: str) -> str:
         rest = slash + path
     _refuse_variable(_ESCAPE.sub("", rest))
     if rest.startswith("/~"):
-        raise ValueError("a file: URL knows no ~; a plain path does, and %7E is a name that begins so")
+        raise ValueError("a file: URL does not expand ~; a plain path does, and %7E is a literal ~")
     if not rest.startswith("/"):
         raise ValueError("a file: URL needs an absolute path, such as file:///home/agent/vault; a plain path works too")
     path = os.fsdecode(unquote_to_bytes(rest))

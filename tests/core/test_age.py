@@ -93,7 +93,7 @@ def test_what_is_no_age_file_or_is_damaged(sealed):
         (locked_by("words", b"AGE-SECRET-KEY-1", claimed=99), r"2\^99 times"),
         (locked_by("words", b"no key"), "not an identity"),
         (locked_by("words", b"AGE-SECRET-KEY-1"), "neither an AGE-SECRET-KEY"),
-        (SEALED, "not an age file that a passphrase opens"),
+        (SEALED, "the age file is not encrypted with a passphrase"),
         (b"x", "not an age file"),
     ],
 )

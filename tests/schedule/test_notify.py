@@ -255,8 +255,8 @@ def test_a_command_that_fails_or_is_not_there_is_a_word_and_no_more(told):
         notifier.failed("x")
         notifier.close(20)
     assert told == [
-        "the command that is told of failures, sh, failed: exit code 7",
-        "the command that is told of failures, /nonexistent/mailer, cannot be run: No such file or directory",
+        "the command for failures, sh, failed: exit code 7",
+        "the command for failures, /nonexistent/mailer, cannot be run: No such file or directory",
     ]
 
 
@@ -274,7 +274,7 @@ def test_a_command_that_hangs_is_ended_with_what_it_started(told, monkeypatch, t
         assert reader.read() == ""
     notifier._thread.join(20)
     if ends == "by itself":
-        assert told == ["the command that is told of failures, sh, was ended: it took longer than 0.05 s"]
+        assert told == ["the command for failures, sh, was ended: it took longer than 0.05 s"]
     else:
         assert "not everyone could be notified within 0.05 s" in told
 

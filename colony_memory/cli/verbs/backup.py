@@ -175,7 +175,9 @@ def finish(opened: Opened, saving: FolderSave, capture: Capture, *, reuses_pinne
         warnings.warn(ColonyMemoryWarning(diverged_line(saved.info, joined=how == "merge")), stacklevel=1)
     before = saved.info.shrunk_from
     if before is not None:
-        hint = Hint("restore", "snapshot_id", before, label=saved.info.label)
+        # Of the same snapshot a warning may have told already, with the command that brings it back.
+        told = before == saved.info.diverged_from and how == "raise"
+        hint = None if told else Hint("restore", "snapshot_id", before, label=saved.info.label)
         warnings.warn(ColonyMemoryWarning(shrunk_line(saved.info, saved.capture.contents), hint=hint), stacklevel=1)
     return saved
 
