@@ -22,6 +22,7 @@ __all__ = [
     "LifecycleEvent",
     "Match",
     "Merged",
+    "RewriteReport",
     "SearchReport",
     "SnapshotCheck",
     "SnapshotDiff",
@@ -302,6 +303,36 @@ class VaultMap:
 
     def __bool__(self) -> bool:
         return self.complete and all(self.labels)
+
+
+@dataclass(frozen=True)
+class RewriteReport:
+    """What a rewrite did, or would do; true if nothing that was taken out is left in the vault.
+
+    Attributes:
+        label: The label.
+        rewritten: The id that each snapshot has now, by the one that it had; empty in a dry run.
+        unchanged: How many snapshots were as they were to be.
+        writes: Files that are written for it, the pointer's among them.
+        stored_bytes: Room that they take; what they stand for goes once all of them are there.
+        deleted: How many snapshots were deleted.
+        left: Files that no snapshot needs and that the hour of grace holds back: they may hold what was taken out.
+        until: When a prune removes them, ``YYYY-MM-DDThh:mm:ssZ``; None where nothing is left.
+        dry_run: Nothing was changed.
+    """
+
+    label: str
+    rewritten: Mapping[str, str]
+    unchanged: int
+    writes: int
+    stored_bytes: int
+    deleted: int = 0
+    left: tuple[str, ...] = ()
+    until: str | None = None
+    dry_run: bool = False
+
+    def __bool__(self) -> bool:
+        return not self.left
 
 
 @dataclass(frozen=True)

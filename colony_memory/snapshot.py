@@ -115,7 +115,6 @@ def build(
     note: str | None = None,
     incomplete: Iterable[str] = (),
     tags: Iterable[str] = (),
-    converted: Iterable[Mapping[str, str | None]] = (),
     lineage: Lineage = Lineage(),  # noqa: B008 - it is frozen
     ruined: int = 0,
     max_bytes: int = MAX_BYTES,
@@ -133,7 +132,6 @@ def build(
         note: A remark to store with it.
         incomplete: What had to be left out and why, one line each.
         tags: Tags to file it under.
-        converted: What it was converted from, oldest first, if it was: ``{"format", "manifest_sha256", "issuer"}``.
         lineage: Where it comes from.
         ruined: How many documents of the snapshot before it are ruined in it.
         max_bytes: Refuse more plain text than this: it could not be restored with the same setting.
@@ -176,7 +174,6 @@ def build(
         note=note,
         incomplete=incomplete,
         tags=tags,
-        converted=converted,
         lineage=lineage,
         ruined=ruined,
         signer=signer,

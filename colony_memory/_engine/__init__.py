@@ -18,11 +18,24 @@ if TYPE_CHECKING:
         preview,
         prune,
         restore,
+        rewrite,
         transfer,
         verify,
     )
 
-__all__ = ["backup", "history", "inspect", "keep", "load", "preview", "prune", "restore", "transfer", "verify"]
+__all__ = [
+    "backup",
+    "history",
+    "inspect",
+    "keep",
+    "load",
+    "preview",
+    "prune",
+    "restore",
+    "rewrite",
+    "transfer",
+    "verify",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from colony_memory._values import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 __all__ = [
     "Basis",
@@ -28,6 +28,7 @@ __all__ = [
     "reverted",
     "saved",
     "settled",
+    "stood_for",
     "with_merged",
     "with_refused",
     "withdrawn",
@@ -175,6 +176,18 @@ def settled(basis: Basis, latest: str | None, *, stream: str | None = None, list
         not_held=False,
         filled=(),
     )
+
+
+def stood_for(basis: Basis, instead: Mapping[str, str]) -> Basis:
+    """The basis where snapshots were rewritten: each is the one that stands for it."""
+
+    def now(ids: Iterable[str]) -> tuple[str, ...]:
+        return tuple(instead.get(own, own) for own in ids)
+
+    own = None if basis.snapshot_id is None else instead.get(basis.snapshot_id, basis.snapshot_id)
+    listed = frozenset((*basis.listed, *now(basis.listed)))
+    kinds = {"pending": now(basis.pending), "refused": now(basis.refused), "merged": now(basis.merged)}
+    return replace(basis, snapshot_id=own, listed=listed, **kinds)  # type: ignore[arg-type]
 
 
 def withdrawn(basis: Basis, snapshot_id: str) -> Basis:

@@ -59,12 +59,14 @@ class Whole:
     Attributes:
         manifest: Its manifest.
         files: Texts of all files that it needs by name, in the order in which they are written, the manifest last.
-        opened: Its documents were checked too, and not its stored bytes alone.
+        info: Its summary, with what of it is encrypted.
+        documents: Its documents, None where this client cannot read them: then its stored bytes alone were checked.
     """
 
     manifest: Manifest
     files: Mapping[str, str]
-    opened: bool = True
+    info: SnapshotInfo
+    documents: Mapping[str, str] | None
 
     @property
     def snapshot_id(self) -> str:
@@ -107,7 +109,6 @@ class Reader:
         self._files: Mapping[str, str] = {}
         self._packs: tuple[Pack, ...] = ()
         self._chain: Chain | None = None
-        self._opened = True
 
     async def read(self, label: str, snapshot_id: str) -> Whole:
         """One snapshot.
@@ -119,7 +120,6 @@ class Reader:
         """
         given: dict[str, StoredFile | None] = {name: StoredFile(text, None) for name, text in self._files.items()}
         given.pop(manifest_filename(label, snapshot_id), None)
-        self._opened = True
         loaded = await load(
             self._session, label, snapshot_id, keep_files=True, given=given, unpack=self._unpack,
             max_bytes=self._max_bytes,
@@ -127,7 +127,7 @@ class Reader:
         _require_text(loaded)
         if isinstance(loaded.manifest, ChainManifest):
             self._files = loaded.files
-        return Whole(loaded.manifest, loaded.files, self._opened)
+        return Whole(loaded.manifest, loaded.files, loaded.info, loaded.documents or None)
 
     def _unpack(
         self,
@@ -152,7 +152,6 @@ class Reader:
                 return read_chain(manifest, again, max_bytes=max_bytes, identities=identities, spend=spend)[1]
             except DecryptionError:
                 pass
-        self._opened = False
         return None
 
 
@@ -247,7 +246,7 @@ class Delivery:
             await self._write(whole, missing, beside, pin=pin)
         self._same |= {*whole.files}
         self.session.manifests[whole.manifest_file] = whole.manifest
-        if whole.opened:
+        if whole.documents is not None:
             session.proved(self.label, whole.snapshot_id)
         if self.mirrors:
             self.brought[whole.snapshot_id] = (whole, whole.entry(known))
@@ -525,7 +524,8 @@ class Delivery:
 def needs_conditions(what: str) -> ColonyMemoryError:
     """The error of a chain that is to go where nothing is written on condition."""
     return ColonyMemoryError(
-        f"{what} is of format 2, which needs a vault that writes on condition, and this one does not"
+        f"{what} is of format 2, which needs a vault that writes on condition, and this one does not: what its label "
+        "has can be rewritten in format 1"
     )
 
 

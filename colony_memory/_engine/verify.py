@@ -169,14 +169,9 @@ def _link(manifests: Mapping[str, Manifest], checks: tuple[SnapshotCheck, ...]) 
         fact: Fact = "missing"
         problem = check.problem
         if there is not None:
-            same = there.manifest == "ok" and digest in _digests(manifests[previous])
+            same = there.manifest == "ok" and digest == manifests[previous].sha256
             fact = "ok" if same else "bad"
             if not same:
                 problem = problem or f"the snapshot before it, {previous}, is not the one that its writer saw"
         out.append(replace(check, chain=fact, previous=previous, problem=problem))
     return tuple(out)
-
-
-def _digests(manifest: Manifest) -> set[str | None]:
-    """The digest of a manifest, and of those that it was made from in another format."""
-    return {manifest.sha256, *(each["manifest_sha256"] for each in manifest.converted)}

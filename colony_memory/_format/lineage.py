@@ -177,6 +177,19 @@ def ancestors(infos: Sequence[SnapshotInfo], *snapshot_ids: str) -> tuple[frozen
     return frozenset(found), max(missing, key=id_order, default=None)
 
 
+def stand_ins(infos: Iterable[SnapshotInfo]) -> dict[str, str]:
+    """Which snapshot stands for which: the rewritten one, by the id that it rewrites."""
+    direct = {info.rewrites: info.snapshot_id for info in infos if info.rewrites is not None}
+    found = dict[str, str]()
+    for own, new in direct.items():
+        seen = {own}
+        while new in direct and new not in seen:
+            seen.add(new)
+            new = direct[new]  # noqa: PLW2901 - one after the other
+        found[own] = new
+    return found
+
+
 def descends(infos: Sequence[SnapshotInfo], unmerged: Iterable[Unmerged], snapshot_id: str, of: str) -> bool:
     """Whether a snapshot holds what another one held, but for what its writers took out knowingly.
 

@@ -163,14 +163,6 @@ class Manifest:
         """How many documents of the snapshot before it are ruined in it, as its writer found."""
         return read_ruined(self.raw)
 
-    @property
-    def converted(self) -> tuple[dict[str, str | None], ...]:
-        """What it was converted from, oldest first, as whoever converted it says."""
-        told = self.raw.get("converted")
-        rows = [each for each in told if isinstance(each, dict)] if isinstance(told, list) else []
-        keys = ("format", "manifest_sha256", "issuer")
-        return tuple({key: each[key] if isinstance(each.get(key), str) else None for key in keys} for each in rows)
-
 
 def read_ruined(raw: Mapping[str, Any]) -> int:
     """How many documents are ruined in a snapshot; 0 where that is not told."""
@@ -186,7 +178,6 @@ def finish_manifest(
     note: str | None,
     incomplete: Iterable[str],
     tags: Iterable[str],
-    converted: Iterable[Mapping[str, str | None]],
     lineage: Lineage,
     ruined: int,
     signer: Signer | None,
@@ -203,9 +194,6 @@ def finish_manifest(
         raw["incomplete"] = left_out
     if tags:
         raw["tags"] = list(tags)
-    made_from = [dict(each) for each in converted]
-    if made_from:
-        raw["converted"] = made_from
     raw.update(lineage.raw())
     if ruined:
         raw["ruined"] = ruined

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory._format.json import canonical, load_object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 #: Its name: bytes of files that are no text, links and so on, by the names of files.
 RECORD_NAME = ".colony-memory/folder.json"
@@ -57,6 +57,17 @@ def read_record(text: str | None) -> dict[str, Any] | None:
     return record if record is not None and record.get("format") == FORMAT else None
 
 
+def without(record: Mapping[str, Any], gone: Callable[[str], bool]) -> dict[str, Any]:
+    """The record without what it says of some names, of directories without the slash at their end."""
+    kept = dict(record)
+    for key, value in record.items():
+        if isinstance(value, dict):
+            kept[key] = {name: each for name, each in value.items() if not gone(name.rstrip("/"))}
+        elif isinstance(value, list):
+            kept[key] = [name for name in value if not (isinstance(name, str) and gone(name.rstrip("/")))]
+    return {key: value for key, value in kept.items() if value or key in _ALWAYS}
+
+
 def unfold(
     base: Mapping[str, str], ours: Mapping[str, str], theirs: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
@@ -92,7 +103,7 @@ def fold(documents: Mapping[str, str], *, alike: Iterable[Mapping[str, str]]) ->
     whole = {**record, "files": files, "links": links, "empty_dirs": empty}
     whole = {key: value for key, value in whole.items() if value or key in _ALWAYS}
     same = (other[RECORD_NAME] for other in alike if read_record(other.get(RECORD_NAME)) == whole)
-    return {**out, RECORD_NAME: next(same, None) or _dump(whole)}
+    return {**out, RECORD_NAME: next(same, None) or dump_record(whole)}
 
 
 def merge_records(base: str | None, ours: str, theirs: str) -> str | None:
@@ -111,7 +122,7 @@ def merge_records(base: str | None, ours: str, theirs: str) -> str | None:
         joined |= {name: value for name, value in new.items() if before.get(name) != value and name not in changed}
         is_list = isinstance(mine.get(key, other.get(key)), list)
         out[key] = sorted(joined) if is_list else joined
-    return _dump(out)
+    return dump_record(out)
 
 
 def split_files(text: str) -> tuple[str, dict[str, bytes]] | None:
@@ -186,7 +197,7 @@ def _lead(name: str) -> str:
     return canonical(name).decode("utf-8", "surrogatepass") + ':"'
 
 
-def _dump(record: Mapping[str, Any]) -> str:
+def dump_record(record: Mapping[str, Any]) -> str:
     return canonical(record).decode("utf-8", "surrogatepass")
 
 
@@ -195,7 +206,7 @@ def _unfolded(documents: Mapping[str, str]) -> dict[str, str]:
     if record is None:
         return dict(documents)
     files = {name: _Bytes(f"{_LEAD}{data}") for name, data in _object(record.get("files")).items()}
-    return {**files, **documents, RECORD_NAME: _dump({**record, "files": {}})}
+    return {**files, **documents, RECORD_NAME: dump_record({**record, "files": {}})}
 
 
 def _by_name(value: object) -> dict[str, Any] | None:

@@ -25,7 +25,7 @@ _COMPLETION = "_COLONY_MEMORY_COMPLETE"
 GROUPS = {
     "Save and restore": ("backup", "restore", "watch", "run", "guard", "hook", "mcp"),
     "Look": ("status", "list", "show", "cat", "log", "grep", "diff", "verify", "report"),
-    "Tidy": ("prune", "delete", "pin", "unpin"),
+    "Tidy": ("prune", "delete", "rewrite", "pin", "unpin"),
     "Vaults and keys": ("init", "export", "import", "copy", "keygen", "config"),
 }
 
@@ -43,6 +43,7 @@ VERBS = {
     "diff": "Show what changed from one snapshot to another, or to a folder.",
     "prune": "Delete old snapshots by rules, and the leftovers of interrupted backups.",
     "delete": "Delete one snapshot, for good.",
+    "rewrite": "Save all snapshots anew without a text or a file, in another format or under other keys.",
     "pin": "Keep one snapshot whatever a retention says, until it is unpinned.",
     "unpin": "Let the retention decide about one snapshot again.",
     "status": "Tell whether the memory is protected, and what to do if not.",
@@ -66,7 +67,7 @@ _MODULES = {
     "mcp": "hook",
     **dict.fromkeys(("list", "show", "cat", "log", "grep", "diff"), "look"),
     **dict.fromkeys(("status", "verify", "report"), "check"),
-    **dict.fromkeys(("prune", "delete", "pin", "unpin"), "tidy"),
+    **dict.fromkeys(("prune", "delete", "rewrite", "pin", "unpin"), "tidy"),
     **dict.fromkeys(("init", "export", "import", "copy", "keygen"), "vaults"),
 }
 
@@ -216,6 +217,9 @@ def _understood(error: click.UsageError) -> UsageError:
             return UsageError(f"{_cut(error.option_name)} is no option, or stands after the command", advice=advice)
         near = f", did you mean {error.possibilities[0]}?" if error.possibilities else ""
         verb = context.command.name if context else PROGRAM
+        if error.option_name == "--format" and verb in ("copy", "import"):
+            what = f"{verb!r} carries snapshots over as they are"
+            return UsageError(f"{what}: 'rewrite' changes the format", advice=f"{PROGRAM} rewrite --help")
         return UsageError(f"{verb!r} has no option {_cut(error.option_name)}{near}", advice=advice)
     parameter = getattr(error, "param", None)
     message = " ".join(error.format_message().split()).removesuffix(".")

@@ -42,6 +42,7 @@ def furnished(server, tmp_path, monkeypatch):
         os.utime(path, (0, 0))
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "b.md").write_text("b\n")
+    (tmp_path / "secrets.txt").write_text("a text that was saved by mistake\n")
     # After the last file was written, and before the clock says so.
     now = datetime.now(timezone.utc) + timedelta(seconds=5)
     for label in ("default", "research"):

@@ -41,6 +41,7 @@ ARGUMENTS = {
     "diff": ["latest"],
     "prune": ["--keep", "1", "--yes"],
     "delete": ["latest", "--yes"],
+    "rewrite": ["--exclude", "none", "--yes"],
     "pin": ["latest"],
     "unpin": ["latest"],
     "status": [],

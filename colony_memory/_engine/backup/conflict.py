@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from colony_memory._engine.basis import MemoryHome, is_conflict, settled, with_merged
+from colony_memory._engine.basis import MemoryHome, is_conflict, settled, stood_for, with_merged
 from colony_memory._engine.load import load
 from colony_memory._engine.observe import observed
 from colony_memory._engine.sealed import known_of, told
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import list_files, look
-from colony_memory._format.lineage import merge_base
+from colony_memory._format.lineage import merge_base, stand_ins
 from colony_memory._format.names import require_id, require_label
 from colony_memory._format.record import lacks_text
 from colony_memory.exceptions import (
@@ -41,9 +40,9 @@ async def compare(job: Job, state: State) -> State:
     """Compare what the memory is based on with the latest there is, before anything is written."""
     known, decision = job.session.home(job.label).read(), state.decision
     basis = settled(known, decision.follow, stream=decision.stream, listed=state.shown)
-    entry = decision.entry(decision.follow)
-    if basis and entry is not None and entry.info.rewrites == basis.snapshot_id:
-        basis = replace(basis, snapshot_id=entry.snapshot_id)  # which stands for it
+    instead = stand_ins(state.infos)
+    if instead and basis:
+        basis = stood_for(basis, instead)
     if basis and state.decision.follow not in basis.own:
         # A pointer may name what is not there, which is nobody's memory.
         state = await list_files(job.session, state)
@@ -198,7 +197,8 @@ async def merge_theirs(job: Job, state: State) -> tuple[Merged | None, bool]:
 
 async def _common(session: Session, state: State, own: Iterable[str], theirs: str) -> Mapping[str, str] | None:
     """What both sides come from, None where that is nothing, or not there any more."""
-    over = merge_base(state.infos, state.unmerged, {*own}, theirs)
+    instead = stand_ins(state.infos)
+    over = merge_base(state.infos, state.unmerged, {instead.get(each, each) for each in own}, theirs)
     if over is None:
         return None
     try:

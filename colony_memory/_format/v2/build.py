@@ -59,7 +59,6 @@ def build(
     note: str | None = None,
     incomplete: Iterable[str] = (),
     tags: Iterable[str] = (),
-    converted: Iterable[Mapping[str, str | None]] = (),
     lineage: Lineage = Lineage(),  # noqa: B008 - it is frozen
     ruined: int = 0,
     max_bytes: int = MAX_BYTES,
@@ -79,7 +78,6 @@ def build(
         note: What to say of it.
         incomplete: What had to be left out and why.
         tags: What to file it under.
-        converted: What it was made from, see :func:`colony_memory.snapshot.build`.
         lineage: Where it comes from.
         ruined: How many documents of the snapshot before it are ruined in it.
         max_bytes: Bytes of plain text to accept at most.
@@ -129,7 +127,6 @@ def build(
         note=note,
         incomplete=left_out,
         tags=tags,
-        converted=converted,
         lineage=lineage,
         ruined=ruined,
         signer=signer,

@@ -1,9 +1,11 @@
-"""The verbs that decide what stays: ``prune``, ``delete``, ``pin`` and ``unpin``."""
+"""The verbs that decide what stays: ``prune``, ``delete``, ``rewrite``, ``pin`` and ``unpin``."""
 # ruff: noqa: TC001 - the parser reads the annotations
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 from colony_memory.cli.options import (
     Argument,
@@ -14,6 +16,12 @@ from colony_memory.cli.options import (
     YesOption,
 )
 from colony_memory.cli.saving import RetentionOptions
+from colony_memory.words.commands import PROGRAM
+from colony_memory.words.errors import FAILED
+
+if TYPE_CHECKING:
+    from colony_memory.cli.memory import Opened
+    from colony_memory.reports import RewriteReport
 
 PRUNE_EXAMPLES = (
     "colony-memory prune --keep 10 --dry-run",
@@ -74,7 +82,20 @@ def run_prune(
             opened.output.answer("\n".join([*plan_lines(plan, label=label, now=now_utc()), "nothing deleted"]))
         else:
             opened.output.report(f"label {label}: {count(deleted, 'snapshot')} deleted, {len(plan.keep)} kept")
+            _tell_stays(opened, label, [info.snapshot_id for info in plan.remove])
     return 0
+
+
+def _tell_stays(opened: Opened, label: str, deleted: list[str]) -> None:
+    """Say of what was deleted what stays in packs of others."""
+    from colony_memory.app.erase import stays
+
+    left = stays(opened.memory, label, deleted) if deleted else ()
+    if left:
+        opened.output.report(
+            f"what {left[0] if len(left) == 1 else f'{len(left)} of them'} held stays readable in packs that other "
+            f"snapshots share; to take a text out: {PROGRAM} rewrite"
+        )
 
 
 DELETE_EXAMPLES = ("colony-memory delete --yes latest~3",)
@@ -105,7 +126,95 @@ def run_delete(
         if common.as_json:
             opened.output.answer_json({"label": label, "deleted": snapshot_id})
         opened.output.report(f"deleted snapshot {snapshot_id} of label {label}")
+        _tell_stays(opened, label, [snapshot_id])
     return 0
+
+
+REWRITE_EXAMPLES = (
+    "colony-memory rewrite --replace-text secrets.txt --dry-run",
+    "colony-memory rewrite --exclude notes/keys.md --yes",
+    "colony-memory rewrite --label research --format 2 --yes",
+)
+
+
+def run_rewrite(
+    *,
+    label: Annotated[
+        list[str] | None, Option("--label", metavar="NAME", help="Only this label. Repeatable. Default: all.")
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, Option("--exclude", metavar="NAME", help="Take this file out, or all that match. Repeatable.")
+    ] = None,
+    replace_text: Annotated[
+        str | None,
+        Option("--replace-text", metavar="FILE", help="Replace texts: a line of FILE is TEXT, or TEXT==>OTHER."),
+    ] = None,
+    format: Annotated[  # noqa: A002 - the word for it
+        str | None, Option("--format", metavar="1|2", help="Save in this format.")
+    ] = None,
+    sign: Annotated[bool, Option("--sign", help="Save anew what --key-file has not signed.")] = False,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    common: CommonOptions,
+) -> int:
+    """Save all snapshots anew without a text or a file, in another format or under other keys.
+
+    Each snapshot keeps its time, note, tags and pin. The old ones are deleted, with every pack that they alone need;
+    what is younger than an hour goes with a later prune, which is said. Folders of this host that still hold the text
+    are named. With --encrypt-to everything is encrypted. It may be stopped anywhere: do it again to go on. On a
+    terminal the plan is shown and you are asked; elsewhere --yes is needed.
+    """
+    from colony_memory.app.erase import folders_with, read_replacements
+    from colony_memory.cli.ask import confirm
+    from colony_memory.cli.memory import format_of, open_memory
+    from colony_memory.words.text import count, size
+
+    replace = {} if replace_text is None else read_replacements(replace_text)
+    with open_memory(common) as opened:
+        output = opened.output
+        rewrite = partial(
+            opened.memory.rewrite, exclude=exclude or (), replace=replace, format=format_of(format), sign=sign
+        )
+        with opened.working():
+            labels = label or [each.label for each in opened.memory.inspect().labels if each.newest]
+            plans = [rewrite(label=each, dry_run=True) for each in labels]
+        told = [
+            f"label {plan.label}: {count(plan.writes, 'file')} to write, {size(plan.stored_bytes)}; "
+            f"{count(plan.unchanged, 'snapshot')} stay as they are"
+            for plan in plans
+        ]
+        if not dry_run and any(plan.writes for plan in plans):
+            confirm("save anew, and delete what is there?", yes=yes, as_json=common.as_json, told=told)
+        reports = plans
+        if not dry_run:
+            with opened.working("Rewriting"):
+                reports = [rewrite(label=each) for each in labels]
+        held = folders_with(opened.memory, labels, exclude=exclude or (), replace=replace)
+        if common.as_json:
+            output.answer_json(
+                {"rewritten": [asdict(each) for each in reports], "held_by": [str(each) for each in held]}
+            )
+        elif dry_run:
+            output.answer("\n".join([*told, "nothing written"]))
+        else:
+            output.report(*(line for each in reports for line in _rewritten(each)))
+        for each in held:
+            output.warn(f"{each} on this host still holds it, and the next backup saves it again")
+    return FAILED if held else 0
+
+
+def _rewritten(report: RewriteReport) -> list[str]:
+    """What became of a label."""
+    from colony_memory.words.text import count
+
+    done = count(len(report.rewritten), "snapshot"), count(report.deleted, "snapshot")
+    lines = [f"label {report.label}: {done[0]} saved anew, {done[1]} deleted"]
+    if report.left:
+        lines.append(
+            f"{count(len(report.left), 'file')} may hold it until {report.until}: then run {PROGRAM} prune --leftovers "
+            f"--label {report.label} --yes"
+        )
+    return lines
 
 
 PIN_EXAMPLES = ("colony-memory pin latest", "colony-memory pin --label research 20261101")

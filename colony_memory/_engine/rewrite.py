@@ -1,0 +1,442 @@
+"""rewrite: save the snapshots of a label anew, without what was taken out, in another format or under today's keys, and
+delete those that they stand for.
+
+Each is saved as a backup saves, with the time, note, tags and pin that it has, and is listed before the next. Its id is
+one microsecond later, so that whatever goes by age finds it in the old one's place. The old ones, and the packs that
+they alone need, go once all are there. Wherever this stops, what is listed restores, and doing it again goes on.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._arguments import several
+from colony_memory._engine import deletion, room
+from colony_memory._engine.backup.save import prove, read_back, still_there, upload
+from colony_memory._engine.deliver import Reader, Whole
+from colony_memory._engine.label import GRACE, pin_text, read_label
+from colony_memory._engine.observe import observed
+from colony_memory._engine.publish import Move, may_write, publish
+from colony_memory._engine.sealed import lock_for, remember, suits
+from colony_memory._engine.state import State, look, require_believed
+from colony_memory._engine.walk import look_at_all
+from colony_memory._format.catalog import Entry
+from colony_memory._format.constants import FORMAT, FORMAT_2
+from colony_memory._format.lineage import stand_ins
+from colony_memory._format.names import (
+    id_time,
+    latest_filename,
+    manifest_filename,
+    new_id,
+    pin_filename,
+    read_stamp,
+    require_label,
+    stamp,
+)
+from colony_memory._format.record import RECORDS, dump_record, read_record, without
+from colony_memory._format.v2.build import BuiltChain
+from colony_memory._format.v2.build import build as build_chain
+from colony_memory._values import dataclass
+from colony_memory.exceptions import (
+    ColonyMemoryError,
+    ConflictDetected,
+    DecryptionError,
+    Hint,
+    SnapshotCorrupt,
+    UntrustedSnapshot,
+    VaultError,
+    bad_argument,
+)
+from colony_memory.reports import RewriteReport
+from colony_memory.signing import did_key_of
+from colony_memory.snapshot import build as build_parts
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Mapping
+
+    from colony_memory._engine.session import Session
+    from colony_memory._format.age import Lock, Recipients
+    from colony_memory._format.lineage import Unmerged
+    from colony_memory._format.v2.chain import Chain
+    from colony_memory.snapshot import BuiltSnapshot
+
+# How often what others save meanwhile is rewritten too.
+_ROUNDS = 4
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What snapshots are to be like.
+
+    Attributes:
+        exclude: Globs of the names of documents that they are not to hold.
+        replaced: What stands in the place of texts that they are not to hold.
+        wire: Their format, None for the one that each has.
+        sign: Each is to be signed with the key of this client.
+        recipients: Whom to encrypt to, None for those of this client.
+    """
+
+    exclude: tuple[str, ...] = ()
+    replaced: tuple[tuple[str, str], ...] = ()
+    wire: str | None = None
+    sign: bool = False
+    recipients: Recipients | None = None
+
+    @property
+    def take_out(self) -> bool:
+        """Whether something is not to be there any more."""
+        return bool(self.exclude or self.replaced)
+
+    def text(self, text: str) -> str:
+        """A text as it is to be."""
+        for old, new in self.replaced:
+            text = text.replace(old, new)
+        return text
+
+    def holds(self, text: str | bytes) -> bool:
+        """Whether something holds what is to be replaced."""
+        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+        return any(old.encode("utf-8", "surrogatepass") in data for old, _ in self.replaced)
+
+    def documents(self, documents: Mapping[str, str], named: str) -> dict[str, str]:
+        """Documents as they are to be.
+
+        Raises:
+            ColonyMemoryError: Nothing would be left, or what cannot be replaced holds what is to be.
+        """
+        kept = {name: text for name, text in documents.items() if not self._is_gone(name)}
+        hidden, records = [name for name in kept if self.holds(name)], set[str]()
+        for name in RECORDS:
+            record = read_record(kept.get(name))
+            if record is None:
+                continue
+            records.add(name)
+            left = without(record, self._is_gone)
+            files = left["files"] if isinstance(left.get("files"), dict) else {}
+            hidden += [each for each, data in files.items() if self.holds(_bytes_of(data))]
+            if self.holds(dump_record({**left, "files": {}})):
+                hidden.append(name)
+            if left != record:
+                kept[name] = dump_record(left)
+            if left.keys() == {"format"}:
+                del kept[name]
+        if hidden:
+            msg = (
+                f"{named}: {', '.join(map(repr, hidden[:_SHOWN]))} holds what is to be replaced and is no text, or has "
+                "it in a name or a link: exclude it"
+            )
+            raise ColonyMemoryError(msg)
+        if not kept:
+            raise ColonyMemoryError(f"{named} would be left with nothing: delete it first")
+        return {name: text if name in records else self.text(text) for name, text in kept.items()}
+
+    def _is_gone(self, name: str) -> bool:
+        return any(fnmatchcase(name, glob) for glob in self.exclude)
+
+
+def _bytes_of(data: object) -> bytes:
+    """A file of a record, as its bytes."""
+    try:
+        return base64.b64decode(str(data))
+    except ValueError:
+        return str(data).encode("utf-8", "surrogatepass")
+
+
+def _read_terms(
+    *,
+    exclude: str | Iterable[str],
+    replaced: Mapping[str, str] | None,
+    wire: str | None,
+    sign: bool,
+    encrypt_to: object,
+) -> Terms:
+    """Check the arguments.
+
+    Raises:
+        ValueError: One is wrong.
+    """
+    from colony_memory.encryption import read_recipients
+
+    globs, pairs = tuple(several("exclude", exclude)), tuple((replaced or {}).items())
+    if not all(isinstance(each, str) and each for each in (*globs, *(old for old, _ in pairs))):
+        raise ValueError("what is to be taken out must be text, and not empty")
+    if not all(isinstance(new, str) for _, new in pairs):
+        raise ValueError("what stands in the place of a text must be text")
+    if any(old in new for old, _ in pairs for _, new in pairs):
+        raise ValueError("what stands in the place of a text must not hold what is taken out")
+    recipients = None if encrypt_to is None else read_recipients(encrypt_to)
+    if recipients is not None and wire == FORMAT:
+        raise ValueError("format 1 cannot be encrypted: leave the format out, or give 2")
+    return Terms(globs, pairs, wire, sign, recipients)
+
+
+@observed("rewrite")
+async def rewrite(
+    session: Session,
+    *,
+    label: str,
+    exclude: str | Iterable[str],
+    replaced: Mapping[str, str] | None,
+    wire: str | None,
+    sign: bool,
+    encrypt_to: object,
+    dry_run: bool,
+) -> RewriteReport:
+    """See :meth:`colony_memory.ColonyMemory.rewrite`."""
+    terms = _read_terms(exclude=exclude, replaced=replaced, wire=wire, sign=sign, encrypt_to=encrypt_to)
+    if terms.recipients is not None:
+        session = copy.copy(session)
+        session.recipients, session.parents = terms.recipients, {}
+    if not (terms.take_out or terms.wire or terms.sign or session.recipients):
+        raise ValueError("there is nothing to do: say what to exclude or replace, a format, or what to sign or encrypt")
+    if terms.sign and session.signer is None:
+        raise bad_argument("there is no key to sign with", hint=Hint("open", "signer"))
+    job = _Rewriting(session, require_label(label), terms)
+    state = await look_at_all(session, job.label, "rewriting")
+    writes = size = 0
+    async for _, _, built in job.anew(state):
+        if built is not None:
+            room.check_files(built.files, f"snapshot {built.info.snapshot_id} of label {job.label!r}")
+            writes += len(built.files) + 1
+            size += sum(len(text.encode("utf-8")) for text in built.files.values())
+    unchanged = job.unchanged
+    if dry_run:
+        return RewriteReport(job.label, {}, unchanged, writes, size, dry_run=True)
+    if writes:
+        await room.require(session, size + len(state.text or ""), f"label {job.label!r} saved anew", label=job.label)
+    for _ in range(_ROUNDS):
+        if not await job.save_all():
+            break
+    else:
+        raise ConflictDetected(f"label {job.label!r} kept changing while it was rewritten: try again", theirs=None)
+    deleted = await job.drop()
+    left, until = await _held_back(session, job.label)
+    return RewriteReport(job.label, job.done, unchanged, writes, size, deleted, left, until)
+
+
+class _Rewriting:
+    """One label that is being rewritten.
+
+    Attributes:
+        done: The id that each snapshot has now, by the one that it had.
+        unchanged: How many were as they were to be.
+    """
+
+    def __init__(self, session: Session, label: str, terms: Terms) -> None:
+        self.session, self.label, self.terms = session, label, terms
+        self.done: dict[str, str] = {}
+        self.unchanged = 0
+        self._clean: set[str] = set()
+        self._parent: tuple[Chain, Lock | None] | None = None
+        self._written = ""
+
+    async def anew(self, state: State) -> AsyncIterator[tuple[Entry, Whole, BuiltSnapshot | None]]:
+        """Each snapshot that no other stands for, the oldest first, and what it is to be saved as; None where it is as
+        it is to be.
+
+        Raises:
+            SnapshotCorrupt: One is damaged. What cannot be read cannot be rewritten.
+        """
+        self._clean, self._parent, self.unchanged = set(), None, 0
+        for file, why in state.decision.broken.items():
+            msg = f"{file} cannot be read, and so not be rewritten: delete that snapshot first ({why})"
+            raise SnapshotCorrupt(msg, file=file, hint=Hint("delete_snapshot", label=self.label))
+        reader, instead = Reader(self.session), stand_ins(state.infos)
+        rows = [row for row in reversed(state.decision.building) if row.snapshot_id not in instead]
+        for row in rows:
+            whole = await reader.read(self.label, row.snapshot_id)
+            yield row, whole, await self._build(state, row, whole, instead | self.done)
+
+    async def save_all(self) -> bool:
+        """Save what is not as it is to be; whether there was any."""
+        state, found = await look_at_all(self.session, self.label, "rewriting"), False
+        async for row, whole, built in self.anew(state):
+            if built is not None:
+                found = True
+                await self._save(row, whole, built)
+        return found
+
+    async def _build(self, state: State, row: Entry, whole: Whole, instead: Mapping[str, str]) -> BuiltSnapshot | None:
+        session, terms, info = self.session, self.terms, whole.info
+        if whole.documents is None:
+            raise DecryptionError(f"{whole.named} is encrypted, and this client has nothing that opens it")
+        documents = terms.documents(whole.documents, whole.named)
+        note = None if info.note is None else terms.text(info.note)
+        incomplete = tuple(map(terms.text, info.incomplete))
+        facts: dict[str, Any] = {
+            "note": note,
+            "incomplete": incomplete,
+            "tags": tuple(tag for tag in info.tags if not terms.holds(tag)),
+        }
+        wire = FORMAT_2 if session.recipients is not None else terms.wire or info.format
+        before = {"note": info.note, "incomplete": info.incomplete, "tags": info.tags}
+        same = documents == whole.documents and facts == before
+        if same:
+            self._clean.add(row.snapshot_id)
+        # A pack holds what its own snapshot held, which may be listed no more.
+        packs_clean = not terms.take_out or self._clean.issuperset(whole.manifest.packs)
+        signed = not terms.sign or info.issuer == self._did()
+        if same and packs_clean and signed and wire == info.format and suits(session, row):
+            self.unchanged += 1
+            return None
+        if info.encrypted and session.recipients is None:
+            msg = f"{whole.named} is encrypted, and would not be any more: say whom to encrypt to"
+            raise ColonyMemoryError(msg, hint=Hint("open", "encrypt_to"))
+        if info.signed and session.signer is None:
+            msg = f"{whole.named} is signed, and to save it anew takes a signer"
+            raise UntrustedSnapshot(msg, hint=Hint("open", "signer"))
+        return await session.vault.compute(
+            self._built, state, row, whole, documents=documents, facts=facts, wire=wire, instead=instead
+        )
+
+    def _did(self) -> str | None:
+        return None if self.session.signer is None else did_key_of(self.session.signer)
+
+    def _built(
+        self,
+        state: State,
+        row: Entry,
+        whole: Whole,
+        *,
+        documents: dict[str, str],
+        facts: Mapping[str, Any],
+        wire: str,
+        instead: Mapping[str, str],
+    ) -> BuiltSnapshot:
+        session, old, decision = self.session, row.snapshot_id, state.decision
+        made = id_time(old) or read_stamp(whole.info.created_at) or session.now()
+        lineage = whole.manifest.lineage
+        lineage = replace(
+            lineage,
+            based_on=None if lineage.based_on is None else tuple(instead.get(each, each) for each in lineage.based_on),
+            unmerged=_renamed(lineage.unmerged, instead),
+            rewrites=old,
+        )
+        latest, previous = decision.pointer.snapshot_id, None
+        digest = state.manifest_sha256(latest) if latest == decision.follow else None
+        if latest is not None and digest is not None:
+            previous = {"snapshot_id": latest, "manifest_sha256": digest}
+        write: Any = build_parts
+        if wire != FORMAT:
+            parent = self._parent
+            lock = lock_for(session, None if parent is None else parent[1])
+            write = partial(build_chain, parent=None if parent is None else parent[0], lock=lock)
+        built: BuiltSnapshot = write(
+            documents,
+            label=self.label,
+            snapshot_id=new_id(made, session.token(), [old]),
+            created_at=whole.info.created_at,
+            signer=session.signer,
+            previous=previous,
+            stream=decision.stream or session.stream(self.label),
+            ruined=whole.manifest.ruined,
+            lineage=lineage,
+            max_bytes=session.max_bytes,
+            **facts,
+        )
+        if isinstance(built, BuiltChain) and built.chain is not None:
+            self._parent = (built.chain, built.lock)
+        return built
+
+    async def _save(self, row: Entry, whole: Whole, built: BuiltSnapshot) -> None:
+        """Write one, and have the pointer list it beside the one that it stands for."""
+        session, label, old, new = self.session, self.label, row.snapshot_id, built.info.snapshot_id
+        state = await look(session, label, everything=True)
+        _require_key(session, state)
+        for entry in state.decision.entries:
+            if entry.info.rewrites == old and entry.snapshot_id not in state.decision.committed:
+                # What an earlier try left, which no pointer lists: else it would count as one more, once it is old.
+                await session.vault.delete(manifest_filename(label, entry.snapshot_id))
+        if old in state.listed.pins:
+            end = state.listed.pin_ends.get(old)
+            await session.vault.put(pin_filename(label, new), pin_text(label, new, end))
+        # What it was built on is kept by the one that was written before it.
+        beside = [*built.inherited, self._written] if built.inherited else []
+        await upload(session, built)
+        if built.packs and not built.inherited:
+            await read_back(session, built)
+        gone = not await prove(session, label, [*built.files, *beside], own=built.files)
+
+        async def change(now: State) -> Move | None:
+            nonlocal gone
+            decision = require_believed(now)
+            _require_key(session, now)
+            if now is not state:
+                gone = gone or not still_there(now, new, [*built.files, *beside])
+            if gone or all(entry.snapshot_id != old for entry in decision.building):
+                gone = True
+                return None
+            info = replace(built.listed, refused=built.listed.refused or row.info.refused)
+            own = Entry(info, built.manifest_sha256, row.shrunk_at, built.packs, row.spoiled, whole.manifest.ruined)
+            latest = new if decision.follow == old else decision.follow
+            return Move(latest, [*decision.building, own], unmerged=_renamed(now.unmerged, {old: new}))
+
+        if not gone:
+            await publish(session, state, change)
+        if gone:
+            await deletion.discard(session, built)
+            raise VaultError(f"{whole.named} was deleted, or changed, while it was rewritten: do it again")
+        self.done[old] = new
+        self._written = built.manifest_file
+        remember(session, built, whole.documents or ())
+        session.proved(label, new)
+        session.parents.pop(label, None)
+
+    async def drop(self) -> int:
+        """Delete what others stand for; how many that were."""
+        session, victims = self.session, list[str]()
+
+        async def change(now: State) -> Move | None:
+            nonlocal victims
+            decision = require_believed(now)
+            _require_key(session, now)
+            instead = stand_ins(row.info for row in decision.building)
+            victims = [row.snapshot_id for row in decision.building if row.snapshot_id in instead]
+            if not victims:
+                return None
+            rows = [row for row in decision.building if row.snapshot_id not in instead]
+            return Move(instead.get(str(decision.follow), decision.follow), rows, victims)
+
+        done = (await publish(session, await look(session, self.label, everything=True), change)).state
+        if victims:
+            await deletion.remove(session, done.listed, victims, told=done.needs)
+        return len(victims)
+
+
+def _renamed(unmerged: Iterable[Unmerged], instead: Mapping[str, str]) -> tuple[Unmerged, ...]:
+    return tuple(one._replace(snapshot_id=instead.get(one.snapshot_id, one.snapshot_id)) for one in unmerged)
+
+
+def _require_key(session: Session, state: State) -> None:
+    if not may_write(session, state):
+        msg = f"the pointer of label {state.label!r} is signed, and rewriting takes a client that signs"
+        raise ColonyMemoryError(msg, hint=Hint("open", "signer"))
+
+
+async def _held_back(session: Session, label: str) -> tuple[tuple[str, ...], str | None]:
+    """Files that no snapshot needs and that are still there, and when a prune removes them."""
+    files = read_label(await session.vault.list(f"cmem.{label}."), label)
+    state = await look(session, label, everything=True, files=files)
+    needed = {latest_filename(label)}
+    for row in state.decision.entries:
+        own = row.snapshot_id
+        needed |= {manifest_filename(label, own), *files.owned(own), *files.pack(own)}
+        needed.update(name for pack in row.packs for name in files.pack(pack))
+    left = tuple(sorted(name for name in files.files if name not in needed))
+    if not left:
+        return (), None
+    written = files.written(left)
+    return left, stamp((max(written) if written else session.now()) + GRACE)
+
+
+async def stays(session: Session, *, label: str, snapshot_ids: Iterable[str]) -> tuple[str, ...]:
+    """Of snapshots that were deleted, those a pack of which other snapshots need, so that their text stays."""
+    rows = (await look(session, require_label(label), everything=True)).decision.building
+    needed = {pack for row in rows for pack in row.packs}
+    return tuple(each for each in snapshot_ids if each in needed)
