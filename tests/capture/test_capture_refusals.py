@@ -150,8 +150,8 @@ def without_modes(root: Path) -> dict[str, object]:
 
 @pytest.mark.parametrize("function", _FUNCTIONS)
 def test_one_call_after_another_is_refused(scene: tuple[dict[str, str], Path], tmp_path: Path, function: str) -> None:
-    check_restores(scene, tmp_path / "runs", function, errno.EIO, step=23)
-    check_reads(scene[1], function, errno.EIO, step=23)
+    check_restores(scene, tmp_path / "runs", function, errno.EIO, step=47)
+    check_reads(scene[1], function, errno.EIO, step=47)
 
 
 @pytest.mark.exhaustive

@@ -374,13 +374,15 @@ def test_each_kind_has_a_name_that_is_taken(tmp_path: Path) -> None:
 
 
 def scan_time(text: str) -> float:
-    """Processor time of this thread, the least of three."""
-    times = []
-    for _ in range(3):
-        start = time.thread_time()
-        find_secrets({"note.md": text})
-        times.append(time.thread_time() - start)
-    return min(times)
+    """Processor time of this thread."""
+    start = time.thread_time()
+    find_secrets({"note.md": text})
+    return time.thread_time() - start
+
+
+def grows_with_length(shorter: str, longer: str, *, factor: int = 30) -> bool:
+    """One of three tries shows it: a machine that is busy can only make it look worse."""
+    return any(scan_time(longer) < factor * scan_time(shorter) + 0.002 for _ in range(3))
 
 
 BEGIN = "-----BEGIN PRIVATE KEY-----"
@@ -404,22 +406,22 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("glue", ["", "."])
-def test_the_time_to_search_grows_with_the_length_of_a_note(name: str, glue: str) -> None:
+def test_the_time_to_search_grows_with_the_length_of_a_note(glue: str) -> None:
     """Eight times the length takes eight times the time, and not sixty-four times or a thousand times."""
-    piece = HOSTILE[name] + glue
-    # From below, so that powers show before they take for ever.
-    for length in (500, 4_000):
-        shorter, longer = (piece * (each // len(piece) + 1) for each in (length, 8 * length))
-        assert scan_time(longer) < 30 * scan_time(shorter) + 0.002, length
+    for name, text in HOSTILE.items():
+        piece = text + glue
+        # From below, so that powers show before they take for ever.
+        for length in (500, 4_000):
+            shorter, longer = (piece * (each // len(piece) + 1) for each in (length, 8 * length))
+            assert grows_with_length(shorter, longer), (name, length)
 
 
 @pytest.mark.parametrize("hint", ["FwoGZXIvYXdz=", "snyk_sat.", "xoxp.", "ATATT3="])
 def test_a_literal_again_and_again_costs_about_what_json_does(hint: str) -> None:
     """What one begins may be thousands of characters long, and it begins anew in each of them."""
     told = '{"a": "b\\n"}, '
-    assert scan_time(hint * (50_000 // len(hint))) < 20 * scan_time(told * (50_000 // len(told)))
+    assert grows_with_length(told * (50_000 // len(told)), hint * (50_000 // len(hint)), factor=20)
 
 
 def test_one_long_line_of_anything_is_searched_in_one_pass() -> None:
@@ -435,8 +437,8 @@ def test_one_long_line_of_anything_is_searched_in_one_pass() -> None:
         "col_",
     ):
         for part in ("a", "A", "-", ".", " ", "a-", "a.", "Ab: x ", "\\n", "/", "=", "_"):
-            shorter, longer = (start + part * (length // len(part)) + "+" for length in (8_000, 64_000))
-            assert scan_time(longer) < 30 * scan_time(shorter) + 0.002, (start, part)
+            shorter, longer = (start + part * (length // len(part)) + "+" for length in (4_000, 32_000))
+            assert grows_with_length(shorter, longer), (start, part)
 
 
 ESCAPED = {
