@@ -41,6 +41,7 @@ def save_present(
     label: str,
     needed: Iterable[str] = (),
     exclude: str | Iterable[str] = (),
+    allow_secrets: str | Iterable[str] = (),
     options: Mapping[str, Any] | None = None,
 ) -> Saved | None:
     """Save what a folder holds, under the label with ``-before-restore`` at its end.
@@ -54,7 +55,8 @@ def save_present(
         label: The label that is going to be restored.
         needed: Names that must be in it, such as those that are going to be replaced.
         exclude: What to leave out, as for :func:`save_folder`.
-        options: What the folder is usually saved with, as the index has it; ``exclude`` is added.
+        allow_secrets: Likely secrets that are saved, likewise.
+        options: What the folder is usually saved with, as the index has it; the two before are added.
 
     Returns:
         What was saved, or None where there is nothing to save: no folder, or nothing in it that a backup would save.
@@ -69,7 +71,11 @@ def save_present(
         return None
     own = label if label.endswith(BEFORE_RESTORE) else label + BEFORE_RESTORE
     asked = BackupOptions.of_known(options or {}, label=own, on_conflict="continue")
-    asked = replace(asked, exclude=(*asked.exclude, *several("exclude", exclude)))
+    asked = replace(
+        asked,
+        exclude=(*asked.exclude, *several("exclude", exclude)),
+        allow_secrets=(*asked.allow_secrets, *several("allow_secrets", allow_secrets)),
+    )
     # One after the other: none is based on anything but the one before.
     home, latest = memory._session.home(own), memory.latest(label=own)  # noqa: SLF001
     home.write(events.restored(Basis(), latest.snapshot_id) if latest is not None else Basis())

@@ -73,6 +73,7 @@ def restore_folder(
     fallback: bool = False,
     fill: bool = True,
     exclude: str | Iterable[str] = (),
+    allow_secrets: str | Iterable[str] = (),
     shape: Callable[[dict[str, str]], dict[str, str]] | None = None,
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> RestoredFolder:
@@ -102,6 +103,8 @@ def restore_folder(
             that has it: each directory or store whole from one, and not over what the folder alone holds of it.
         exclude: With ``snapshot_first``, what to leave out of what is saved, as :func:`save_folder` does. With
             ``delete`` it is refused: what no backup saves would be removed.
+        allow_secrets: With ``snapshot_first``, likely secrets that are saved, besides those that the last save of the
+            folder allowed.
         shape: Makes of the documents that are wanted those that are written, under other names for one.
         on_progress: Called as ``on_progress(done, total, name)`` for every file that is ready.
 
@@ -143,7 +146,7 @@ def restore_folder(
             filled = tuple(each for each in filled if each.is_of(documents))
         if dry_run:
             return RestoredFolder(found.info, writing.plan(saving=snapshot_first), filled=filled)
-        before = writing.save_first(exclude) if snapshot_first else None
+        before = writing.save_first(exclude, allow_secrets) if snapshot_first else None
         written = writing.write(basis)
     return RestoredFolder(found.info, written, before, filled)
 
@@ -180,11 +183,18 @@ class Writing:
         question = self._question.saved_first() if saving else self._question
         return self._place(dry_run=True, question=question)
 
-    def save_first(self, exclude: str | Iterable[str] = (), *, needed: Iterable[str] | None = None) -> Saved | None:
+    def save_first(
+        self,
+        exclude: str | Iterable[str] = (),
+        allow_secrets: str | Iterable[str] = (),
+        *,
+        needed: Iterable[str] | None = None,
+    ) -> Saved | None:
         """Save what the folder holds.
 
         Args:
             exclude: What to leave out.
+            allow_secrets: Likely secrets that are saved, besides those that the last save allowed.
             needed: What has to be in it, by default what is saved nowhere and would go.
 
         Raises:
@@ -201,6 +211,7 @@ class Writing:
             label=self._target.label,
             needed=needed,
             exclude=exclude,
+            allow_secrets=allow_secrets,
             options=self._target.usual,
         )
         if before is not None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colony_memory._patch import patch, quoted
+from colony_memory.app.options import BackupOptions
 from colony_memory.app.pick import find_id, may_name_a_snapshot, naming_the_label
+from colony_memory.app.place import identify_vault
+from colony_memory.app.save import read_for
 from colony_memory.capture import read_folder
 from colony_memory.capture._view import compare_files, empty_folders, git_files
+from colony_memory.capture.index import kept_of, peek_index
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +39,22 @@ class Side:
     title: str
     documents: Mapping[str, str]
     left_out: tuple[LeftOut, ...] = ()
+
+
+def read_own_folder(memory: ColonyMemory, label: str) -> Side:
+    """The folder that this host saves under a label, as it would be saved now with the options of its last save.
+
+    Raises:
+        ValueError: There is none, or not one alone, and nobody can tell which is meant.
+    """
+    vault = identify_vault(memory)
+    found = {paths for of, paths, basis in kept_of(vault) if of == label and basis}
+    folders = [paths[0] for paths in found if len(paths) == 1 and Path(paths[0]).is_dir()]
+    if len(folders) != 1:
+        raise ValueError(f"this host saves {len(folders) or 'no'} folders under label {label!r}: say what to compare")
+    options = BackupOptions.of_known(peek_index(folders, vault=vault, label=label).options, label=label)
+    secrets = "mask" if options.secrets == "mask" else "allow"  # what is compared is not saved
+    return side_of_folder(folders[0], read_for(memory, folders, replace(options, secrets=secrets)))
 
 
 def read_side(memory: ColonyMemory, text: str, *, label: str) -> Side:

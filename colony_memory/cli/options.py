@@ -149,6 +149,15 @@ ExcludeOption = Annotated[
         help="Leave out what this matches, like a line of a .cmemignore that comes before all others. Repeatable.",
     ),
 ]
+AllowSecretOption = Annotated[
+    list[str] | None,
+    Option(
+        "--allow-secret",
+        metavar="NAME",
+        help="Save this one, named as it was reported: FILE:KIND:DIGEST, or FILE:KIND for all of a kind in a file. "
+        "Repeatable.",
+    ),
+]
 FormatOption = Annotated[
     str | None,
     Option(

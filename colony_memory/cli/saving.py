@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from colony_memory._values import dataclass
 from colony_memory.cli.options import (
+    AllowSecretOption,
     ExcludeOption,
     LabelOption,
     Option,
@@ -96,15 +97,7 @@ class SavingOptions:
             help="What to do about likely secrets: save nothing, warn, replace them, or don't look for any.",
         ),
     ] = "stop"
-    allow_secret: Annotated[
-        list[str] | None,
-        Option(
-            "--allow-secret",
-            metavar="NAME",
-            help="Save this one, named as it was reported: FILE:KIND:DIGEST, or FILE:KIND for all of a kind in a file. "
-            "Repeatable.",
-        ),
-    ] = None
+    allow_secret: AllowSecretOption = None
     before: Annotated[
         str | None,
         Option(

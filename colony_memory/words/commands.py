@@ -139,7 +139,11 @@ SETTINGS = {
 }
 
 #: For arguments of these the run is repeated with an option more: the verbs that have it.
-_REPEATED = {"open": None, "read_folder": ("backup", "watch", "run", "guard"), "restore_folder": ("restore",)}
+_REPEATED = {
+    "open": None,
+    "read_folder": ("backup", "watch", "run", "guard", "restore"),
+    "restore_folder": ("restore",),
+}
 _SAME = {"watch": "backup"}
 _LOOKS = frozenset({"list", "verify", "status"})
 

@@ -173,3 +173,35 @@ def test_five_thousand_files_are_not_five_thousand_lines(vault, cli, tmp_path):
     plan = cli("restore", "--dry-run", "--force", "--delete", extra)[1].splitlines()
     assert len([line for line in plan if line.startswith("would remove ")]) == 30
     assert ColonyMemory(backend=vault).latest().snapshot_id == info.snapshot_id
+
+
+def test_a_secret_in_what_is_saved_first_can_be_allowed(folder, vault, cli):
+    cli("backup", folder)
+    (folder / "MEMORY.md").write_text(f"token {TOKEN}\n")
+    code, _, err = cli("restore", "--snapshot-first", folder)
+    assert code == 1
+    words = err.partition("try: colony-memory ")[2].splitlines()[0].split()
+    assert "--allow-secret" in words
+    assert cli(*words)[0] == 0
+    assert TOKEN not in (folder / "MEMORY.md").read_text()
+    assert TOKEN in "".join(ColonyMemory(backend=vault).restore(label="default-before-restore").values())
+
+
+def test_diff_alone_shows_what_has_changed_since(folder, vault, cli, refused, tmp_path):
+    assert "nothing is saved yet" in refused(3, "diff")
+    cli("backup", folder, "--exclude", "*.log")
+    (folder / "new.md").write_text("one\n")
+    (folder / "noise.log").write_text("no memory\n")
+    code, out, err = cli("diff")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[1:] == [f"to   the folder {folder}", "+ new.md", out.splitlines()[-1]]
+    assert cli("diff", "--exit-code")[0] == 1
+    assert "+one" in cli("diff", "--patch")[1]
+    other = tmp_path / "other"
+    shutil.copytree(folder, other)
+    cli("backup", other, "--on-conflict", "continue")
+    assert "saves 2 folders under label 'default': say what to compare" in refused(2, "diff")
+    shutil.rmtree(other)
+    assert cli("diff")[0] == 0
+    shutil.rmtree(folder)
+    assert "saves no folders under label 'default'" in refused(2, "diff")

@@ -268,13 +268,14 @@ def run_grep(
 
 DIFF_EXAMPLES = (
     "colony-memory diff latest~1 latest",
+    "colony-memory diff",
     "colony-memory diff -p latest ~/agent/memory",
 )
 
 
 def run_diff(
-    a: Annotated[str, Argument(metavar="A")],
-    b: Annotated[str, Argument(metavar="B")] = "latest",
+    a: Annotated[str | None, Argument(metavar="[A]")] = None,
+    b: Annotated[str, Argument(metavar="[B]")] = "latest",
     *,
     label: LabelOption = "default",
     patch: PatchOption = False,
@@ -285,9 +286,9 @@ def run_diff(
     """Show what changed from one snapshot to another, or to a folder.
 
     A and B are ids as 'show' takes them, or folders; ./latest is the folder of that name. B is by default the latest
-    snapshot.
+    snapshot. Without A, it is shown what has changed since then in the folder that this host saves under the label.
     """
-    from colony_memory.app.sides import compare_sides, patch_of, read_side
+    from colony_memory.app.sides import compare_sides, patch_of, read_own_folder, read_side
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.summary import diff_lines
     from colony_memory.words.errors import FAILED
@@ -295,7 +296,9 @@ def run_diff(
 
     with open_memory(common) as opened:
         with opened.working():
-            before, after = (read_side(opened.memory, side, label=label) for side in (a, b))
+            memory = opened.memory
+            first, *second = [read_side(memory, side, label=label) for side in (a, b) if side is not None]
+            before, after = (first, second[0]) if second else (first, read_own_folder(memory, label))
             found = compare_sides(before, after)
             text = patch_of(before, after) if patch else None
         left_out = [f"left out: {each.name}: {each.reason}" for each in (*before.left_out, *after.left_out)]

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 from colony_memory.cli.options import (
+    AllowSecretOption,
     Argument,
     CommonOptions,
     DryRunOption,
@@ -71,6 +72,7 @@ def run_restore(
         list[str] | None,
         Option("--exclude", metavar="GLOB", help="With --snapshot-first, leave out of it what 'backup' leaves out so."),
     ] = None,
+    allow_secret: AllowSecretOption = None,
     snapshot_first: Annotated[
         bool, Option("--snapshot-first", help="First save what DIR holds, under the label LABEL-before-restore.")
     ] = False,
@@ -138,6 +140,7 @@ def run_restore(
                 fallback=fallback,
                 fill=not no_fill,
                 exclude=exclude or (),
+                allow_secrets=allow_secret or (),
                 shape=None if host is None else host.shape,
                 on_progress=show,
             )
