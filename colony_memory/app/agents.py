@@ -133,7 +133,7 @@ def _only(memory: tuple[str, ...]) -> list[str]:
         for depth in range(1, len(above) + 1):
             directory = "/".join(above[:depth])
             rules += [rule for rule in (f"!/{directory}/", f"/{directory}/*") if rule not in rules]
-        rules.append(f"!/{path}")
+        rules.append(f"!/{path.rstrip('/')}")  # a link of that name too, so that it is named
     return rules
 
 

@@ -49,12 +49,12 @@ def read_own_folder(memory: ColonyMemory, label: str) -> Side:
     """
     vault = identify_vault(memory)
     found = {paths for of, paths, basis in kept_of(vault) if of == label and basis}
-    folders = [paths[0] for paths in found if len(paths) == 1 and Path(paths[0]).is_dir()]
+    folders: list[str | os.PathLike[str]] = [paths[0] for paths in found if len(paths) == 1 and Path(paths[0]).is_dir()]
     if len(folders) != 1:
         raise ValueError(f"this host saves {len(folders) or 'no'} folders under label {label!r}: say what to compare")
     options = BackupOptions.of_known(peek_index(folders, vault=vault, label=label).options, label=label)
     secrets = "mask" if options.secrets == "mask" else "allow"  # what is compared is not saved
-    return side_of_folder(folders[0], read_for(memory, folders, replace(options, secrets=secrets)))
+    return side_of_folder(os.fspath(folders[0]), read_for(memory, folders, replace(options, secrets=secrets)))
 
 
 def read_side(memory: ColonyMemory, text: str, *, label: str) -> Side:

@@ -408,3 +408,17 @@ def test_hooks_that_are_switched_off_are_said(cli, vault, home, tmp_path, host, 
     place.unlink(missing_ok=True)
     place.mkdir()
     assert cli("hook", "install", host, "--settings", place.parent / "else" / "x.json", tmp_path / "memory")[0] == 0
+
+
+@POSIX
+def test_a_link_of_a_host_s_memory_is_named(cli, vault, home):
+    folder = make_host(home, "claude-code")
+    kept = home / "dotfiles"
+    kept.mkdir()
+    for name in ("rules", MEMORY):
+        (folder / name).rename(kept / name.replace("/", "-"))
+        (folder / name).symlink_to(kept / name.replace("/", "-"))
+    code, out, err = cli("backup", "--agent", "claude-code")
+    assert (code, out.startswith("saved ")) == (1, True)
+    for name in ("rules", MEMORY):
+        assert f"left out: {name}: is a link to " in err
