@@ -260,7 +260,9 @@ class _Deletion:
             f"label {self.label!r}: {self.deleted} snapshots were deleted, {len(failed)} files are still there: "
             f"{getattr(cause, 'message', cause)}{when}"
         )
-        return PruneIncomplete(msg, deleted=self.deleted, failed=failed, hint=Hint("prune", label=self.label))
+        error = PruneIncomplete(msg, deleted=self.deleted, failed=failed, hint=Hint("prune", label=self.label))
+        error.__cause__ = cause
+        return error
 
 
 def _hopeless(error: ColonyMemoryError) -> bool:

@@ -8,7 +8,15 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from colony_memory import ColonyMemory, ColonyMemoryWarning, Ed25519Signer, Retention, SnapshotNotFound
+from colony_memory import (
+    ColonyMemory,
+    ColonyMemoryWarning,
+    Ed25519Signer,
+    PruneIncomplete,
+    Retention,
+    SnapshotNotFound,
+    VaultDenied,
+)
 from colony_memory._engine import prune
 from colony_memory.testing import FakeVault, FaultyVault
 
@@ -382,3 +390,21 @@ def test_what_a_catalogue_lists_is_never_deleted_and_no_part_before_its_manifest
                 mem.backup({"m": noise(n)}, prune_keep=2 if verb == "backup" else 100)
     assert deleted
     assert ColonyMemory(backend=vault).verify()
+
+
+@pytest.mark.parametrize("wire", [1, 2])
+def test_where_nothing_may_be_deleted_backups_go_on_and_say_what_they_gave_up(wire):
+    class Locked(FakeVault):
+        def vault_delete_file(self, filename):
+            raise VaultDenied(f"deleting {filename}: AccessDenied", status=403)
+
+    vault = Locked(operations_per_hour=None)
+    memory = ColonyMemory(backend=vault, format=wire)
+    first, *_ = [memory.backup({"a.md": f"text {turn}"}, prune_keep=2).snapshot_id for turn in range(2)]
+    with pytest.warns(ColonyMemoryWarning, match=f"nothing may be deleted here: {first} of label 'default' is off the"):
+        memory.backup({"a.md": "text 2"}, prune_keep=2)
+    assert memory.restore() == {"a.md": "text 2"}
+    assert memory.restore(snapshot_id=first) == {"a.md": "text 0"}
+    with pytest.raises(PruneIncomplete, match="AccessDenied"):
+        memory.prune(keep=1)
+    assert memory.restore() == {"a.md": "text 2"}

@@ -17,7 +17,7 @@ from colony_memory._engine.state import look
 from colony_memory._format.catalog import Entry
 from colony_memory._format.json import printable
 from colony_memory._format.pointer import write_pointer
-from colony_memory.exceptions import ColonyMemoryError, Hint, PruneIncomplete, VaultError, message_of
+from colony_memory.exceptions import ColonyMemoryError, Hint, PruneIncomplete, VaultDenied, VaultError, message_of
 from colony_memory.retention import Shrink, created, document_bytes, find_ruined, is_much_smaller
 
 if TYPE_CHECKING:
@@ -259,6 +259,13 @@ async def retire(job: Job, done: Published) -> None:
     try:
         await deletion.remove(job.session, done.state.listed, planned.removed, told=done.state.needs, spare=spare)
     except (PruneIncomplete, VaultError) as error:
+        if isinstance(error.__cause__ if isinstance(error, PruneIncomplete) else error, VaultDenied):
+            gone = ", ".join(sorted(planned.removed))
+            warn(
+                f"the backup is done, and nothing may be deleted here: {gone} of label {job.label!r} is off the list, "
+                "and its files stay until prune is run by whoever may delete"
+            )
+            return
         warn(
             "the backup is done, but older snapshots could not be removed; the next one tries again: "
             f"{message_of(error)}"
