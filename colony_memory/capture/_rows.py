@@ -34,6 +34,7 @@ class Row:
         clean: The version of the rules by which no likely secret is in it; empty where that was not found.
         is_text: Whether it is a document of its own.
         is_database: Whether it was read as an SQLite database, with what is beside it.
+        pieces: Of a large one, those in which no likely secret is, see :class:`~colony_memory.capture.secrets.Pieces`.
     """
 
     size: int
@@ -45,6 +46,7 @@ class Row:
     clean: str = ""
     is_text: bool = True
     is_database: bool = False
+    pieces: str = ""
 
     @classmethod
     def of(
@@ -56,10 +58,11 @@ class Row:
         clean: str = "",
         is_text: bool = True,
         is_database: bool = False,
+        pieces: str = "",
     ) -> Row:
         """The row of a file that was read with this status, by somebody who began at that time (``time.time_ns()``)."""
         facts = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_mode)
-        return cls(*facts, digest if is_settled(status, began) else "", clean, is_text, is_database)
+        return cls(*facts, digest if is_settled(status, began) else "", clean, is_text, is_database, pieces)
 
     def is_of(self, status: os.stat_result) -> bool:
         """Whether a file is as it was: but for its mode, which is in the status."""

@@ -7,20 +7,23 @@ undone, as often as that changes something, and each view knows where in the one
 
 from __future__ import annotations
 
+import hashlib
 import re
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._values import cached_property
 from colony_memory.capture._secret_kinds import find
+from colony_memory.capture._secret_table import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
     from colony_memory.capture._secret_kinds import Kind
 
 __all__ = ["Place", "places"]
 
+_BY = RULES.encode("ascii")  # by other rules something else is found
 _TIMES = 4  # how often escapes are undone
 _SIZE, _BEFORE, _BEHIND = 1024 * 1024, 256, 32 * 1024  # of what is searched at once, and is seen around it
 _LEFT, _RIGHT = 64, 128  # bytes around an escape that are looked at again
@@ -112,17 +115,26 @@ class _View:
         return where, where + 1
 
 
-def places(text: bytes) -> Iterator[Place]:
+def places(text: bytes, known: Container[str] = (), clean: list[str] | None = None) -> Iterator[Place]:
     """Yield what looks like a secret in a text or in what is left of it when its escapes are undone.
 
     They come in no order, one that is seen in two ways may come twice, and two may overlap.
+
+    Args:
+        text: The text.
+        known: Digests of pieces of large texts in which nothing is found: they are not searched.
+        clean: Takes the digests of those of this one.
     """
     for start in range(0, max(1, len(text) - _BEHIND), _SIZE):
         first = max(0, start - _BEFORE)
         last = start + _SIZE + _BEHIND
         until = start + _SIZE if last < len(text) else len(text)
         part = text[first:last] if first or last < len(text) else text
-        for place in _of_part(part):
+        digest = "" if clean is None or part is text else hashlib.blake2b(part, digest_size=16, key=_BY).hexdigest()
+        found = () if digest and digest in known else tuple(_of_part(part))
+        if digest and not found and clean is not None:
+            clean.append(digest)
+        for place in found:
             if start <= first + place.start < until:
                 hidden = (first + place.hidden[0], first + place.hidden[1])
                 yield Place(first + place.start, first + place.end, hidden, place.kind, place.secret)

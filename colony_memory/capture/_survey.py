@@ -31,7 +31,7 @@ from colony_memory.capture._patience import patience
 from colony_memory.capture._rows import PART, Row, is_settled
 from colony_memory.capture._steady import INDEX, companions_of, whole_of
 from colony_memory.capture._unsaved import VAULT
-from colony_memory.capture.secrets import RULES, is_allowed, judge_secrets, shown_names
+from colony_memory.capture.secrets import RULES, Pieces, is_allowed, judge_secrets, shown_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -80,6 +80,7 @@ class Survey:
         self._attributes = ""
         self._digests: dict[str, str] = {}
         self._clean: dict[str, str] = {}
+        self._pieces: dict[str, str] = {}
         self._texts: set[str] = set()
         self._masked: set[str] = set()
         self._described = "", ""
@@ -189,6 +190,7 @@ class Survey:
             "" if young or name in self.masked else digest,
             began=self._began,
             clean=self._clean.get(name, ""),
+            pieces=self._pieces.get(name, ""),
             is_text=name in self._texts,
             is_database=is_database,
         )
@@ -213,13 +215,18 @@ class Survey:
             self._digests[name] = "" if self._index is None else _digest(content)
         same = {name for name, row in known.items() if row.digest == self._digests.get(name)}
         self._clean |= {name: known[name].clean for name in same}
+        self._pieces |= {name: known[name].pieces for name in same}
         if self._secrets == "allow":
             return
         searched = {name: content for name, content in fresh.items() if name not in same}
         links = self.found.tree.links if names else {}
-        findings = judge_secrets(searched, self._secrets, self._allowed, names, links, depth=5)
+        before = {} if self._index is None else self._index.rows
+        rows = [row for name in searched if (row := before.get(name)) is not None]
+        pieces = None if self._index is None else Pieces(each for row in rows for each in row.pieces.split())
+        findings = judge_secrets(searched, self._secrets, self._allowed, names, links, pieces=pieces, depth=5)
         suspicious = {*shown_names(searched), *(each.name for each in findings)}
         self._clean |= {name: "" if name in suspicious else RULES for name in searched}
+        self._pieces |= {} if pieces is None else {name: " ".join(each) for name, each in pieces.clean.items() if each}
         masked = {name for name, content in searched.items() if content is not fresh[name]}
         contents.update({name: searched[name] for name in masked})
         self._digests |= {name: _digest(contents[name]) for name in masked}
@@ -231,6 +238,7 @@ class Survey:
         for name in names:
             self._digests.pop(name, None)
             self._clean.pop(name, None)
+            self._pieces.pop(name, None)
         self._texts -= names
         self._masked -= names
         self.findings = tuple(each for each in self.findings if each.name not in names)

@@ -381,7 +381,7 @@ def _load_pair(found: Any) -> tuple[str, str] | None:
 
 def _load_row(found: list[Any]) -> Row:
     row = Row(*found)
-    if list(map(type, found)) != [int, int, int, int, int, str, str, bool, bool]:
+    if list(map(type, found)) != [int, int, int, int, int, str, str, bool, bool, str]:
         raise ValueError("a malformed row")
     return row
 

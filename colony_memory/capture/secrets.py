@@ -17,7 +17,7 @@ from colony_memory.capture._secret_table import RULES
 from colony_memory.exceptions import ColonyMemoryWarning, Hint, SecretsFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Container, Iterable, Iterator, Mapping
 
     from colony_memory.capture._metadata import Metadata
     from colony_memory.capture._secret_views import Place
@@ -34,13 +34,25 @@ def _slug(kind: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", kind.lower())
 
 
-def _places(text: bytes) -> Iterator[Place]:
+class Pieces:
+    """Pieces of large files in which nothing is found, by their digests: a row more in a database is in one of them.
+
+    Attributes:
+        known: Those that need not be searched.
+        clean: Those that were met, by the name of the file.
+    """
+
+    def __init__(self, known: Iterable[str] = ()) -> None:
+        self.known, self.clean = frozenset(known), dict[str, list[str]]()
+
+
+def _places(text: bytes, known: Container[str] = (), clean: list[str] | None = None) -> Iterator[Place]:
     # Late, as all that a short command has to look through may be known to be clean.
     if not text:
         return iter(())
     from colony_memory.capture._secret_views import places
 
-    return places(text)
+    return places(text, known, clean)
 
 
 @lru_cache(maxsize=1)
@@ -137,10 +149,14 @@ def _names_of(contents: Mapping[str, str | bytes], metadata: Metadata) -> tuple[
     return [*contents, *metadata.empty_dirs, *metadata.left_out], dict(metadata.links)
 
 
-def find_in_contents(contents: Mapping[str, str | bytes]) -> tuple[SecretFinding, ...]:
-    """Look for likely secrets in files."""
+def find_in_contents(contents: Mapping[str, str | bytes], pieces: Pieces | None = None) -> tuple[SecretFinding, ...]:
+    """Look for likely secrets in files, but for the ``pieces`` of them that are known."""
     shown = shown_names(contents)
-    return tuple(finding for name in sorted(contents) for finding, _ in _search(shown.get(name, name), contents[name]))
+    return tuple(
+        finding
+        for name in sorted(contents)
+        for finding, _ in _search(shown.get(name, name), contents[name], pieces, name)
+    )
 
 
 def find_in_names(names: Iterable[str], links: Mapping[str, str]) -> tuple[SecretFinding, ...]:
@@ -209,7 +225,9 @@ def is_allowed(finding: SecretFinding, allowed: frozenset[str]) -> bool:
     return finding.id in allowed or finding.id.rpartition(":")[0] in allowed
 
 
-def mask_contents(contents: dict[str, str | bytes], allowed: frozenset[str] = frozenset()) -> tuple[SecretFinding, ...]:
+def mask_contents(
+    contents: dict[str, str | bytes], allowed: frozenset[str] = frozenset(), pieces: Pieces | None = None
+) -> tuple[SecretFinding, ...]:
     """Mask the likely secrets in files, in place, and give all that were found; those that are allowed stay.
 
     Raises:
@@ -220,7 +238,7 @@ def mask_contents(contents: dict[str, str | bytes], allowed: frozenset[str] = fr
     elsewhere: list[SecretFinding] = []
     masked: dict[str, str] = {}
     for name, content in sorted(contents.items()):
-        found = list(_search(shown.get(name, name), content))
+        found = list(_search(shown.get(name, name), content, pieces, name))
         findings += (finding for finding, _ in found)
         likely = [(finding, place) for finding, place in found if not is_allowed(finding, allowed)]
         elsewhere += (finding for finding, _ in likely if finding.line is None)
@@ -250,6 +268,7 @@ def judge_secrets(
     names: Iterable[str] = (),
     links: Mapping[str, str] | None = None,
     *,
+    pieces: Pieces | None = None,
     depth: int = 2,
 ) -> tuple[SecretFinding, ...]:
     """What is found, that which is allowed included; masked in the contents where that is the choice.
@@ -260,6 +279,7 @@ def judge_secrets(
         allowed: What may be saved.
         names: Names of files and of whatever else is saved by its name.
         links: Names of links, each with what it leads to.
+        pieces: What of the files need not be searched.
         depth: How many calls above the one is whom warnings are told.
 
     Raises:
@@ -270,8 +290,8 @@ def judge_secrets(
     if choice == "mask":
         if likely:
             raise _unmaskable(likely)
-        return (*findings, *mask_contents(contents, allowed))
-    findings = (*findings, *find_in_contents(contents))
+        return (*findings, *mask_contents(contents, allowed, pieces))
+    findings = (*findings, *find_in_contents(contents, pieces))
     _stop_or_warn([finding for finding in findings if not is_allowed(finding, allowed)], choice, depth)
     return findings
 
@@ -326,8 +346,13 @@ def _masked(text: str, found: list[Place]) -> str:
     return b"".join([*pieces, data[end:]]).decode("utf-8", "surrogatepass")
 
 
-def _search(name: str, content: str | bytes) -> Iterator[tuple[SecretFinding, Place | None]]:
-    """What is found in one file, in order, each with the place of what must not be seen; no two overlap."""
+def _search(
+    name: str, content: str | bytes, pieces: Pieces | None = None, kept: str = ""
+) -> Iterator[tuple[SecretFinding, Place | None]]:
+    """What is found in one file, in order, each with the place of what must not be seen; no two overlap.
+
+    Its ``pieces`` are ``kept`` under that name.
+    """
     if isinstance(content, bytes):
         if len(content) == _SEED_SIZE and _SEED_NAME.search(name):
             yield _finding(name, None, _RAW, content.hex().encode("ascii")), None
@@ -335,7 +360,8 @@ def _search(name: str, content: str | bytes) -> Iterator[tuple[SecretFinding, Pl
     else:
         data = content.encode("utf-8", "surrogatepass")
     line, counted = 1, 0
-    for place in _settled(_places(data)):
+    known, clean = ((), None) if pieces is None else (pieces.known, pieces.clean.setdefault(kept, []))
+    for place in _settled(_places(data, known, clean)):
         line += data.count(b"\n", counted, place.start)
         counted = place.start
         own_line = None if isinstance(content, bytes) else line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 import sqlite3
@@ -10,6 +11,8 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
+from bisect import bisect_right
 
 import pytest
 
@@ -282,6 +285,43 @@ def test_what_holds_a_secret_is_searched_each_time(place, vault, seen, choice):
     assert (TOKEN in ColonyMemory(backend=vault).restore()[TEXT]) == (choice != "mask")
     with pytest.raises(ColonyMemoryError, match="1 likely secret"):
         save(vault, place, secrets="stop")
+
+
+@pytest.mark.parametrize("choice", ["warn", "mask"])
+def test_of_a_large_file_only_the_pieces_that_changed_are_searched(place, vault, monkeypatch, choice):
+    """Also beside a likely secret in another piece, and where one lies across two pieces."""
+    from colony_memory.capture import _secret_views as views
+
+    looked, size = [], views._SIZE
+    real = views.find
+
+    def find(text):
+        looked.append(len(text))
+        return real(text)
+
+    monkeypatch.setattr(views, "find", find)
+    lines = [f"line {number:06} of notes that say nothing secret\n" for number in range(5 * size // 46)]
+    lines[10] = f"{TOKEN}\n"
+
+    def searched(*changes):
+        for at, line in changes:
+            lines[at] = line.ljust(len(lines[at]) - 1)[: len(lines[at]) - 1] + "\n"
+        (place / TEXT).write_text("".join(lines))
+        time.sleep(0.03)
+        looked.clear()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            saved = save(vault, place, secrets=choice)
+        told = [str(each.message) for each in caught] if choice == "warn" else saved.capture.secrets
+        return sum(each >= size for each in looked), len(told)
+
+    assert searched()[1] == 1
+    again, found = searched((60_000, "a word more"))
+    assert again <= 2 + 6 * (choice == "mask")  # the piece with the token, which is never clean, and that of the word
+    assert found == 1
+    across = bisect_right([*itertools.accumulate(map(len, lines))], 3 * size)
+    assert searched((across, "x " + TOKEN[:-1] + "H"))[1] == 2
+    assert searched((across, "nothing"))[1] == 1
 
 
 @POSIX
