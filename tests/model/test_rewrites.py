@@ -12,6 +12,7 @@ import pytest
 from chains import growing
 from faces import PlainVault
 from test_crash_points import STOPS, WAYS, is_over
+from test_transfer_interleavings import beside, meddle
 from transfers import backend_of, fake, hours_later
 from vault_copies import copy_of
 
@@ -328,3 +329,33 @@ def test_stopped_at_every_call_nothing_is_lost_and_again_completes_it(wire, way,
         assert not [text for text in unpacked(target, monkeypatch) if SECRET in text]
         assert ColonyMemory(backend=target).verify()
     assert n > 5
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("wire", FORMATS)
+@pytest.mark.parametrize("do", ["saves", "saves and retires", "deletes the oldest", "deletes the latest", "prunes"])
+def test_beside_others_at_every_call(do, wire):
+    """Whole verbs of another client between two calls of a rewrite: what is listed restores, and nothing that the other
+    did not delete goes. Where it was in the way, that is said, and doing it again completes it.
+    """
+    start, _ = filled(wire, states=history(3))
+    at, happened = 0, [1]
+    while happened:
+        at += 1
+        vault = copy_of(backend_of(start))
+        other = ColonyMemory(backend=vault, format=wire)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ColonyMemoryWarning)
+            faulty, happened = beside(lambda other=other: meddle(other, do), at, vault)
+            with contextlib.suppress(ColonyMemoryError):
+                ColonyMemory(backend=faulty, format=wire).rewrite(replace={SECRET: "gone"})
+            ColonyMemory(backend=vault).rewrite(replace={SECRET: "gone"})
+        new = ColonyMemory(backend=vault)
+        found = contents(new)
+        assert len(found) == len({json.dumps(docs, sort_keys=True) for docs in found})
+        assert not [docs for docs in found if SECRET in json.dumps(docs)]
+        if do == "saves":
+            assert found == [*map(clean, history(3)), {"m": "in between"}] or not happened
+        assert new.restore() == found[-1]
+        assert new.verify()
+    assert at > 20
