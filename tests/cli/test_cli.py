@@ -15,10 +15,6 @@ import warnings
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("click")
-
-import cli_runs
 from cli_runs import POSIX, damage, fails, process, save, tree
 
 from colony_memory import ColonyMemory, __version__
@@ -42,16 +38,6 @@ from colony_memory.exceptions import (
     VaultUnavailable,
 )
 from colony_memory.words import errors
-
-environment, folder, vault, server, cli, refused = (
-    cli_runs.environment,
-    cli_runs.folder,
-    cli_runs.vault,
-    cli_runs.server,
-    cli_runs.cli,
-    cli_runs.refused,
-)
-
 
 # --- as processes
 

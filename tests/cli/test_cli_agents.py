@@ -7,18 +7,15 @@ import re
 import shlex
 import sys
 
-import pytest
-
-pytest.importorskip("click")
-
 import cli_runs
+import pytest
 from agent_hosts import CLAUDE_CODE, HOSTS, TOKEN, make_host
 from cli_runs import POSIX, tree
 
 from colony_memory import ColonyMemory
 from colony_memory.hooks import turn
 
-environment, vault, cli, refused = cli_runs.environment, cli_runs.vault_of_1, cli_runs.cli, cli_runs.refused
+vault = cli_runs.vault_of_1
 MEMORY = "projects/-home-ada-work-app/memory"
 
 

@@ -10,15 +10,9 @@ import subprocess
 import sys
 
 import pytest
-
-pytest.importorskip("click")
-
-import cli_runs
 from cli_runs import POSIX
 
 from colony_memory.cli import app
-
-environment, vault, cli = cli_runs.environment, cli_runs.vault, cli_runs.cli
 
 
 @pytest.mark.parametrize("verb", app.VERBS)

@@ -12,23 +12,12 @@ import sys
 from contextlib import closing
 
 import pytest
-
-pytest.importorskip("click")
-
-import cli_runs
 from cli_runs import tree
 
 from colony_memory import ColonyMemory
 from colony_memory.cli import progress
 from colony_memory.cli.output import Output
 
-environment, folder, vault, cli, refused = (
-    cli_runs.environment,
-    cli_runs.folder,
-    cli_runs.vault,
-    cli_runs.cli,
-    cli_runs.refused,
-)
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 
 

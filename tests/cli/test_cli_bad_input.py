@@ -9,10 +9,6 @@ import shutil
 from dataclasses import fields
 
 import pytest
-
-pytest.importorskip("click")
-
-import cli_runs
 from cli_runs import NOON, save
 
 from colony_memory import ColonyMemory
@@ -20,8 +16,6 @@ from colony_memory.cli import app
 from colony_memory.cli.options import CommonOptions
 from colony_memory.schedule import child
 from colony_memory.transfer import export_snapshot, save_export
-
-environment, folder, vault, cli = cli_runs.environment, cli_runs.folder, cli_runs.vault, cli_runs.cli
 
 #: Arguments with which the verb would do something.
 ARGUMENTS = {

@@ -8,24 +8,14 @@ import json
 import subprocess
 import sys
 
-import pytest
-
-pytest.importorskip("click")
-
 import cli_runs
+import pytest
 from cli_runs import NOON, POSIX, save
 
 from colony_memory.cli.options import split_positional
 from colony_memory.cli.output import Output
 from colony_memory.words.errors import Failure, write_bytes
 
-environment, folder, vault, cli, refused = (
-    cli_runs.environment,
-    cli_runs.folder,
-    cli_runs.vault,
-    cli_runs.cli,
-    cli_runs.refused,
-)
 BYTES = bytes(range(256)) * 3
 
 

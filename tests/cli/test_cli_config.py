@@ -8,11 +8,9 @@ from importlib.resources import files
 
 import pytest
 
-pytest.importorskip("click")
 if sys.version_info < (3, 11):
     pytest.importorskip("tomli")
 
-import cli_runs
 from cli_runs import POSIX
 
 from colony_memory._format.record import ATTRIBUTES_NAME
@@ -21,8 +19,6 @@ from colony_memory.cli import app
 from colony_memory.vaults.local import LocalVault
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
-
-environment, folder, cli, refused = cli_runs.environment, cli_runs.folder, cli_runs.cli, cli_runs.refused
 
 
 @pytest.fixture

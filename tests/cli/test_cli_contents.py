@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
-pytest.importorskip("click")
-
 import cli_runs
+import pytest
 from cli_runs import POSIX, damage, save
 
 from colony_memory import ColonyMemory
@@ -16,13 +13,6 @@ from colony_memory.app.content import Contents, contents_of
 from colony_memory.app.facts import count_texts
 from colony_memory.cli.summary import backup_lines
 
-environment, folder, vault, cli, refused = (
-    cli_runs.environment,
-    cli_runs.folder,
-    cli_runs.vault,
-    cli_runs.cli,
-    cli_runs.refused,
-)
 vault_of_1 = cli_runs.vault_of_1
 
 

@@ -7,11 +7,8 @@ import os
 import sqlite3
 from contextlib import closing
 
-import pytest
-
-pytest.importorskip("click")
-
 import cli_runs
+import pytest
 from cli_runs import NOON, POSIX, damage, process, save
 from cut_off import cut_off
 
@@ -20,14 +17,6 @@ from colony_memory.capture import write_folder
 from colony_memory.capture._recover import unfinished
 from colony_memory.cli import tables
 from colony_memory.testing import FakeVault, VaultServer
-
-environment, folder, vault, cli, refused = (
-    cli_runs.environment,
-    cli_runs.folder,
-    cli_runs.vault,
-    cli_runs.cli,
-    cli_runs.refused,
-)
 
 
 def everything(path):

@@ -9,20 +9,11 @@ import pytest
 
 pytest.importorskip("click")
 
-import cli_runs
 from age_files import quick_passphrases
 
 from colony_memory import ColonyMemory
 
 __all__ = ["quick_passphrases"]
-
-environment, folder, vault, cli, refused = (
-    cli_runs.environment,
-    cli_runs.folder,
-    cli_runs.vault,
-    cli_runs.cli,
-    cli_runs.refused,
-)
 
 
 @pytest.fixture

@@ -10,18 +10,12 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("click")
-
-import cli_runs
 from cli_runs import NOON, POSIX, save
 
 from colony_memory import ColonyMemory
 from colony_memory.cli import app
 from colony_memory.transfer import export_snapshot, save_export
 from colony_memory.vaults.local import LocalVault
-
-environment, server, cli = cli_runs.environment, cli_runs.server, cli_runs.cli
 
 #: Their output is that of the command that they start.
 STARTING = {"run", "guard"}

@@ -8,17 +8,11 @@ import re
 import sys
 
 import pytest
-
-pytest.importorskip("click")
-
-import cli_runs
 from cli_runs import save
 
 from colony_memory.cli.output import Output
 from colony_memory.words.errors import say, say_json
 from colony_memory.words.text import fitted, folded
-
-environment, vault, cli = cli_runs.environment, cli_runs.vault, cli_runs.cli
 
 
 class Terminal(io.StringIO):

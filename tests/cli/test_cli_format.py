@@ -8,14 +8,10 @@ import pytest
 
 pytest.importorskip("click")
 
-import cli_runs
 import needs_zstd  # noqa: F401 - skips this module where there is none
 from no_zstd import lose_zstd
 
 from colony_memory._format.v2.zstd import WANTED
-
-environment, folder, vault, cli = cli_runs.environment, cli_runs.folder, cli_runs.vault, cli_runs.cli
-refused = cli_runs.refused
 
 
 def test_a_chain_is_saved_shown_and_restored(folder, vault, cli, tmp_path):

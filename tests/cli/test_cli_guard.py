@@ -8,18 +8,13 @@ import shlex
 import shutil
 import sys
 
-import pytest
-
-pytest.importorskip("click")
-
 import cli_runs
+import pytest
 from cli_runs import process, tree
 
 from colony_memory import ColonyMemory
 from colony_memory.schedule import child as module
 
-environment, folder, vault, server = cli_runs.environment, cli_runs.folder, cli_runs.vault, cli_runs.server
-cli, refused = cli_runs.cli, cli_runs.refused
 POSIX = cli_runs.POSIX
 
 

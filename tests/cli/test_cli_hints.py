@@ -12,11 +12,8 @@ import sys
 import warnings
 from pathlib import Path
 
-import pytest
-
-pytest.importorskip("click")
-
 import cli_runs
+import pytest
 from snapshots import content_file
 
 import colony_memory
@@ -35,9 +32,6 @@ from colony_memory.vaults.local import LocalVault
 from colony_memory.words import commands as said
 from colony_memory.words.commands import OPTIONS, SETTINGS, Asked, command, quoted, worded
 from colony_memory.words.errors import address_for
-
-environment, vault, cli, folder = cli_runs.environment, cli_runs.vault, cli_runs.cli, cli_runs.folder
-server = cli_runs.server
 
 ID = "20261101T130000300000Z-abcdef"
 PACKAGE = Path(colony_memory.__file__).parent

@@ -9,11 +9,8 @@ import subprocess
 import sys
 from datetime import timedelta
 
-import pytest
-
-pytest.importorskip("click")
-
 import cli_runs
+import pytest
 from cli_runs import NOON, POSIX, damage, process, save
 
 from colony_memory import SnapshotInfo
@@ -22,14 +19,6 @@ from colony_memory.cli import patches
 from colony_memory.cli.output import Output
 from colony_memory.reports import Change, DocumentChange
 
-environment, folder, vault, cli, refused, server = (
-    cli_runs.environment,
-    cli_runs.folder,
-    cli_runs.vault,
-    cli_runs.cli,
-    cli_runs.refused,
-    cli_runs.server,
-)
 STATES = ({"a.md": "one\nfriday\n"}, {"a.md": "one\ntwo\nfriday\n"}, {"b.md": "x"}, {"a.md": "one\r\n", "b.md": "x"})
 EVIL = "evil\x1b[31m\nfile\u202e.md"
 

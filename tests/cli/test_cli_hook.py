@@ -13,11 +13,8 @@ import threading
 import time
 from pathlib import Path
 
-import pytest
-
-pytest.importorskip("click")
-
 import cli_runs
+import pytest
 from cli_runs import POSIX, save
 from cut_off import cut_off
 from monitors import Monitor
@@ -38,8 +35,6 @@ from colony_memory.testing import FakeVault, FaultyVault
 from colony_memory.vaults.local import LocalVault
 from colony_memory.words import commands
 
-environment, vault, server = cli_runs.environment, cli_runs.vault, cli_runs.server
-cli, refused, folder = cli_runs.cli, cli_runs.refused, cli_runs.folder
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 HOSTILE = {"cwd": "/etc", "transcript_path": "/etc/passwd", "folder": "/etc", "vault": "file:///tmp", "label": "other"}
 

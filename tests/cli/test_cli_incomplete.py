@@ -6,22 +6,10 @@ import json
 import os
 
 import pytest
-
-pytest.importorskip("click")
-
-import cli_runs
 from cli_runs import NOON, POSIX, save
 
 from colony_memory import ColonyMemory
 from colony_memory.app.facts import left_out
-
-environment, folder, vault, cli, refused = (
-    cli_runs.environment,
-    cli_runs.folder,
-    cli_runs.vault,
-    cli_runs.cli,
-    cli_runs.refused,
-)
 
 
 @pytest.fixture

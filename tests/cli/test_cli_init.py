@@ -7,24 +7,12 @@ import os
 import shlex
 import shutil
 
-import pytest
-
-pytest.importorskip("click")
-
 import cli_runs
+import pytest
 from cli_runs import POSIX, fails, process, save, tree
 
 from colony_memory._format.v2.zstd import is_installed
 from colony_memory.cli.options import SETTINGS
-
-environment, folder, vault, server, cli, refused = (
-    cli_runs.environment,
-    cli_runs.folder,
-    cli_runs.vault,
-    cli_runs.server,
-    cli_runs.cli,
-    cli_runs.refused,
-)
 
 DEFAULT = 2 if is_installed() else 1
 READING = (

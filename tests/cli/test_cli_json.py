@@ -8,25 +8,15 @@ import re
 import shutil
 from dataclasses import fields
 
-import pytest
-
-pytest.importorskip("click")
-
 import cli_runs
+import pytest
 from documentation_pages import ROOT, read
 
 from colony_memory import SnapshotInfo
 from colony_memory.cli import app
 from colony_memory.reports import Change, Match, SearchReport, VaultMap, VerifyReport
 
-environment, folder, vault, server, cli, refused = (
-    cli_runs.environment,
-    cli_runs.folder,
-    cli_runs.vault_of_1,
-    cli_runs.server,
-    cli_runs.cli,
-    cli_runs.refused,
-)
+vault = cli_runs.vault_of_1
 
 ARGUMENTS = {
     "init": ["elsewhere"],

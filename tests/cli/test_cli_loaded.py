@@ -9,9 +9,6 @@ import pytest
 
 pytest.importorskip("click")
 
-import cli_runs
-
-environment, vault = cli_runs.environment, cli_runs.vault
 
 #: So many modules of this package does it load at the most.
 LOADED = {"--version": 25, "list": 110, "backup": 152, "hook": 162}

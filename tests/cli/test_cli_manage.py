@@ -7,24 +7,11 @@ import os
 from datetime import timedelta
 
 import pytest
-
-pytest.importorskip("click")
-
-import cli_runs
 from cli_runs import NOON, POSIX, damage, fails, process, save
 
 from colony_memory import ColonyMemory
 from colony_memory.exceptions import ColonyMemoryWarning
 from colony_memory.words import text
-
-environment, folder, vault, server, cli, refused = (
-    cli_runs.environment,
-    cli_runs.folder,
-    cli_runs.vault,
-    cli_runs.server,
-    cli_runs.cli,
-    cli_runs.refused,
-)
 
 
 @pytest.fixture

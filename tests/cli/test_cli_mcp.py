@@ -9,12 +9,8 @@ import pytest
 
 pytest.importorskip("click")
 
-import cli_runs
 
 from colony_memory.app.options import BackupOptions
-
-environment, folder, vault = cli_runs.environment, cli_runs.folder, cli_runs.vault
-cli, refused = cli_runs.cli, cli_runs.refused
 
 
 @pytest.fixture

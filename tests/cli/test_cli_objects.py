@@ -6,11 +6,9 @@ import pytest
 
 pytest.importorskip("obstore")
 
-import cli_runs
 import object_server
 
 running, server = object_server.running, object_server.server
-environment, folder, cli, refused = cli_runs.environment, cli_runs.folder, cli_runs.cli, cli_runs.refused
 
 URL = "s3://bucket/agents/anna"
 

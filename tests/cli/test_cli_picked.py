@@ -5,13 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-
-pytest.importorskip("click")
-
-import cli_runs
 from cli_runs import NOON, save
-
-environment, vault, cli, refused = cli_runs.environment, cli_runs.vault, cli_runs.cli, cli_runs.refused
 
 
 @pytest.mark.parametrize(

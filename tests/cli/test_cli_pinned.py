@@ -6,24 +6,11 @@ import json
 import warnings
 
 import pytest
-
-pytest.importorskip("click")
-
-import cli_runs
 from cli_runs import NOON, save, tree
 
 from colony_memory import ColonyMemory
 from colony_memory.cli.summary import diverged_line
 from colony_memory.vaults.local import LocalVault
-
-environment, folder, vault, cli, refused = (
-    cli_runs.environment,
-    cli_runs.folder,
-    cli_runs.vault,
-    cli_runs.cli,
-    cli_runs.refused,
-)
-
 
 # --- notes
 

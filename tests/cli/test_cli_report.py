@@ -5,21 +5,7 @@ from __future__ import annotations
 import json
 from datetime import datetime, timezone
 
-import pytest
-
-pytest.importorskip("click")
-
-import cli_runs
 from cli_runs import POSIX, save
-
-environment, folder, vault, server, cli, refused = (
-    cli_runs.environment,
-    cli_runs.folder,
-    cli_runs.vault,
-    cli_runs.server,
-    cli_runs.cli,
-    cli_runs.refused,
-)
 
 
 def test_a_page_is_written_for_its_owner_alone(cli, vault, tmp_path):

@@ -13,25 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 
 import pytest
-
-pytest.importorskip("click")
-
-import cli_runs
 from cli_runs import NOON, POSIX, content_file, damage, save, tree
 
 from colony_memory import ColonyMemory
 from colony_memory.capture import Written
 from colony_memory.cli import ask
 from colony_memory.words import restored
-
-environment, folder, vault, cli, refused = (
-    cli_runs.environment,
-    cli_runs.folder,
-    cli_runs.vault,
-    cli_runs.cli,
-    cli_runs.refused,
-)
-
 
 # The time at which an inode changed cannot be set: what is older than a snapshot is older than one to come.
 SOON = datetime.now(timezone.utc).replace(microsecond=300_000) + timedelta(hours=1)

@@ -7,13 +7,13 @@ import os
 import time
 
 import pytest
-from cli_runs import cli, environment, folder, refused, vault, vault_of_1
+from cli_runs import vault_of_1
 
 from colony_memory import ColonyMemory
 from colony_memory.app.erase import read_replacements
 from colony_memory.vaults.local import LocalVault
 
-__all__ = ["cli", "environment", "folder", "refused", "vault", "vault_of_1"]
+__all__ = ["vault_of_1"]
 
 SECRET = "hunter2-secret-word"
 
@@ -74,7 +74,6 @@ def test_what_is_no_list_of_texts_is_refused(refused, memory_dir, tmp_path):
 
 
 def test_delete_and_prune_say_what_stays_in_packs(cli, vault, tmp_path):
-    pytest.importorskip("click")
     path = tmp_path / "agent"
     path.mkdir()
     lines = "".join(f"line {n}\n" for n in range(3000))

@@ -15,11 +15,8 @@ import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-import pytest
-
-pytest.importorskip("click")
-
 import cli_runs
+import pytest
 from cli_runs import damage, save
 from monitors import Monitor
 from snapshots import files_of
@@ -32,8 +29,6 @@ from colony_memory.schedule.last_run import only_one
 from colony_memory.schedule.watch import last_run_path, read_runs
 from colony_memory.vaults.local import LocalVault
 
-environment, vault, server = cli_runs.environment, cli_runs.vault, cli_runs.server
-cli, refused = cli_runs.cli, cli_runs.refused
 POSIX = cli_runs.POSIX
 
 ID = r"\d{8}T\d{12}Z-[0-9a-f]{6}"

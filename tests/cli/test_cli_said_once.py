@@ -5,17 +5,10 @@ from __future__ import annotations
 import json
 import socket
 
-import pytest
-
-pytest.importorskip("click")
-
-import cli_runs
 from cli_runs import NOON, damage, save
 
 from colony_memory.schedule import watch
 
-environment, vault, cli, refused = cli_runs.environment, cli_runs.vault, cli_runs.cli, cli_runs.refused
-folder = cli_runs.folder
 KEY = "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd"
 
 

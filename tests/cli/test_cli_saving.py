@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-import pytest
-
-pytest.importorskip("click")
-
 import cli_runs
+import pytest
 
 from colony_memory import Retention
 from colony_memory.app.options import BackupOptions
@@ -16,8 +13,6 @@ from colony_memory.cli.app import run_of
 from colony_memory.cli.options import parameters_of
 from colony_memory.cli.saving import SavingOptions
 
-environment, folder, vault = cli_runs.environment, cli_runs.folder, cli_runs.vault
-cli, refused = cli_runs.cli, cli_runs.refused
 #: What each verb cannot be told, since it says so itself, or it would make no sense.
 LACKING = {
     "backup": set(),

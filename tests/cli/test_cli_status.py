@@ -8,10 +8,6 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-
-pytest.importorskip("click")
-
-import cli_runs
 from cli_runs import NOON, content_file, damage, save
 from snapshots import label_map
 
@@ -20,15 +16,6 @@ from colony_memory.app.protection import Problem
 from colony_memory.cli import protection, tables
 from colony_memory.schedule import watch
 from colony_memory.words import text
-
-environment, folder, vault, server, cli, refused = (
-    cli_runs.environment,
-    cli_runs.folder,
-    cli_runs.vault,
-    cli_runs.server,
-    cli_runs.cli,
-    cli_runs.refused,
-)
 
 
 @pytest.fixture

@@ -6,18 +6,13 @@ import os
 import shlex
 import sys
 
-import pytest
-
-pytest.importorskip("click")
-
 import cli_runs
+import pytest
 from monitors import Monitor
 
 from colony_memory.cli import telling
 from colony_memory.vaults.local import LocalVault
 
-environment, folder, vault, server = cli_runs.environment, cli_runs.folder, cli_runs.vault, cli_runs.server
-cli, refused = cli_runs.cli, cli_runs.refused
 POSIX = cli_runs.POSIX
 
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 
 import pytest
-
-pytest.importorskip("click")
-
 from cli_runs import NOON, snapshot
 
 from colony_memory.app.content import Contents

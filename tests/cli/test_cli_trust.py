@@ -8,21 +8,12 @@ import shutil
 
 import pytest
 
-pytest.importorskip("click")
 pytest.importorskip("cryptography")
 
-import cli_runs
 from cli_runs import POSIX, fails, process, save
 
 from colony_memory import ColonyMemory, Ed25519Signer
 
-environment, folder, vault, cli, refused = (
-    cli_runs.environment,
-    cli_runs.folder,
-    cli_runs.vault,
-    cli_runs.cli,
-    cli_runs.refused,
-)
 OURS, STRANGER = Ed25519Signer(bytes(range(32))), Ed25519Signer(bytes(range(1, 33)))
 
 

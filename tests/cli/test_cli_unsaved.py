@@ -7,22 +7,10 @@ import os
 import shutil
 import subprocess
 
-import pytest
-
-pytest.importorskip("click")
-
-import cli_runs
 from cli_runs import NOON, POSIX, damage, save, tree
 
 from colony_memory import ColonyMemory
 
-environment, folder, vault, cli, refused = (
-    cli_runs.environment,
-    cli_runs.folder,
-    cli_runs.vault,
-    cli_runs.cli,
-    cli_runs.refused,
-)
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"
 
 

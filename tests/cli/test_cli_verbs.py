@@ -8,25 +8,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-
-pytest.importorskip("click")
-
-import cli_runs
 from cli_runs import NOON, content_file, save
 
 from colony_memory import ColonyMemory
 from colony_memory.capture import LeftOut, read_folder
 from colony_memory.words import text
-
-environment, folder, vault, server, cli, refused = (
-    cli_runs.environment,
-    cli_runs.folder,
-    cli_runs.vault,
-    cli_runs.server,
-    cli_runs.cli,
-    cli_runs.refused,
-)
-
 
 # --- backup
 

@@ -13,11 +13,8 @@ import sys
 import threading
 import time
 
-import pytest
-
-pytest.importorskip("click")
-
 import cli_runs
+import pytest
 from turning_clock import TurningClock
 
 from colony_memory import ColonyMemory
@@ -30,8 +27,6 @@ from colony_memory.vaults.local import LocalVault
 from colony_memory.words import errors
 from colony_memory.words.errors import Failure
 
-environment, folder, vault, server = cli_runs.environment, cli_runs.folder, cli_runs.vault, cli_runs.server
-cli, refused = cli_runs.cli, cli_runs.refused
 POSIX = cli_runs.POSIX
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"

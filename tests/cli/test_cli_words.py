@@ -9,11 +9,8 @@ import pytest
 
 pytest.importorskip("click")
 
-import cli_runs
 
 from colony_memory.cli import app
-
-environment, vault, cli, refused = cli_runs.environment, cli_runs.vault, cli_runs.cli, cli_runs.refused
 
 
 @pytest.mark.parametrize(

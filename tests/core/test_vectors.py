@@ -126,8 +126,9 @@ def client_options(vector: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-@pytest.mark.parametrize("restore", [restore_sync, restore_async], ids=["sync", "async"])
-@pytest.mark.parametrize("absence", [sdk_absence, bare_absence], ids=["sdk", "bare"])
+@pytest.mark.parametrize(
+    ("restore", "absence"), [(restore_sync, sdk_absence), (restore_async, bare_absence)], ids=["sync-sdk", "async-bare"]
+)
 @pytest.mark.parametrize("path", VECTORS + CHAINS + PAGES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_vector(path: Path, absence: Any, restore: Any) -> None:
     vector = json.loads(path.read_text(encoding="utf-8"))

@@ -38,7 +38,7 @@ told_by_linux = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), r
 @pytest.mark.parametrize(
     ("most", "verbs", "kinds"),
     [
-        pytest.param(8 * MB, ["restore", "list"], DEAREST, id="the dearest"),
+        pytest.param(8 * MB, ["restore", "list"], DEAREST, id="the dearest", marks=pytest.mark.once),
         *(
             pytest.param(most * MB, list(VERBS), [kind], id=f"{kind}, {most} MiB", marks=pytest.mark.long)
             for kind in KINDS
@@ -89,7 +89,7 @@ def spoiled(files, chance):
     return {**files, name: text[: 2 * MB]}
 
 
-@pytest.mark.parametrize("turns", [25, pytest.param(3000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("turns", [10, pytest.param(3000, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("wire", "keys"), [(1, {}), (2, {}), (2, {"encrypt_to": RECIPIENT, "identities": SECRET})], ids=["1", "2", "sealed"]
 )

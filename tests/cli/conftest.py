@@ -1,0 +1,12 @@
+"""The fixtures of all tests of the command line."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+with contextlib.suppress(pytest.skip.Exception):  # where there is no click, each module skips itself
+    from cli_runs import cli, environment, folder, refused, server, vault
+
+    __all__ = ["cli", "environment", "folder", "refused", "server", "vault"]
