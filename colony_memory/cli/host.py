@@ -111,6 +111,7 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
     words += [f"{flag}={each}" for flag, values in several.items() for each in values or ()]
     flags = {
         "--block": call.block,
+        "--git": given.git,
         "--accept-unsigned": common.accept_unsigned,
         "--accept-legacy-pointer": common.accept_legacy_pointer,
     }

@@ -477,7 +477,9 @@ def test_what_is_installed_leaves_out_no_option(vault, tmp_path, monkeypatch):
         vault="v", key_file="k", trust=["did:key:z"], witness="w", accept_unsigned=True, accept_legacy_pointer=True,
         encrypt_to=["age1x"], identity=[Path("i")], passphrase_file="p", config="c",
     )  # fmt: skip
-    saving = SavingOptions("notes", ["*.log"], 3, "mask", ["a.md:github-token"], "./copy", on_conflict="continue")
+    saving = SavingOptions(
+        "notes", ["*.log"], 3, "mask", ["a.md:github-token"], "./copy", git=True, on_conflict="continue"
+    )
     call = host_calls.Call("m", "codex", True, 9.5, saving, ping="http://p", on_error="o", common=common)
     words = host_calls.command_words(call, "/m", Place(str(vault.path), vault))
     flags = {each.partition("=")[0] for each in words if each.startswith("--")}
@@ -485,8 +487,8 @@ def test_what_is_installed_leaves_out_no_option(vault, tmp_path, monkeypatch):
     not_said = {"as_json", "quiet", "set_name", "agent", "kinds", "vault", "config"}
     assert {each.name for each in dataclasses.fields(CommonOptions)} == {*commands._CARRIED, *not_said}
     assert flags == {
-        *commands.WHERE, "--config", "--format", "--label", "--timeout", "--block", "--exclude", "--keep", "--secrets",
-        "--allow-secret", "--before", "--on-conflict", "--ping", "--on-error",
+        *commands.WHERE, "--config", "--format", "--label", "--timeout", "--block", "--git", "--exclude", "--keep",
+        "--secrets", "--allow-secret", "--before", "--on-conflict", "--ping", "--on-error",
     }  # fmt: skip
     relative = {each for each in words if each.partition("=")[2] in ("k", "w", "i", "p", "c", "./copy")}
     assert not relative

@@ -67,7 +67,7 @@ def run_hook(
         str | None, Option("--settings", metavar="FILE", help="Install into this file in place of the user's.")
     ] = None,
     dry_run: DryRunOption = False,
-    saving: Annotated[SavingOptions, Without({"git", "note", "tag"})],
+    saving: Annotated[SavingOptions, Without({"note", "tag"})],
     ping: PingOption = None,
     on_error: OnErrorOption = None,
     common: CommonOptions,

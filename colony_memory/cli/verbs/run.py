@@ -286,7 +286,7 @@ _NOTE_CHARS = 200
 def run_guard(
     command: Annotated[list[str], Argument(metavar="DIR COMMAND...")],
     *,
-    saving: Annotated[SavingOptions, Without({"keep", "git", "note", "tag"})],
+    saving: Annotated[SavingOptions, Without({"keep", "note", "tag"})],
     common: CommonOptions,
 ) -> int:
     """Save a folder, run a command that may spoil it, and say how to get back.

@@ -105,6 +105,7 @@ def run_delete(
     snapshot: Annotated[str, Argument(metavar="ID")],
     *,
     label: LabelOption = "default",
+    dry_run: DryRunOption = False,
     yes: YesOption = False,
     common: CommonOptions,
 ) -> int:
@@ -120,6 +121,11 @@ def run_delete(
     with open_memory(common) as opened:
         with opened.working():
             snapshot_id = find_id(opened.memory, snapshot, label=label)
+        if dry_run:
+            if common.as_json:
+                opened.output.answer_json({"snapshot_id": snapshot_id, "label": label, "dry_run": True})
+            opened.output.report(f"would delete snapshot {snapshot_id} of label {label}; nothing deleted")
+            return 0
         confirm(f"delete snapshot {snapshot_id} of label {label} for good?", yes=yes, as_json=common.as_json)
         with opened.working("Deleting from"), naming_the_label(opened.memory, snapshot):
             opened.memory.delete_snapshot(label=label, snapshot_id=snapshot_id)
