@@ -63,7 +63,7 @@ def test_what_every_verb_has_is_named_in_one_line_below_its_own(cli, verb):
     [
         ("restore", "[OPTIONS] [ID] DIR"),
         ("backup", "[OPTIONS] PATH..."),
-        ("diff", "[OPTIONS] A [B]"),
+        ("diff", "[OPTIONS] [A] [B]"),
         ("run", "[OPTIONS] DIR -- COMMAND..."),
         ("init", "[OPTIONS] [URL]"),
         ("list", "[OPTIONS]"),

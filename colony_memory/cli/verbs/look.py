@@ -268,7 +268,6 @@ def run_grep(
 
 DIFF_EXAMPLES = (
     "colony-memory diff latest~1 latest",
-    "colony-memory diff",
     "colony-memory diff -p latest ~/agent/memory",
 )
 
