@@ -105,8 +105,10 @@ addEventListener("DOMContentLoaded", () => {
 
   function factsOf(check) {
     if (!check) return make("td", { class: "dim" }, "not read");
+    // Of a good one, what was not asked for says nothing, but that nobody signed it.
+    if (check.good) return make("td", { class: "good" }, check.signature === "missing" ? "good, not signed" : "good");
     const odd = Object.entries(check).filter(([name, fact]) => !["good", "problem"].includes(name) && fact !== "ok").map(([name, fact]) => `${name} ${fact}`);
-    return make("td", { class: `text ${check.good ? "good" : "bad"}` }, (check.good ? "good" : "bad") + (odd.length ? `: ${odd.join(", ")}` : "") + (check.problem ? `; ${check.problem}` : ""));
+    return make("td", { class: "text bad" }, [`bad: ${odd.join(", ")}`, check.problem].filter(Boolean).join("; "));
   }
 
   function remarksOf(each) {
@@ -115,10 +117,10 @@ addEventListener("DOMContentLoaded", () => {
   }
 
   const snapshotTable = (rows) =>
-    table(["snapshot", "made", "changes", "size", "stored", "documents", `a prune that keeps ${data.retention}`, "integrity and trust", "remarks", "signed by"],
+    table(["snapshot", "made", "integrity", "changes", "size", "stored", "documents", `a prune that keeps ${data.retention}`, "remarks", "signed by"],
       rows.map((each) => make("tr", {},
-        make("td", { class: "id" }, each.id), cell(time(each.made)), cell(changesOf(each)), cell(each.encrypted && !each.bytes ? "?" : size(each.bytes), "number"), cell(size(each.stored), "number"), cell(each.documents === null ? "?" : each.documents.toLocaleString("en"), "number"),
-        make("td", { class: each.stays === false ? "warn" : "" }, each.stays === null ? "?" : each.stays ? `keeps it: ${each.reasons.join(", ")}` : "takes it"), factsOf(each.check), cell(remarksOf(each), "text"),
+        make("td", { class: "id" }, each.id), cell(time(each.made)), factsOf(each.check), cell(changesOf(each)), cell(each.encrypted && !each.bytes ? "?" : size(each.bytes), "number"), cell(size(each.stored), "number"), cell(each.documents === null ? "?" : each.documents.toLocaleString("en"), "number"),
+        make("td", { class: each.stays === false ? "warn" : "" }, each.stays === null ? "?" : each.stays ? `keeps it: ${each.reasons.join(", ")}` : "takes it"), cell(remarksOf(each), "text"),
         make("td", { class: "text id" }, each.issuer || "-"))));
 
   function patchOf(change) {
@@ -154,7 +156,7 @@ addEventListener("DOMContentLoaded", () => {
       label.problem ? make("p", { class: "bad" }, label.problem) : make("p", {}, `${count(snapshots.length, "restore point")}. A prune that keeps ${data.retention} would take ${takes}.`),
       snapshots.length > 1 ? line(snapshots) : make("span"),
       snapshots.length ? some(snapshots, snapshotTable) : make("p", { class: "dim" }, "No snapshot is listed."),
-      label.others.length ? make("section", {}, make("h2", {}, "Not listed"), some(label.others, (rows) => table(["snapshot", "integrity and trust"], rows.map((each) => make("tr", {}, make("td", { class: "id" }, each.id), factsOf(each.check)))))) : make("span"),
+      label.others.length ? make("section", {}, make("h2", {}, "Not listed"), some(label.others, (rows) => table(["snapshot", "integrity"], rows.map((each) => make("tr", {}, make("td", { class: "id" }, each.id), factsOf(each.check)))))) : make("span"),
       documentsOf(label) || make("span"),
     );
   }

@@ -72,12 +72,14 @@ def _label(overview: LabelOverview) -> dict[str, Any]:
     reasons = {} if plan is None else plan.reasons
     shown = {info.snapshot_id for info in overview.snapshots}
     before = {info.shrunk_from for info in overview.snapshots}
+    numbers = _documents_by_snapshot(overview, changes)
     return {
         "label": overview.label,
         "problem": overview.problem or (verified.problem if verified else None),
         "snapshots": [
             {
                 **_snapshot(info),
+                "documents": numbers.get(info.snapshot_id, info.doc_count),
                 "shrank": info.snapshot_id in before,
                 "changes": changes.get(info.snapshot_id),
                 "check": _check(checks.get(info.snapshot_id)),
@@ -131,6 +133,18 @@ def _change(change: Change) -> dict[str, Any]:
         "lines": None if lines is None else [lines.added, lines.removed],
         "patch": change.patch,
     }
+
+
+def _documents_by_snapshot(overview: LabelOverview, changes: Mapping[str, list[int]]) -> dict[str, int]:
+    """How many each snapshot has, as histories tell: without the record of a folder, which is no file of it."""
+    if not overview.changes or overview.passed_over:
+        return {}
+    out, there = {}, 0
+    for info in reversed(overview.snapshots):
+        added, _, removed = changes.get(info.snapshot_id, (0, 0, 0))
+        there += added - removed
+        out[info.snapshot_id] = there
+    return out
 
 
 def _changes_by_snapshot(changes: Mapping[str, tuple[Change, ...]]) -> dict[str, list[int]]:
