@@ -18,13 +18,13 @@ SYNONYMS = {
     "compose container containers docker dockerfile podman": "docker container",
     "crewai autogen langchain llamaindex": "recipes stores",
     "cronjob timer": "schedule cron systemd",
-    "erase expunge forget gdpr purge scrub": "delete rewrite secret",
+    "erase expunge forget gdpr purge scrub": "rewrite secret saved",
     "hacked stolen theft thief": "thief secret key",
     "helm k8s": "kubernetes",
     "history undo revert rollback": "log restore back rolled",
-    "leak leaked leaking password passwords": "secret secrets rewrite",
+    "leak leaked leaking password passwords": "secret saved",
     "limit limits quota": "room full limits",
-    "migrate migration move sync transfer": "copy moving another host",
+    "migrate migration move sync transfer": "export import copy",
     "monitoring alert alerts healthcheck metrics": "status events told failure",
     "offline timeout unreachable outage": "no answer",
     "merge conflict concurrent race": "two writers conflict",
@@ -34,7 +34,14 @@ SYNONYMS = {
     "unmounted missing": "no vault",
 }
 #: How much a page counts, and how much of it is in the index. First what helps, last what once was.
-RANKS = {"recover": 1.6, "errors": 1.3, "reference-api": 0.55, "reference-commands": 0.7, "snapshot-format": 0.5}
+RANKS = {
+    "recover": 1.6,
+    "saved-secret": 1.5,
+    "errors": 1.3,
+    "reference-api": 0.55,
+    "reference-commands": 0.7,
+    "snapshot-format": 0.5,
+}
 RANKS |= {"changelog": 0.15, "upgrading": 0.4, "design": 0.4, "contributing": 0.4, "reference-secrets": 0.5}
 _TITLES_ALONE = {"changelog", "reference-api", "snapshot-format", "reference-secrets"}
 _COMMON = frozenset(

@@ -134,6 +134,8 @@ _ASKED = {
     "encyrpt": "recover.html#encrypted",
     "migrate": "moving.html",
     "crewai": "recipes.html",
+    "purge": "saved-secret.html",
+    "gdpr": "saved-secret.html",
     "docker": "hosts.html#docker",
     "iam": "object-stores.html#the-smallest-rights",
     "lost key": "recover.html#lost-key",
