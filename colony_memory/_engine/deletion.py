@@ -33,14 +33,8 @@ if TYPE_CHECKING:
 
 
 async def discard(session: Session, built: BuiltSnapshot, error: ColonyMemoryError | None = None) -> None:
-    """Delete what a failed backup wrote, its manifest first."""
-    await take_back(session, built.info.label, built.manifest_file, list(built.files), error)
-
-
-async def take_back(
-    session: Session, label: str, manifest_file: str, names: Sequence[str], error: ColonyMemoryError | None
-) -> None:
     """Delete what was written of a snapshot that came to nothing, its manifest first, as far as that is possible."""
+    label, manifest_file, names = built.info.label, built.manifest_file, list(built.files)
     if isinstance(error, RateLimited):
         return  # deletes come out of the same bucket; a later prune sweeps
     job = _Deletion(session, label, total=len(names))
