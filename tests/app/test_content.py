@@ -9,7 +9,7 @@ import pytest
 from colony_memory import ColonyMemoryError, SnapshotInfo
 from colony_memory.app.content import content_of, narrow
 from colony_memory.capture import read_folder, write_folder
-from colony_memory.capture._metadata import METADATA_NAME
+from colony_memory.capture._metadata import METADATA_NAME, METADATA_NAMES
 
 INFO = SnapshotInfo("20261101T120000300000Z-abcdef", "default", "?", ["a.md"], 1, 10, "sha256:" + "0" * 64)
 LACKING = replace(INFO, incomplete=("b.md: gone",))
@@ -57,6 +57,6 @@ def test_a_part_restores_as_it_was(documents, tmp_path):
     after = (tmp_path / "out" / "face.png").stat()
     assert (after.st_mode, after.st_mtime_ns) == (before.st_mode, before.st_mtime_ns)
     assert (tmp_path / "out" / "link").readlink().as_posix() == "notes/a.md"
-    assert {"notes/a.md"} == narrow(documents, ["notes/*"]).keys() - {METADATA_NAME}
+    assert {"notes/a.md"} == narrow(documents, ["notes/*"]).keys() - METADATA_NAMES
     with pytest.raises(ValueError, match=r"nothing in the snapshot matches '\*\.txt', 'x'"):
         narrow(documents, ["*.txt", "x"])

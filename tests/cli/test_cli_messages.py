@@ -31,6 +31,7 @@ TO_PYTHON = (
     " is not a vault: it has no ",
     "this backend is asynchronous: use AsyncColonyMemory",
     "must not be asynchronous: use AsyncColonyMemory",
+    "AsyncColonyMemory needs the event loop of asyncio",
     "import main; sys.exit(main())",  # a program
 )
 

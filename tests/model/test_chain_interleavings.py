@@ -130,7 +130,7 @@ RULES = {
         (TOGETHER[4], "patch", 16),
     ),
     "proof after the upload": (
-        [(saving, "prove", is_there), (saving, "_still_there", lambda *_: True)],
+        [(saving, "prove", is_there), (saving, "still_there", lambda *_: True)],
         (TOGETHER[2], "patch", 2),
     ),
     "a manifest is taken back as any other is deleted": (
