@@ -130,22 +130,30 @@ BEGINNINGS = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["full", "plain"])
-@pytest.mark.parametrize("way", STOPS)
+def in_turn(ways):
+    """Each way with one kind of vault, in turn; both kinds with each of them take long."""
+    return [
+        pytest.param(way, kind, marks=[pytest.mark.long] if (row + column) % 2 else [])
+        for row, way in enumerate(ways)
+        for column, kind in enumerate(["full", "plain"])
+    ]
+
+
+@pytest.mark.parametrize(("way", "kind"), in_turn(STOPS))
 @pytest.mark.parametrize("verb", sorted(VERBS))
 def test_stopped_at_every_call(verb, way, kind):
     stop_everywhere(Scene("signed", VERBS[verb][0], kind, None), verb, way, f"stops, signed: {verb}")
 
 
-@pytest.mark.parametrize("kind", ["full", "plain"])
-@pytest.mark.parametrize("way", ["dies after", "fails once after"])
+@pytest.mark.parametrize(("way", "kind"), in_turn(["dies after", "fails once after"]))
 @pytest.mark.parametrize(("history", "verb"), BEGINNINGS)
 def test_stopped_on_the_first_day_of_a_signer(history, verb, way, kind):
     stop_everywhere(Scene(history, VERBS[verb][0], kind, None), verb, way, f"stops, {history}: {verb}")
 
 
-@pytest.mark.parametrize("kind", ["full", "plain"])
-@pytest.mark.parametrize("way", ["dies before", "dies after", "fails once after", "is down after it"])
+@pytest.mark.parametrize(
+    ("way", "kind"), in_turn(["dies before", "dies after", "fails once after", "is down after it"])
+)
 @pytest.mark.parametrize("verb", sorted(VERBS))
 def test_a_witness_is_never_ahead(verb, way, kind, tmp_path):
     stop_everywhere(Scene("signed", VERBS[verb][0], kind, tmp_path), verb, way, f"stops, with a witness: {verb}")

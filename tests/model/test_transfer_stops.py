@@ -218,8 +218,14 @@ def read_as(memory):
 QUICK = ("import of the next but two", "copy with a gap into an empty vault")
 
 
+def marks(name, way, plain):
+    if way == "dies after":
+        return () if name in QUICK and not plain else pytest.mark.exhaustive
+    return [pytest.mark.exhaustive, *[pytest.mark.long] * plain]
+
+
 @pytest.mark.parametrize(("name", "way", "plain"), [
-    pytest.param(*case, marks=() if case[0] in QUICK and case[1:] == ("dies after", False) else pytest.mark.exhaustive)
+    pytest.param(*case, marks=marks(*case))
     for case in itertools.product(SIGNED, ["dies after", "fails once after", "is down from then on"],
                                   [False, True])
 ])  # fmt: skip
