@@ -87,11 +87,21 @@ def contents(path):
     return {each: each.read_bytes() if each.is_file() else None for each in path.rglob("*")}
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """Where the furnished place is kept: it is made once."""
+    return tmp_path_factory.mktemp("kept")
+
+
 @pytest.fixture
-def furnished(vault, folder, tmp_path):
+def furnished(vault, folder, tmp_path, kept):
+    if any(kept.iterdir()):
+        shutil.copytree(kept, tmp_path, dirs_exist_ok=True)
+        return tmp_path
     for day in range(3):
         info = save(vault, {"MEMORY.md": f"{day}"}, at=NOON.replace(day=day + 1))
     save_export(export_snapshot(ColonyMemory(backend=vault), label="default", snapshot_id=info.snapshot_id), "in.json")
+    shutil.copytree(tmp_path, kept, dirs_exist_ok=True)
     return tmp_path
 
 
@@ -121,10 +131,8 @@ def nothing_started(monkeypatch):
 
 
 @pytest.fixture
-def tried(cli, furnished, tmp_path_factory):
+def tried(cli, furnished, kept):
     """Run a verb with each hostile value, in a furnished place each time."""
-    kept = tmp_path_factory.mktemp("kept")
-    shutil.copytree(furnished, kept, dirs_exist_ok=True)
 
     def run(verb, option, *more, kinds=HOSTILE):
         before = contents(furnished)

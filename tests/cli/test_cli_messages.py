@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import re
 from pathlib import Path
@@ -52,15 +53,13 @@ GITS = re.compile(r"git fetch|^diff --git ")
 COMMAND = re.compile(rf"\bcolony-memory (?:{'|'.join(VERBS)})\b|(?<![\w-])--[a-z][a-z-]+")
 
 
-def messages(*, face):
-    """Every text of several words in the source that is no docstring, with where it is."""
+@functools.cache
+def texts():
+    """Every text of several words in the source that is no docstring, with its file's path and its line."""
+    found = []
     for path in sorted(PACKAGE.rglob("*.py")):
-        parts = set(path.relative_to(PACKAGE).parts)
-        if APART & parts or bool(FACES & parts) is not face or (NOT_YET & parts and not DONE & parts):
-            continue
-        parsed = ast.parse(path.read_text(encoding="utf-8"))
         inside = set()
-        for node in ast.walk(parsed):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
                 inside.add(node.value)  # a docstring
             if isinstance(node, ast.JoinedStr):
@@ -72,7 +71,17 @@ def messages(*, face):
             else:
                 continue
             if " " in text.strip() and not text.startswith(("PRAGMA ", "SELECT ")):
-                yield f"{path.relative_to(PACKAGE)}:{node.lineno}", text
+                found.append((path.relative_to(PACKAGE), node.lineno, text))
+    return found
+
+
+def messages(*, face):
+    """Those of a face, or of all else."""
+    for path, line, text in texts():
+        parts = set(path.parts)
+        if APART & parts or bool(FACES & parts) is not face or (NOT_YET & parts and not DONE & parts):
+            continue
+        yield f"{path}:{line}", text
 
 
 def test_no_message_of_the_library_speaks_python():
