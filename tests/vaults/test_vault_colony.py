@@ -409,6 +409,11 @@ class HostedVaultScenarios:
         with answering(with_token(lambda request: Reply(200, body))) as url, pytest.raises(VaultUnavailable):
             CALLS[name][0](connect(url))
 
+    @pytest.mark.parametrize("body", [b'{"filename": "x.json"}', b'{"filename": "x.json", "content": 5}'])
+    def test_a_file_without_its_text_is_none(self, connect, body):
+        with answering(with_token(lambda request: Reply(200, body))) as url, pytest.raises(VaultUnavailable):
+            connect(url).vault_get_file("x.json")
+
     def test_wrapped_replies_and_other_shapes_are_fine(self, connect):
         bodies = iter([{"result": {"items": []}}, {"files": []}, [], {"result": []}])
         with answering(with_token(lambda request: Reply(200, json.dumps(next(bodies)).encode()))) as url:
@@ -424,11 +429,13 @@ class HostedVaultScenarios:
     def test_a_vault_that_repeats_the_secrets(self, connect, name, status):
         def respond(request):
             message = f"token {request.bearer} of key col_test_secret is no good"
-            return Reply(status, json.dumps({"detail": {"message": message, "code": "ECHO"}}).encode())
+            detail = {"message": message, "code": "ECHO"}
+            return Reply(status, json.dumps({"detail": detail}).encode(), {"Retry-After": "7"})
 
         with answering(with_token(respond)) as url, pytest.raises(VaultError) as caught:
             CALLS[name][0](connect(url, api_key="col_test_secret"))
         assert caught.value.status == status
+        assert status != 429 or caught.value.retry_after == 7
         assert "token *** of key *** is no good" in str(caught.value)
         assert caught.value.__cause__ is None
         assert caught.value.__suppress_context__
