@@ -40,10 +40,11 @@ async def compare(job: Job, state: State) -> State:
     """Compare what the memory is based on with the latest there is, before anything is written."""
     known, decision = job.session.home(job.label).read(), state.decision
     basis = settled(known, decision.follow, stream=decision.stream, listed=state.shown)
-    instead = stand_ins(state.infos)
-    if instead and basis:
-        basis = stood_for(basis, instead)
-    if basis and state.decision.follow not in basis.own:
+    if basis and decision.follow not in basis.own:
+        # Every page of the catalogue is opened for that, so not where the latest is the own one.
+        latest = decision.entry(decision.follow)
+        basis = stood_for(basis, stand_ins([*state.infos, *([latest.info] if latest is not None else [])]))
+    if basis and decision.follow not in basis.own:
         # A pointer may name what is not there, which is nobody's memory.
         state = await list_files(job.session, state)
     job.begin(basis, state.decision.follow)
