@@ -42,8 +42,8 @@ async def compare(job: Job, state: State) -> State:
     basis = settled(known, decision.follow, stream=decision.stream, listed=state.shown)
     if basis and decision.follow not in basis.own:
         # Every page of the catalogue is opened for that, so not where the latest is the own one.
-        latest = decision.entry(decision.follow)
-        basis = stood_for(basis, stand_ins([*state.infos, *([latest.info] if latest is not None else [])]))
+        newest = decision.entry(decision.follow)
+        basis = stood_for(basis, stand_ins([*state.infos, *([newest.info] if newest is not None else [])]))
     if basis and decision.follow not in basis.own:
         # A pointer may name what is not there, which is nobody's memory.
         state = await list_files(job.session, state)
