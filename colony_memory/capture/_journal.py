@@ -4,8 +4,8 @@ Paths in it are either the folder itself or names below it, and nothing that lie
 each file is known by its inode, its size and its time of change::
 
     {"boot": "…", "dropped": {"old": 448}, "folder": "/home/me/memory", "format": "colony-memory/restore/2",
-     "identity": [2049, 131], "made": ["notes"], "modes": [], "note": null, "phase": "moving",
-     "place": "/home/me/memory", "place_identity": [2049, 131], "settled": true,
+     "identity": [2049, 131], "lent": [], "made": ["notes"], "modes": [], "note": null,
+     "phase": "moving", "place": "/home/me/memory", "place_identity": [2049, 131], "settled": true,
      "staging": ".colony-memory-restoring-5f0c",
      "steps": [["MEMORY.md", [140, 12, 1795766400000000000], [139, 9, 1793088000000000000], "0", "", true]],
      "volumes": [""]}
@@ -77,7 +77,7 @@ class Step(NamedTuple):
 
 
 class ModeChange(NamedTuple):
-    """A file that gets other permissions and nothing else."""
+    """A file or directory that gets other permissions and nothing else."""
 
     name: str
     inode: int
@@ -100,6 +100,7 @@ class Journal:
         steps: In the order in which they are taken.
         dropped: Directories that are removed, inner ones first, with their permissions.
         modes: Permissions that are set.
+        lent: Read-only directories of this user, the folder itself by no name, that may be written to until the end.
         volumes: Directories of the folder that there is a staging directory in, the folder itself first: files are
             moved within one file system.
         settled: What is replaced may go, so that the moves alone are what there is to finish; else it has to be asked
@@ -118,6 +119,7 @@ class Journal:
     steps: tuple[Step, ...] = ()
     dropped: tuple[tuple[str, int], ...] = ()
     modes: tuple[ModeChange, ...] = ()
+    lent: tuple[ModeChange, ...] = ()
     volumes: tuple[str, ...] = ("",)
     settled: bool = True
     note: dict[str, Any] | None = None
@@ -186,9 +188,8 @@ def load_journal(data: bytes) -> Journal:
             made=tuple(_name(name) for name in document["made"]),
             steps=tuple(_step(each) for each in document["steps"]),
             dropped=tuple((_name(name), _numbers([mode], 1)[0]) for name, mode in document["dropped"].items()),
-            modes=tuple(
-                ModeChange(_name(name), *_numbers([inode, old, new], 3)) for name, inode, old, new in document["modes"]
-            ),
+            modes=_modes(document["modes"]),
+            lent=_modes(document["lent"], folder=True),
             volumes=tuple(name and _name(name) for name in document["volumes"]),
             settled=document["settled"] is True,
             note=_note(document["note"]),
@@ -205,6 +206,13 @@ def _step(found: Any) -> Step:
     if not isinstance(number, str) or not _NUMBER.fullmatch(number):
         raise ValueError(f"number {number!r}")
     return Step(_name(name), _version(new), _version(old), number, volume and _name(volume), shared is True)
+
+
+def _modes(found: Any, *, folder: bool = False) -> tuple[ModeChange, ...]:
+    return tuple(
+        ModeChange("" if folder and name == "" else _name(name), *_numbers([inode, old, new], 3))
+        for name, inode, old, new in found
+    )
 
 
 def _version(value: Any) -> Version | None:

@@ -20,7 +20,7 @@ from colony_memory.capture._journal import DONE, MOVING
 from colony_memory.capture._sources import require_named
 from colony_memory.capture._stage import KEPT, opened
 from colony_memory.capture._state import held, list_records
-from colony_memory.capture._undo import Undo
+from colony_memory.capture._undo import Undo, give_back, lend
 from colony_memory.capture.index import finish_note
 from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
@@ -163,6 +163,7 @@ def _finish(record: Record, journal: Journal, told: list[ColonyMemoryWarning]) -
         _lose(record, journal, told)
         return False
     with place:
+        lend(place, journal.lent)  # which some may have again, and staging directories be left in
         changed = journal.phase == MOVING
         if changed:
             told.append(ColonyMemoryWarning(f"a restore was cut off in {_settle(record, journal, place)}"))
@@ -184,7 +185,8 @@ def remember(journal: Journal) -> None:
 
 def clear(record: Record, journal: Journal, place: Directory) -> None:
     """Remove the staging directories, of which nothing is needed any more, and forget the restore."""
-    if discard(place, journal):
+    discarded = discard(place, journal)
+    if give_back(place, journal.lent) and discarded:
         record.remove()
     elif journal.note is not None:
         try:  # It is found again, and by then the folder may be based on something newer.

@@ -21,7 +21,7 @@ from colony_memory._os.kinds import PERMISSIONS
 from colony_memory._os.reach import Reach
 from colony_memory.capture._attributes import Attributes, Attribution, is_root
 from colony_memory.capture._filenames import parents_of
-from colony_memory.capture._journal import Version
+from colony_memory.capture._journal import ModeChange, Version
 from colony_memory.capture._sparse import Sparse
 from colony_memory.exceptions import ColonyMemoryWarning
 
@@ -76,6 +76,31 @@ def volume_of(name: str, volumes: dict[str, str]) -> str:
     while above not in volumes:
         above = above.rpartition("/")[0]
     return volumes[above]
+
+
+def find_closed(reach: Reach, names: Iterable[str]) -> tuple[ModeChange, ...]:
+    """The directories of this user that names come to be in or go from, and that nobody may write to.
+
+    Raises:
+        OSError: One of them cannot be looked at.
+    """
+    closed = {}
+    for above in sorted({name.rpartition("/")[0] for name in names}):
+        nearest = above
+        while (directory := _directory(reach, nearest)) is None:
+            nearest = nearest.rpartition("/")[0]
+        there = directory.status()
+        mode = stat.S_IMODE(there.st_mode)
+        if directory.descriptor is not None and not mode & stat.S_IWUSR and there.st_uid == os.geteuid() != 0:
+            closed[nearest] = ModeChange(nearest, there.st_ino, mode, mode | stat.S_IWUSR)
+    return tuple(closed.values())
+
+
+def _directory(reach: Reach, name: str) -> Directory | None:
+    try:
+        return reach.directory(name)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 @contextmanager

@@ -33,8 +33,9 @@ from colony_memory.capture._filenames import STAGING_PREFIX, quoted
 from colony_memory.capture._journal import Journal, boot_id
 from colony_memory.capture._moves import Moves, Stranded, take
 from colony_memory.capture._recover import clear, discard, remember, unfinished
-from colony_memory.capture._stage import Failed, Job, Stage, blaming, find_volumes, opened
+from colony_memory.capture._stage import Failed, Job, Stage, blaming, find_closed, find_volumes, opened
 from colony_memory.capture._state import alone, begun
+from colony_memory.capture._undo import lend
 from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
@@ -170,8 +171,11 @@ def _file_by_file(job: Job, attribution: Attribution) -> None:
             above = folder.status()
             with Reach(folder) as reach:
                 volumes = find_volumes(reach, [*job.files, *job.removed])
+                tops = tuple(dict.fromkeys(["", *volumes.values()]))
+                changing = [*job.files, *job.directories, *job.removed, *(name for name, _ in job.dropped)]
+                closed = find_closed(reach, [*changing, *(f"{top}/" for top in tops)])
         journal = _journal(job, folder, Identity.of(above), Identity.of(above))
-        journal = replace(journal, volumes=tuple(dict.fromkeys(["", *volumes.values()])))
+        journal = replace(journal, volumes=tops, lent=closed)
         try:
             record = _begin(stack, job, journal, folder)
         except OSError as error:
@@ -180,6 +184,7 @@ def _file_by_file(job: Job, attribution: Attribution) -> None:
                 f"that you can write to; nothing was changed in {str(job.target)!r}"
             ) from error
         with blaming(f"directory {str(job.target)!r}"):
+            lend(folder, closed)
             places = stack.enter_context(opened(folder, journal.volumes, journal.staging, making=True))
         stage = Stage(job, owner=(above.st_uid, above.st_gid), attribution=attribution)
         moves = Moves(job, folder, places, volumes)

@@ -15,6 +15,7 @@ import stat
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+from colony_memory._os.directory import Directory
 from colony_memory._os.kinds import UnfitFile, is_directory
 from colony_memory._os.paths import encode_name
 from colony_memory._os.reach import Reach
@@ -22,9 +23,8 @@ from colony_memory.capture._filenames import LONGEST_COMPONENT, parents_of
 from colony_memory.capture._journal import Version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from colony_memory._os.directory import Directory
     from colony_memory.capture._journal import Journal, ModeChange, Step
     from colony_memory.capture._stage import Staging
 
@@ -88,11 +88,13 @@ class Undo:
         for step in reversed(self.journal.coming):
             yield step.name, lambda step=step: self._take_back(reach, step)  # type: ignore[misc]
         for name in reversed(self.journal.made):
-            yield f"{name}/", lambda name=name: _remove_made(reach, name)  # type: ignore[misc]
-        for name, mode in reversed(self.journal.dropped):
-            yield f"{name}/", lambda name=name, mode=mode: _make_again(reach, name, mode)  # type: ignore[misc]
+            yield f"{name}/", lambda name=name: self._remove_made(reach, name)  # type: ignore[misc]
+        for name, _ in reversed(self.journal.dropped):
+            yield f"{name}/", lambda name=name: _make_again(reach, name)  # type: ignore[misc]
         for step in reversed(self.journal.leaving):
             yield step.name, lambda step=step: self._take_back(reach, step)  # type: ignore[misc]
+        for name, mode in self.journal.dropped:  # with what was in them: they may be read-only
+            yield f"{name}/", lambda name=name, mode=mode: _close_again(reach, name, mode)  # type: ignore[misc]
 
     def _original(self, step: Step) -> os.stat_result | None:
         place = self.places.get(step.volume)
@@ -103,8 +105,7 @@ class Undo:
         there = _look(reach, step.name)
         if step.old is None:
             if there is not None and Version.of(there) == step.new:
-                directory, last = reach.parent(step.name)
-                directory.clear(last)
+                self._take_out(reach, step.name, Directory.clear)
             return
         if original is None or (there is not None and there.st_ino == step.old.inode):
             return
@@ -119,6 +120,26 @@ class Undo:
         if there is not None and Version.of(there) != step.new:
             _set_aside(directory, last)
         place.kept.move(step.number, directory, last)
+
+    def _remove_made(self, reach: Reach, name: str) -> None:
+        if not is_directory(_look(reach, name)):
+            return
+        try:
+            self._take_out(reach, name, Directory.remove_directory)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            logger.info("%s stays: there is something of others in it", name)
+
+    def _take_out(self, reach: Reach, name: str, remove: Callable[[Directory, str], None]) -> None:
+        directory, last = reach.parent(name)
+        try:
+            remove(directory, last)
+        except PermissionError:
+            if directory.descriptor is None or name.rpartition("/")[0] not in self.journal.made:
+                raise
+            os.fchmod(directory.descriptor, 0o700)  # it has the permissions of the snapshot already
+            remove(directory, last)
 
     def _sync(self, reach: Reach) -> None:
         try:
@@ -153,6 +174,45 @@ def set_mode(reach: Reach, change: ModeChange, mode: int) -> None:
             os.fchmod(descriptor, mode)
 
 
+def lend(folder: Directory, changes: Iterable[ModeChange]) -> None:
+    """Let directories be written to, as far as they still are those that were meant, and are as they were.
+
+    Raises:
+        OSError: The system refuses that for one.
+    """
+    with Reach(folder) as reach:
+        for change in changes:
+            _set_directory(reach, change.name, change.inode, change.old, change.new)
+
+
+def give_back(folder: Directory, changes: Iterable[ModeChange]) -> bool:
+    """Give those directories their permissions back; return whether that could be done."""
+    with Reach(folder) as reach:
+        failed = [
+            change
+            for change in changes
+            if not _succeeds(
+                f"{change.name}/",
+                lambda change=change: _set_directory(  # type: ignore[misc]
+                    reach, change.name, change.inode, change.new, change.old
+                ),
+            )
+        ]
+    return not failed
+
+
+def _set_directory(reach: Reach, name: str, inode: int, old: int, new: int) -> None:
+    try:
+        directory = reach.directory(name)
+    except OSError as error:
+        if error.errno not in _GONE:
+            raise
+        return
+    there = directory.status()
+    if directory.descriptor is not None and (there.st_ino, stat.S_IMODE(there.st_mode)) == (inode, old):
+        os.fchmod(directory.descriptor, new)
+
+
 def _set_back(reach: Reach, change: ModeChange) -> None:
     there = _look(reach, change.name)
     if there is not None and _has_mode(there, change):
@@ -177,28 +237,16 @@ def _succeeds(name: str, act: Callable[[], None]) -> bool:
     return True
 
 
-def _make_again(reach: Reach, name: str, mode: int) -> None:
-    there = _look(reach, name)
-    if there is not None and (not is_directory(there) or stat.S_IMODE(there.st_mode) == mode):
-        return
-    directory, last = _nearest(reach, name)
-    if there is None:  # else the way back was cut off before it had its mode
+def _make_again(reach: Reach, name: str) -> None:
+    if _look(reach, name) is None:
+        directory, last = _nearest(reach, name)
         directory.make(last)
-    with directory.enter(last) as made:
-        if made.descriptor is not None:
-            os.fchmod(made.descriptor, mode)
 
 
-def _remove_made(reach: Reach, name: str) -> None:
-    if not is_directory(_look(reach, name)):
-        return
-    directory, last = reach.parent(name)
-    try:
-        directory.remove_directory(last)
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            raise
-        logger.info("%s stays: there is something of others in it", name)
+def _close_again(reach: Reach, name: str, mode: int) -> None:
+    there = _look(reach, name)
+    if there is not None and is_directory(there):
+        _set_directory(reach, name, there.st_ino, stat.S_IMODE(there.st_mode), mode)
 
 
 def _look(reach: Reach, name: str) -> os.stat_result | None:

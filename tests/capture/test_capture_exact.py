@@ -8,14 +8,13 @@ import stat
 import subprocess
 import sys
 import tempfile
-import traceback
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from capture_trees import files, linux, make, metadata, names, posix, root_only, tree
-from forks import fork
+from forks import as_user
 
 from colony_memory._os.directory import Directory
 from colony_memory._os.files import Files
@@ -305,25 +304,6 @@ def replace_as_another(dst: Path, state: Path) -> None:
     os.environ["XDG_STATE_HOME"] = str(state)
     with pytest.warns(ColonyMemoryWarning, match="belonged to another user, and now to the one who restored"):
         write_folder({"a.md": "new"}, dst)
-
-
-def as_user(user: int, act: Callable[[], None]) -> int:
-    """Do something in a process of another user; return its exit code."""
-    child = fork()
-    if child == 0:
-        code = 1
-        try:
-            os.setgroups([])
-            os.setgid(user)
-            os.setuid(user)
-            act()
-            code = 0
-        except BaseException:
-            traceback.print_exc(file=sys.stderr)
-        finally:
-            os._exit(code)
-    _, ended = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(ended)
 
 
 @linux

@@ -4,16 +4,21 @@ import errno
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
+import tempfile
 import warnings
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from capture_trees import files, linux, make, metadata, names, posix, root_only, traces, tree
 from cut_off import cut_off
+from forks import as_user
 
-from colony_memory.capture import _recover, _state, _swap, read_folder, read_paths, write_folder
+from colony_memory.capture import _recover, _state, _swap, _write, read_folder, read_paths, write_folder
 from colony_memory.capture._journal import load_journal
 from colony_memory.capture._moves import Moves
 from colony_memory.capture._recover import recover
@@ -21,7 +26,6 @@ from colony_memory.exceptions import ColonyMemoryError, ColonyMemoryWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 pytestmark = posix
 
@@ -197,6 +201,70 @@ def test_a_fault_at_any_change_leaves_the_folder_as_before_or_as_after(
     # What is not permitted in one way is done in another.
     stops = {errno.ENOSPC: "ColonyMemoryError"}.get(getattr(error, "errno", 0), "KeyboardInterrupt")
     assert stops in ends or isinstance(error, PermissionError)
+
+
+#: Of which files the directories are read-only, and the folder itself is.
+CLOSED = {"a.md": b"old a", "mine/c.md": b"old c", "mine/gone/e.md": b"old e", "mine/keep.md": b"keep"}
+INTO_CLOSED = {"a.md": "new a", "mine/c.md": "new c", "mine/keep.md": "keep", "mine/x/y/d.md": "new d"}
+
+
+@pytest.mark.parametrize("step", [17, pytest.param(1, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("refused", [False, True])
+def test_read_only_directories_are_lent_to_a_restore_and_given_back(
+    monkeypatch: pytest.MonkeyPatch, refused: bool, step: int
+) -> None:
+    # Of those that a restore makes, too, when it is refused after that.
+    documents = {**INTO_CLOSED, **metadata(empty_dirs=["h"], modes={"mine/x/": "550"} if refused else {})}
+
+    def prepared() -> Path:
+        if dst.exists():
+            for path in (dst, *dst.rglob("*/")):
+                path.chmod(0o700)
+            shutil.rmtree(dst)
+        make(dst, CLOSED)
+        for name in ("mine/gone", "mine", ""):
+            (dst / name).chmod(0o500)
+        return dst
+
+    def look() -> dict[str, object]:
+        return {"": stat.S_IMODE(dst.stat().st_mode), **tree(dst)}
+
+    def write(_: Path) -> None:
+        write_folder(documents, dst, delete=True)
+
+    def refuse(*_: object) -> None:
+        raise ColonyMemoryError("that stays")
+
+    def stop_anywhere() -> None:
+        before = look() if prepared() else {}
+        write(dst)
+        after, seen = look(), set()
+        assert {**before, **after} != after
+        assert files(dst) == {name: text.encode() for name, text in INTO_CLOSED.items()}
+        assert [after[name] for name in ("", "mine")] == [0o500, (0o40500, None)]
+        if refused:  # when all is in place
+            place = _write.put_in_place
+            monkeypatch.setattr(_write, "put_in_place", lambda job: place(replace(job, ask=refuse)))
+        for nth, ended, _ in every(prepared, write, step=step):
+            assert ended != "ColonyMemoryError" or look() == before
+            quietly_recover(dst)
+            assert look() in (before, after), nth
+            assert names(top) == ["dst", "state"]
+            assert traces() == [], nth
+            seen.add((ended, look() == after))
+            if ended == "ColonyMemoryError":
+                break
+        assert {("killed", False), ("ColonyMemoryError", False) if refused else ("done", True)} <= seen
+
+    with tempfile.TemporaryDirectory() as opened:  # the directory of a test is closed to other users
+        top = Path(opened)
+        dst = top / "dst"
+        write_folder(INTO_CLOSED, dst)  # all that is imported late is, before the other user cannot
+        (top / "state").mkdir()
+        monkeypatch.setenv("XDG_STATE_HOME", str(top / "state"))
+        for path in (top, *top.rglob("*")):
+            os.chown(path, *((1000, 1000) if os.geteuid() == 0 else (-1, -1)))
+        assert as_user(1000, stop_anywhere) == 0
 
 
 #: At which change each name was new, which may be a few more or less the next time.
@@ -454,6 +522,8 @@ def test_state_that_makes_no_sense_stops_a_restore_and_no_backup(half: Path, spo
         ("steps", [["a", [1, 1, 1], None, 0, "", True]]),
         ("steps", [["a", [1, 1, 1], None, "0", "/a", True]]),
         ("made", [1]),
+        ("lent", [["../a", 1, 320, 448]]),
+        ("lent", [["a", 1, 320]]),
         ("dropped", []),
         ("folder", 1),
         ("staging", ".colony-memory-restoring-../x"),

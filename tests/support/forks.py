@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
+import traceback
 import warnings
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def fork() -> int:
@@ -15,3 +21,26 @@ def fork() -> int:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "This process.* is multi-threaded", DeprecationWarning)
         return os.fork()
+
+
+def as_user(user: int, act: Callable[[], None]) -> int:
+    """Do something in a process of another user, where root runs the tests, else of the same; return its exit code.
+
+    What is imported late must have been before: it may not find it.
+    """
+    child = fork()
+    if child == 0:
+        code = 1
+        try:
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setgid(user)
+                os.setuid(user)
+            act()
+            code = 0
+        except BaseException:
+            traceback.print_exc(file=sys.stderr)
+        finally:
+            os._exit(code)
+    _, ended = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(ended)
