@@ -15,6 +15,7 @@ from colony_memory.app.save import read_for
 from colony_memory.capture import read_folder
 from colony_memory.capture._view import compare_files, empty_folders, git_files
 from colony_memory.capture.index import kept_of, peek_index
+from colony_memory.exceptions import ColonyMemoryError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,13 +46,15 @@ def read_own_folder(memory: ColonyMemory, label: str) -> Side:
     """The folder that this host saves under a label, as it would be saved now with the options of its last save.
 
     Raises:
-        ValueError: There is none, or not one alone, and nobody can tell which is meant.
+        ColonyMemoryError: There is none, or not one alone, and nobody can tell which is meant.
     """
     vault = identify_vault(memory)
     found = {paths for of, paths, basis in kept_of(vault) if of == label and basis}
     folders: list[str | os.PathLike[str]] = [paths[0] for paths in found if len(paths) == 1 and Path(paths[0]).is_dir()]
     if len(folders) != 1:
-        raise ValueError(f"this host saves {len(folders) or 'no'} folders under label {label!r}: say what to compare")
+        raise ColonyMemoryError(
+            f"this host saves {len(folders) or 'no'} folders under label {label!r}: say what to compare"
+        )
     options = BackupOptions.of_known(peek_index(folders, vault=vault, label=label).options, label=label)
     secrets = "mask" if options.secrets == "mask" else "allow"  # what is compared is not saved
     return side_of_folder(os.fspath(folders[0]), read_for(memory, folders, replace(options, secrets=secrets)))

@@ -17,7 +17,7 @@ from colony_memory.cli.options import (
 )
 from colony_memory.cli.saving import RetentionOptions
 from colony_memory.words.commands import PROGRAM
-from colony_memory.words.errors import FAILED
+from colony_memory.words.errors import FAILED, UsageError
 
 if TYPE_CHECKING:
     from colony_memory.cli.memory import Opened
@@ -176,6 +176,11 @@ def run_rewrite(
     from colony_memory.words.text import count, size
 
     replace = {} if replace_text is None else read_replacements(replace_text)
+    if not (exclude or replace or format or sign or common.encrypt_to):
+        raise UsageError(
+            "there is nothing to do: say what to take out or replace, a format, or keys",
+            advice=f"{PROGRAM} rewrite --help",
+        )
     with open_memory(common) as opened:
         output = opened.output
         rewrite = partial(
