@@ -77,6 +77,7 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
     from colony_memory.app.agents import AGENTS
     from colony_memory.app.command import settled_command
     from colony_memory.app.keys import settled, settled_identities, settled_recipients
+    from colony_memory.cli.saving import rules_of
     from colony_memory.hooks.program import program_words
 
     given, common, agent = call.saving, call.common, call.common.agent
@@ -91,7 +92,9 @@ def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
         "--witness": common.witness and settled(common.witness),
         "--passphrase-file": common.passphrase_file and settled(common.passphrase_file),
         # The rules of the configuration file are read from there each time.
-        "--keep": given.keep if isinstance(given.keep, int) else None,
+        **{
+            f"--{name.replace('_', '-')}": rule for name, rule in rules_of(given).items() if isinstance(rule, int | str)
+        },
         "--secrets": given.secrets if given.secrets != "stop" else None,
         "--on-conflict": given.on_conflict if given.on_conflict != "raise" else None,
         "--before": call.saving.before and settled_command(call.saving.before),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 from colony_memory._values import dataclass
 from colony_memory.cli.options import (
@@ -21,11 +21,21 @@ if TYPE_CHECKING:
     from colony_memory.app.options import BackupOptions
     from colony_memory.retention import Retention
 
-__all__ = ["RetentionOptions", "SavingOptions"]
+__all__ = ["RetentionOptions", "SavingOptions", "rules_of"]
 
 
-def _keep(period: str) -> Any:
-    return Option(f"--keep-{period}ly", metavar="N", min=0, help=f"Keep the newest of each of the last N {period}s.")
+def _keep(which: str, period: str) -> Any:
+    return Option(f"--keep-{which}", metavar="N", min=0, help=f"Keep the newest of each of the last N {period}s.")
+
+
+HourlyOption = Annotated[int | None, _keep("hourly", "hour")]
+DailyOption = Annotated[int | None, _keep("daily", "day")]
+WeeklyOption = Annotated[int | None, _keep("weekly", "week")]
+MonthlyOption = Annotated[int | None, _keep("monthly", "month")]
+YearlyOption = Annotated[int | None, _keep("yearly", "year")]
+WithinOption = Annotated[
+    str | None, Option("--keep-within", metavar="TIME", help="Keep all that are younger, such as 12h or 7d.")
+]
 
 
 @dataclass(frozen=True)
@@ -33,16 +43,12 @@ class RetentionOptions:
     """Which snapshots to keep, as it was given."""
 
     keep: Annotated[int | None, Option("--keep", metavar="N", min=0, help="Keep the newest N snapshots.")] = None
-    keep_hourly: Annotated[int | None, _keep("hour")] = None
-    keep_daily: Annotated[
-        int | None, Option("--keep-daily", metavar="N", min=0, help="Keep the newest of each of the last N days.")
-    ] = None
-    keep_weekly: Annotated[int | None, _keep("week")] = None
-    keep_monthly: Annotated[int | None, _keep("month")] = None
-    keep_yearly: Annotated[int | None, _keep("year")] = None
-    keep_within: Annotated[
-        str | None, Option("--keep-within", metavar="TIME", help="Keep all that are younger, such as 12h or 7d.")
-    ] = None
+    keep_hourly: HourlyOption = None
+    keep_daily: DailyOption = None
+    keep_weekly: WeeklyOption = None
+    keep_monthly: MonthlyOption = None
+    keep_yearly: YearlyOption = None
+    keep_within: WithinOption = None
 
     def retention(self, *, leftovers: bool = False) -> Retention:
         """The policy that they make; with ``leftovers``, the one that keeps every snapshot.
@@ -53,7 +59,7 @@ class RetentionOptions:
         from colony_memory.app.config import make_retention
         from colony_memory.retention import Retention
 
-        rules = self._given()
+        rules = rules_of(self)
         if leftovers and rules:
             raise ValueError("--leftovers deletes no snapshot: give it without a rule")
         if leftovers:
@@ -66,12 +72,15 @@ class RetentionOptions:
         """The rules for people: ``the newest 20, 7 daily``."""
         words = {"keep": "the newest {}", "keep_within": "all of the last {}"}
         return ", ".join(
-            words.get(name, f"{{}} {name.removeprefix('keep_')}").format(value) for name, value in self._given().items()
+            words.get(name, f"{{}} {name.removeprefix('keep_')}").format(value)
+            for name, value in rules_of(self).items()
         )
 
-    def _given(self) -> dict[str, Any]:
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in values.items() if value is not None}
+
+def rules_of(given: RetentionOptions | SavingOptions) -> dict[str, Any]:
+    """Each rule that there is, by its name."""
+    values = {field.name: getattr(given, field.name) for field in fields(RetentionOptions)}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -89,6 +98,12 @@ class SavingOptions:
         int | None,
         Option("--keep", metavar="N", min=1, help="Then keep only the newest N snapshots of the label."),
     ] = None
+    keep_hourly: HourlyOption = None
+    keep_daily: DailyOption = None
+    keep_weekly: WeeklyOption = None
+    keep_monthly: MonthlyOption = None
+    keep_yearly: YearlyOption = None
+    keep_within: WithinOption = None
     secrets: Annotated[
         str,
         Option(
@@ -132,11 +147,18 @@ class SavingOptions:
         """
         from colony_memory.app.options import BackupOptions
 
-        by_rules = self.keep is not None and not isinstance(self.keep, int)
+        rules: dict[str, Any] = rules_of(self)
+        keep = rules.get("keep")
+        policy: dict[str, Any] = {"prune_keep": keep}
+        if keep is not None and not isinstance(keep, int):
+            policy = {"retention": keep}
+        elif rules.keys() - {"keep"}:
+            from colony_memory.app.config import make_retention
+
+            policy = {"retention": make_retention(rules)}
         return BackupOptions(
+            **policy,
             label=self.label,
-            prune_keep=None if by_rules else self.keep,
-            retention=cast("Retention", self.keep) if by_rules else None,
             on_conflict=self.on_conflict,
             note=self.note,
             tags=self.tag or (),

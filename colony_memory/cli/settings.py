@@ -183,11 +183,11 @@ def _merged(
         if isinstance(params.get(name), str):
             merged[name] = config.url_of(params[name])
     label = merged.get("label")
-    if "keep_daily" in params:  # a verb that takes each rule by itself
-        if label is not None and not params.get("leftovers") and not _has_rules(params):
+    if "keep_daily" in params and not params.get("leftovers") and not _has_rules(params):
+        if "secrets" in params:  # what saves knows those of the file as such
+            merged["keep"] = config.retention_of(label or "default")
+        elif label is not None:
             merged.update(config.retention.get(label, {}))
-    elif "keep" in params and params["keep"] is None:
-        merged["keep"] = config.retention_of(label or "default")
     if params.get("lens"):
         merged["only"] = [*(params.get("only") or []), *config.lens_of(params["lens"])]
     if chosen is not None:

@@ -129,7 +129,7 @@ def _came(names: Sequence[str], what: str) -> str:
     return f"{len(names) - folders} {what}" + (f" and {count(folders, 'empty folder')}" if folders else "")
 
 
-def preview_lines(found: Preview, *, keep: object, verbose: bool, now: datetime) -> list[str]:
+def preview_lines(found: Preview, *, removes: bool, verbose: bool, now: datetime) -> list[str]:
     """What a backup would save, how that differs from the latest, and whether it fits."""
     plan, unsaved, left_out = found.plan, found.unsaved, found.capture.left_out
     info, latest = plan.info, unsaved.latest
@@ -146,7 +146,7 @@ def preview_lines(found: Preview, *, keep: object, verbose: bool, now: datetime)
     differ = change_lines(unsaved.changes, verbose=verbose) if latest is not None and unsaved.problem is None else []
     free = "" if plan.available_bytes is None else f", and {size(plan.available_bytes)} are free"
     fits = plan.problem or f"fits: takes about {size(plan.needed_bytes)}{free}"
-    gone = [] if keep is None else [f"would then delete {count(len(plan.removed), 'older snapshot')}"]
+    gone = [] if not removes else [f"would then delete {count(len(plan.removed), 'older snapshot')}"]
     first = [prose(shown(line)) for line in (f"would save {what} to label {info.label}", since)]
     return [*first, *differ, prose(shown(fits)), *gone, "nothing written"]
 

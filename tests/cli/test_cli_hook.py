@@ -478,8 +478,9 @@ def test_what_is_installed_leaves_out_no_option(vault, tmp_path, monkeypatch):
         encrypt_to=["age1x"], identity=[Path("i")], passphrase_file="p", config="c",
     )  # fmt: skip
     saving = SavingOptions(
-        "notes", ["*.log"], 3, "mask", ["a.md:github-token"], "./copy", git=True, on_conflict="continue"
-    )
+        "notes", ["*.log"], 3, 1, 2, 3, 4, 5, "6d", "mask", ["a.md:github-token"], "./copy", git=True,
+        on_conflict="continue",
+    )  # fmt: skip
     call = host_calls.Call("m", "codex", True, 9.5, saving, ping="http://p", on_error="o", common=common)
     words = host_calls.command_words(call, "/m", Place(str(vault.path), vault))
     flags = {each.partition("=")[0] for each in words if each.startswith("--")}
@@ -488,6 +489,7 @@ def test_what_is_installed_leaves_out_no_option(vault, tmp_path, monkeypatch):
     assert {each.name for each in dataclasses.fields(CommonOptions)} == {*commands._CARRIED, *not_said}
     assert flags == {
         *commands.WHERE, "--config", "--format", "--label", "--timeout", "--block", "--git", "--exclude", "--keep",
+        "--keep-hourly", "--keep-daily", "--keep-weekly", "--keep-monthly", "--keep-yearly", "--keep-within",
         "--secrets", "--allow-secret", "--before", "--on-conflict", "--ping", "--on-error",
     }  # fmt: skip
     relative = {each for each in words if each.partition("=")[2] in ("k", "w", "i", "p", "c", "./copy")}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
+from datetime import timedelta
 
 import cli_runs
 import pytest
@@ -18,9 +20,9 @@ LACKING = {
     "backup": set(),
     "watch": set(),
     "mcp": {"note", "tag"},
-    "run": {"git", "note", "tag"},
-    "hook": {"git", "note", "tag"},
-    "guard": {"keep", "git", "note", "tag"},
+    "run": {"note", "tag"},
+    "hook": {"note", "tag"},
+    "guard": {"note", "tag"},
 }
 
 
@@ -56,6 +58,9 @@ def test_options_are_parsed_into_those_of_every_face():
     # As the configuration file gives it.
     rules = Retention(keep_last=2)
     assert SavingOptions(keep=rules).parsed() == BackupOptions(retention=rules)
+    several = SavingOptions(keep=2, keep_daily=7, keep_within="12h").parsed()
+    assert several == BackupOptions(retention=Retention(keep_last=2, keep_daily=7, keep_within=timedelta(hours=12)))
+    assert SavingOptions(keep_yearly=1).parsed() == BackupOptions(retention=Retention(keep_yearly=1))
     allowed = SavingOptions(allow_secret=["a.md:github-token"]).parsed()
     assert allowed.allow_secrets == ("a.md:github-token",)
 
@@ -67,3 +72,14 @@ def test_whose_save_a_verb_takes_the_place_of_or_joins_is_told_by_its_id(cli, va
     command = ["--", "true"] if given[0] == "guard" else []
     code, _, err = cli(*given, "--on-conflict", policy, "--quiet", folder, *command)
     assert (code, f"snapshot {theirs}" in err) == (0, True)
+
+
+@pytest.mark.parametrize("given", [("backup",), ("watch", "--once"), ("guard",)], ids=lambda given: given[0])
+def test_what_saves_deletes_by_rules_what_they_do_not_keep(cli, vault, folder, given):
+    for text in ("one", "two two"):
+        (folder / "MEMORY.md").write_text(text)
+        assert cli("backup", "--quiet", folder)[0] == 0
+    (folder / "MEMORY.md").write_text("three three")
+    command = ["--", "true"] if given[0] == "guard" else []
+    assert cli(*given, "--quiet", "--keep-daily", "1", folder, *command)[0] == 0
+    assert len(json.loads(cli("list", "--json")[1])) == 1

@@ -124,7 +124,9 @@ def _preview(
         if common.as_json:
             opened.output.answer_json(_document(None, found.capture, contents_of(found.capture.documents), found))
         else:
-            opened.output.answer("\n".join(preview_lines(found, keep=saving.keep, verbose=verbose, now=now_utc())))
+            opened.output.answer(
+                "\n".join(preview_lines(found, removes=saving.parsed().removes, verbose=verbose, now=now_utc()))
+            )
         if saving.before is not None:
             opened.output.note("the command of --before was not run, which may change what there is to save")
         _tell(found.capture, opened, masked=saving.secrets == "mask", verbose=verbose, agent=common.agent)

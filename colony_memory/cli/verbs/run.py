@@ -47,7 +47,7 @@ RUN_EXAMPLES = (
 def run_run(
     command: Annotated[list[str], Argument(metavar="DIR COMMAND...")],
     *,
-    saving: Annotated[SavingOptions, Without({"git", "note", "tag"})],
+    saving: Annotated[SavingOptions, Without({"note", "tag"})],
     every: EveryOption = "15m",
     final_timeout: FinalTimeoutOption = "10s",
     ping: PingOption = None,
@@ -286,7 +286,7 @@ _NOTE_CHARS = 200
 def run_guard(
     command: Annotated[list[str], Argument(metavar="DIR COMMAND...")],
     *,
-    saving: Annotated[SavingOptions, Without({"keep", "note", "tag"})],
+    saving: Annotated[SavingOptions, Without({"note", "tag"})],
     common: CommonOptions,
 ) -> int:
     """Save a folder, run a command that may spoil it, and say how to get back.
