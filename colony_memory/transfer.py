@@ -50,19 +50,22 @@ def export_snapshot(
 
 
 @overload
-def import_snapshot(memory: ColonyMemory, exported: Export, *, label: str | None = None) -> SnapshotInfo: ...
+def import_snapshot(
+    memory: ColonyMemory, exported: Export, *, label: str | None = None, dry_run: bool = False
+) -> SnapshotInfo: ...
 @overload
 def import_snapshot(
-    memory: AsyncColonyMemory, exported: Export, *, label: str | None = None
+    memory: AsyncColonyMemory, exported: Export, *, label: str | None = None, dry_run: bool = False
 ) -> Coroutine[Any, Any, SnapshotInfo]: ...
 def import_snapshot(
     memory: ColonyMemory | AsyncColonyMemory,
     exported: Export,
     *,
     label: str | None = None,
+    dry_run: bool = False,
 ) -> SnapshotInfo | Coroutine[Any, Any, SnapshotInfo]:
     """See :meth:`colony_memory.ColonyMemory.import_snapshot`."""
-    return memory.import_snapshot(exported, label=label)
+    return memory.import_snapshot(exported, label=label, dry_run=dry_run)
 
 
 @overload
@@ -72,6 +75,7 @@ def copy(
     *,
     labels: str | Iterable[str] | None = None,
     progress: Callable[[int, int], object] | None = None,
+    dry_run: bool = False,
 ) -> CopyReport: ...
 @overload
 def copy(
@@ -80,6 +84,7 @@ def copy(
     *,
     labels: str | Iterable[str] | None = None,
     progress: Callable[[int, int], object] | None = None,
+    dry_run: bool = False,
 ) -> Coroutine[Any, Any, CopyReport]: ...
 def copy(
     source: Any,
@@ -87,6 +92,7 @@ def copy(
     *,
     labels: str | Iterable[str] | None = None,
     progress: Callable[[int, int], object] | None = None,
+    dry_run: bool = False,
 ) -> CopyReport | Coroutine[Any, Any, CopyReport]:
     """See :meth:`colony_memory.ColonyMemory.copy_to`."""
-    return source.copy_to(destination, labels=labels, progress=progress)  # type: ignore[no-any-return]
+    return source.copy_to(destination, labels=labels, progress=progress, dry_run=dry_run)  # type: ignore[no-any-return]

@@ -175,9 +175,11 @@ class Delivery:
         mirrors: All of it is brought first, and listed last: there is no pointer that could be written for each, or
             would be right while others lie there.
         brought: What was brought so far, in this way.
+        dry_run: Whether all is judged, and nothing written.
     """
 
-    def __init__(self, session: Session, state: State, origin: State | None) -> None:
+    def __init__(self, session: Session, state: State, origin: State | None, *, dry_run: bool = False) -> None:
+        self.dry_run = dry_run
         self.session, self.label, self.here, self.origin = session, state.label, state, origin
         mine = () if origin is None else origin.listed.manifests
         self.mirrors = (
@@ -190,14 +192,14 @@ class Delivery:
         self._empty = state.text is None and not state.listed.manifests
 
     @classmethod
-    async def to(cls, session: Session, label: str, origin: State | None = None) -> Delivery:
+    async def to(cls, session: Session, label: str, origin: State | None = None, *, dry_run: bool = False) -> Delivery:
         """Look at the label.
 
         Raises:
             RollbackDetected: It was set back.
             VaultError: The vault cut its list.
         """
-        return cls(session, await _look(session, label), origin)
+        return cls(session, await _look(session, label), origin, dry_run=dry_run)
 
     def require_key(self, ids: Iterable[str]) -> None:
         """Refuse at once, where something is to be listed by a signed pointer, and there is no key.
@@ -209,7 +211,7 @@ class Delivery:
             _require_key(self.session, self.here)
 
     async def bring(self, whole: Whole, *, pin: str | None = None, known: Entry | None = None) -> bool:
-        """Bring a snapshot; whether anything of it was written.
+        """Bring a snapshot; whether anything of it was written, or would be.
 
         Args:
             whole: The snapshot.
@@ -234,7 +236,7 @@ class Delivery:
         try:
             missing, beside = await self._compare(whole)
         except ConflictDetected:
-            if self._aged or not await touch(session, self.here):
+            if self.dry_run or self._aged or not await touch(session, self.here):
                 raise
             # The vault's clock shows now: what a client left that stopped long ago may count, and be listed.
             self.here, self._aged = await _look(session, self.label), True
@@ -242,6 +244,11 @@ class Delivery:
         listed = self.here.decision.pointer.entry(whole.snapshot_id) is not None
         if not self.mirrors and not listed:
             _require_key(session, self.here)
+        if missing:
+            pin = None if pin_filename(self.label, whole.snapshot_id) in self.here.listed.files else pin
+            await self._require_room(whole, missing, pin=pin)
+        if self.dry_run:
+            return bool(missing)
         if missing:
             await self._write(whole, missing, beside, pin=pin)
         self._same |= {*whole.files}
@@ -343,21 +350,20 @@ class Delivery:
             return False
         return now.listed.is_old(own, now=now.asked.now)
 
-    async def _write(self, whole: Whole, missing: Mapping[str, str], beside: Iterable[str], *, pin: str | None) -> None:
-        session, label = self.session, self.label
-        mark = pin_filename(label, whole.snapshot_id)
-        pin = None if mark in self.here.listed.files else pin
+    async def _require_room(self, whole: Whole, missing: Mapping[str, str], *, pin: str | None) -> None:
         room.check_files(missing, whole.named)
         needs = len(missing) + (pin is not None) + 1
-        await room.require_operations(session, needs, f"{whole.named} with the pointer to it")
-        await room.require(
-            session, sum(len(text.encode("utf-8")) for text in missing.values()), whole.named, label=label
-        )
+        await room.require_operations(self.session, needs, f"{whole.named} with the pointer to it")
+        size = sum(len(text.encode("utf-8")) for text in missing.values())
+        await room.require(self.session, size, whole.named, label=self.label)
+
+    async def _write(self, whole: Whole, missing: Mapping[str, str], beside: Iterable[str], *, pin: str | None) -> None:
+        session, label = self.session, self.label
         await self._make_way(whole)
         began = session.now()
         written: list[datetime | None] = []
         if pin is not None:  # first, so that no snapshot that comes loses its pin
-            await session.vault.put(mark, pin)
+            await session.vault.put(pin_filename(label, whole.snapshot_id), pin)
         for done, (name, text) in enumerate(missing.items(), 1):
             left = name in self.here.listed.files
             try:

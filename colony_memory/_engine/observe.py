@@ -255,8 +255,10 @@ def _tell(session: Session, own: Tally, event: LifecycleEvent | None) -> None:
     session.hand(event)
 
 
-def saved(info: SnapshotInfo, event: LifecycleEvent, options: dict[str, Any]) -> LifecycleEvent:
+def saved(info: SnapshotInfo, event: LifecycleEvent, options: dict[str, Any]) -> LifecycleEvent | None:
     """What a backup or an import came to."""
+    if options.get("dry_run"):
+        return None
     joined = info.diverged_from is not None and options.get("on_conflict") == "merge"
     return replace(
         event,

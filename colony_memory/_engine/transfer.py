@@ -46,7 +46,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class CopyReport:
-    """What a copy did; true where nothing had to be left out.
+    """What a copy did, or would do; true where nothing had to be left out.
 
     Attributes:
         copied: Snapshots that were written and read back equal, by label and oldest first.
@@ -54,12 +54,14 @@ class CopyReport:
         left_out: Why a snapshot was not copied, by the name of its manifest: damaged or not trusted where it is, or
             something is in its way where it was to go.
         latest: For each label the id that a restore gives at the destination now.
+        dry_run: Nothing was written.
     """
 
     copied: tuple[SnapshotInfo, ...]
     already: tuple[SnapshotInfo, ...]
     left_out: Mapping[str, str] = field(default_factory=dict)
     latest: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
 
     def __bool__(self) -> bool:
         return not self.left_out
@@ -79,7 +81,7 @@ async def export_snapshot(session: Session, *, label: str, snapshot_id: str | No
 
 
 @observed("import_snapshot", saved)
-async def import_snapshot(session: Session, exported: Export, *, label: str | None) -> SnapshotInfo:
+async def import_snapshot(session: Session, exported: Export, *, label: str | None, dry_run: bool) -> SnapshotInfo:
     """See :meth:`colony_memory.ColonyMemory.import_snapshot`."""
     if not isinstance(exported, Export):
         msg = f"exported must be an Export, not {type(exported).__name__}: load_export() and read_export() give one"
@@ -92,7 +94,7 @@ async def import_snapshot(session: Session, exported: Export, *, label: str | No
         raise ValueError(msg)
     whole = await _check(session, exported.label, exported.snapshot_id, exported.files)
     try:
-        delivery = await Delivery.to(session, exported.label)
+        delivery = await Delivery.to(session, exported.label, dry_run=dry_run)
         wrote = await delivery.bring(whole)
         pointer = (await look(session, exported.label)).decision.pointer
     except VaultError as error:
@@ -149,6 +151,7 @@ async def copy(
     *,
     labels: str | Iterable[str] | None,
     progress: Callable[[int, int], object] | None,
+    dry_run: bool,
 ) -> CopyReport:
     """See :meth:`colony_memory.ColonyMemory.copy_to`."""
     require_call("progress", progress)
@@ -163,7 +166,8 @@ async def copy(
     todo = {label: files for label, files in todo.items() if wanted is None or label in wanted}
     if not todo:
         raise SnapshotNotFound("there is no snapshot to copy")
-    job = _Copying(source, destination, {label: len(files.manifests) for label, files in todo.items()}, progress)
+    planned = {label: len(files.manifests) for label, files in todo.items()}
+    job = _Copying(source, destination, planned, progress, dry_run=dry_run)
     try:
         await _need_room(destination, todo, read_labels(await destination.vault.list(prefix)))
         for label in todo:
@@ -173,7 +177,7 @@ async def copy(
     except QuotaExceeded as error:
         msg = f"{error.message}; {job.so_far()}"
         raise QuotaExceeded(msg, needed=error.needed, available=error.available, hint=error.hint) from error
-    return CopyReport(tuple(job.copied), tuple(job.already), job.left_out, job.latest)
+    return CopyReport(tuple(job.copied), tuple(job.already), job.left_out, job.latest, dry_run)
 
 
 async def _need_room(destination: Session, todo: Mapping[str, LabelFiles], there: Mapping[str, LabelFiles]) -> None:
@@ -196,7 +200,10 @@ class _Copying:
         destination: Session,
         planned: Mapping[str, int],
         progress: Callable[[int, int], object] | None,
+        *,
+        dry_run: bool,
     ) -> None:
+        self.dry_run = dry_run
         self.source, self.destination, self.planned, self.progress = source, destination, planned, progress
         self.total, self.done = sum(planned.values()), 0
         self.copied: list[SnapshotInfo] = []
@@ -214,7 +221,7 @@ class _Copying:
             warn(f"label {label!r} is copied by its snapshots' own signatures, without its pointer: {decision.refusal}")
         ids = [each for each in reversed(state.listed.manifests) if _is_restore_point(state, each)]
         self.total += len(ids) - self.planned[label]  # others save and delete meanwhile
-        delivery = await Delivery.to(self.destination, label, state)
+        delivery = await Delivery.to(self.destination, label, state, dry_run=self.dry_run)
         delivery.require_key(ids)
         reader = Reader(self.source, max_bytes=self.destination.max_bytes, blindly=True)
         changed = False
@@ -260,7 +267,7 @@ class _Copying:
     def so_far(self) -> str:
         """What was done, for an error that ends the copy."""
         done = len(self.copied) + len(self.already)
-        if not done:
+        if not done or self.dry_run:
             return "nothing was copied"
         return f"{done} of {self.total} snapshots are copied, and copying again goes on from there"
 

@@ -108,9 +108,11 @@ def export_line(info: SnapshotInfo, where: str) -> str:
     )
 
 
-def import_lines(info: SnapshotInfo) -> list[str]:
-    """What was imported, and whether it is the latest now."""
+def import_lines(info: SnapshotInfo, *, dry_run: bool) -> list[str]:
+    """What was imported, and whether it is the latest now; or what would be."""
     named = f"snapshot {info.snapshot_id} of label {info.label}"
+    if dry_run and not info.reused:
+        return [f"would import {named}, {stored(info)}; nothing written"]
     return [
         f"{named} was there already; nothing written" if info.reused else f"imported {named}, {stored(info)}",
         f"it is {'' if info.head else 'not '}the latest of its label",
@@ -119,10 +121,12 @@ def import_lines(info: SnapshotInfo) -> list[str]:
 
 def copy_lines(report: CopyReport, *, to: str) -> list[str]:
     """What was copied, and what is the latest of each label then."""
-    done = f"copied {count(len(report.copied), 'snapshot')} to {to}"
+    done = f"{'would copy' if report.dry_run else 'copied'} {count(len(report.copied), 'snapshot')} to {to}"
     sizes = sum(info.stored_bytes for info in report.copied)
     lines = [
         f"{done}{f', {size(sizes)}' if sizes else ''}; {len(report.already)} there already"
         + (f", {len(report.left_out)} left out" if report.left_out else "")
     ]
+    if report.dry_run:
+        return [*lines, "nothing written"]
     return lines + [f"latest of label {label}: {snapshot_id}" for label, snapshot_id in sorted(report.latest.items())]

@@ -37,7 +37,7 @@ class Carrying(Blocking):
         """
         return self._run(_engine.transfer.export_snapshot, label=label, snapshot_id=snapshot_id)
 
-    def import_snapshot(self, exported: Export, *, label: str | None = None) -> SnapshotInfo:
+    def import_snapshot(self, exported: Export, *, label: str | None = None, dry_run: bool = False) -> SnapshotInfo:
         """Put an exported snapshot into the vault, if this client would restore it.
 
         Parts are written first, then the manifest, then the pointer, which moves to the snapshot if that is newer than
@@ -46,6 +46,7 @@ class Carrying(Blocking):
         Args:
             exported: The export, from :func:`colony_memory.transfer.load_export` or :meth:`export_snapshot`.
             label: Refuse an export of another label. A snapshot cannot change its label: restore it and back it up.
+            dry_run: Only check all that, and write nothing.
 
         Returns:
             The summary: ``head`` tells whether it is the latest now, ``reused`` that it was there already.
@@ -60,7 +61,7 @@ class Carrying(Blocking):
                 to be deleted; or the label is signed, and this client has no signer.
             VaultError: The vault could not be reached or refused.
         """
-        return self._run(_engine.transfer.import_snapshot, exported, label=label)
+        return self._run(_engine.transfer.import_snapshot, exported, label=label, dry_run=dry_run)
 
     def copy_to(
         self,
@@ -68,6 +69,7 @@ class Carrying(Blocking):
         *,
         labels: str | Iterable[str] | None = None,
         progress: Callable[[int, int], object] | None = None,
+        dry_run: bool = False,
     ) -> CopyReport:
         """Copy every whole snapshot into another vault, oldest first, byte for byte, and read each back.
 
@@ -81,6 +83,7 @@ class Carrying(Blocking):
             destination: The memory to copy to. What it, or this one, would not restore is left out.
             labels: Labels to copy, by default all.
             progress: Called after each snapshot with the number that is done and the number there is.
+            dry_run: Read and check everything, and write nothing.
 
         Raises:
             ConflictDetected: A label there is signed, and the destination has no signer.
@@ -98,6 +101,7 @@ class Carrying(Blocking):
             destination._session,  # noqa: SLF001 - another client
             labels=labels,
             progress=progress,
+            dry_run=dry_run,
         )
 
 
@@ -108,9 +112,11 @@ class AsyncCarrying(Awaiting):
         """See :meth:`ColonyMemory.export_snapshot`."""
         return await self._run(_engine.transfer.export_snapshot, label=label, snapshot_id=snapshot_id)
 
-    async def import_snapshot(self, exported: Export, *, label: str | None = None) -> SnapshotInfo:
+    async def import_snapshot(
+        self, exported: Export, *, label: str | None = None, dry_run: bool = False
+    ) -> SnapshotInfo:
         """See :meth:`ColonyMemory.import_snapshot`."""
-        return await self._run(_engine.transfer.import_snapshot, exported, label=label)
+        return await self._run(_engine.transfer.import_snapshot, exported, label=label, dry_run=dry_run)
 
     async def copy_to(
         self,
@@ -118,6 +124,7 @@ class AsyncCarrying(Awaiting):
         *,
         labels: str | Iterable[str] | None = None,
         progress: Callable[[int, int], object] | None = None,
+        dry_run: bool = False,
     ) -> CopyReport:
         """See :meth:`ColonyMemory.copy_to`."""
         from colony_memory.client import AsyncColonyMemory
@@ -128,4 +135,5 @@ class AsyncCarrying(Awaiting):
             destination._session,  # noqa: SLF001 - another client
             labels=labels,
             progress=progress,
+            dry_run=dry_run,
         )

@@ -38,7 +38,10 @@ def test_a_snapshot_goes_through_a_file(cli, vault, tmp_path):
     assert out.startswith(f"exported snapshot {info.snapshot_id} of label research, made ")
     assert out.endswith(" to research.json\n")
     assert load_export("research.json").snapshot_id == info.snapshot_id
-    code, out, err = cli("import", "--vault", made(tmp_path / "other"), "research.json")
+    named = f"snapshot {info.snapshot_id} of label research"
+    code, out, _ = cli("import", "--dry-run", "--vault", made(tmp_path / "other"), "research.json")
+    assert (code, out.startswith(f"would import {named}, "), out.endswith("; nothing written\n")) == (0, True, True)
+    code, out, err = cli("import", "--vault", tmp_path / "other", "research.json")
     assert (code, err) == (0, "")
     first, second = out.splitlines()
     assert first.startswith(f"imported snapshot {info.snapshot_id} of label research, ")
@@ -206,7 +209,10 @@ def test_a_vault_is_copied(cli, vault, tmp_path):
     save(vault, {"a": "older"})
     newest = save(vault, NOTES)
     save(vault, {"b": "c"}, label="research")
-    code, out, err = cli("copy", "--to", made(tmp_path / "other"))
+    made(tmp_path / "other")
+    code, out, _ = cli("copy", "-n", "--to", tmp_path / "other")
+    assert (code, out.startswith("would copy "), out.endswith("\nnothing written\n")) == (0, True, True)
+    code, out, err = cli("copy", "--to", tmp_path / "other")
     assert (code, err) == (0, "")
     first, *latest = out.splitlines()
     assert first.startswith(f"copied 3 snapshots to the vault {tmp_path / 'other'}, ")

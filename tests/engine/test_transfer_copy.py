@@ -74,12 +74,20 @@ def test_every_face_moves_snapshots(face, vault):
     there, middle = opening(backend=backend_of(source)), opening(backend=vault)
     exported = call(export_snapshot, there)
     assert exported == call(export_snapshot, there, snapshot_id=ids[2])
+    planned = call(import_snapshot, middle, exported, dry_run=True)
+    assert (planned.snapshot_id, planned.head, planned.reused, vault.files) == (ids[2], "", False, {})
     info = call(import_snapshot, middle, exported)
+    assert call(import_snapshot, middle, exported, dry_run=True).reused
+    before = dict(vault.files)
+    planned = call(copy, there, middle, dry_run=True)
+    assert vault.files == before
     assert (info.snapshot_id, bool(info.head), info.reused) == (ids[2], True, False)
     report = call(copy, there, middle)
     assert [info.snapshot_id for info in report.copied] == ids[:2]
     assert [info.snapshot_id for info in report.already] == ids[2:]
+    assert (planned.copied, planned.already, planned.dry_run) == (report.copied, report.already, True)
     assert report
+    assert not report.dry_run
     assert report.latest == {"default": ids[2]}
     assert no_pointers(vault.files) == no_pointers(files(source))
     assert ColonyMemory(backend=vault).restore() == VERSIONS[2]
@@ -107,6 +115,20 @@ def test_a_copy_is_the_same_in_every_byte(vault):
     again = copy(source, memory)
     assert (again.copied, len(again.already), again.latest) == ((), 4, report.latest)
     assert vault.files == before
+
+
+def test_a_dry_run_of_a_copy_is_refused_as_the_copy_would_be(tmp_path):
+    source = ColonyMemory(backend=LocalVault(tmp_path / "a", create=True), format=2)
+    for text in ("one", "one two", "one two three"):
+        source.backup({"a": text * 50})
+    small = LocalVault(tmp_path / "b", create=True, quota_bytes=300)
+    with pytest.raises(QuotaExceeded, match="nothing was copied"):
+        copy(source, ColonyMemory(backend=small), dry_run=True)
+    there, seen = LocalVault(tmp_path / "c", create=True), []
+    planned = copy(source, ColonyMemory(backend=there, on_event=seen.append), dry_run=True)
+    assert (len(planned.copied), planned.left_out, planned.latest) == (3, {}, {})
+    assert there.vault_list_files()["items"] == []
+    assert not [event for event in seen if event.action != "fault"]
 
 
 def test_only_the_labels_asked_for_are_copied():

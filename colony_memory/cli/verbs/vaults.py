@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from colony_memory.cli.options import (
     Argument,
     CommonOptions,
+    DryRunOption,
     FormatOption,
     JsonOption,
     LabelOption,
@@ -128,6 +129,7 @@ def run_import(
     label: Annotated[
         str | None, Option("--label", metavar="NAME", help="Refuse a file of another label than this.")
     ] = None,
+    dry_run: DryRunOption = False,
     common: CommonOptions,
 ) -> int:
     """Put a snapshot that was exported into the vault.
@@ -144,10 +146,10 @@ def run_import(
     exported = read_file(file)
     with open_memory(common) as opened:
         with opened.working("Importing into"):
-            info = import_snapshot(opened.memory, exported, label=label)
+            info = import_snapshot(opened.memory, exported, label=label, dry_run=dry_run)
         if common.as_json:
-            opened.output.answer_json({"snapshot": asdict(info)})
-        opened.output.report(*import_lines(info))
+            opened.output.answer_json({"snapshot": asdict(info), "dry_run": dry_run})
+        opened.output.report(*import_lines(info, dry_run=dry_run))
     return 0
 
 
@@ -168,6 +170,7 @@ def run_copy(
     label: Annotated[
         list[str] | None, Option("--label", metavar="NAME", help="Only this label. Repeatable. Default: all.")
     ] = None,
+    dry_run: DryRunOption = False,
     common: CommonOptions,
 ) -> int:
     """Copy every snapshot from one vault into another, signatures and all.
@@ -191,6 +194,7 @@ def run_copy(
                 there.memory,
                 labels=label,
                 progress=show_snapshots(here.progress),
+                dry_run=dry_run,
             )
         if common.as_json:
             output.answer_json(
@@ -201,6 +205,7 @@ def run_copy(
                     "already": [asdict(info) for info in report.already],
                     "left_out": [{"name": name, "reason": reason} for name, reason in report.left_out.items()],
                     "latest": dict(report.latest),
+                    "dry_run": dry_run,
                 }
             )
         output.report(*copy_lines(report, to=there.place.title))
