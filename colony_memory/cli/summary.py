@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from colony_memory.app.content import contents_of
 from colony_memory.app.facts import count_texts, made_at, number_left_out, stamp
 from colony_memory.capture._metadata import METADATA_NAMES
-from colony_memory.cli.tables import check_table, prose, size_of, styled
+from colony_memory.cli.tables import check_table, is_plain, prose, size_of, styled
 from colony_memory.retention import newest_first
 from colony_memory.trust import older_than_signing
 from colony_memory.words.text import age, count, few, shown, size, stored
@@ -221,9 +221,8 @@ def verify_lines(report: VerifyReport) -> list[str]:
     known = {each.snapshot_id for each in report.snapshots if each.problem}
     found += [f"snapshot {each} is not what a trusted issuer made" for each in report.forged if each not in known]
     good = sum(map(bool, report.snapshots))
-    total = (
-        f"label {report.label}: {good} of {count(len(report.snapshots), 'snapshot')} good, "
-        f"pointer {report.pointer}, rollback {report.rollback}"
+    total = f"label {report.label}: {good} of {count(len(report.snapshots), 'snapshot')} good, " + (
+        "none signed" if is_plain(report) else f"pointer {report.pointer}, rollback {report.rollback}"
     )
     if closed:
         which = "it" if len(report.snapshots) == 1 else f"{count(len(closed), 'snapshot')}"
