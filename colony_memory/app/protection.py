@@ -156,18 +156,19 @@ def check_protection(
         here = [_Here(wanted, real, peek_index(paths, vault=vault, label=wanted).read())]
     else:
         here = [_Here(*each) for each in kept]
-    verdicts = {
-        each.label: assess(
+    verdicts = {}
+    for of_label in found.labels:
+        own = _own_of(memory, of_label, here)
+        verdicts[of_label.label] = assess(
             found,
-            each,
+            of_label,
             now=now,
             max_age=max_age,
-            read=read.get(each.label),
+            read=read.get(of_label.label),
             confirmed=confirmed,
-            own=_own_of(memory, each, here),
+            own=own,
+            lost={} if quick else _lost_of(memory, of_label, own, read.get(of_label.label)),
         )
-        for each in found.labels
-    }
     verdict = least_protected(verdicts.values())
     if wanted is not None and wanted not in verdicts:
         verdict = replace(verdict, label=wanted)
@@ -214,6 +215,19 @@ def _own_of(memory: ColonyMemory, label: LabelMap, here: Iterable[_Here]) -> dic
         taken = any(basis.snapshot_id == label.latest for basis in bases)
         own[snapshot_id] = "backup" if joined else "join" if taken else "merge"
     return own
+
+
+def _lost_of(memory: ColonyMemory, label: LabelMap, own: Iterable[str], read: Newest | None) -> dict[str, str]:
+    """What is wrong with the newest of what was saved from here and is unmerged, up to one that is whole."""
+    unmerged, lost = {info.snapshot_id: info for info in label.unmerged}, dict[str, str]()
+    for snapshot_id in reversed([*own]):
+        if read is not None and snapshot_id in read.damaged:
+            continue
+        check = _check(memory, unmerged[snapshot_id])
+        if check is None or "bad" not in (check.manifest, check.parts, check.digest):
+            break
+        lost[snapshot_id] = check.problem or "it does not hold"
+    return lost
 
 
 def _is_asked_for(label: LabelMap, wanted: str | None) -> bool:

@@ -110,6 +110,7 @@ def assess(
     read: Newest | None = None,
     confirmed: Mapping[str, datetime] | None = None,
     own: Mapping[str, Mending] | None = None,
+    lost: Mapping[str, str] | None = None,
 ) -> Protection:
     """Judge one label of what :meth:`colony_memory.ColonyMemory.inspect` found.
 
@@ -134,6 +135,7 @@ def assess(
         read: What :func:`colony_memory.app.protection.read_newest` gave, None where nothing was read.
         confirmed: When a backup last found a snapshot to be the memory as it still was, by id.
         own: What was saved from here and is unmerged, by id, with what would mend that.
+        lost: What is wrong with those of them that were read and are damaged, by id: nothing can be merged with them.
     """
     newest = label.newest if read is None else read.good
     age = None
@@ -142,10 +144,15 @@ def assess(
         made = created(newest)
         age = max(now - (made if seen is None or seen > now else max(made, seen)), timedelta(0))
     stale = age is None or (max_age is not None and age > max_age)
-    conflict = [*(own or {}).items()][-1:]
+    lost = lost or {}
+    gone = {name.snapshot_id for name in map(read_filename, label.broken) if name is not None}.union(
+        lost, read.damaged if read else ()
+    )
+    conflict = [each for each in (own or {}).items() if each[0] not in gone][-1:]
     problems = (
         *_damaged(label.label, read),
         *_conflict(label, conflict),
+        *_lost(label, lost),
         *_incomplete(newest),
         *_problems(found, label, newest),
     )
@@ -200,6 +207,14 @@ def _conflict(label: LabelMap, own: Iterable[tuple[str, Mending]]) -> Iterator[P
             label.label,
             snapshot_id,
         )
+
+
+def _lost(label: LabelMap, lost: Mapping[str, str]) -> Iterator[Problem]:
+    for snapshot_id, why in lost.items():
+        what = (
+            f"snapshot {snapshot_id}, saved from here and not merged, is damaged: {why}; delete it to end this warning"
+        )
+        yield Problem(what, "delete", label.label, snapshot_id)
 
 
 def _incomplete(newest: SnapshotInfo | None) -> Iterator[Problem]:

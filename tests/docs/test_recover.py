@@ -50,21 +50,26 @@ def write(folder, text):
     (folder / "MEMORY.md").write_text(text, encoding="utf-8")
 
 
-def test_damaged(place, cli):
+@pytest.mark.parametrize("length", [20, None], ids=["seen by its size", "seen by reading alone"])
+def test_damaged(place, cli, length):
     assert cli("backup", "--quiet", "memory")[0] == 0
     whole = tree(place / "memory")
     write(place / "memory", "what I know\n" * 100 + "and more")
     assert cli("backup", "--quiet", "memory")[0] == 0
     damaged = latest(place).snapshot_id
     (newest,) = (place / "vault").glob(f"**/*{damaged}.[kp]*")
-    newest.write_text("not what was written", encoding="utf-8")
+    newest.write_text("x" * (length or newest.stat().st_size), encoding="utf-8")
     code, _, err = cli("restore", "memory-again")
     assert (code, "recover#damaged" in err) == (4, True)
     for words in typed("Damaged"):
         assert cli(*words)[0] == 0
     assert tree(place / "intact") == whole
-    assert cli("backup", "--quiet", "intact")[0] == 0
-    assert damaged in cli("status")[1]
+    (place / "intact" / "NEW.md").write_text("since then", encoding="utf-8")
+    code, _, err = cli("backup", "--quiet", "intact")
+    assert (code, damaged in err) == (0, True)
+    said = cli("status")[1]
+    assert f"delete {damaged}" in said
+    assert "--merge" not in err + said  # nothing can be merged with what is damaged
     assert cli("delete", damaged, "--yes")[0] == 0
     assert cli("status", "--max-age", "1h")[0] == 0
 

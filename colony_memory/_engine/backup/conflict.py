@@ -117,18 +117,19 @@ async def _tell_lacking(job: Job, latest: str) -> None:
     label = job.label
     try:
         lacking = lacks_text(job.whole(), (await load(job.session, label, latest)).documents)
-        why = "has text that this memory lacks"
+        why, hint = "has text that this memory lacks", Hint("merge", "snapshot_id", latest, label=label)
     except _UNREADABLE as error:
-        lacking, why = True, f"cannot be read here: {message_of(error)}"
+        # There is nothing to merge with.
+        lacking, why, hint = True, f"cannot be read here ({message_of(error)})", None
     if not lacking:
         job.known.add(latest)
         return
     job.passed_over = latest
     if job.on_conflict == "raise":  # else it was asked for, and what is returned tells
         warn(
-            f"this memory is not based on snapshot {latest} of label {label!r}, which {why}: this save takes its place "
-            "as the latest, and it stays listed for 30 days",
-            hint=Hint("merge", "snapshot_id", latest, label=label),
+            f"this memory is not based on snapshot {latest} of label {label!r}, which {why}: this save is now the "
+            "latest, and that snapshot stays listed for 30 days",
+            hint=hint,
         )
 
 
