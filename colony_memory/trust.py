@@ -71,7 +71,7 @@ class Trust:
         except UntrustedSnapshot as error:
             msg = (
                 f"{named} is not as it was signed: {error.message}; restore an older one by its id, or fall back to "
-                "the newest that holds"
+                "the newest intact one"
             )
             raise UntrustedSnapshot(msg, hint=Hint("restore", "fallback", value=True)) from error
         self.admit(issuer, manifest.get("snapshot_id"), what=named)
@@ -105,7 +105,7 @@ class Trust:
         if issuer not in self.issuers:
             known = ", ".join(self.issuers)
             # No value in the hint: a command that trusts whoever signed must not be one paste away.
-            msg = f"{what} is signed by {issuer}, and trusted is {known}; if that key is yours, trust it too"
+            msg = f"{what} is signed by {issuer}, and only {known} is trusted; if that key is yours, trust it too"
             raise UntrustedSnapshot(msg, hint=Hint("open", "trusted_issuers"))
         last = self.issuers[issuer]
         if last is not None and not (isinstance(snapshot_id, str) and id_order(snapshot_id) <= id_order(last)):
@@ -187,7 +187,7 @@ def lacks_signature(error: Exception | None) -> bool:
 def older_than_signing(label: str, unsigned: Sequence[str]) -> str:
     """What is said of snapshots from before a label was signed, newest first."""
     what = f"snapshot {unsigned[0]} is" if len(unsigned) == 1 else f"{len(unsigned)} snapshots up to {unsigned[0]} are"
-    return f"{what} older than signing in label {label!r}: not broken, and not believed, as nobody signed"
+    return f"{what} older than signing in label {label!r}: not signed, and so not trusted"
 
 
 def follows_signed_pointer(manifest: Mapping[str, Any]) -> bool:

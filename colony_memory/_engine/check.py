@@ -99,7 +99,7 @@ def _check_trust(session: Session, manifest: Manifest, state: State | None) -> t
         session.trust.judge(manifest.raw)
     except UntrustedSnapshot as error:
         if state is not None and manifest.info.snapshot_id in state.decision.unsigned:
-            return "missing", "older than signing: nobody signed it, and it is not believed"
+            return "missing", "older than signing: it is not signed, and so not trusted"
         return "bad", message_of(error)
     strange = state.decision.untrusted.get(manifest.info.snapshot_id) if state else None
     return ("ok", None) if strange is None else ("bad", message_of(strange))

@@ -45,7 +45,7 @@ async def discard(session: Session, built: BuiltSnapshot, error: ColonyMemoryErr
     except VaultError as unread:
         job.cause = unread
     if job.cause:
-        log(f"what a failed backup left stays in the vault until the next prune: {job.cause}")
+        log(f"the leftovers of a failed backup stay in the vault until the next prune: {job.cause}")
 
 
 async def remove(
@@ -84,7 +84,7 @@ async def remove(
         if each in files.manifests and manifest_filename(label, each) not in job.failed:
             job.fail(
                 manifest_filename(label, each),
-                VaultError(f"the vault said that it deleted the manifest of {each}, and it is still there"),
+                VaultError(f"the vault said that it deleted the manifest of {each}, but it is still there"),
             )
     job.deleted = sum(1 for each in gone if each in there)
     own = tally()
@@ -92,7 +92,7 @@ async def remove(
         own.pruned += job.deleted
     if not files.complete:
         raise job.incomplete(
-            VaultError("the vault's list is cut"), [name for each in gone for name in files.owned(each)]
+            VaultError("the vault's list is cut short"), [name for each in gone for name in files.owned(each)]
         )
     free = await deletable(session, files, gone, told=told, of=None if sweeps else gone)
     await job.delete(free[: None if spare is None else max(0, spare - job.done)])

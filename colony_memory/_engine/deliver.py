@@ -160,7 +160,7 @@ def _require_text(loaded: Loaded) -> None:
         try:
             text.encode("utf-8")
         except UnicodeEncodeError as error:
-            msg = f"{name} holds half of a surrogate pair, which no vault file can"
+            msg = f"{name} holds half of a surrogate pair, which no vault file can hold"
             raise SnapshotCorrupt(msg, file=name) from error
 
 
@@ -375,13 +375,13 @@ class Delivery:
             if stored is None or stored.content != missing[name]:
                 await self._withdraw(whole)
                 state = "is not there" if stored is None else "holds another text"
-                raise VaultError(f"{name} was written, and read back it {state}: try again")
+                raise VaultError(f"{name} was written, but when it was read back, it {state}: try again")
         # Where others keep what it needs, nothing but a list that shows it beside them proves that it stays.
         if not (beside or took_long(session, began, written)):
             return
         if not await prove(session, label, [*whole.files, *beside], own=missing):
             await self._withdraw(whole)
-            raise VaultError(f"other clients removed parts of {whole.named} while it was brought there: try again")
+            raise VaultError(f"other clients removed parts of {whole.named} while it was written: try again")
 
     async def _withdraw(self, whole: Whole) -> None:
         """Remove the manifest of what others removed, perhaps before it was there, so that no part of it is left
@@ -470,8 +470,8 @@ class Delivery:
             raise ConflictDetected(msg, theirs=None)
         if not self._told:
             warn(
-                f"the pointer of label {self.label!r} is not signed, unlike the one where the snapshots came from, "
-                "which lists others than are here: clients that pin issuers refuse it",
+                f"the pointer of label {self.label!r} is not signed here: the signed one, where the snapshots came "
+                "from, lists other snapshots than are here. Clients that pin issuers refuse it",
                 hint=Hint("open", "signer"),
             )
         self._told = True
@@ -514,14 +514,15 @@ class Delivery:
         """The error of what is there, in part or as a whole, and not committed."""
         if owner == whole.snapshot_id and whole.manifest_file in self.here.listed.files:
             msg = (
-                f"{whole.named} is there, and no catalogue lists it: it is being removed, or was left by a client that "
-                "stopped; deleting it makes way"
+                f"{whole.named} is there, and no catalogue lists it: either it is being removed, or a client that was "
+                "interrupted left it; to make way, delete it"
             )
             hint = Hint("delete_snapshot", "snapshot_id", owner, label=self.label)
         else:
             msg = (
-                f"files that {whole.named} needs are there, and no committed snapshot needs them: they are being "
-                "removed, or were left by a client that stopped; once they are an hour old, prune, and try again"
+                f"files that {whole.named} needs are there, and no committed snapshot needs them: either they are "
+                "being removed, or a client that was interrupted left them; once they are an hour old, prune, and try "
+                "again"
             )
             hint = Hint("prune", label=self.label)
         return ConflictDetected(msg, theirs=whole.snapshot_id, hint=hint)
@@ -530,8 +531,8 @@ class Delivery:
 def needs_conditions(what: str) -> ColonyMemoryError:
     """The error of a chain that is to go where nothing is written on condition."""
     return ColonyMemoryError(
-        f"{what} is of format 2, which needs a vault that writes on condition, and this one does not: what its label "
-        "has can be rewritten in format 1"
+        f"{what} is of format 2, which needs a vault with conditional writes, and this one has none: rewrite its label "
+        "in format 1 first"
     )
 
 
@@ -554,8 +555,8 @@ def _require_key(session: Session, state: State) -> None:
     """Raise a ConflictDetected where what is brought can be listed by a signed pointer alone, and there is no key."""
     if not may_write(session, state):
         msg = (
-            f"label {state.label!r} is signed, and what is brought there has to be listed by a signed pointer: that "
-            "takes a signer"
+            f"label {state.label!r} is signed, so that only a signed pointer can list more snapshots there: that takes "
+            "a signer"
         )
         raise ConflictDetected(msg, theirs=None, hint=Hint("open", "signer"))
 
@@ -575,12 +576,12 @@ def _row_of(entry: Entry) -> tuple[str, SnapshotInfo]:
 def _taken(whole: Whole) -> ConflictDetected:
     """The error of a snapshot whose place is taken."""
     msg = (
-        f"something else is stored under the id of {whole.named}, or of a pack that it needs, so it is not written; a "
-        "verification tells whether what is there is damaged; deleting that makes way"
+        f"something else is stored under the id of {whole.named}, or of a pack that it needs, so it is not written; "
+        "verify tells whether the one that is there is damaged; to make way, delete that one"
     )
     return ConflictDetected(msg, theirs=whole.snapshot_id, hint=Hint("verify", label=whole.manifest.info.label))
 
 
 def _gone(whole: Whole) -> ConflictDetected:
-    msg = f"{whole.named} was removed by another client while it was being brought there: try again"
+    msg = f"another client removed {whole.named} while it was being written: try again"
     return ConflictDetected(msg, theirs=whole.snapshot_id)

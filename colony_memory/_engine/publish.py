@@ -117,7 +117,7 @@ async def publish(
             # else has seen.
             blind = not session.vault.conditional or not state.match
             if blind and not state.first and (await read_pointer_file(session, label))[0] != state.text:
-                raise Changed("the pointer is another one now")
+                raise Changed("the pointer was replaced meanwhile")
             await session.vault.put(latest_filename(label), text, match=state.match)
             if not session.vault.conditional and not await _stands(session, state, pointer):
                 # Another client deleted that after the pointer was read once more: what it says is to be chosen anew.
@@ -152,7 +152,7 @@ async def _require_gone(session: Session, state: State, move: Move) -> None:
     for file, found in (await session.vault.get_many(manifest_filename(label, name) for name in lacks)).items():
         if found is not None:
             msg = (
-                f"the vault's list of label {label!r} lacks {file}, which is there: it is of an earlier moment, and "
+                f"the vault's list of label {label!r} lacks {file}, which is there: the list is out of date, and "
                 "nothing was changed; try again"
             )
             raise VaultUnavailable(msg)

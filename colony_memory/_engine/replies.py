@@ -71,8 +71,8 @@ class Listing:
     def need_complete(self, doing: str) -> None:
         """Raise a VaultError where the list is cut, since then nothing can be said of what it does not name."""
         if not self.complete:
-            msg = f"{doing} is refused: the vault's list of {self.prefix}* is cut, so files that matter may be hidden"
-            raise VaultError(msg)
+            why = f"the vault's list of {self.prefix}* is cut short, so files that matter may be hidden"
+            raise VaultError(f"{doing} is refused: {why}")
 
 
 def unwrap(reply: Any) -> Any:
@@ -106,7 +106,7 @@ def read_listing(reply: Any, prefix: str, *, only: Container[str] | None = None)
         entry = item if isinstance(item, dict) else {"filename": item}
         name = entry.get("filename") or entry.get("name")
         if not isinstance(name, str):
-            msg = f"listing {prefix}* failed: the reply names a file that is no string, try again"
+            msg = f"listing {prefix}* failed: the reply has a file name that is no string, try again"
             raise VaultUnavailable(msg)
         if name.startswith(prefix) and (only is None or name in only):
             size = entry.get("content_size")

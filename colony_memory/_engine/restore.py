@@ -160,7 +160,7 @@ async def _with_basis(session: Session, restored: Restored) -> Restored:
         try:
             state = await look(session, label, lenient=True, newer=False)
         except ColonyMemoryError as error:
-            log(f"it is not known what is the latest snapshot of label {label!r}: {message_of(error)}")
+            log(f"the latest snapshot of label {label!r} is not known: {message_of(error)}")
     latest = None if state is None or state.decision.doubt else state.decision.follow
     ids = () if state is None else state.shown
     basis = basis_events.settled(session.home(label).read(), latest, listed=ids)
@@ -359,7 +359,7 @@ async def list_snapshots(session: Session, *, label: str | None) -> list[Snapsho
     wanted = None if label is None else require_label(label)
     listing = await session.vault.list("cmem." if wanted is None else f"cmem.{wanted}.")
     if not listing.complete:
-        warn(f"the vault's list of {listing.prefix}* is cut: there may be more snapshots")
+        warn(f"the vault's list of {listing.prefix}* is cut short: there may be more snapshots")
     out, unread = list[SnapshotInfo](), list[ColonyMemoryError]()
     for each, files in read_labels(listing).items():
         if not files.manifests and not has_pointer(files):

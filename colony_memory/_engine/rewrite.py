@@ -128,8 +128,8 @@ class Terms:
                 del kept[name]
         if hidden:
             msg = (
-                f"{named}: {', '.join(map(repr, hidden[:_SHOWN]))} holds what is to be replaced and is no text, or has "
-                "it in a name or a link: exclude it"
+                f"{named}: the text to replace is in a file that is no text, a name or a link: exclude "
+                f"{', '.join(map(repr, hidden[:_SHOWN]))}"
             )
             raise ColonyMemoryError(msg)
         if not kept:
@@ -165,11 +165,11 @@ def _read_terms(
 
     globs, pairs = tuple(several("exclude", exclude)), tuple((replaced or {}).items())
     if not all(isinstance(each, str) and each for each in (*globs, *(old for old, _ in pairs))):
-        raise ValueError("what is to be taken out must be text, and not empty")
+        raise ValueError("what to exclude or replace must be text, and not empty")
     if not all(isinstance(new, str) for _, new in pairs):
-        raise ValueError("what stands in the place of a text must be text")
+        raise ValueError("a replacement must be text")
     if any(old in new for old, _ in pairs for _, new in pairs):
-        raise ValueError("what stands in the place of a text must not hold what is taken out")
+        raise ValueError("a replacement must not hold a text that is replaced")
     recipients = None if encrypt_to is None else read_recipients(encrypt_to)
     if recipients is not None and wire == FORMAT:
         raise ValueError("format 1 cannot be encrypted: leave the format out, or give 2")
@@ -245,7 +245,7 @@ class _Rewriting:
         """
         self._clean, self._parent, self.unchanged = set(), None, 0
         for file, why in state.decision.broken.items():
-            msg = f"{file} cannot be read, and so not be rewritten: delete that snapshot first ({why})"
+            msg = f"{file} cannot be read, and so cannot be rewritten: delete that snapshot first ({why})"
             raise SnapshotCorrupt(msg, file=file, hint=Hint("delete_snapshot", label=self.label))
         reader, instead = Reader(self.session), stand_ins(state.infos)
         rows = [row for row in reversed(state.decision.building) if row.snapshot_id not in instead]
@@ -265,7 +265,7 @@ class _Rewriting:
     async def _build(self, state: State, row: Entry, whole: Whole, instead: Mapping[str, str]) -> BuiltSnapshot | None:
         session, terms, info = self.session, self.terms, whole.info
         if whole.documents is None:
-            raise DecryptionError(f"{whole.named} is encrypted, and this client has nothing that opens it")
+            raise DecryptionError(f"{whole.named} is encrypted, and no identity of this client opens it")
         documents = terms.documents(whole.documents, whole.named)
         note = None if info.note is None else terms.text(info.note)
         incomplete = tuple(map(terms.text, info.incomplete))
@@ -286,10 +286,10 @@ class _Rewriting:
             self.unchanged += 1
             return None
         if info.encrypted and session.recipients is None:
-            msg = f"{whole.named} is encrypted, and would not be any more: say whom to encrypt to"
+            msg = f"{whole.named} is encrypted, and would not be encrypted any more: name its recipients"
             raise ColonyMemoryError(msg, hint=Hint("open", "encrypt_to"))
         if info.signed and session.signer is None:
-            msg = f"{whole.named} is signed, and to save it anew takes a signer"
+            msg = f"{whole.named} is signed, and saving it anew takes a signer"
             raise UntrustedSnapshot(msg, hint=Hint("open", "signer"))
         return await session.vault.compute(
             self._built, state, row, whole, documents=documents, facts=facts, wire=wire, instead=instead

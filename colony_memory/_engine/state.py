@@ -329,7 +329,8 @@ def require_listed(state: State, doing: str) -> LabelFiles:
     files = state.listed
     if not files.complete:
         msg = (
-            f"{doing} is refused: the vault's list of label {state.label!r} is cut, so files that matter may be hidden"
+            f"{doing} is refused: the vault's list of label {state.label!r} is cut short, so files that matter may be "
+            "hidden"
         )
         raise VaultError(msg)
     return files

@@ -257,7 +257,7 @@ def _work_of(sealed: bytes) -> int:
     if found is None:
         raise ValueError("the age file is not encrypted with a passphrase")
     if int(found[1]) > _MAX_WORK:
-        raise ValueError(f"the passphrase would take 2^{int(found[1])} times, more than 2^{_MAX_WORK}")
+        raise ValueError(f"the passphrase has the work factor 2^{int(found[1])}, more than 2^{_MAX_WORK}")
     return 1 << int(found[1])
 
 

@@ -56,4 +56,4 @@ def read_tree(raw: Mapping[str, Any]) -> str:
 def check_tree(told: str, digests: Mapping[str, str], *, file: str) -> None:
     """Raise a SnapshotCorrupt where a manifest tells another tree than that of its documents, by their digests."""
     if told and told != tree_of_digests(digests):
-        raise SnapshotCorrupt(f"{file} has a tree that is not the one of its documents", file=file)
+        raise SnapshotCorrupt(f"{file} has another tree than its documents", file=file)

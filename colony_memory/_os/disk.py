@@ -59,8 +59,8 @@ def give(descriptor: int, owner: os.stat_result, place: Path) -> None:
         os.fchown(descriptor, owner.st_uid, owner.st_gid)
     except OSError as error:
         warnings.warn(
-            f"what root writes in {place} cannot be given to user {owner.st_uid}, to whom it belongs and who may be "
-            f"unable to read it now: {error.strerror}",
+            f"files that root wrote in {place} could not be given to user {owner.st_uid}, who owns it and may be "
+            f"unable to read them: {error.strerror}",
             ColonyMemoryWarning,
             stacklevel=2,
         )

@@ -10,6 +10,7 @@ from colony_memory._format.names import id_order, read_filename
 from colony_memory.app.before import BEFORE_RESTORE
 from colony_memory.app.facts import left_out, refused_latest
 from colony_memory.retention import created
+from colony_memory.trust import older_than_signing
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -250,8 +251,7 @@ def _problems(found: VaultMap, label: LabelMap, newest: SnapshotInfo | None) -> 
         yield Problem(why, mending, label.label, name.snapshot_id if name else None)
     if label.unsigned and newest is None:
         yield Problem(
-            f"nothing is signed yet: all that is saved, {len(label.unsigned)} up to {label.unsigned[0]}, is older than "
-            "signing",
+            f"nothing trusted is saved: {older_than_signing(label.label, label.unsigned)}",
             "sign",
             label.label,
             label.unsigned[0],
@@ -264,14 +264,12 @@ def _problems(found: VaultMap, label: LabelMap, newest: SnapshotInfo | None) -> 
     if label.removed and label.newest is not None and not label.dangling:
         more = f" and {len(label.removed) - 1} more are" if label.removed[1:] else " is"
         yield Problem(
-            f"snapshot {label.removed[0]}{more} listed and gone: something has deleted what it should not, or an "
-            "older version has pruned; if you know of it, forget it",
+            f"snapshot {label.removed[0]}{more} listed and gone: somebody deleted files in the vault, or an older "
+            "version pruned; if that was meant, forget it",
             "forget",
             label.label,
             label.removed[0],
         )
     if label.orphans and not label.snapshots:
         # Beside a snapshot, a backup may be under way, and they take nothing but room.
-        yield Problem(
-            f"nothing but {len(label.orphans)} files of a backup that was not completed", "backup", label.label
-        )
+        yield Problem(f"nothing but {len(label.orphans)} files of an unfinished backup", "backup", label.label)

@@ -111,9 +111,9 @@ def tell_lost(files: Iterable[tuple[str, os.stat_result]]) -> None:
         if hasattr(os, "geteuid") and os.geteuid() not in (0, there.st_uid):
             owned.append(name)
     if linked:
-        _warn(f"{quoted(linked, most=3)} had other names (hard links), under which the text from before stays")
+        _warn(f"{quoted(linked, most=3)} had other names (hard links), under which the old text stays")
     if owned:
-        _warn(f"{quoted(owned, most=3)} belonged to another user, and now to the one who restored")
+        _warn(f"{quoted(owned, most=3)} belonged to another user, and now belongs to the one who restored")
 
 
 def _warn(text: str) -> None:

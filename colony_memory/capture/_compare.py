@@ -207,7 +207,7 @@ class Comparison:
             surplus = find_surplus(self._reach, self._plan.target, wanted, spared=spared, only=only)
         except (OSError, ValueError) as error:
             raise ColonyMemoryError(
-                f"what is to be deleted in {str(self._plan.target)!r} cannot be told ({error}); nothing was written"
+                f"the files to delete in {str(self._plan.target)!r} are not known ({error}); nothing was written"
             ) from error
         gone = {*surplus.files, *(name for name, _ in surplus.directories)}
         for name, (document, what) in self._giving_way.items():

@@ -151,8 +151,8 @@ class IgnoreRules:
                 self._steps -= rule.steps(below)
                 if self._steps < 0:
                     raise ColonyMemoryError(
-                        f"the rules of {IGNORE_NAME} that hold for {name!r} are too many to be held against each name: "
-                        "give fewer, or simpler ones"
+                        f"the rules of {IGNORE_NAME} for {name!r} are too many to try on each name: write fewer, or "
+                        "simpler ones"
                     )
                 if rule.matches(below, is_directory=is_directory):
                     return rule.excludes

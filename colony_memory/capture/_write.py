@@ -232,7 +232,7 @@ def _without_journals(contents: dict[str, str | bytes], metadata: Metadata) -> t
         return contents, metadata
     for name, other in renamed.items():
         warnings.warn(
-            f"{name!r} is written as {other!r}: SQLite would take it for a journal, and do what it says",
+            f"{name!r} is written as {other!r}: SQLite would take it for a journal, and apply it",
             ColonyMemoryWarning,
             stacklevel=4,
         )

@@ -254,7 +254,7 @@ def mask_contents(
 
 def _unmaskable(findings: list[SecretFinding]) -> SecretsFound:
     return SecretsFound(
-        "secrets can be masked in text only, so nothing was saved; rename or exclude the files where there are others, "
+        "secrets can be masked in text only, so nothing was saved; rename or exclude the other files that have some, "
         "or allow these",
         findings=findings,
         hint=Hint("read_folder", "secrets", "warn"),
@@ -320,8 +320,8 @@ def judge_words(
 def _stop_or_warn(likely: list[SecretFinding], choice: str, depth: int) -> None:
     if likely and choice == "stop":
         raise SecretsFound(
-            f"nothing was saved: {len(likely)} likely secret{'s' if len(likely) > 1 else ''}; remove what is one, "
-            "exclude its file, or have it masked or allowed",
+            f"nothing was saved: {len(likely)} likely secret{'s' if len(likely) > 1 else ''}; remove them, exclude "
+            "their files, or have them masked or allowed",
             findings=likely,
             hint=Hint("read_folder", "secrets", "mask"),
         )

@@ -149,7 +149,7 @@ class GitDirectory:
         try:
             bring_back(folder / GIT_NAME, bundle, within=root)
             if not holds_bundle(folder / GIT_NAME, bundle.read_bytes()):
-                raise SnapshotCorrupt(f"not all of {str(bundle)!r} came into the repository", file=BUNDLE_NAME)
+                raise SnapshotCorrupt(f"not all of {str(bundle)!r} arrived in the repository", file=BUNDLE_NAME)
         except (NotBundled, OSError) as error:
             raise ColonyMemoryError(
                 f"the files of {str(folder)!r} are in place, and its history is not: {error}; it is in {BUNDLE_NAME}"

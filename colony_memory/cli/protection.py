@@ -287,7 +287,7 @@ def _limits(verdict: Protection) -> str:
     if verdict.state != "saved":
         return ""
     if verdict.closed:
-        return " (encrypted, and no identity opens it here: whole, and what is in it was not looked at)"
+        return " (encrypted, and no identity opens it here: whole, but its content was not read)"
     return " (not read, so damage would not show)"
 
 

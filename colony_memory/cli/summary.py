@@ -97,7 +97,7 @@ def _names_of_texts(info: SnapshotInfo) -> list[str]:
     """Without its content nobody can tell what else there is."""
     texts = count_texts(info)
     if texts is None:
-        return ["its names are told where it can be read"]
+        return ["its names are encrypted too"]
     return [f"{count(texts, 'text')}:", *(name for name in sorted(info.doc_names) if name not in METADATA_NAMES)]
 
 
@@ -226,7 +226,7 @@ def verify_lines(report: VerifyReport) -> list[str]:
     )
     if closed:
         which = "it" if len(report.snapshots) == 1 else f"{count(len(closed), 'snapshot')}"
-        total += f"; what is in {which} is encrypted and was not checked: no identity opens it here"
+        total += f"; the content of {which} is encrypted and was not checked: no identity opens it here"
     told = [*(f"problem  {each}" for each in dict.fromkeys(found)), total]
     if report.unsigned:
         told.insert(-1, f"problem  {older_than_signing(report.label, report.unsigned)}")

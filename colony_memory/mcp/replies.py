@@ -108,7 +108,7 @@ def snapshot_of(info: SnapshotInfo, *, latest: bool | None = None) -> Snapshot:
 class Reply(BaseModel):
     """What every answer has."""
 
-    caution: str = Field(default=CAUTION, description="How to take what stands in this answer.")
+    caution: str = Field(default=CAUTION, description="How to treat the content of this answer.")
     warnings: list[str] = Field(default_factory=list, description="What was worked around.")
 
 

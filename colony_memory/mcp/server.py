@@ -249,10 +249,10 @@ class MemoryServer(MCPServer):
             return "; ".join(_wrong(each) for each in cause.errors(include_input=False, include_url=False)[:5])
         if isinstance(cause, ToolError):
             # The library's own are of the question.
-            unread = "nothing was restored: what came as the person's answer is none"
+            unread = "nothing was restored: the answer of the person was not understood"
             return str(cause) if not str(cause).startswith("Resolver ") else unread
         self._log(cause if isinstance(cause, Exception) else error)
-        return f"{name} failed by a fault that was not foreseen; the log of the server has more"
+        return f"{name} failed unexpectedly; the log of the server has more"
 
 
 def _strict(tool: Tool) -> Tool:

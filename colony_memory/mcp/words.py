@@ -82,7 +82,7 @@ class Words:
         text = message_of(error) if is_foreseen(error) else ""
         if not text:  # what it says may be about anything
             kind = type(error).__name__
-            text = f"it failed by a fault that was not foreseen ({kind}); the log of the server has more"
+            text = f"it failed unexpectedly ({kind}); the log of the server has more"
         return self._sentence(text, getattr(error, "hint", None))
 
     def warning(self, warning: Warning) -> str:

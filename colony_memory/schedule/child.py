@@ -302,4 +302,6 @@ def _reap(worker: int, numbers: set[int], tell: Callable[[str], object]) -> int:
         if not os.WIFSIGNALED(status):
             return code
         target = everybody
-        tell(f"what makes the backups was ended by signal {code - 128}; the command goes on without")
+        tell(
+            f"the process that makes the backups was ended by signal {code - 128}; the command goes on without backups"
+        )

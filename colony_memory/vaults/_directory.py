@@ -55,8 +55,8 @@ class Holdings(NamedTuple):
         away = [name for name, (size, _) in self.files.items() if size is None]
         if away:
             _warn(
-                f"{directory.path}: {len(away)} of the files there are elsewhere, and a sync service keeps their "
-                f"places, such as that of {min(away)}: have it bring them back"
+                f"{directory.path}: a sync service has placeholders in place of {len(away)} files, such as that of "
+                f"{min(away)}: have it download them"
             )
         for name, what in self.strays.items():
             _warn(f"{str(directory.path / name)!r}: {what}; it is passed over")
@@ -167,8 +167,8 @@ def refuse_placeholder(directory: Files, filename: str) -> None:
     for name in placeholders_of(filename) if is_ours(filename) else ():
         if directory.look(name) is not None:
             raise VaultUnavailable(
-                f"{directory.path / filename} is elsewhere: a sync service keeps its place with {name!r}; have it "
-                "bring the file back, and try again",
+                f"{directory.path / filename} is elsewhere: a sync service has only the placeholder {name!r} here; "
+                "have it download the file, and try again",
                 code=ELSEWHERE,
             )
 

@@ -113,7 +113,7 @@ def require_marked(
             warnings.warn(text, ColonyMemoryWarning, stacklevel=2)
         elif doubt:
             raise VaultUnavailable(
-                f"nobody can tell whether {place} is a vault: no snapshot is there, and {MARKER} is no marker: {doubt}"
+                f"it is not known whether {place} is a vault: no snapshot is there, and {MARKER} is no marker: {doubt}"
             )
         elif not snapshots:
             raise missing()
@@ -137,7 +137,7 @@ def check_format(asked: int | None, *, conditional: bool = True) -> None:
         from colony_memory._format.v2.zstd import require_zstd
 
         if not conditional:
-            raise ValueError("format 2 needs a vault that writes on condition, which this one does not")
+            raise ValueError("format 2 needs a vault with conditional writes, and this one has none")
         require_zstd()
 
 

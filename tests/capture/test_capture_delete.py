@@ -107,7 +107,7 @@ def test_a_directory_that_cannot_be_looked_into_stops_it(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(os, "scandir", closed)
     before = tree(dst)
-    with pytest.raises(ColonyMemoryError, match=r"what is to be deleted .* cannot be told .*'?closed/inner/.*denied"):
+    with pytest.raises(ColonyMemoryError, match=r"the files to delete in .* are not known .*'?closed/inner/.*denied"):
         write_folder({"a.md": "a"}, dst, delete=True)
     assert tree(dst) == before
     known = metadata(left_out={"closed/inner/": "not readable: permission denied"})

@@ -206,7 +206,7 @@ def test_other_names_of_a_file_are_told(tmp_path: Path) -> None:
     dst = make(tmp_path / "dst", {"a.md": b"old"})
     os.link(dst / "a.md", tmp_path / "other")
     with pytest.warns(
-        ColonyMemoryWarning, match=r"'a\.md' had other names \(hard links\), under which the text from before"
+        ColonyMemoryWarning, match=r"'a\.md' had other names \(hard links\), under which the old text stays"
     ):
         write_folder({"a.md": "new"}, dst)
     assert ((dst / "a.md").read_text(), (tmp_path / "other").read_text()) == ("new", "old")
@@ -302,7 +302,7 @@ def test_a_file_of_another_user_is_replaced_and_that_is_said() -> None:
 
 def replace_as_another(dst: Path, state: Path) -> None:
     os.environ["XDG_STATE_HOME"] = str(state)
-    with pytest.warns(ColonyMemoryWarning, match="belonged to another user, and now to the one who restored"):
+    with pytest.warns(ColonyMemoryWarning, match="belonged to another user, and now belongs to the one who restored"):
         write_folder({"a.md": "new"}, dst)
 
 

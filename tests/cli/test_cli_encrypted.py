@@ -93,7 +93,7 @@ def test_a_passphrase_comes_from_a_file(cli, folder, vault, tmp_path):
     wrong = written(tmp_path / "wrong", "another")
     code, _, err = cli("restore", tmp_path / "no", "--passphrase-file", wrong)
     assert code == 4
-    assert "needs the passphrase" in err
+    assert "needs its passphrase" in err
     assert "another" not in err
 
 

@@ -156,7 +156,7 @@ def test_what_is_elsewhere_is_said(cli, refused, folder, vault):
     assert (code, out) == (5, "")
     assert "nothing" not in err
     for arguments in (("restore", "out"), ("backup", folder)):
-        assert "is elsewhere: a sync service keeps its place" in refused(5, *arguments)
+        assert "is elsewhere: a sync service has only the placeholder" in refused(5, *arguments)
 
 
 @POSIX

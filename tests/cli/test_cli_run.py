@@ -679,7 +679,10 @@ def test_in_a_container_the_command_outlives_what_makes_the_backups(vault, memor
     (tmp_path / "in").write_text("go\n")
     assert process.stdout.readline() == "done\n"
     code, _, err = ended(process)
-    assert (code, err) == (137, "error: what makes the backups was ended by signal 9; the command goes on without\n")
+    assert (code, err) == (
+        137,
+        "error: the process that makes the backups was ended by signal 9; the command goes on without backups\n",
+    )
     assert (memory / "MEMORY.md").read_text() == "after\n"
 
 

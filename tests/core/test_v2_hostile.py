@@ -183,7 +183,7 @@ def test_a_frame_that_holds_no_change_is_refused(frame):
 
 def test_a_base_that_says_it_stands_on_something_is_refused():
     lying = vault_of(compress(PUT, b""), below=Below(snapshot_id(7), "sha256:" + "0" * 64))
-    refuse(lying, "stands on another", n=0)
+    refuse(lying, "builds on another", n=0)
 
 
 @pytest.mark.parametrize("digest", [None, 7, "sha256:short", ["x"]])

@@ -11,12 +11,12 @@ from documentation_pages import ROOT, read, read_blocks
 
 pytest.importorskip("click")
 
-from cli_runs import cli, tree
+from cli_runs import cli, server, tree
 
 from colony_memory import ColonyMemory
 from colony_memory.vaults.local import LocalVault
 
-__all__ = ["cli"]
+__all__ = ["cli", "server"]
 
 PAGE = ROOT / "docs" / "recover.md"
 _ID = re.compile(r"\b\d{8}T\d{12}Z-[0-9a-f]{6}\b")
@@ -158,3 +158,124 @@ def test_what_is_wrongly_named_is_said_with_the_part_that_helps(place, cli, code
     assert f"](#{heading})" in read(PAGE)
     if code == 3:
         assert "there is 'default'" in err
+
+
+# --- not trusted: the three causes that the page names
+
+
+def tried(err):
+    """The command at the end of an error, as its words."""
+    return shlex.split(err.strip().rpartition("try: ")[2].removeprefix("colony-memory "))
+
+
+def refused_as_untrusted(cli, *words):
+    code, _, err = cli(*words)
+    assert (code, "recover#not-trusted" in err) == (4, True)
+    return err
+
+
+@pytest.fixture
+def key(place, cli):
+    pytest.importorskip("cryptography")
+
+    def make(name):
+        return re.search(r"did:key:\w+", "".join(cli("keygen", name)[1:]))[0]
+
+    return make
+
+
+def test_what_is_older_than_signing_is_accepted_once(place, cli, key):
+    assert cli("backup", "--quiet", "memory")[0] == 0
+    key("agent.pem")
+    err = refused_as_untrusted(cli, "restore", "--key-file", "agent.pem", "recovered")
+    assert "older than signing" in err
+    assert cli(*tried(err))[0] == 0
+    assert tree(place / "recovered") == tree(place / "memory")
+    assert cli("backup", "--quiet", "--key-file", "agent.pem", "memory")[0] == 0
+    assert cli("restore", "--key-file", "agent.pem", "after")[0] == 0
+
+
+def test_what_another_host_signed_is_read_by_the_key_that_this_host_says(place, cli, key):
+    key("mine.pem")
+    theirs = key("theirs.pem")
+    assert cli("backup", "--quiet", "--key-file", "theirs.pem", "memory")[0] == 0
+    assert theirs in refused_as_untrusted(cli, "restore", "--key-file", "mine.pem", "recovered")
+    assert cli("restore", "--key-file", "mine.pem", "--trust", theirs, "recovered")[0] == 0
+    assert tree(place / "recovered") == tree(place / "memory")
+
+
+def test_what_somebody_wrote_is_told_from_what_is_trusted(place, cli, key):
+    mine = key("mine.pem")
+    strange = key("strange.pem")
+    assert cli("backup", "--quiet", "--key-file", "mine.pem", "memory")[0] == 0
+    whole, good = tree(place / "memory"), latest(place).snapshot_id
+    write(place / "memory", "what a stranger says\n" * 100)
+    assert cli("backup", "--quiet", "--key-file", "strange.pem", "memory")[0] == 0
+    bad = latest(place).snapshot_id
+    code, _, err = cli("restore", "recovered", "--trust", mine)
+    assert (code, strange in err) == (0, True)  # passed over, and said
+    assert tree(place / "recovered") == whole
+    assert "`colony-memory verify`" in read(PAGE)
+    code, out, _ = cli("verify", "--trust", mine)
+    trusted = {line.split()[0]: line.split()[5] for line in out.splitlines() if line.startswith(("2", "id"))}
+    assert (code, trusted) == (4, {"id": "trust", good: "ok", bad: "bad"})
+    assert cli("restore", good, "by-id", "--trust", mine)[0] == 0
+    assert tree(place / "by-id") == whole
+
+
+# --- no answer: what stands in its table
+
+
+def refused_without_an_answer(cli, *words):
+    code, _, err = cli(*words)
+    assert (code, "recover#no-answer" in err) == (5, True), err
+    return err
+
+
+@pytest.fixture
+def hosted(place, cli, server, monkeypatch):
+    """The same host, with its memory in the hosted vault."""
+    monkeypatch.delenv("COLONY_MEMORY_VAULT")
+    assert cli("backup", "--quiet", "memory")[0] == 0
+    return server
+
+
+def test_a_backup_that_got_no_answer_is_made_again(place, cli, hosted):
+    write(place / "memory", "what I know\n" * 100 + "and more")
+    hosted.fault("PUT", "applied", path="latest")
+    hosted.fault("GET", "status", status=500, path="latest", skip=1, times=None)
+    refused_without_an_answer(cli, "backup", "memory")
+    hosted.heal()
+    assert cli("backup", "--quiet", "memory")[0] == 0
+    assert cli("restore", "--quiet", "recovered")[0] == 0
+    assert tree(place / "recovered") == tree(place / "memory")
+
+
+def test_a_wrong_key_says_nothing_of_what_is_stored(place, cli, hosted, monkeypatch):
+    monkeypatch.setenv("COLONY_API_KEY", "col_wrong")
+    assert "key" in refused_without_an_answer(cli, "restore", "recovered")
+    monkeypatch.setenv("COLONY_API_KEY", "col_test")
+    assert cli("restore", "--quiet", "recovered")[0] == 0
+
+
+def test_too_little_karma_restores_and_saves_elsewhere(place, cli, hosted):
+    hosted.vault.karma_ok = False
+    write(place / "memory", "what I know\n" * 100 + "and more")
+    refused_without_an_answer(cli, "backup", "memory")
+    assert cli("restore", "--quiet", "recovered")[0] == 0
+    assert cli("backup", "--quiet", "--vault", str(place / "vault"), "memory")[0] == 0
+
+
+def test_the_limit_on_writes_stops_no_restore(place, cli, hosted):
+    write(place / "memory", "what I know\n" * 100 + "and more")
+    hosted.vault.operations_per_hour = 0
+    assert re.search(r"\d+ ?(s|min|second|minute)", refused_without_an_answer(cli, "backup", "memory"))
+    assert cli("restore", "--quiet", "recovered")[0] == 0
+
+
+def test_a_redirect_is_no_answer_until_the_address_is_right(place, cli, hosted, monkeypatch):
+    hosted.fault("GET", "status", status=302, times=None)
+    assert "redirect" in refused_without_an_answer(cli, "restore", "recovered")
+    hosted.heal()
+    monkeypatch.setenv("COLONY_BASE_URL", hosted.url)
+    assert cli("restore", "--quiet", "recovered")[0] == 0

@@ -1140,7 +1140,7 @@ def test_snapshots_of_another_vault_of_the_same_key_do_not_count():
     held.files.update({name: text for name, text in other.files.items() if "latest" not in name})
     held.clock += STEP
     mem = held.client()
-    with pytest.warns(ColonyMemoryWarning, match="of another history"):
+    with pytest.warns(ColonyMemoryWarning, match="to another history"):
         assert {info.snapshot_id for info in mem.list_snapshots()} == set(held.ids)
     quietly(lambda: mem.backup({"m": "new"}, prune_keep=3))
     assert genuine(held)[-2:] == [3, 4]

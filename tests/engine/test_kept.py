@@ -304,7 +304,7 @@ def test_a_full_vault_keeps_fewer_and_says_how_many():
             mem.backup({"m": noise(n)}, prune_keep=100)
             assert ColonyMemory(backend=vault).restore() == {"m": noise(n)}
     assert {str(each.message).split(":")[0] for each in told} == {"the vault is full"}
-    assert all("fit, of" in str(each.message) for each in told)
+    assert all("that the retention keeps, only" in str(each.message) for each in told)
     assert 2 <= len(ids_of(vault)) <= 5
 
 
@@ -401,7 +401,9 @@ def test_where_nothing_may_be_deleted_backups_go_on_and_say_what_they_gave_up(wi
     vault = Locked(operations_per_hour=None)
     memory = ColonyMemory(backend=vault, format=wire)
     first, *_ = [memory.backup({"a.md": f"text {turn}"}, prune_keep=2).snapshot_id for turn in range(2)]
-    with pytest.warns(ColonyMemoryWarning, match=f"nothing may be deleted here: {first} of label 'default' is off the"):
+    with pytest.warns(
+        ColonyMemoryWarning, match=f"these credentials may not delete: {first} of label 'default' is off the"
+    ):
         memory.backup({"a.md": "text 2"}, prune_keep=2)
     assert memory.restore() == {"a.md": "text 2"}
     assert memory.restore(snapshot_id=first) == {"a.md": "text 0"}

@@ -49,7 +49,7 @@ def test_a_signed_pointer_that_says_something_else_is_not_copied(vault, changed)
         "more": {"entries": (*pointer.entries, replace(first, info=replace(first.info, snapshot_id="x")))},
     }[changed]
     rewritten(source, stranger, **changes)
-    with pytest.warns(ColonyMemoryWarning, match="not signed, unlike"):
+    with pytest.warns(ColonyMemoryWarning, match="not signed here"):
         copy(ColonyMemory(backend=backend_of(source)), ColonyMemory(backend=vault))
     made = read_pointer(vault.files[POINTER], label="default")
     assert not made.signed

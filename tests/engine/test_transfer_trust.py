@@ -164,7 +164,7 @@ def test_a_client_that_pins_copies_without_the_key_too(vault):
 def test_where_a_snapshot_is_left_out_the_pointer_is_not_signed(vault):
     source, ids = signed()
     files(source)[f"cmem.default.{ids[1]}.p0.json"] = "{}"
-    with pytest.warns(ColonyMemoryWarning, match="not signed, unlike"):
+    with pytest.warns(ColonyMemoryWarning, match="not signed here"):
         report = copy(ColonyMemory(backend=backend_of(source)), ColonyMemory(backend=vault))
     assert not report
     pointer = read_pointer(vault.files[POINTER], label="default")
@@ -176,7 +176,7 @@ def test_where_there_is_more_the_pointer_is_not_copied_as_it_is(vault):
     _, own = filled([{"own": "memory"}], vault=vault)
     source, _ = signed()
     del vault.files[POINTER]
-    with pytest.warns(ColonyMemoryWarning, match="not signed, unlike"):
+    with pytest.warns(ColonyMemoryWarning, match="not signed here"):
         copy(ColonyMemory(backend=backend_of(source)), ColonyMemory(backend=vault))
     assert own[0] in {info.snapshot_id for info in ColonyMemory(backend=vault).list_snapshots()}
 
@@ -200,7 +200,7 @@ def test_what_is_not_trusted_is_left_out_on_either_side():
     name = f"cmem.default.{ids[1]}.manifest.json"
     files(source)[name] = unsigned(export_snapshot(source, snapshot_id=ids[1])).files[name]
     memory, _ = filled([])
-    with pytest.warns(ColonyMemoryWarning, match="not signed, unlike"):
+    with pytest.warns(ColonyMemoryWarning, match="not signed here"):
         assert list(copy(pinned(backend_of(source)), memory).left_out) == [name]
     signing = ColonyMemory(backend=fake(), signer=SIGNER)
     assert list(copy(ColonyMemory(backend=backend_of(source)), signing).left_out) == [name]
@@ -271,7 +271,7 @@ def test_no_moment_of_a_signed_copy_looks_like_a_rollback(tmp_path):
 def test_a_pointer_of_a_lower_generation_is_not_copied_as_it_is(vault):
     filled([{"own": str(n)} for n in range(3)], vault=vault)
     source, ids = signed(VERSIONS[:2])
-    with pytest.warns(ColonyMemoryWarning, match="not signed, unlike"):
+    with pytest.warns(ColonyMemoryWarning, match="not signed here"):
         copy(ColonyMemory(backend=backend_of(source)), ColonyMemory(backend=vault))
     pointer = read_pointer(vault.files[POINTER], label="default")
     assert (pointer.snapshot_id, pointer.signed, pointer.generation) == (ids[1], False, 5)

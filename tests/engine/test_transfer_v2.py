@@ -160,11 +160,11 @@ def test_a_vault_without_conditions_takes_format_1_only():
     source.backup({"MEMORY.md": "of format 1"})
     mixed = ColonyMemory(backend=backend_of(source))
     mixed.backup({"MEMORY.md": "of format 1 too"})
-    with pytest.raises(ColonyMemoryError, match="writes on condition"):
+    with pytest.raises(ColonyMemoryError, match="conditional writes"):
         plain.import_snapshot(source.export_snapshot(snapshot_id=ids[0]))
     report = mixed.copy_to(plain)
     assert len(report.left_out) == 4
-    assert all("writes on condition" in why for why in report.left_out.values())
+    assert all("conditional writes" in why for why in report.left_out.values())
     assert plain.restore() == {"MEMORY.md": "of format 1 too"}
 
 

@@ -105,7 +105,7 @@ def test_a_torn_listing_is_not_an_empty_one(reply: Any) -> None:
 
 @pytest.mark.parametrize("item", [None, 7, {}, {"filename": None}, {"filename": 7}, {"name": ["x"]}, [], ["x"]])
 def test_a_listing_with_a_file_without_a_name_is_torn(item: Any) -> None:
-    with pytest.raises(VaultUnavailable, match="names a file that is no string"):
+    with pytest.raises(VaultUnavailable, match="has a file name that is no string"):
         drive(view(list=[ITEM, item])[0].list("cmem."))
 
 

@@ -139,7 +139,7 @@ def test_a_base_that_is_stored_wrong_is_noticed(vault):
             self.files[filename] = content.replace("a", "b", 1)
             return reply
 
-    with pytest.raises(ColonyMemoryError, match="read back it holds another text"):
+    with pytest.raises(ColonyMemoryError, match="read back, it holds another text"):
         ColonyMemory(backend=Rotting(), format=2).backup(HISTORY[0])
 
 
@@ -186,7 +186,7 @@ def test_too_many_files_is_a_full_vault():
 
 
 def test_a_vault_without_conditions_is_refused(vault):
-    with pytest.raises(ColonyMemoryError, match="writes on condition"):
+    with pytest.raises(ColonyMemoryError, match="conditional writes"):
         ColonyMemory(backend=PlainVault(vault), format=2).backup(HISTORY[0])
     assert not vault.files
 

@@ -121,9 +121,7 @@ def test_a_message_is_one_line_whatever_it_repeats():
 )
 def test_what_was_not_foreseen_tells_nothing_but_its_kind(error):
     told = Words(ROOT, LOOK).error(error)
-    assert told == (
-        f"it failed by a fault that was not foreseen ({type(error).__name__}); the log of the server has more"
-    )
+    assert told == (f"it failed unexpectedly ({type(error).__name__}); the log of the server has more")
 
 
 def test_bad_arguments_and_hints_of_them():
@@ -161,7 +159,7 @@ def test_a_fault_that_was_not_foreseen_reaches_the_log_and_not_the_model(desk, m
 def test_an_answer_that_does_not_fit_its_model_is_no_secret_either(desk, monkeypatch, capsys):
     desk.call("backup")
     monkeypatch.setattr(module.restoring, "list_snapshots", lambda *args, **options: 7)
-    assert "not foreseen" in desk.refused("list")
+    assert "failed unexpectedly" in desk.refused("list")
     monkeypatch.setattr(
         module.restoring, "list_snapshots", lambda *args, **options: module.replies.ListReply(total="hunter2")
     )

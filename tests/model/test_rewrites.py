@@ -169,7 +169,7 @@ def test_formats_signer_and_recipients_change_on_the_way():
     assert now() == {("2", signer.did_key, True)}
     assert contents(memory) == history()
     assert memory.rewrite(encrypt_to=str(identity.to_public())).unchanged == 5
-    with pytest.raises(ColonyMemoryError, match="whom to encrypt to"):
+    with pytest.raises(ColonyMemoryError, match="name its recipients"):
         memory.rewrite(exclude="keys.md")
     assert memory.rewrite(exclude="keys.md", encrypt_to=str(identity.to_public())).deleted == 5
     assert all("keys.md" not in docs for docs in contents(memory))
@@ -197,7 +197,7 @@ def test_a_folder_loses_a_file_from_its_record_too():
     record = {"empty_dirs": [], "executable": ["run.sh"], "files": {"a.bin": data}, "format": "colony-memory/folder/1",
               "modes": {"a.bin": "600", "run.sh": "755"}}  # fmt: skip
     memory, _ = filled(states=[{"run.sh": "text", RECORD_NAME: json.dumps(record)}])
-    with pytest.raises(ColonyMemoryError, match=r"'a\.bin' holds what is to be replaced"):
+    with pytest.raises(ColonyMemoryError, match=r"in a file that is no text.*exclude 'a\.bin'"):
         memory.rewrite(replace={SECRET: "gone"})
     memory.rewrite(replace={SECRET: "gone"}, exclude="*.bin")
     left = json.loads(memory.restore()[RECORD_NAME])

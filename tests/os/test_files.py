@@ -561,7 +561,7 @@ def test_an_owner_that_cannot_be_given_is_a_warning(tmp_path, monkeypatch):
     monkeypatch.setattr(disk.os, "fchown", refuse)
     with (
         open_directory(tmp_path, keep_owner=True) as directory,
-        pytest.warns(ColonyMemoryWarning, match="cannot be given to user 1234"),
+        pytest.warns(ColonyMemoryWarning, match="could not be given to user 1234"),
     ):
         directory.replace("a", b"x")
     assert (tmp_path / "a").read_bytes() == b"x"

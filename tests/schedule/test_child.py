@@ -228,7 +228,10 @@ def test_process_1_lets_the_command_go_on_where_the_worker_is_killed(world, caps
     here = world((7, 9), (50, 0), TERM, (51, 0))
     assert module._reap(7, NUMBERS, print) == 137
     assert here.sent == [(-1, TERM)]
-    assert capsys.readouterr().out == "what makes the backups was ended by signal 9; the command goes on without\n"
+    assert (
+        capsys.readouterr().out
+        == "the process that makes the backups was ended by signal 9; the command goes on without backups\n"
+    )
 
 
 @POSIX

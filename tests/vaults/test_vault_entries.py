@@ -192,9 +192,9 @@ def test_what_is_elsewhere_is_not_absent(vault, memory, shape):
         assert shape.format(pointer) in str(caught.value)
         assert caught.value.code == "ELSEWHERE"
         assert not isinstance(caught.value, VaultMissing)
-    with pytest.warns(ColonyMemoryWarning, match="3 of the files there are elsewhere, and a sync service keeps their"):
+    with pytest.warns(ColonyMemoryWarning, match="a sync service has placeholders in place of 3 files"):
         assert vault.vault_list_files()["items"] == [{"filename": name} for name in names]
-    with pytest.warns(ColonyMemoryWarning, match="2 of the files there are elsewhere, and a sync service keeps their"):
+    with pytest.warns(ColonyMemoryWarning, match="a sync service has placeholders in place of 2 files"):
         assert vault.vault_look_up_files(names[:2])["items"] == [{"filename": name} for name in names[:2]]
     assert listed(vault, "cmem.other.") == []
     assert vault.vault_status()["file_count"] == 3
@@ -220,7 +220,7 @@ def test_an_old_snapshot_that_is_elsewhere_hinders_no_other(vault, memory):
     memory.backup({"MEMORY.md": "more"})
     evict(vault, ".{}.icloud", [name for name in listed(vault) if old in name])
     assert memory.restore() == {"MEMORY.md": "more"}
-    with pytest.warns(ColonyMemoryWarning, match="2 of the files there are elsewhere"):
+    with pytest.warns(ColonyMemoryWarning, match="placeholders in place of 2 files"):
         listed(vault)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ColonyMemoryWarning)

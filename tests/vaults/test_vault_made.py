@@ -190,7 +190,7 @@ def test_a_damaged_marker_hides_no_snapshot_and_proves_no_vault(vault, content):
     memory = ColonyMemory(backend=vault)
     (vault.path / MARKER).write_bytes(content)
     for call in every_call(vault):
-        with pytest.raises(VaultUnavailable, match="nobody can tell") as caught:
+        with pytest.raises(VaultUnavailable, match="it is not known whether") as caught:
             call()
         assert not isinstance(caught.value, VaultMissing)
         assert MARKER in str(caught.value)
@@ -224,7 +224,7 @@ def test_what_is_no_plain_file_is_no_marker_and_is_not_followed(tmp_path, vault,
         LocalVault(vault.path, create=True)
     for path in vault.path.glob("cmem.*"):
         path.unlink()
-    with pytest.raises(VaultUnavailable, match="nobody can tell"):
+    with pytest.raises(VaultUnavailable, match="it is not known whether"):
         memory.restore(default={})
 
 

@@ -40,7 +40,7 @@ class TestOnDisk(VaultBackendTests):
 
     @pytest.fixture
     def vault(self, tmp_path):
-        with pytest.warns(ColonyMemoryWarning, match="does not write on condition: let one program"):
+        with pytest.warns(ColonyMemoryWarning, match="has no conditional writes: let one program"):
             made = ObjectVault(LocalStore(tmp_path), create=True)
         assert not isinstance(made, ConditionalUpload)
         return made
@@ -159,7 +159,7 @@ FOREIGN = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore:.*are not where those lie")
+@pytest.mark.filterwarnings("ignore:.*in places where none belong")
 def test_what_is_foreign_is_neither_listed_nor_touched(server, vault):
     vault.vault_upload_file(LATEST, "x")
     foreign = {f"agents/a/{key}": b"theirs" for key in FOREIGN}
@@ -176,7 +176,7 @@ def test_what_is_foreign_is_neither_listed_nor_touched(server, vault):
 
 def test_files_of_snapshots_in_the_wrong_place_are_told_of(server, vault):
     server.objects["agents/a/default/old/cmem.default.latest.json"] = b"x"
-    with pytest.warns(ColonyMemoryWarning, match=r"1 objects bear names.*default/old/cmem") as told:
+    with pytest.warns(ColonyMemoryWarning, match=r"where none belong, 1 of them.*default/old/cmem") as told:
         assert vault.vault_list_prefix("cmem.default.")["items"] == []
     assert len(told) == 1
     assert vault.vault_list_prefix("cmem.other.")["items"] == []

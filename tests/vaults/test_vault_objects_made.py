@@ -54,7 +54,7 @@ def test_conditions_that_a_store_only_half_keeps_are_found_out(server):
     """One that looks whether something is there, and does not look at what."""
     server.conditions = "ignored"
     server.fault = lambda verb, key: error(412) if verb == "PUT" and server.calls["PUT"] == 2 else None
-    with pytest.raises(VaultError, match="does not write on condition"):
+    with pytest.raises(VaultError, match="has no conditional writes"):
         ObjectVault(server.store(), create=True)
     assert server.objects == {}
 
@@ -75,7 +75,7 @@ def test_a_store_that_does_not_delete_is_called_that(server, status):
     server.fault = lambda verb, key: error(status) if verb == "DELETE" else None
     with pytest.raises(VaultError) as caught:
         ObjectVault(server.store(), create=True)
-    assert ("does not delete in the way" in str(caught.value)) is (status == 501)
+    assert ("has to be able to delete its files" in str(caught.value)) is (status == 501)
     assert "on condition" not in str(caught.value)
     assert MARKER not in server.objects
 
@@ -138,10 +138,10 @@ def test_a_change_that_gets_no_good_answer_is_none_or_whole(server, applied):
 
 
 def test_what_does_not_write_on_condition_is_written_in_format_1(server):
-    with pytest.raises(ValueError, match="writes on condition, which this one does not"):
+    with pytest.raises(ValueError, match="with conditional writes, and this one has none"):
         ObjectVault(server.store(), create=True, conditional=False, format=2)
     assert not server.objects
-    with pytest.warns(ColonyMemoryWarning, match="does not write on condition"):
+    with pytest.warns(ColonyMemoryWarning, match="has no conditional writes"):
         vault = ObjectVault(server.store(), create=True, conditional=False)
     assert vault.snapshot_format == 1
     # Nor where the marker says otherwise.
@@ -161,7 +161,7 @@ def test_snapshots_without_a_marker_are_a_vault(server, vault):
 def test_a_damaged_marker(server, vault):
     for damage in (b"{}", b"x" * 5000):
         server.objects[MARKER] = damage
-        with pytest.raises(VaultUnavailable, match="nobody can tell"):
+        with pytest.raises(VaultUnavailable, match="it is not known whether"):
             ObjectVault(server.store()).exists()
     server.objects["agents/a/default/cmem.default.latest.json"] = b"x"
     with pytest.warns(ColonyMemoryWarning, match="read without it"):

@@ -184,7 +184,7 @@ class Untagged(MemoryStore):
 
 def test_without_a_tag_an_upload_is_read_back(monkeypatch):
     store = Untagged()
-    with pytest.raises(VaultError, match="does not write on condition, and two writers") as caught:
+    with pytest.raises(VaultError, match="has no conditional writes, so two writers") as caught:
         ObjectVault(store, create=True)
     assert caught.value.code == "NOT_SUPPORTED"
     assert store.list().collect() == []

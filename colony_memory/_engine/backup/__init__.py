@@ -169,12 +169,12 @@ def _require_conditions(session: Session) -> None:
         return
     if session.recipients is not None:
         raise ColonyMemoryError(
-            "encrypted snapshots are of format 2, which needs a vault that writes on condition, and this one does not: "
-            "nothing was saved"
+            "encryption needs format 2, which needs a vault with conditional writes, and this one has none: nothing "
+            "was saved"
         )
     if session.format == FORMAT_2:
         raise ColonyMemoryError(
-            "format 2 needs a vault that writes on condition, and this one does not: save in format 1"
+            "format 2 needs a vault with conditional writes, and this one has none: save in format 1"
         )
 
 
@@ -198,7 +198,7 @@ def doubt(job: Job, state: State) -> str | None:
     if state.decision.doubt is not None:
         return message_of(state.decision.doubt)
     cut = job.policy is not None and not state.listed.complete
-    return f"the vault's list of label {job.label!r} is cut" if cut else None
+    return f"the vault's list of label {job.label!r} is cut short" if cut else None
 
 
 def _tell_unsigned(job: Job, decision: Decision) -> None:

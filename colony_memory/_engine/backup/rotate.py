@@ -212,7 +212,9 @@ async def make_room(job: Job, state: State, built: BuiltSnapshot, what: str) -> 
         if not victims:
             raise room.full(need, free, what, label, gain=0)
         for own in (own for own in planned.unmerged if own in victims):
-            warn(f"the vault is full: snapshot {own} of label {label!r} is removed, though no latest is based on it")
+            warn(
+                f"the vault is full: snapshot {own} of label {label!r} is removed, though the latest is not based on it"
+            )
         for own in (own for own in victims if own in planned.shrunk):
             warn(f"the vault is full: snapshot {own} of label {label!r} is removed, though a much smaller one followed")
         state = await withdraw(session, state, victims)
@@ -225,7 +227,7 @@ async def make_room(job: Job, state: State, built: BuiltSnapshot, what: str) -> 
     kept = len(job.planned.plan.keep) if job.planned is not None else asked
     if asked > kept:
         warn(
-            f"the vault is full: only {kept} snapshots of label {label!r} fit, of {asked} that the retention keeps",
+            f"the vault is full: of the {asked} snapshots of label {label!r} that the retention keeps, only {kept} fit",
             hint=Hint("status"),
         )
     return state
@@ -262,8 +264,8 @@ async def retire(job: Job, done: Published) -> None:
         if isinstance(error.__cause__ if isinstance(error, PruneIncomplete) else error, VaultDenied):
             gone = ", ".join(sorted(planned.removed))
             warn(
-                f"the backup is done, and nothing may be deleted here: {gone} of label {job.label!r} is off the list, "
-                "and its files stay until prune is run by whoever may delete"
+                f"the backup is done, but these credentials may not delete: {gone} of label {job.label!r} is off the "
+                "list, and its files stay until prune is run with the right to delete"
             )
             return
         warn(

@@ -107,7 +107,7 @@ async def read_back(session: Session, built: BuiltSnapshot) -> None:
     for name, stored in (await session.vault.get_many(built.files)).items():
         if stored is None or stored.content != built.files[name]:
             state = "is not there" if stored is None else "holds another text"
-            raise VaultError(f"{name} was written, and read back it {state}: do it again")
+            raise VaultError(f"{name} was written, but when it was read back, it {state}: do it again")
 
 
 async def prove(session: Session, label: str, files: Iterable[str], *, own: Iterable[str]) -> bool:
@@ -125,7 +125,7 @@ async def prove(session: Session, label: str, files: Iterable[str], *, own: Iter
     there = LabelFiles(label, listing.files, listing.complete)
     if not there.complete:
         raise VaultError(
-            f"the vault's list of label {label!r} is cut, so that an upload that took long cannot be checked"
+            f"the vault's list of label {label!r} is cut short, so that an upload that took long cannot be checked"
         )
     if any(name not in there.files for name in needed):
         return False
@@ -326,7 +326,7 @@ def _with_snapshot(error: ConflictDetected | VaultError, label: str, mine: str) 
     if isinstance(error, ConflictDetected):
         msg = f"{error.message}: snapshot {mine} is stored, but it is not the latest"
         return ConflictDetected(msg, theirs=error.theirs, snapshot_id=mine)
-    return to_public(error, f"snapshot {mine} is stored, only the pointer of label {label!r} was not moved to it")
+    return to_public(error, f"snapshot {mine} is stored, but the pointer of label {label!r} was not moved to it")
 
 
 async def _give_up(job: Job, built: BuiltSnapshot, why: ColonyMemoryError | None = None) -> None:

@@ -173,7 +173,7 @@ def latest_by_pointer(asked: Asked, found: Decision, files: LabelFiles, manifest
     if found.proven:
         found = _check_unlisted(asked, found, files, manifests)
     if named is None and not asked.conditional and found.counted:
-        problem = "the pointer names nothing, and may have been written over that of a save at the same moment"
+        problem = "the pointer names nothing, and may have replaced the pointer of a save at the same moment"
         return _follow_newest(asked, replace(found, problem=problem), files, manifests)
     if not found.proven and named is None and left:
         # What was deleted on purpose is either gone or named by the pointer.
@@ -262,7 +262,7 @@ def _follow_newest(asked: Asked, found: Decision, files: LabelFiles, manifests: 
     """
     label, problem = found.label, found.problem or ""
     if not files.complete:
-        msg = f"{problem}, and the vault's list of label {label!r} is cut, so the newest snapshot is not known"
+        msg = f"{problem}, and the vault's list of label {label!r} is cut short, so the newest snapshot is not known"
         return replace(found, follow=None, refusal=VaultError(msg))
     newest = next((entry.snapshot_id for entry in found.ranked if entry.snapshot_id in found.counted), None)
     found = replace(found, follow=newest)
@@ -278,7 +278,9 @@ def _follow_newest(asked: Asked, found: Decision, files: LabelFiles, manifests: 
         last = max(found.untrusted, key=id_order)
         if last not in found.unsigned:
             return replace(found, refusal=found.untrusted[last])
-        msg = f"{older_than_signing(label, found.unsigned)}; if they are yours, accept them once, and back up again"
+        be, them = ("it is", "it") if len(found.unsigned) == 1 else ("they are", "them")
+        told = older_than_signing(label, found.unsigned)
+        msg = f"{told}; if {be} yours, accept {them} once, and back up again"
         return replace(found, refusal=UntrustedSnapshot(msg, hint=ACCEPT_UNSIGNED))
     if found.broken or found.written or (found.written is None and has_pointer(files)):
         what = "; ".join((problem, *found.broken.values()))

@@ -107,8 +107,8 @@ def _why_unusable(
         return UntrustedSnapshot(msg, hint=Hint("verify", label=label))
     if asked.pins and row is None and read.stream is not None and base.stream not in (None, read.stream):
         msg = (
-            f"snapshot {snapshot_id} of label {label!r} is of another history than the label, although a trusted key "
-            "signed it: if it is yours, restore it by its id, or export and import it to have it listed again"
+            f"snapshot {snapshot_id} of label {label!r} belongs to another history than the label, although a trusted "
+            "key signed it: if it is yours, restore it by its id, or export and import it to have it listed again"
         )
         return UntrustedSnapshot(msg, hint=Hint("delete_snapshot", "snapshot_id", snapshot_id, label=label))
     return None

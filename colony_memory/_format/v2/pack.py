@@ -96,7 +96,7 @@ def read_pack(
             raise SnapshotCorrupt(msg, file=file)
     file = pack_filename(label, pack_id, 0)
     if _digest(encoded) != sha256:
-        msg = f"pack file {file} is damaged or another one: its digest is not the one that what stands on it gives"
+        msg = f"pack file {file} is damaged, or another file: its digest is not the one that is recorded for it"
         raise SnapshotCorrupt(msg, file=file)
     stands_on: list[Below | None] = []
     try:
@@ -125,7 +125,7 @@ def _slices(
         # 0, 0.0 and false are one to Python, and not to a file.
         told = [(raw.get(key), type(raw.get(key))) for key in expected]
         if told != [(value, type(value)) for value in expected.values()] or not isinstance(data, str):
-            msg = f"pack file {file} is not file {seq} of that pack, or stands on another one than the manifest says"
+            msg = f"pack file {file} is not file {seq} of that pack, or builds on another pack than the manifest says"
             raise SnapshotCorrupt(msg, file=file)
         yield data
 

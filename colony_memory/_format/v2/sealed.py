@@ -139,20 +139,19 @@ def locked(manifest: ChainManifest, identities: Identities | None) -> Decryption
     """The error of who cannot open a snapshot: what is missing."""
     info = manifest.info
     which = f"snapshot {info.snapshot_id} of label {info.label!r} is encrypted"
-    wanted = "the passphrase, or an identity," if manifest.passphrase_key else "an identity"
+    wanted = f"{'its passphrase or ' if manifest.passphrase_key else ''}the identity of one of its recipients"
     if not age.is_installed():
         return DecryptionError(
-            f"{which}: reading it needs {wanted} of those that it was encrypted to, and {age.WANTED}",
+            f"{which}: reading it needs {wanted}, and {age.WANTED}",
             hint=Hint("open", "identities") if identities is None else None,
         )
     if identities is None:
         return DecryptionError(
-            f"{which}, and no identity is given: reading it needs {wanted} of those that it was encrypted to",
+            f"{which}, and no identity is given: reading it needs {wanted}",
             hint=Hint("open", "identities"),
         )
     return DecryptionError(
-        f"{which}, and none of what is given opens it ({identities.told()}): reading it needs {wanted} of those that "
-        "it was encrypted to",
+        f"{which}, and none of what is given opens it ({identities.told()}): reading it needs {wanted}",
         hint=Hint("open", "identities"),
     )
 

@@ -234,8 +234,8 @@ class ObjectVault:
                 items.append(describe_object(name, meta))
         if strays:
             _warn(
-                f"{self.url}: {len(strays)} objects bear names of files of snapshots and are not where those lie, such "
-                f"as {min(strays)[:200]!r}; they are passed over"
+                f"{self.url}: names of snapshot files in places where none belong, {len(strays)} of them, such as "
+                f"{min(strays)[:200]!r}; they are passed over"
             )
         if not items:
             self._look_again()
@@ -314,7 +314,7 @@ class ObjectVault:
         self.snapshot_format, self._known = marked.snapshots, True
         if not conditional:
             _warn(
-                f"{self.url} does not write on condition: let one program at a time save there, since two might "
+                f"{self.url} has no conditional writes: let one program at a time save there, since two might "
                 "overwrite each other's latest snapshot unseen"
             )
 

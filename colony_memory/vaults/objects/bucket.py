@@ -175,8 +175,8 @@ def look_at_marker(bucket: Bucket) -> Marked:
         return Marked("")
     except NewerVault as newer:
         raise VaultUnavailable(
-            f"what {bucket.url} holds is of the format {newer}: a later version made it, which takes an upgrade, or a "
-            "local vault was put there file by file, which 'copy' does right"
+            f"the vault in {bucket.url} is of the format {newer}: either a later version made it, and reading it takes "
+            "an upgrade, or a local vault was put there file by file: use 'copy' for that"
         ) from None
     except ValueError as error:
         return Marked(str(error))
@@ -189,7 +189,7 @@ def look_at_marker(bucket: Bucket) -> Marked:
 def no_vault(bucket: Bucket) -> VaultMissing:
     """The error that says that no vault was ever made there, as far as anybody can see."""
     return VaultMissing(
-        f"there is no vault in {bucket.url}: none was ever made there, or its bucket is not there",
+        f"there is no vault in {bucket.url}: none was ever made there, or its bucket does not exist",
         hint=Hint("init", "create", value=True),
     )
 
@@ -215,8 +215,8 @@ def probe_conditions(store: Any, key: str, place: str) -> None:
     _remove(store, key, place)
     if not heeds:
         raise VaultError(
-            f"{place} does not write on condition, and two writers could overwrite each other's latest snapshot "
-            "unseen; where one program at a time saves to an S3 store, AWS_CONDITIONAL_PUT=disabled says so",
+            f"{place} has no conditional writes, so two writers could overwrite each other's latest snapshot unseen; "
+            "where one program at a time saves to an S3 store, set AWS_CONDITIONAL_PUT=disabled",
             status=501,
             code="NOT_SUPPORTED",
         )
@@ -243,8 +243,7 @@ def _remove(store: Any, key: str, place: str) -> None:
         if translate_store(error, "").code != "NOT_SUPPORTED":
             raise
         raise VaultError(
-            f"{place} does not delete in the way that it is asked to, so that {key} is left there: a vault has to be "
-            "able to remove what it holds",
+            f"{place} did not delete {key}, which is left there: a vault has to be able to delete its files",
             status=501,
             code="NOT_SUPPORTED",
         ) from None
