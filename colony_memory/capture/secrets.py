@@ -319,9 +319,11 @@ def judge_words(
 
 def _stop_or_warn(likely: list[SecretFinding], choice: str, depth: int) -> None:
     if likely and choice == "stop":
+        alone = len(likely) == 1
         raise SecretsFound(
-            f"nothing was saved: {len(likely)} likely secret{'s' if len(likely) > 1 else ''}; remove them, exclude "
-            "their files, or have them masked or allowed",
+            f"nothing was saved: {'1 likely secret' if alone else f'{len(likely)} likely secrets'}; "
+            + ("remove it, exclude its file, or have it" if alone else "remove them, exclude their files, or have them")
+            + " masked or allowed",
             findings=likely,
             hint=Hint("read_folder", "secrets", "mask"),
         )
