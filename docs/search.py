@@ -8,6 +8,9 @@ import json
 import re
 from html.parser import HTMLParser
 
+from colony_memory import exceptions
+from colony_memory.words.errors import parts_for
+
 #: What is looked for by another word than the pages have. Each word leads to those behind it too.
 SYNONYMS = {
     "acl iam permissions policy role roles": "smallest rights policy",
@@ -94,8 +97,18 @@ def render(pages: dict[str, tuple[str, str]]) -> str:
             sections.append([number, anchor if place else "", "".join(title).strip(), told, kept])
     listed = [[address, title, RANKS.get(address.removesuffix(".html"), 1)] for address, (title, _) in pages.items()]
     synonyms = {word: leads.split() for words, leads in SYNONYMS.items() for word in words.split()}
-    index = {"pages": listed, "sections": sections, "synonyms": synonyms}
+    index = {"pages": listed, "sections": sections, "synonyms": synonyms, "named": _named()}
     return json.dumps(index, ensure_ascii=False, separators=(",", ":"))
+
+
+def _named() -> dict[str, list[str]]:
+    """The sections that help with an error, by its name: what Recover says of it, and the table of all."""
+    found = {}
+    for name, kind in vars(exceptions).items():
+        if isinstance(kind, type) and issubclass(kind, Exception):
+            recover = [f"recover.html#{part}" for part in parts_for(kind)[:1] if part]
+            found[name.lower()] = [*recover, "errors.html#what-each-one-means"]
+    return found
 
 
 def _shortened(text: str, length: int) -> str:

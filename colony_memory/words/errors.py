@@ -57,10 +57,14 @@ def address_for(error: BaseException) -> str | None:
     """The part of the page that is about such an error, None where there is none."""
     # What the command line has more to say of than the error did was raised from that error.
     for each in (error, error.__cause__):
-        for kind, part in _PARTS:
-            if isinstance(each, kind):
-                return None if part is None else f"{PAGE}#{part}"
+        for part in parts_for(type(each)):
+            return None if part is None else f"{PAGE}#{part}"
     return None
+
+
+def parts_for(kind: type) -> list[str | None]:
+    """The parts of the page for a kind of error, its own first; None stands for none."""
+    return [part for each, part in _PARTS if issubclass(kind, each)]
 
 
 FAILED, USAGE, NOTHING_SAVED, NOT_PROVEN, NO_VAULT, INTERRUPTED, TERMINATED = 1, 2, 3, 4, 5, 130, 143

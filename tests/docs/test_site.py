@@ -141,6 +141,8 @@ _ASKED = {
     "lost key": "recover.html#lost-key",
     "errors": "errors.html",
     "delete_snapshot": "reference-api.html#ColonyMemory.delete_snapshot",
+    "ConflictDetected": "recover.html#two-writers",
+    "UnsupportedFormat": "errors.html#what-each-one-means",
     "c++ [": None,
 }
 

@@ -143,9 +143,12 @@ function find(asked) {
   const meanings = asked.map(meant);
   const phrase = asked.join(" ");
   const found = [];
-  const places = index.sections.map((section) => meanings.map((each) => {
+  // Under the name of an error stands first what helps with it.
+  const helps = asked.map((each) => index.named[each] || []);
+  const places = index.sections.map((section) => meanings.map((each, n) => {
     const [title, page, said] = [section.titled, words(section.page[1]), section.said].map((there) => counts(each, there));
-    return 30 * title + (section.anchor ? 3 : 6) * page + 4 * said;
+    const led = helps[n].includes(section.page[0] + (section.anchor && "#" + section.anchor));
+    return 60 * led + 30 * title + (section.anchor ? 3 : 6) * page + 4 * said;
   }));
   // A word that is everywhere says little.
   const rare = meanings.map((_, n) => Math.log(1 + places.length / (1 + places.filter((each) => each[n]).length)));
