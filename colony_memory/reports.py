@@ -287,6 +287,7 @@ class VaultMap:
         used_bytes: Bytes in use.
         available_bytes: Bytes that are free; None before the first write, when the vault does not say.
         operations_left: Uploads and deletions left this hour; None if the vault does not say.
+        operations_reset_seconds: How long until all of them are back; None if the vault does not say.
         room_lasts_seconds: How long the room lasts if all labels keep up their pace and nothing is removed; None if
             that is unknown.
     """
@@ -300,6 +301,7 @@ class VaultMap:
     available_bytes: int | None
     operations_left: int | None = None
     room_lasts_seconds: int | None = None
+    operations_reset_seconds: int | None = None
 
     def __bool__(self) -> bool:
         return self.complete and all(self.labels)

@@ -59,7 +59,10 @@ GROUPS = (
         "See [Choose a vault](vaults.md).",
         {
             "": ("open_vault", "VaultBackend", "AsyncVaultBackend"),
-            "vaults": ("ConditionalUpload", "PrefixListing", "FileLookup", "OperationBudget", "FreeSpace"),
+            "vaults": (
+                *("ConditionalUpload", "PrefixListing", "FileLookup"),
+                *("OperationBudget", "OperationReset", "FreeSpace"),
+            ),
             "vaults.local": (),
             "vaults.objects": ("ObjectVault",),
             "vaults.memory": ("MemoryVault",),

@@ -120,6 +120,7 @@ async def inspect(session: Session) -> VaultMap:
         used_bytes=_number(quota.get("used_bytes")),
         available_bytes=told if total and isinstance(told, int) else None,
         operations_left=await session.vault.operations_left(),
+        operations_reset_seconds=await session.vault.operations_reset(),
         room_lasts_seconds=seconds_left(free, [each.daily_bytes for each in maps]),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from colony_memory.exceptions import Hint, QuotaExceeded, RateLimited
@@ -65,7 +66,7 @@ async def require_operations(session: Session, need: int, what: str) -> None:
     """Raise a RateLimited where the vault says that it takes fewer uploads and deletes this hour."""
     left = await session.vault.operations_left()
     if left is not None and left < need:
-        msg = (
-            f"the vault takes {left} more uploads and deletes this hour, and {what} needs {need}; try again in an hour"
-        )
-        raise RateLimited(msg, retry_after=_HOUR)
+        wait = await session.vault.operations_reset() or _HOUR
+        when = f"{math.ceil(wait / 60)} min" if wait <= _HOUR - 60 else "an hour"
+        msg = f"the vault takes {left} more uploads and deletes this hour, and {what} needs {need}; try again in {when}"
+        raise RateLimited(msg, retry_after=wait)

@@ -15,7 +15,14 @@ from colony_memory._engine.replies import Listing, moment, proves, read_listing,
 from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.names import common_start, read_filename
 from colony_memory.exceptions import SnapshotCorrupt, VaultError, VaultUnavailable
-from colony_memory.vaults import ConditionalUpload, FileLookup, FreeSpace, OperationBudget, PrefixListing
+from colony_memory.vaults import (
+    ConditionalUpload,
+    FileLookup,
+    FreeSpace,
+    OperationBudget,
+    OperationReset,
+    PrefixListing,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -89,7 +96,7 @@ class Vault:
         self.unlimited = getattr(backend, "unlimited", False) is True
         self._prefixes = _offers(backend, PrefixListing)
         self._lookup = _offers(backend, FileLookup)
-        self._budget = _offers(backend, OperationBudget)
+        self._budget, self._resets = _offers(backend, OperationBudget), _offers(backend, OperationReset)
         self._free = _offers(backend, FreeSpace)
 
     @property
@@ -296,6 +303,11 @@ class Vault:
             return None
         left = await self._ask("asking for the operations left", "vault_operations_left")
         return left if isinstance(left, int) else None
+
+    async def operations_reset(self) -> int | None:
+        """Seconds until all of them are back, None where the vault does not tell."""
+        wait = await self._ask("asking when they are back", "vault_operations_reset") if self._resets else None
+        return wait if isinstance(wait, int) else None
 
     async def _ask(self, doing: str, method: str, *args: Any, **kwargs: Any) -> Any:
         own = tally()

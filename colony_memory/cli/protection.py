@@ -60,7 +60,9 @@ def status_lines(
     lasts = room_lasts(found)
     lines += [] if lasts is None else [f"room   {lasts}"]
     if found.operations_left is not None:
-        lines.append(f"left   {found.operations_left} uploads and deletes this hour")
+        wait = found.operations_reset_seconds
+        back = "" if wait is None else f", all of them again in {show_duration(wait)}"
+        lines.append(f"left   {found.operations_left} uploads and deletes this hour{back}")
     lines += [prose(f"watch  {_watch(label, log, now)}") for label, log in checked.runs.items()]
     lines += ["", label_table(found, checked.verdicts, now=now)]
     if checked.unsaved is not None:

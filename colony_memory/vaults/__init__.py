@@ -37,6 +37,7 @@ __all__ = [
     "FileLookup",
     "FreeSpace",
     "OperationBudget",
+    "OperationReset",
     "PrefixListing",
     "VaultBackend",
     "open_vault",
@@ -128,6 +129,14 @@ class OperationBudget(Protocol):
 
     def vault_operations_left(self) -> int | None:
         """Uploads and deletes that the vault still accepts this hour, or None where it has not said."""
+
+
+@runtime_checkable
+class OperationReset(Protocol):
+    """Optional: a vault that says when they come back, too."""
+
+    def vault_operations_reset(self) -> int | None:
+        """Seconds until the vault accepts as many again as it does in an hour, or None where it has not said."""
 
 
 @runtime_checkable

@@ -15,6 +15,7 @@ from colony_memory import ColonyMemory
 from colony_memory.app.protection import Problem
 from colony_memory.cli import protection, tables
 from colony_memory.schedule import watch
+from colony_memory.vaults.colony import calls
 from colony_memory.words import text
 
 
@@ -422,7 +423,7 @@ def test_for_programs(cli, vault, noon):
         *("vault", "state", "newest", "age_seconds", "max_age_seconds", "stale", "problems", "watch"),
         *("label", "ahead", "conflict", "same_disk", "encrypted", "unsaved"),
         *("labels", "files", "foreign_files", "complete", "quota_bytes", "used_bytes", "available_bytes"),
-        *("operations_left", "room_lasts_seconds"),
+        *("operations_left", "operations_reset_seconds", "room_lasts_seconds"),
     }
     (label,) = answer["labels"]
     assert (label["label"], label["state"], label["encrypted"]) == ("default", "protected", False)
@@ -476,3 +477,13 @@ def test_an_account_without_the_karma_to_save_is_told_it(cli, server, folder):
     assert "10 karma" in json.loads(cli("status", "--json")[1])["problems"][0]["what"]
     server.fault("GET", "status", path="/me/capabilities", status=500, times=None)
     assert "karma" not in cli("status")[1]
+
+
+@pytest.mark.parametrize(("wait", "back"), [(None, ""), (1380, ", all of them again in 23m")])
+def test_what_is_left_of_the_hour_is_told_where_the_service_said_it(cli, server, folder, monkeypatch, wait, back):
+    assert cli("backup", folder)[0] == 0
+    assert "this hour" not in cli("status")[1]
+    monkeypatch.setattr(calls.Budget, "left", lambda _: 12)
+    monkeypatch.setattr(calls.Budget, "reset", lambda _: wait)
+    assert f"left   12 uploads and deletes this hour{back}\n" in cli("status")[1]
+    assert json.loads(cli("status", "--json")[1])["operations_reset_seconds"] == wait

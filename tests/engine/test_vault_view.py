@@ -10,6 +10,7 @@ import pytest
 from colony_sdk import ColonyAPIError, ColonyNetworkError
 from small_vaults import BARE_404, BUSY, GONE, NAME, Dictionary, view
 
+from colony_memory import ColonyMemory
 from colony_memory._boundary import drive
 from colony_memory._engine.faces import SyncVault
 from colony_memory._engine.replies import ListedFile, Listing
@@ -20,6 +21,7 @@ from colony_memory.exceptions import (
     VaultError,
     VaultUnavailable,
 )
+from colony_memory.testing import FakeVault
 
 # --- status ---
 
@@ -263,8 +265,32 @@ def test_operations_left_are_told_by_a_vault_that_counts(reply: Any, left: int |
 
     assert drive(SyncVault(Counting()).operations_left()) == left
     vault, backend = view()
-    assert drive(vault.operations_left()) is None
+    assert drive(vault.operations_left()) is drive(vault.operations_reset()) is None
     assert backend.calls == []
+
+
+@pytest.mark.parametrize(
+    ("wait", "told", "retry_after"), [(None, "an hour", 3600), (3590, "an hour", 3590), (61, "2 min", 61)]
+)
+def test_what_takes_more_than_is_left_is_told_when_it_is_back(wait: Any, told: str, retry_after: int) -> None:
+    class Counting(FakeVault):
+        def vault_operations_left(self) -> int:
+            return 1
+
+        def vault_operations_reset(self) -> Any:
+            return wait
+
+    memory = ColonyMemory(backend=Counting())
+    with pytest.raises(RateLimited, match=f"takes 1 more uploads .* try again in {told}") as caught:
+        memory.import_snapshot(exported())
+    assert caught.value.retry_after == retry_after
+    assert memory.inspect().operations_reset_seconds == wait
+
+
+def exported() -> Any:
+    memory = ColonyMemory(backend=FakeVault())
+    memory.backup({"a": "b"})
+    return memory.export_snapshot()
 
 
 def test_driving_ends_with_a_value_or_an_error() -> None:

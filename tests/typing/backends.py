@@ -13,7 +13,14 @@ from colony_memory import (
     VaultBackend,
     open_vault,
 )
-from colony_memory.vaults import ConditionalUpload, FileLookup, FreeSpace, OperationBudget, PrefixListing
+from colony_memory.vaults import (
+    ConditionalUpload,
+    FileLookup,
+    FreeSpace,
+    OperationBudget,
+    OperationReset,
+    PrefixListing,
+)
 
 if TYPE_CHECKING:
     from colony_sdk import AsyncColonyClient, ColonyClient
@@ -138,6 +145,8 @@ def capabilities(backend: VaultBackend) -> None:
         backend.vault_look_up_files(["x", "y"])
     if isinstance(backend, OperationBudget):
         assert_type(backend.vault_operations_left(), int | None)
+    if isinstance(backend, OperationReset):
+        assert_type(backend.vault_operations_reset(), int | None)
     if isinstance(backend, FreeSpace):
         assert_type(backend.vault_free_bytes(), int | None)
 

@@ -478,11 +478,12 @@ class HostedVaultScenarios:
 
     def test_operations_left_follow_uploads_and_deletes(self, vault, server):
         server.vault.operations_per_hour = 60
-        assert vault.vault_operations_left() is None
+        assert vault.vault_operations_left() is vault.vault_operations_reset() is None
         vault.vault_get_file("x.json")
         assert vault.vault_operations_left() is None
         vault.vault_upload_file("x.json", "new")
         assert vault.vault_operations_left() == 59
+        assert 3500 < vault.vault_operations_reset() <= 3600
         vault.vault_list_files()
         vault.vault_list_prefix("x")
         vault.vault_status()
@@ -504,7 +505,7 @@ class HostedVaultScenarios:
         assert vault.vault_operations_left() == 0
         later = time.monotonic() + 3601
         monkeypatch.setattr(calls.time, "monotonic", lambda: later)
-        assert vault.vault_operations_left() is None
+        assert vault.vault_operations_left() is vault.vault_operations_reset() is None
 
     def test_a_reply_that_does_not_count_says_nothing(self, vault, server):
         server.vault.operations_per_hour = 60

@@ -26,7 +26,7 @@ from test_vault_colony import (
 from colony_memory.exceptions import ColonyMemoryError, VaultError, VaultUnavailable
 from colony_memory.testing import VaultBackendTests
 from colony_memory.testing._http import Reply
-from colony_memory.vaults import ConditionalUpload, OperationBudget, PrefixListing, VaultBackend
+from colony_memory.vaults import ConditionalUpload, OperationBudget, OperationReset, PrefixListing, VaultBackend
 from colony_memory.vaults.colony import AsyncColonyVault
 
 __all__ = ["environment", "server"]
@@ -71,6 +71,9 @@ class Bridge:
 
     def vault_operations_left(self):
         return self._run(self._vault.vault_operations_left())
+
+    def vault_operations_reset(self):
+        return self._run(self._vault.vault_operations_reset())
 
     def close(self):
         self._run(self._vault.aclose())
@@ -151,7 +154,7 @@ class TestConformance(VaultBackendTests):
 
 def test_has_the_optional_methods():
     vault = AsyncColonyVault("col_test")
-    for protocol in (VaultBackend, ConditionalUpload, PrefixListing, OperationBudget):
+    for protocol in (VaultBackend, ConditionalUpload, PrefixListing, OperationBudget, OperationReset):
         assert isinstance(vault, protocol)
 
 

@@ -102,6 +102,10 @@ class ColonyVault:
         """Uploads and deletes left this hour by the latest reply to one of them, None where it is not known."""
         return self._calls.budget.left()
 
+    def vault_operations_reset(self) -> int | None:
+        """Seconds until all of them are back, None where that reply did not say."""
+        return self._calls.budget.reset()
+
     def vault_may_write(self) -> bool | None:
         """Whether the account may upload, which takes 10 karma; None where the service does not tell."""
         return drive(self._calls.may_write())
@@ -178,6 +182,10 @@ class AsyncColonyVault:
     async def vault_operations_left(self) -> int | None:
         """See :meth:`ColonyVault.vault_operations_left`."""
         return self._calls.budget.left()
+
+    async def vault_operations_reset(self) -> int | None:
+        """See :meth:`ColonyVault.vault_operations_reset`."""
+        return self._calls.budget.reset()
 
     def _connect(self, api_key: str, timeout: float, **address: str) -> Any:
         from colony_sdk import AsyncColonyClient

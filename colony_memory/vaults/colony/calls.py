@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import re
 import threading
@@ -55,19 +56,25 @@ class Budget:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._left: int | None = None
-        self._until = 0.0
+        self._until, self._told = 0.0, False
 
     def note(self, left: int | None, reset: float | None) -> None:
         """Keep a count until its reset: seconds from now, or since the epoch; an hour where that is not said."""
         wait = _HOUR if reset is None else reset if reset < _EPOCH_FROM else reset - time.time()
         with self._lock:
             self._left = left
-            self._until = time.monotonic() + min(wait, _HOUR)
+            self._until, self._told = time.monotonic() + min(wait, _HOUR), reset is not None
 
     def left(self) -> int | None:
         """The count, None where there is none or its hour is over."""
         with self._lock:
             return self._left if time.monotonic() < self._until else None
+
+    def reset(self) -> int | None:
+        """Whole seconds until all of them are back, None where there is no count, or that was not said."""
+        with self._lock:
+            wait = self._until - time.monotonic()
+            return math.ceil(wait) if self._told and self._left is not None and wait > 0 else None
 
 
 class Calls:
