@@ -39,6 +39,7 @@ SECONDS = 60.0
 """How long the system has to answer for a directory, or for a small file."""
 
 _LOOKS = 3
+NOT_FOLLOWED = "it is not followed"
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ class Walk:
         for name, target in links.items():
             problem = link_problem(name, target, said_by=links.get)
             if problem:
-                found.left_out.append(LeftOut(self.prefix + name, f"{problem}; it is not followed", unread=False))
+                found.left_out.append(LeftOut(self.prefix + name, f"{problem}; {NOT_FOLLOWED}", unread=False))
             else:
                 found.links[self.prefix + name] = target
         tree.add(found)

@@ -20,7 +20,7 @@ from colony_memory._format.constants import MAX_BYTES
 from colony_memory._os.held import settling
 from colony_memory._os.paths import real_path
 from colony_memory._values import dataclass
-from colony_memory.capture._filenames import name_problem
+from colony_memory.capture._filenames import name_problem, quoted
 from colony_memory.capture._ignore import Excluded, read_excluded
 from colony_memory.capture._metadata import contents_of
 from colony_memory.capture._patience import patience
@@ -31,7 +31,7 @@ from colony_memory.capture._sources import find_sources, require_directory
 from colony_memory.capture._state import list_records
 from colony_memory.capture._survey import Survey
 from colony_memory.capture._tree import LeftOut, Note, Tree
-from colony_memory.capture._walk import NamedFile, Walk
+from colony_memory.capture._walk import NOT_FOLLOWED, NamedFile, Walk
 from colony_memory.capture.git import BUNDLE_NAME
 from colony_memory.capture.secrets import RULES, masked_names, read_allowed
 from colony_memory.exceptions import ColonyMemoryWarning, passing
@@ -363,6 +363,9 @@ def _refuse_nothing(sources: list[Source], found: Found) -> None:
     tree.left_out.sort(key=lambda entry: entry.name)
     where = ", ".join(repr(str(source.path)) for source in sources) or "no path was given"
     why = f": {tree.left_out[0].name!r} was left out ({tree.left_out[0].reason})" if tree.left_out else ""
+    if tree.left_out and all(entry.reason.endswith(NOT_FOLLOWED) for entry in tree.left_out):
+        links = quoted([entry.name for entry in tree.left_out])
+        why = f": links are followed where they are given as paths themselves, as these could be: {links}"
     if found.sets:
         raise passing(f"{where}: nothing could be saved{why}")
     if not why and tree.ignored:

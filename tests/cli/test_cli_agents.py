@@ -10,6 +10,7 @@ import sys
 import cli_runs
 import pytest
 from agent_hosts import CLAUDE_CODE, HOSTS, TOKEN, make_host
+from capture_trees import make
 from cli_runs import POSIX, tree
 
 from colony_memory import ColonyMemory
@@ -419,3 +420,18 @@ def test_a_link_of_a_host_s_memory_is_named(cli, vault, home):
     assert (code, out.startswith("saved ")) == (1, True)
     for name in ("rules", MEMORY):
         assert f"left out: {name}: is a link to " in err
+
+
+@POSIX
+def test_a_host_s_memory_that_is_all_links_is_named_with_what_saves_it(cli, refused, vault, home):
+    kept, folder = home / "dotfiles", home / ".claude"
+    make(kept, {"CLAUDE.md": b"be kind", "rules/a.md": b"a rule"})
+    folder.mkdir()
+    for name in ("CLAUDE.md", "rules"):
+        (folder / name).symlink_to(kept / name)
+    told = refused(2, "backup", "--agent", "claude-code")
+    assert (
+        "links are followed where they are given as paths themselves, as these could be: 'CLAUDE.md', 'rules'" in told
+    )
+    assert cli("backup", "--quiet", folder / "CLAUDE.md", folder / "rules")[0] == 0
+    assert ColonyMemory(backend=vault).restore()["rules/a.md"] == "a rule"
