@@ -4,7 +4,7 @@ Paths in it are either the folder itself or names below it, and nothing that lie
 each file is known by its inode, its size and its time of change::
 
     {"boot": "…", "dropped": {"old": 448}, "folder": "/home/me/memory", "format": "colony-memory/restore/2",
-     "identity": [2049, 131], "lent": [], "made": ["notes"], "modes": [], "note": null,
+     "given": {}, "identity": [2049, 131], "lent": [], "made": ["notes"], "modes": [], "note": null,
      "phase": "moving", "place": "/home/me/memory", "place_identity": [2049, 131], "settled": true,
      "staging": ".colony-memory-restoring-5f0c",
      "steps": [["MEMORY.md", [140, 12, 1795766400000000000], [139, 9, 1793088000000000000], "0", "", true]],
@@ -97,6 +97,7 @@ class Journal:
         staging: Name of the staging directory.
         phase: ``preparing`` while only the staging directory changes, ``moving``, or ``done`` when it may go.
         made: Directories that are made, those above first.
+        given: Permissions that some of them get in the end.
         steps: In the order in which they are taken.
         dropped: Directories that are removed, inner ones first, with their permissions.
         modes: Permissions that are set.
@@ -116,6 +117,7 @@ class Journal:
     staging: str
     phase: str = PREPARING
     made: tuple[str, ...] = ()
+    given: tuple[tuple[str, int], ...] = ()
     steps: tuple[Step, ...] = ()
     dropped: tuple[tuple[str, int], ...] = ()
     modes: tuple[ModeChange, ...] = ()
@@ -128,7 +130,7 @@ class Journal:
     def at(self, phase: str) -> Journal:
         """The same at another phase; all but what comes next is told by the staging directory alone."""
         if phase == DONE:
-            return replace(self, phase=phase, made=(), steps=(), dropped=(), modes=())
+            return replace(self, phase=phase, made=(), given=(), steps=(), dropped=(), modes=())
         return replace(self, phase=phase)
 
     @property
@@ -164,7 +166,7 @@ def boot_id() -> str:
 def dump_journal(journal: Journal) -> bytes:
     """The bytes of the file."""
     fields = {name: getattr(journal, name) for name in journal.__dataclass_fields__}
-    fields["dropped"] = dict(journal.dropped)
+    fields |= {"dropped": dict(journal.dropped), "given": dict(journal.given)}
     return json.dumps({**fields, "format": JOURNAL_FORMAT}).encode("ascii")
 
 
@@ -187,7 +189,8 @@ def load_journal(data: bytes) -> Journal:
             phase=_phase(document["phase"]),
             made=tuple(_name(name) for name in document["made"]),
             steps=tuple(_step(each) for each in document["steps"]),
-            dropped=tuple((_name(name), _numbers([mode], 1)[0]) for name, mode in document["dropped"].items()),
+            given=_directories(document["given"]),
+            dropped=_directories(document["dropped"]),
             modes=_modes(document["modes"]),
             lent=_modes(document["lent"], folder=True),
             volumes=tuple(name and _name(name) for name in document["volumes"]),
@@ -206,6 +209,10 @@ def _step(found: Any) -> Step:
     if not isinstance(number, str) or not _NUMBER.fullmatch(number):
         raise ValueError(f"number {number!r}")
     return Step(_name(name), _version(new), _version(old), number, volume and _name(volume), shared is True)
+
+
+def _directories(found: Any) -> tuple[tuple[str, int], ...]:
+    return tuple((_name(name), _numbers([mode], 1)[0]) for name, mode in found.items())
 
 
 def _modes(found: Any, *, folder: bool = False) -> tuple[ModeChange, ...]:

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from colony_memory._os.kinds import is_link
+from colony_memory._os.kinds import PERMISSIONS, is_link
 from colony_memory._os.reach import Reach
 from colony_memory.capture._filenames import parents_of
 from colony_memory.capture._journal import DONE, MOVING, Journal, ModeChange, Step, Version
@@ -115,6 +115,7 @@ class Moves:
             journal.at(MOVING),
             settled=self._job.ask is None,
             made=made,
+            given=self._permissions(made),
             steps=tuple(step._replace(new=versions.get(step.name), shared=step.name in shared) for step in steps),
             dropped=tuple(self._job.dropped),
             modes=tuple(
@@ -122,6 +123,11 @@ class Moves:
                 for name, (there, mode) in self._job.modes.items()
             ),
         )
+
+    def _permissions(self, made: Sequence[str]) -> tuple[tuple[str, int], ...]:
+        """Those that directories get which are made, where the system has any."""
+        modes = {name: each.mode for name in made if (each := self._job.attributes.get(name)) and hasattr(os, "fchmod")}
+        return tuple((name, mode & PERMISSIONS) for name, mode in modes.items() if mode is not None)
 
     def _plan(self) -> dict[str, Version | None]:
         """Every file that comes or goes, in order, with what is there."""

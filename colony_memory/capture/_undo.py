@@ -16,7 +16,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from colony_memory._os.directory import Directory
-from colony_memory._os.kinds import UnfitFile, is_directory
+from colony_memory._os.kinds import PERMISSIONS, UnfitFile, is_directory
 from colony_memory._os.paths import encode_name
 from colony_memory._os.reach import Reach
 from colony_memory.capture._filenames import LONGEST_COMPONENT, parents_of
@@ -57,6 +57,7 @@ class Undo:
                 return (
                     all(_version(_look(reach, step.name)) == step.new for step in self.journal.steps)
                     and all(is_directory(reach.look(name)) for name in self.journal.made)
+                    and all(_mode(reach.look(name)) == mode for name, mode in self.journal.given)
                     and not any(is_directory(_look(reach, name)) for name, _ in self.journal.dropped)
                     and all(_has_mode(reach.look(change.name), change) for change in self.journal.modes)
                     and not self.changed_originals()
@@ -222,6 +223,10 @@ def _set_back(reach: Reach, change: ModeChange) -> None:
 def _version(status: os.stat_result | None) -> Version | None:
     """Of the file that is there; a directory that has its name by now is none."""
     return None if status is None or is_directory(status) else Version.of(status)
+
+
+def _mode(status: os.stat_result | None) -> int | None:
+    return None if status is None else status.st_mode & PERMISSIONS
 
 
 def _has_mode(status: os.stat_result | None, change: ModeChange) -> bool:

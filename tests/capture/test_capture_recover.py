@@ -213,8 +213,7 @@ INTO_CLOSED = {"a.md": "new a", "mine/c.md": "new c", "mine/keep.md": "keep", "m
 def test_read_only_directories_are_lent_to_a_restore_and_given_back(
     monkeypatch: pytest.MonkeyPatch, refused: bool, step: int
 ) -> None:
-    # Of those that a restore makes, too, when it is refused after that.
-    documents = {**INTO_CLOSED, **metadata(empty_dirs=["h"], modes={"mine/x/": "550"} if refused else {})}
+    documents = {**INTO_CLOSED, **metadata(empty_dirs=["h"], modes={"mine/x/": "550", "mine/x/y/": "500"})}
 
     def prepared() -> Path:
         if dst.exists():
@@ -524,6 +523,7 @@ def test_state_that_makes_no_sense_stops_a_restore_and_no_backup(half: Path, spo
         ("made", [1]),
         ("lent", [["../a", 1, 320, 448]]),
         ("lent", [["a", 1, 320]]),
+        ("given", {"../a": 448}),
         ("dropped", []),
         ("folder", 1),
         ("staging", ".colony-memory-restoring-../x"),
