@@ -180,7 +180,7 @@ def room_for(manifest: Manifest, max_bytes: int) -> int:
     """
     if manifest.blob_chars > most_stored(max_bytes):
         file = manifest_filename(manifest.info.label, manifest.info.snapshot_id)
-        msg = f"{file} says {manifest.blob_chars} bytes of files, more than the {most_stored(max_bytes)} that are read"
+        msg = f"{file} has {manifest.blob_chars} bytes, more than the {most_stored(max_bytes)} that this client takes"
         raise SnapshotCorrupt(msg, file=file, hint=Hint("open", "max_bytes"))
     return manifest.blob_chars + _AROUND * len(manifest.part_files)
 

@@ -113,7 +113,7 @@ def spent_by(session: Session) -> str | None:
     own = _BUDGET.get()
     if own is None or own.vault is not session.vault or own.left > 0:
         return None
-    return f"{own.whole} bytes were unpacked by now, and no more are at once"
+    return f"one call unpacks {own.whole} bytes at most"
 
 
 def spending(session: Session, file: str) -> Spend:

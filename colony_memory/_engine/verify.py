@@ -172,6 +172,6 @@ def _link(manifests: Mapping[str, Manifest], checks: tuple[SnapshotCheck, ...]) 
             same = there.manifest == "ok" and digest == manifests[previous].sha256
             fact = "ok" if same else "bad"
             if not same:
-                problem = problem or f"the snapshot before it, {previous}, is not the one that its writer saw"
+                problem = problem or f"the snapshot before it, {previous}, was replaced: its writer saw another"
         out.append(replace(check, chain=fact, previous=previous, problem=problem))
     return tuple(out)

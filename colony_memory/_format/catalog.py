@@ -76,7 +76,7 @@ class Catalog(Sequence[Entry]):
             head = _HEAD.match(text) if isinstance(text, str) and _is_plain(text) else None
             size, values = size + int(head[1]) if head else 0, values + int(head[2]) if head else 0
             if not isinstance(text, str) or not head or size > MAX_WEIGHT or values > MAX_VALUES:
-                damage = f"page {place} is no page, or says that it is larger than a catalogue may be"
+                damage = f"page {place} is malformed, or larger than a catalogue may be"
                 break
             out._pages.append(_Page(text, int(head[1]), int(head[2])))
         out._open(0)

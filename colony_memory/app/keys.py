@@ -93,7 +93,7 @@ def settled(path: str) -> str:
         ValueError: It holds a variable, or is an address: either would be the name of a directory here.
     """
     if VARIABLE.search(path):
-        raise ValueError("a path holds a variable that nothing has replaced; within '' a shell replaces none")
+        raise ValueError("a path holds a variable that was not expanded; within '' a shell expands none")
     require_as_meant("a path", path)
     if _ADDRESS.match(path):
         raise ValueError("a path of a file is wanted, and an address is given")

@@ -82,7 +82,7 @@ def split_command(given: Sequence[str]) -> tuple[str, list[str]]:
     if not directory:
         raise ValueError("an empty path")
     if not program or not program[0]:
-        raise ValueError("the command to start is missing: it stands after the folder and --")
+        raise ValueError("the command to start is missing: give it after the folder and --")
     return directory, program
 
 

@@ -219,7 +219,7 @@ def verify_lines(report: VerifyReport) -> list[str]:
     closed = [each for each in report.snapshots if each.sealed]
     found += [f"snapshot {each} was listed and is gone" for each in report.removed]
     known = {each.snapshot_id for each in report.snapshots if each.problem}
-    found += [f"snapshot {each} is not what a trusted issuer made" for each in report.forged if each not in known]
+    found += [f"snapshot {each} is not by a trusted issuer" for each in report.forged if each not in known]
     good = sum(map(bool, report.snapshots))
     total = f"label {report.label}: {good} of {count(len(report.snapshots), 'snapshot')} good, " + (
         "none signed" if is_plain(report) else f"pointer {report.pointer}, rollback {report.rollback}"

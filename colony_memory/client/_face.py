@@ -120,8 +120,8 @@ class Awaiting(Face):
             asyncio.get_running_loop()
         except RuntimeError:
             raise ColonyMemoryError(
-                "an asynchronous memory needs the event loop of asyncio, and was used in none, such as in one of trio: "
-                "there, use a synchronous one in a thread"
+                "an asynchronous memory needs the event loop of asyncio, and none runs here: with another loop, such "
+                "as trio's, use a synchronous one in a thread"
             ) from None
         try:
             return await verb(self._session, *arguments, **options)

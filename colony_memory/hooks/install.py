@@ -78,7 +78,7 @@ def settings_path(host: Host) -> Path:
         ValueError: It has none that hooks are in, or a variable holds a relative path.
     """
     if not host.file:
-        raise ValueError(f"{host.title} has no settings that hooks are in: {host.afterwards}")
+        raise ValueError(f"{host.title} has no settings for hooks: {host.afterwards}")
     chosen = os.environ.get(host.variable, "") if host.variable else ""
     folder = Path(settled_path(host.variable, chosen)) if chosen.strip() else Path.home() / host.directory
     return folder / host.file

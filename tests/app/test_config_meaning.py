@@ -85,7 +85,7 @@ SET = {"paths": ["/a"]}
         ({"sets": {"a": {}}}, "sets.a says nothing of what is saved: give it paths, or an agent"),
         ({"sets": {"a": {"paths": []}}}, "sets.a.paths: must be a list of texts, none of them empty"),
         ({"sets": {"a": {"paths": ["memory"]}}}, "sets.a.paths: must be an absolute path, or begin with ~/"),
-        ({"sets": {"a": {"paths": ["/$HOME/x"]}}}, "sets.a.paths: holds a variable, and none is replaced here"),
+        ({"sets": {"a": {"paths": ["/$HOME/x"]}}}, "sets.a.paths: holds a variable, and none is expanded here"),
         ({"sets": {"a": {"paths": [" "]}}}, "sets.a.paths: must be a list of texts"),
         ({"sets": {"a b": SET}}, "sets.a b: label 'a b' cannot be used as it is"),
         ({"sets": {"a": {**SET, "label": "A b"}}}, "sets.a.label: label 'A b' cannot be used as it is"),

@@ -604,7 +604,7 @@ def test_what_was_built_on_a_hook_is_left_and_said(cli, folder, tmp_path, monkey
     settings.write_text(json.dumps({"hooks": {"Stop": [{"hooks": [{"type": "command", "command": theirs}]}]}}))
     for deed in (("install", "codex"), ("uninstall", "codex")):
         assert (
-            f"left as it is, since more is built on it than a hook: {theirs}"
+            f"left as it is, since it does more than a hook of this program: {theirs}"
             in cli("hook", *deed, "--settings", settings, folder)[2]
         )
     assert "lies in a cache" in cli("hook", "install", "codex", "--settings", settings, "--dry-run", folder)[2]

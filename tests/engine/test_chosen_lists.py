@@ -134,7 +134,7 @@ def test_a_verb_unpacks_so_much_and_says_what_it_did_not_read(wire):
     assert not report
     assert 0 < len(unread) < 20
     assert own[-1] not in unread
-    assert all("no more are at once" in each.problem for each in report.snapshots if each.snapshot_id in unread)
+    assert all("bytes at most" in each.problem for each in report.snapshots if each.snapshot_id in unread)
     with pytest.warns(ColonyMemoryWarning, match="snapshots of label 'default' are passed over") as warned:
         found = memory.search("text")
     assert len(warned) == 1
@@ -154,9 +154,9 @@ def test_what_was_not_read_is_not_taken_for_damaged():
         raw = json.loads(vault.files[manifest_filename("default", info.snapshot_id)])
         vault.files[manifest_filename("default", info.snapshot_id)] = json.dumps({**raw, "plaintext_sha256": DIGEST})
     memory = ColonyMemory(backend=vault)
-    with pytest.raises(ColonyMemoryError, match="no more are at once"):
+    with pytest.raises(ColonyMemoryError, match="bytes at most"):
         memory.prune(keep=1)
-    with pytest.raises(ColonyMemoryError, match="no more are at once"), warnings.catch_warnings():
+    with pytest.raises(ColonyMemoryError, match="bytes at most"), warnings.catch_warnings():
         warnings.simplefilter("ignore", ColonyMemoryWarning)
         memory.restore(fallback=True)
     assert memory.restore(snapshot_id=good.snapshot_id) == {"a.md": "good"}

@@ -294,7 +294,7 @@ def _refuse_twins(sets: Iterable[BackupSet], vault: str | None) -> None:
         if other != each.name:
             raise ValueError(
                 f"sets.{each.name} has the label {each.label!r}, in the same vault as sets.{other}: each would take "
-                "itself for the other's latest; give one of them another label"
+                "the other's latest for its own; give one of them another label"
             )
 
 

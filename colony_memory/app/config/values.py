@@ -185,5 +185,5 @@ def path_of(value: object, *, home: str = "") -> str:
     if not os.path.isabs(given) or "\0" in given:  # noqa: PTH117 - a text
         raise ValueError("must be an absolute path, or begin with ~/")
     if VARIABLE.search(given):
-        raise ValueError("holds a variable, and none is replaced here; ~ is")
+        raise ValueError("holds a variable, and none is expanded here; ~ is")
     return given

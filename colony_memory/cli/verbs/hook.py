@@ -176,7 +176,9 @@ def _install(call: Call, settings: str | None, *, dry_run: bool) -> int:
         call.common.output.note(host.afterwards)
         call.common.output.note(f"saving to {place.title}")
     if in_a_cache():
-        call.common.output.warn("this program lies in a cache, and the hooks end when that is emptied: install it")
+        call.common.output.warn(
+            "this program lies in a cache, and the hooks stop working when that is emptied: install it"
+        )
     return code
 
 
@@ -210,7 +212,7 @@ def _change(call: Call, settings: str | None, edit: Any, *, dry_run: bool, done:
     if off and done == "installed":
         output.warn(f"warning: {off} switches hooks off: until that is changed, nothing is saved by them")
     for command in commands(change.after, built_on):
-        output.warn(f"left as it is, since more is built on it than a hook: {shown(command)}")
+        output.warn(f"left as it is, since it does more than a hook of this program: {shown(command)}")
     if output.as_json:
         document = {"settings": str(change.path), "changed": bool(change), "dry_run": dry_run}
         output.answer_json({**document, "difference": change.difference})

@@ -225,7 +225,7 @@ class Calls:
         except Exception as exc:  # noqa: BLE001 - as above
             self._fail(exc, "get_auth_token", doing)
         if not isinstance(token, str) or not is_plain(token):
-            raise VaultUnavailable(f"{doing} failed: what the service gave as a token is none")
+            raise VaultUnavailable(f"{doing} failed: the service gave no valid token")
         if token not in self._tokens:
             self._tokens.append(token)
         return token

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 8 * 2**20
 # What headers, and the sizes of chunks of a thousand bytes, may take beside them.
 _MOST_BESIDE = 2**20
-_LATE = "the answer was not whole in time"
+_LATE = "the answer was not complete in time"
 _TOO_LARGE = f"the answer is larger than {MOST_BYTES} bytes"
 
 
