@@ -231,12 +231,12 @@ def test_without_a_terminal_nothing_is_deleted_unless_yes(vault, three, verb, mo
 
 
 def test_delete_goes_by_one_id(cli, refused, vault, three):
-    assert json.loads(cli("delete", "latest", "--dry-run", "--json")[1])["snapshot_id"] == three[-1].snapshot_id
+    assert json.loads(cli("delete", "latest", "--dry-run", "--json")[1])["deleted"] == three[-1].snapshot_id
     assert cli("delete", "latest", "-n")[1].endswith("of label default; nothing deleted\n")
     code, out, err = cli("delete", "--yes", "latest")
     assert (code, out, err) == (0, f"deleted snapshot {three[2].snapshot_id} of label default\n", "")
     answer = json.loads(cli("delete", "-y", three[0].snapshot_id, "--json")[1])
-    assert answer == {"label": "default", "deleted": three[0].snapshot_id}
+    assert answer == {"label": "default", "deleted": three[0].snapshot_id, "dry_run": False}
     assert listed(vault) == [three[1].snapshot_id]
     assert "no snapshot" in refused(3, "delete", "-y", three[0].snapshot_id)
 

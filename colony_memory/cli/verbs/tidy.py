@@ -123,14 +123,14 @@ def run_delete(
             snapshot_id = find_id(opened.memory, snapshot, label=label)
         if dry_run:
             if common.as_json:
-                opened.output.answer_json({"snapshot_id": snapshot_id, "label": label, "dry_run": True})
+                opened.output.answer_json({"label": label, "deleted": snapshot_id, "dry_run": True})
             opened.output.report(f"would delete snapshot {snapshot_id} of label {label}; nothing deleted")
             return 0
         confirm(f"delete snapshot {snapshot_id} of label {label} for good?", yes=yes, as_json=common.as_json)
         with opened.working("Deleting from"), naming_the_label(opened.memory, snapshot):
             opened.memory.delete_snapshot(label=label, snapshot_id=snapshot_id)
         if common.as_json:
-            opened.output.answer_json({"label": label, "deleted": snapshot_id})
+            opened.output.answer_json({"label": label, "deleted": snapshot_id, "dry_run": False})
         opened.output.report(f"deleted snapshot {snapshot_id} of label {label}")
         _tell_stays(opened, label, [snapshot_id])
     return 0
