@@ -102,7 +102,7 @@ def test_one_list_that_lags_takes_no_pointer_back(verb):
     ids = saved(vault)
     there = dict(fake.files)
     vault.lacks = ids[3:]
-    with pytest.raises(VaultUnavailable, match="earlier moment"):
+    with pytest.raises(VaultUnavailable, match="out of date"):
         verb(ColonyMemory(backend=vault), ids)
     assert fake.files == there
     vault.lacks = ()
