@@ -298,7 +298,7 @@ def make(made: Path) -> None:
 
 
 def main() -> None:
-    made, extras = Path(sys.argv[1]).resolve(), set(sys.argv[2:]) - {"all"}
+    made, extras = Path(sys.argv[1]).resolve(), set(sys.argv[2:]) - {"all", "merge"}
     # "merge" is a name of old that installs nothing.
     known = set(metadata("colony-memory").get_all("Provides-Extra") or ()) - {"all", "merge"}
     if "--make" in extras:

@@ -32,6 +32,7 @@ from colony_memory.app.options import BackupOptions
 from colony_memory.app.save import FolderSave
 from colony_memory.capture import _survey
 from colony_memory.capture import folder as reading
+from colony_memory.capture._metadata import METADATA_NAMES
 from colony_memory.capture.index import open_index
 from colony_memory.exceptions import ColonyMemoryWarning
 from colony_memory.vaults.local import LocalVault
@@ -350,7 +351,7 @@ def test_a_database_counts_by_its_file_and_its_log(place, vault, seen):
         "a.md",
         "b.md",
         "run.sh",
-        ".colony-memory/folder.json",
+        *METADATA_NAMES,
     }
 
 

@@ -102,7 +102,7 @@ def quietly_recover(path: Path) -> bool:
 def test_a_restore_that_is_killed_anywhere_is_ended_by_the_next_command(tmp_path: Path, way: str) -> None:
     before, after = states(tmp_path)
     seen, mixed = [], 0
-    for nth, _, dst in every(lambda: prepare(tmp_path / "y"), restore, step=1 if way == "links" else 3):
+    for nth, _, dst in every(lambda: prepare(tmp_path / "y"), restore, step=2 if way == "links" else 5):
         left = without_staging(dst)
         mixed += left not in (before, after)
         if nth % 2:
@@ -146,7 +146,7 @@ def test_a_recovery_that_is_killed_anywhere_is_taken_up_again(tmp_path: Path, wa
         raise AssertionError("it is never half done")
 
     stopped = 0
-    for nth, ended, dst in every(killed_again, quietly_recover, step=1 if way == "links" else 3):
+    for nth, ended, dst in every(killed_again, quietly_recover, step=4 if way == "links" else 7):
         stopped += ended == "killed"
         assert {*OLD.values(), *OLD_KINDS.values()} <= contents(dst), nth
         quietly_recover(dst)
