@@ -102,7 +102,7 @@ def quietly_recover(path: Path) -> bool:
 def test_a_restore_that_is_killed_anywhere_is_ended_by_the_next_command(tmp_path: Path, way: str) -> None:
     before, after = states(tmp_path)
     seen, mixed = [], 0
-    for nth, _, dst in every(lambda: prepare(tmp_path / "y"), restore, step=2 if way == "links" else 5):
+    for nth, _, dst in every(lambda: prepare(tmp_path / "y"), restore, step=3 if way == "links" else 5):
         left = without_staging(dst)
         mixed += left not in (before, after)
         if nth % 2:
