@@ -89,8 +89,8 @@ def test_what_is_no_age_file_or_is_damaged(sealed):
 @pytest.mark.parametrize(
     ("key", "why"),
     [
-        (locked_by("words", b"AGE-SECRET-KEY-1", claimed=22), r"2\^22 times"),
-        (locked_by("words", b"AGE-SECRET-KEY-1", claimed=99), r"2\^99 times"),
+        (locked_by("words", b"AGE-SECRET-KEY-1", claimed=22), r"work factor 2\^22"),
+        (locked_by("words", b"AGE-SECRET-KEY-1", claimed=99), r"work factor 2\^99"),
         (locked_by("words", b"no key"), "not an identity"),
         (locked_by("words", b"AGE-SECRET-KEY-1"), "neither an AGE-SECRET-KEY"),
         (SEALED, "the age file is not encrypted with a passphrase"),
