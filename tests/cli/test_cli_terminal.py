@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("click")
 
-from colony_memory import ColonyMemory, SnapshotInfo, reports
+from colony_memory import ColonyMemory, Ed25519Signer, SnapshotInfo, reports
 from colony_memory.cli import progress, tables
 from colony_memory.cli.output import Output
 from colony_memory.testing import FakeVault, VaultServer
@@ -135,7 +135,10 @@ def test_a_narrow_terminal_gets_fewer_columns_and_is_told(environment, vault):
 
 
 def test_a_narrow_terminal_gets_the_facts_that_matter_most(environment, vault):
-    _, sent = on_terminal("verify", "--vault", vault.path, "latest", env=environment, columns=60)
+    pytest.importorskip("cryptography")
+    ColonyMemory(backend=vault, signer=Ed25519Signer(bytes(range(32)))).backup({"MEMORY.md": "signed"}, label="signed")
+    asked = ("verify", "--vault", vault.path, "--label", "signed", "latest")
+    _, sent = on_terminal(*asked, env=environment, columns=60)
     lines = plain(sent[sent.index("id ") :]).splitlines()
     assert lines[0].split() == ["id", "manifest", "digest", "signature"]
     assert lines[2] == "narrow terminal, not shown: parts, trust, catalog, chain"
