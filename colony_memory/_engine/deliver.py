@@ -17,7 +17,7 @@ from colony_memory._engine.publish import Move, may_write, publish, touch
 from colony_memory._engine.sealed import require_closed
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, look, read_pointer_file, require_believed, require_listed
-from colony_memory._engine.store import ABSENT, ANY, Changed, StoredFile
+from colony_memory._engine.store import ABSENT, ANY, Changed, Shelf
 from colony_memory._format.catalog import Entry, few_lines
 from colony_memory._format.formats import is_readable
 from colony_memory._format.head import read_head
@@ -95,7 +95,7 @@ class Whole:
 
 
 class Reader:
-    """Reads snapshots of one label. What the one before needed is neither read nor unpacked again.
+    """Reads snapshots of one label, each pack once; what the one before needed is not unpacked again.
 
     Args:
         session: Whose snapshots they are, and by whose trust they are judged.
@@ -106,7 +106,7 @@ class Reader:
     def __init__(self, session: Session, *, max_bytes: int | None = None, blindly: bool = False) -> None:
         self._session, self._blindly = session, blindly
         self._max_bytes = session.max_bytes if max_bytes is None else min(max_bytes, session.max_bytes)
-        self._files: Mapping[str, str] = {}
+        self._shelf = Shelf(self._max_bytes // 2)
         self._packs: tuple[Pack, ...] = ()
         self._chain: Chain | None = None
 
@@ -118,15 +118,11 @@ class Reader:
             SnapshotCorrupt: It is damaged, or no vault file could hold what is in it.
             UntrustedSnapshot: The client does not trust it.
         """
-        given: dict[str, StoredFile | None] = {name: StoredFile(text, None) for name, text in self._files.items()}
-        given.pop(manifest_filename(label, snapshot_id), None)
         loaded = await load(
-            self._session, label, snapshot_id, keep_files=True, given=given, unpack=self._unpack,
+            self._session, label, snapshot_id, keep_files=True, shelf=self._shelf, unpack=self._unpack,
             max_bytes=self._max_bytes,
         )  # fmt: skip
         _require_text(loaded)
-        if isinstance(loaded.manifest, ChainManifest):
-            self._files = loaded.files
         return Whole(loaded.manifest, loaded.files, loaded.info, loaded.documents or None)
 
     def _unpack(
