@@ -48,23 +48,6 @@ def save_present(
 
     It has a label of its own so that it never is the latest of the memory that it is not. The newest ten of different
     content stay there, and what is pinned.
-
-    Args:
-        memory: Where to.
-        directory: The folder.
-        label: The label that is going to be restored.
-        needed: Names that must be in it, such as those that are going to be replaced.
-        exclude: What to leave out, as for :func:`save_folder`.
-        allow_secrets: Likely secrets that are saved, likewise.
-        options: What the folder is usually saved with, as the index has it; the two before are added.
-
-    Returns:
-        What was saved, or None where there is nothing to save: no folder, or nothing in it that a backup would save.
-
-    Raises:
-        ValueError: The folder cannot be read or holds the vault, or the label is too long for that.
-        ColonyMemoryError: A needed file cannot be saved, or there are likely secrets in the folder; as for
-            :meth:`colony_memory.ColonyMemory.backup` otherwise.
     """
     folder, needed = Path(directory), list(needed)
     if not folder.is_dir() or next(folder.iterdir(), None) is None:

@@ -37,21 +37,13 @@ _TRIES = 3
 
 @dataclass(frozen=True)
 class Begun:
-    """How a start went.
+    """How a start went."""
 
-    Attributes:
-        restored: What was restored; None where nothing was written, as on a first start.
-        latest: Id of the snapshot that a restore would give; None on a first start, where nothing is saved yet.
-        told: What whoever starts it should know: what was merged, replaced, or left.
-        missing: What is said of a first start, with the labels that are there.
-        failed: Why the folder is not as it should be, None where it is: the memory is there, and may not be the latest.
-    """
-
-    restored: RestoredFolder | None = None
-    latest: str | None = None
-    told: tuple[str, ...] = ()
-    missing: str = ""
-    failed: str | None = None
+    restored: RestoredFolder | None = None  # what was restored; None where nothing was written, as on a first start
+    latest: str | None = None  # id of the snapshot that a restore would give
+    told: tuple[str, ...] = ()  # what whoever starts it should know: what was merged, replaced, or left
+    missing: str = ""  # what is said of a first start, with the labels that are there
+    failed: str | None = None  # why the folder is not as it should be, None where it is
 
     @property
     def is_first(self) -> bool:
@@ -79,22 +71,6 @@ def begin(
     latest, one that has all lines of the latest stays; any other is saved first, under the label with
     ``-before-restore`` at its end. A vault that is away, damaged or not trusted raises, so that no agent begins with an
     empty memory by mistake.
-
-    Args:
-        memory: Where from.
-        directory: The folder; it is made if it is missing. It must not hold the vault.
-        label: Label to restore from.
-        fallback: Where the latest is damaged, take the newest intact snapshot.
-        fill: As for :func:`colony_memory.restore_folder`.
-        dry_run: Change nothing, and tell what would be done.
-        options: How the folder is saved, by default as it was saved last.
-        shape: As for :func:`colony_memory.restore_folder`.
-        on_progress: As for :func:`colony_memory.restore_folder`.
-
-    Raises:
-        ValueError: The folder cannot be used, or holds the vault.
-        ColonyMemoryError: As :func:`colony_memory.restore_folder`, but never SnapshotNotFound, and never for what the
-            folder holds: that is in ``failed``. A link took the place of the folder since the last time.
     """
     refuse_vault_inside(memory, [directory])
     try:
@@ -115,11 +91,7 @@ def memory_latest(memory: ColonyMemory, label: str) -> str:
 
 
 class _Start:
-    """One start.
-
-    Args:
-        target: The folder, and so are the others: as for :func:`begin`.
-    """
+    """One start."""
 
     def __init__(
         self,

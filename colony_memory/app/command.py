@@ -23,11 +23,7 @@ _SHOWN = 4096
 
 
 def settled_command(command: str) -> str:
-    """A command with its program by a path that is the same in any directory, where it is named by one.
-
-    Raises:
-        ValueError: It is empty, or cannot be split into words as a shell would.
-    """
+    """A command with its program by a path that is the same in any directory, where it is named by one."""
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -41,11 +37,7 @@ def settled_command(command: str) -> str:
 
 
 def run_before(command: str, folder: Path) -> None:
-    """Run a command in a folder, without a shell and without input; what it prints is shown only where it fails.
-
-    Raises:
-        ColonyMemoryError: It cannot be run, failed or took too long.
-    """
+    """Run a command in a folder, without a shell and without input; what it prints is shown only where it fails."""
     import subprocess
     import tempfile
 

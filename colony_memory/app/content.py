@@ -29,12 +29,7 @@ __all__ = ["Contents", "content_of", "contents_of", "narrow", "near", "reshape"]
 
 
 def content_of(info: SnapshotInfo, documents: Mapping[str, str], name: str) -> str | bytes:
-    """The content of one file of a snapshot, bytes where it is no text.
-
-    Raises:
-        ColonyMemoryError: There is no such file.
-        SnapshotCorrupt: The document that describes the folder is malformed.
-    """
+    """The content of one file of a snapshot, bytes where it is no text."""
     files, metadata = split_documents(documents)
     if name in files:
         content = files[name]
@@ -60,12 +55,7 @@ def near(name: str, names: Collection[str]) -> str:
 
 
 def narrow(documents: Mapping[str, str], globs: Sequence[str]) -> dict[str, str]:
-    """The files, links and directories whose name matches one of the globs, with all that is known of them.
-
-    Raises:
-        ValueError: None does.
-        SnapshotCorrupt: The document that describes the folder is malformed.
-    """
+    """The files, links and directories whose name matches one of the globs, with all that is known of them."""
     kept = reshape(documents, wanted=lambda name: any(fnmatchcase(name, glob) for glob in globs))
     if not kept:
         raise ValueError(f"nothing in the snapshot matches {', '.join(map(repr, globs))}")
@@ -79,17 +69,7 @@ def reshape(
     rename: Callable[[str], str] = str,
     lead: Callable[[str], str] = str,
 ) -> dict[str, str]:
-    """The documents that are wanted, under other names, with all that is known of them.
-
-    Args:
-        documents: As a backup of a folder gives them.
-        wanted: Says of a name whether what has it is kept.
-        rename: Gives the new name of a file, link or directory.
-        lead: Gives what a symbolic link says then.
-
-    Raises:
-        SnapshotCorrupt: The document that describes the folder is malformed.
-    """
+    """The documents that are wanted, under other names, with all that is known of them."""
     _, before = split_documents(documents)
 
     def kept(names: Iterable[str]) -> list[str]:

@@ -26,9 +26,6 @@ _CHUNK = 1 << 20
 def read_replacements(path: str) -> dict[str, str]:
     """The texts of a file of replacements, and what stands in their place: ``TEXT`` or ``TEXT==>OTHER`` in each line,
     as git-filter-repo has them.
-
-    Raises:
-        ValueError: It cannot be read, or is no such file.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")

@@ -25,8 +25,8 @@ _NAMED = 3
 def made_at(info: SnapshotInfo) -> datetime:
     """When a snapshot was made.
 
-    The id has the microseconds. It runs ahead of the clock for as long as ids from a clock that was wrong are
-    around; then it is ``created_at``, so that local files do not pass for older than they are.
+    The id has the microseconds. It runs ahead of the clock for as long as ids from a clock that was wrong are around;
+    then it is ``created_at``, so that local files do not pass for older than they are.
     """
     written, exact = created(info), id_time(info.snapshot_id)
     return exact if exact is not None and exact - written < _SECOND else written

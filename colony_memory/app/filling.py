@@ -37,19 +37,12 @@ _MOST = 4
 
 @dataclass(frozen=True)
 class Filled:
-    """A set that the snapshot lacks, and another one has.
+    """A set that the snapshot lacks, and another one has."""
 
-    Attributes:
-        names: The files or the directory, as the snapshot's own record names them.
-        snapshot_id: The newest snapshot that has it.
-        made: When that was made, to the minute.
-        left: Why it was not taken from there; empty where it was.
-    """
-
-    names: tuple[str, ...]
-    snapshot_id: str
-    made: str
-    left: str = ""
+    names: tuple[str, ...]  # the files or the directory, as the snapshot's own record names them
+    snapshot_id: str  # the newest snapshot that has it
+    made: str  # when that was made, to the minute
+    left: str = ""  # why it was not taken from there; empty where it was
 
     def is_of(self, documents: Mapping[str, str]) -> bool:
         """Whether these documents have something of it."""

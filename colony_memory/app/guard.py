@@ -97,12 +97,7 @@ def guard(
 
 
 def keep_for_way_back(memory: ColonyMemory, saved: Saved) -> SnapshotInfo:
-    """Pin what was saved for 30 days from now, unless it is pinned for longer; the snapshot.
-
-    Raises:
-        ColonyMemoryError: Something had to be left out, for which there would be no way back; or as
-            :meth:`ColonyMemory.pin`.
-    """
+    """Pin what was saved for 30 days from now, unless it is pinned for longer; the snapshot."""
     if not saved:
         named = "; ".join(map(str, saved.left_out[:_NAMED]))
         more = f" and {len(saved.left_out) - _NAMED} more" if len(saved.left_out) > _NAMED else ""

@@ -36,16 +36,6 @@ def key_arguments(
 ) -> dict[str, Any]:
     """The arguments of :class:`colony_memory.ColonyMemory` that say whom to encrypt to and what opens, those that were
     given.
-
-    Args:
-        encrypt_to: Recipients, files of recipients, or the word ``passphrase``; commas and blanks may stand between.
-        identities: Key files, or the word ``passphrase``.
-        passphrase_file: File with a passphrase, for its owner alone.
-        ask: Asks for a passphrase where there is no such file; twice where it is told that something is encrypted.
-
-    Raises:
-        ValueError: A recipient, a file or a passphrase cannot be used.
-        ColonyMemoryError: The extra is missing.
     """
     wanted, given = list(_split(encrypt_to)), [each if isinstance(each, str) else str(each) for each in identities]
     if not wanted and not given and passphrase_file is None:
@@ -64,12 +54,7 @@ def key_arguments(
 
 
 def settled_recipients(given: Iterable[str], settle: Callable[[str], str] | None = None) -> list[str]:
-    """Whom to encrypt to, as :func:`key_arguments` takes it, in words that mean the same in any directory.
-
-    Args:
-        given: Recipients, files of recipients, or the word ``passphrase``.
-        settle: What makes of a path one that does, or raises a ValueError. By default it is taken from here.
-    """
+    """Whom to encrypt to, as :func:`key_arguments` takes it, in words that mean the same in any directory."""
     found = []
     for name in _split(given):
         try:
@@ -87,11 +72,7 @@ def settled_identities(given: Iterable[str], settle: Callable[[str], str] | None
 
 
 def settled(path: str) -> str:
-    """A path that means the same in any directory.
-
-    Raises:
-        ValueError: It holds a variable, or is an address: either would be the name of a directory here.
-    """
+    """A path that means the same in any directory."""
     if VARIABLE.search(path):
         raise ValueError("a path holds a variable that was not expanded; within '' a shell expands none")
     require_as_meant("a path", path)

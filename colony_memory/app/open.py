@@ -44,28 +44,7 @@ def open_memory(
     identities: Iterable[str | os.PathLike[str]] = (),
     passphrase_file: str | os.PathLike[str] | None = None,
 ) -> OpenMemory:
-    """Open the memory in a vault.
-
-    Args:
-        vault: URL or directory, by default as :func:`~colony_memory.app.place.choose_place` has it.
-        making: The caller is going to write, and calls :meth:`Place.make_unchosen` before: until then the vault that
-            nobody chose may be missing.
-        on_event: As for :class:`colony_memory.ColonyMemory`, and so are what follows, in plain arguments:
-        key_file: The signer's key.
-        trust: did:keys to accept beside the key file's, each perhaps with ``@`` and the id of the last snapshot that it
-            is trusted for; a text may hold several, separated by blanks or commas.
-        witness: File that keeps how far each label has come.
-        require_signature: Whether to refuse what nobody signed.
-        accept_legacy_pointer: Accept pointers without a signature.
-        encrypt_to: As for :func:`~colony_memory.app.keys.key_arguments`, and so are what follows:
-        identities: Key files that open what is encrypted.
-        passphrase_file: File with a passphrase.
-
-    Raises:
-        VaultMissing: There is no vault.
-        ValueError: The URL, the key file, a did:key or the witness cannot be used.
-        ColonyMemoryError: An extra is missing.
-    """
+    """Open the memory in a vault."""
     given = trust_arguments(
         key_file=key_file,
         trust=trust,
@@ -88,12 +67,7 @@ def trust_arguments(
     require_signature: bool | None = None,
     accept_legacy_pointer: bool = False,
 ) -> dict[str, Any]:
-    """The arguments of :class:`colony_memory.ColonyMemory` that say what is trusted, those that were given.
-
-    Raises:
-        ValueError: The key file or the witness cannot be used.
-        ColonyMemoryError: The extra for signatures is missing.
-    """
+    """The arguments of :class:`colony_memory.ColonyMemory` that say what is trusted, those that were given."""
     given: dict[str, Any] = {}
     if key_file:
         given["signer"] = load_signer(settled(key_file) if isinstance(key_file, str) else key_file)
@@ -113,12 +87,7 @@ def trust_arguments(
 
 
 def load_signer(path: str | os.PathLike[str]) -> Signer:
-    """The signer of a key file.
-
-    Raises:
-        ValueError: The file is missing, open to others, or holds no key.
-        ColonyMemoryError: The extra for signatures is missing.
-    """
+    """The signer of a key file."""
     from colony_memory.signing import Ed25519Signer, require_cryptography
 
     require_cryptography("a key file is given")

@@ -27,35 +27,19 @@ class BackupOptions:
     """What is read of folders and files, and how it is saved. Once there is one, nothing in it is wrong.
 
     What may be one text or several is a tuple then, and the label as file names spell it.
-
-    Attributes:
-        label: Label to save under.
-        prune_keep: As for :meth:`ColonyMemory.backup`, and so are what follows:
-        retention: Rules in place of ``prune_keep``.
-        on_conflict: What to do where another client saves in between.
-        note: What to say of the snapshot.
-        tags: What to file it under.
-        git: As for :func:`colony_memory.capture.read_folder`, and so are what follows: take git repositories along.
-        exclude: What to leave out.
-        secrets: What to do about likely secrets.
-        allow_secrets: Findings that may be saved.
-        before: A command that is run in the folder before it is read, of several in the first.
-
-    Raises:
-        ValueError: One of them cannot be used, whatever there is to be saved.
     """
 
-    label: str = "default"
-    prune_keep: int | None = None
+    label: str = "default"  # label to save under
+    prune_keep: int | None = None  # of :meth:`ColonyMemory.backup`, as are those up to ``tags``
     retention: Retention | None = None
-    on_conflict: str = "raise"
-    note: str | None = None
-    tags: str | Iterable[str] = ()
-    git: bool = False
-    exclude: str | Iterable[str] = ()
-    secrets: str = "stop"
-    allow_secrets: str | Iterable[str] = ()
-    before: str | None = None
+    on_conflict: str = "raise"  # what to do where another client saves in between
+    note: str | None = None  # what to say of the snapshot
+    tags: str | Iterable[str] = ()  # what to file it under
+    git: bool = False  # of :func:`colony_memory.capture.read_folder`, as are those up to ``allow_secrets``
+    exclude: str | Iterable[str] = ()  # what to leave out
+    secrets: str = "stop"  # what to do about likely secrets
+    allow_secrets: str | Iterable[str] = ()  # findings that may be saved
+    before: str | None = None  # A command that is run in the folder before it is read, of several in the first
 
     def __post_init__(self) -> None:
         for name in ("exclude", "allow_secrets"):
@@ -77,11 +61,7 @@ class BackupOptions:
             return cls(**more)
 
     def cleared(self) -> BackupOptions:
-        """The same, with no likely secret in its note and tags, unless it was to be saved.
-
-        Raises:
-            SecretsFound: There is one that must stop the backup, or cannot be masked.
-        """
+        """The same, with no likely secret in its note and tags, unless it was to be saved."""
         if self.secrets == "allow" or not (self.note or self.tags):
             return self
         return replace(self, note=judge_words(self.note, self.tags, self.secrets, read_allowed(self.allow_secrets)))

@@ -33,35 +33,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FileHistory:
-    """What became of one file.
-
-    Attributes:
-        name: The file.
-        changes: Its changes, newest first.
-        read: How many snapshots were looked at.
-        passed_over: Why each snapshot that could not be read, or is not trusted, was not, by id.
-    """
+    """What became of one file."""
 
     name: str
-    changes: tuple[Change, ...]
-    read: int
-    passed_over: Mapping[str, str] = field(default_factory=dict)
+    changes: tuple[Change, ...]  # its changes, newest first
+    read: int  # how many snapshots were looked at
+    passed_over: Mapping[str, str] = field(default_factory=dict)  # why each snapshot that could not be read
 
 
 def file_history(memory: ColonyMemory, name: str, *, label: str = "default", patch: bool = False) -> FileHistory:
     """What became of one file of a folder, text or not, from snapshot to snapshot; of a link, of what it says.
 
     Reads every snapshot of the label once, as :meth:`ColonyMemory.history` does.
-
-    Args:
-        memory: Where it is saved.
-        name: The file, under the name that it has in a snapshot.
-        label: Label to look at.
-        patch: Give each difference too, as git and patch take it.
-
-    Raises:
-        ColonyMemoryError: No snapshot has it; ``SnapshotCorrupt`` where some could not be read, and one of those may.
-            And as for :meth:`ColonyMemory.history`.
     """
     require_synchronous(memory)
     names: list[str] = []
@@ -94,11 +77,7 @@ def change_word(name: str, change: Change) -> str:
 
 
 def every_history(memory: ColonyMemory, *, label: str = "default", patch: bool = False) -> Histories:
-    """What became of every file of a folder, as :func:`file_history` tells it of one.
-
-    Raises:
-        ColonyMemoryError: As for :meth:`ColonyMemory.history`.
-    """
+    """What became of every file of a folder, as :func:`file_history` tells it of one."""
     require_synchronous(memory)
     return memory._run(_engine.history.histories, label=label, patch=patch, view=_files)  # noqa: SLF001
 
@@ -131,25 +110,15 @@ def _contents(documents: Mapping[str, str]) -> dict[str, File]:
 
 @dataclass(frozen=True)
 class LabelOverview:
-    """One label.
-
-    Attributes:
-        label: Its name.
-        snapshots: What a list shows, newest first.
-        plan: What the retention would keep and remove; None where the label cannot be believed.
-        verified: What reading every byte showed; None where that was not asked for.
-        changes: The changes of each document, newest first, by name; empty where they were not asked for.
-        passed_over: Why each snapshot that was not read was not, by id.
-        problem: Why something is missing above, None where nothing is.
-    """
+    """One label."""
 
     label: str
-    snapshots: tuple[SnapshotInfo, ...] = ()
-    plan: PrunePlan | None = None
-    verified: VerifyReport | None = None
-    changes: Mapping[str, tuple[Change, ...]] = field(default_factory=dict)
-    passed_over: Mapping[str, str] = field(default_factory=dict)
-    problem: str | None = None
+    snapshots: tuple[SnapshotInfo, ...] = ()  # what a list shows, newest first
+    plan: PrunePlan | None = None  # what the retention would keep and remove; None where the label cannot be believed
+    verified: VerifyReport | None = None  # what reading every byte showed; None where that was not asked for
+    changes: Mapping[str, tuple[Change, ...]] = field(default_factory=dict)  # the changes of each document
+    passed_over: Mapping[str, str] = field(default_factory=dict)  # why each snapshot that was not read was not, by id
+    problem: str | None = None  # why something is missing above, None where nothing is
 
 
 @dataclass(frozen=True)
@@ -170,21 +139,7 @@ def look_over(
     quick: bool = False,
     now: datetime | None = None,
 ) -> Overview:
-    """Gather it. What is wrong with one label is said of it, and does not stop the others.
-
-    Args:
-        memory: The client.
-        url: What names the vault, so that the last runs of ``watch`` count.
-        retention: What a prune would be told.
-        label: Only this one, by default all.
-        texts: Give each change of a document as a patch, up to a bound.
-        quick: Read no snapshot but the newest.
-        now: The time, with a zone; by default that of the clock.
-
-    Raises:
-        ValueError: The label cannot be one.
-        VaultError: The vault could not be reached or refused.
-    """
+    """Gather it. What is wrong with one label is said of it, and does not stop the others."""
     checked = check_protection(memory, url=url, label=label, now=now)
     with warnings.catch_warnings():
         # All that they say is in what comes back.

@@ -52,18 +52,7 @@ def names_a_snapshot(text: str) -> bool:
 
 
 def resolve(infos: Sequence[SnapshotInfo], text: str, *, latest: str | None = None) -> SnapshotInfo:
-    """Pure: the one snapshot of these that the text names.
-
-    Args:
-        infos: Snapshots of one label.
-        text: An id, the beginning of one, ``latest``, which is what a restore gives, or ``latest~2``, the second before
-            it.
-        latest: Id of the latest; by default that of the one with a head.
-
-    Raises:
-        SnapshotNotFound: None is named so.
-        ValueError: The text is of no such form, or the beginning of several ids, which the message gives.
-    """
+    """Pure: the one snapshot of these that the text names."""
     counted = _LATEST.fullmatch(text)
     if counted:
         return _count_back(infos, int(counted[1] or 0), latest)
@@ -102,13 +91,7 @@ def _in_turn(infos: Sequence[SnapshotInfo]) -> list[SnapshotInfo]:
 
 
 def find(memory: ColonyMemory, text: str, *, label: str, elsewhere: bool = True) -> SnapshotInfo:
-    """The summary of the snapshot of this label that the text names.
-
-    Raises:
-        SnapshotNotFound: There is none, and with ``elsewhere``, where one of another label is named so, the message
-            says which.
-        ValueError: As :func:`resolve`.
-    """
+    """The summary of the snapshot of this label that the text names."""
     require_text("text", text)
     require_synchronous(memory)
     with naming_the_label(memory, text) if elsewhere else nullcontext():
@@ -163,10 +146,6 @@ def find_at(memory: ColonyMemory, moment: datetime | str, *, label: str) -> Snap
     """The newest snapshot of this label that was made at that time, as :func:`parse_moment` reads it, or before.
 
     A whole id names its own.
-
-    Raises:
-        ValueError: It is no time, or has no time zone.
-        SnapshotNotFound: There is none so old.
     """
     require_synchronous(memory)
     if isinstance(moment, str):
@@ -203,16 +182,9 @@ def _elsewhere(memory: ColonyMemory, text: str) -> str:
 def parse_moment(text: str, *, now: datetime | None = None) -> datetime:
     """Read ``2026-11-01T12:00``, with a blank for the T or with seconds, a day alone, ``3h ago``, or a whole id.
 
-    A time goes to the end of its last unit: a day to its last moment, a minute to its last second. So what a list
-    shows of a snapshot, which is cut to the minute, names that snapshot. It is local time, unless ``Z``, ``UTC`` or a
-    zone such as ``+02:00`` follows.
-
-    Args:
-        text: The time.
-        now: What an age is counted from.
-
-    Raises:
-        ValueError: It is of no such form, or there is no such time.
+    A time goes to the end of its last unit: a day to its last moment, a minute to its last second. So what a list shows
+    of a snapshot, which is cut to the minute, names that snapshot. It is local time, unless ``Z``, ``UTC`` or a zone
+    such as ``+02:00`` follows.
     """
     text = require_text("text", text).strip()
     exact, age, form = id_time(text), _AGO.fullmatch(text), _FORM.fullmatch(text)
@@ -243,12 +215,7 @@ def _read(text: str, form: re.Match[str]) -> datetime:
 
 
 def newest_at(infos: Sequence[SnapshotInfo], moment: datetime, *, label: str) -> SnapshotInfo:
-    """The newest of these snapshots that was made at ``moment`` or before.
-
-    Raises:
-        SnapshotNotFound: There is none; the message gives the oldest that there is.
-        ValueError: There are none to choose from.
-    """
+    """The newest of these snapshots that was made at ``moment`` or before."""
     made = sorted(infos, key=lambda info: (made_at(info), info.snapshot_id))
     refused = refused_only(infos)
     before = [info for info in made if made_at(info) <= moment]

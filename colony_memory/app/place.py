@@ -40,19 +40,12 @@ _KNOWN = ".known"
 
 @dataclass(frozen=True)
 class Place:
-    """A vault that was chosen.
+    """A vault that was chosen."""
 
-    Attributes:
-        url: What names it.
-        backend: The vault.
-        chosen: False where nobody chose, and it is the local one.
-        passed_over: The local one, which would be used if no key was set; None where something else was chosen.
-    """
-
-    url: str
+    url: str  # what names it
     backend: VaultBackend
-    chosen: bool = True
-    passed_over: Path | None = None
+    chosen: bool = True  # false where nobody chose, and it is the local one
+    passed_over: Path | None = None  # the local one, which would be used if no key was set
 
     @property
     def title(self) -> str:
@@ -77,11 +70,7 @@ class Place:
         return getattr(self.backend, "snapshot_format", 1)
 
     def make(self, *, format: Literal[1, 2] | None = None) -> bool:  # noqa: A002 - the word for it
-        """Make the vault, if it is one that is to be made; tells whether there was none.
-
-        Args:
-            format: As for :func:`colony_memory.open_vault`.
-        """
+        """Make the vault, if it is one that is to be made; tells whether there was none."""
         missing = not self.exists()
         open_vault(self.url, create=True, format=format)
         return missing
@@ -114,11 +103,7 @@ class Place:
         return not self.chosen and not self.exists() and self.make()
 
     def require(self) -> None:
-        """Go on only where there is a vault.
-
-        Raises:
-            VaultMissing: There is none.
-        """
+        """Go on only where there is a vault."""
         backend: Any = self.backend
         if hasattr(backend, "require"):
             backend.require()
@@ -136,10 +121,6 @@ def choose_place(url: str | None = None) -> Place:
     """The vault of the URL, of ``COLONY_MEMORY_VAULT``, the hosted one where there is a key, else a local one.
 
     Nothing is made, and nothing is asked of the vault: see :meth:`Place.require`.
-
-    Raises:
-        ValueError: The URL is of no known kind, or cannot be opened as things are; or a variable is empty or holds a
-            relative path, or this user has no home for the local one.
     """
     chosen, key, passed_over = True, read_setting("COLONY_API_KEY"), None
     if url is None:
@@ -167,12 +148,7 @@ _STRIPPED = ("COLONY_API_KEY", "COLONY_BASE_URL")
 
 
 def read_setting(name: str) -> str | None:
-    """The value of an environment variable, None where it is not set.
-
-    Raises:
-        ValueError: It is empty, as one that nobody filled in: what would be done without it may be far from what was
-            meant. Or it bears quotes, a line end or a mark, as a file of settings for another reader leaves it.
-    """
+    """The value of an environment variable, None where it is not set."""
     value = os.environ.get(name)
     if value is None:
         return None
@@ -183,32 +159,20 @@ def read_setting(name: str) -> str | None:
 
 
 def read_path_setting(name: str) -> str | None:
-    """The path that an environment variable holds, None where it is not set.
-
-    Raises:
-        ValueError: It is empty, or as :func:`settled_path` has it.
-    """
+    """The path that an environment variable holds, None where it is not set."""
     value = read_setting(name)
     return None if value is None else settled_path(name, value)
 
 
 def settled_path(name: str, value: str) -> str:
-    """A path out of a variable, with the home directory in the place of ``~``.
-
-    Raises:
-        ValueError: It is not absolute: it would be another file in every directory, and in some of them a stranger's.
-    """
+    """A path out of a variable, with the home directory in the place of ``~``."""
     from colony_memory.app.config.values import at_key, path_of
 
     return at_key(name, lambda given: path_of(given, home=_home()), value)
 
 
 def settled_url(name: str, value: str) -> str:
-    """The URL or path of a vault out of a variable, likewise.
-
-    Raises:
-        ValueError: It holds a relative path.
-    """
+    """The URL or path of a vault out of a variable, likewise."""
     from colony_memory.app.config.meaning import read_url
 
     kind, colon, path = value.partition(":")
@@ -225,11 +189,7 @@ def _home() -> str:
 
 
 def require_synchronous(memory: object) -> None:
-    """Take no client whose verbs are coroutines: what nobody awaits is not done, and would pass for done.
-
-    Raises:
-        ValueError: It is one.
-    """
+    """Take no client whose verbs are coroutines: what nobody awaits is not done, and would pass for done."""
     if not isinstance(memory, AsyncColonyMemory):
         require_type("memory", memory, ColonyMemory)
     else:
@@ -242,9 +202,6 @@ def refuse_vault_inside(memory: ColonyMemory, paths: Iterable[str | os.PathLike[
     """Refuse to back up the vault itself: every snapshot would hold all the ones before.
 
     Paths that lead nowhere are left to whoever reads them.
-
-    Raises:
-        ValueError: The vault of this memory is a directory in one of the paths.
     """
     backend = memory._session.vault.backend  # noqa: SLF001
     if not issubclass(type(backend), LocalVault):
@@ -259,11 +216,7 @@ def refuse_vault_inside(memory: ColonyMemory, paths: Iterable[str | os.PathLike[
 
 
 def identify_vault(memory: ColonyMemory) -> str | None:
-    """What the vault of a memory is, wherever it is named; None where it tells nothing that outlives this process.
-
-    Raises:
-        VaultError: Nobody can tell: the vault is not there, or refused.
-    """
+    """What the vault of a memory is, wherever it is named; None where it tells nothing that outlives this process."""
     backend: Any = memory._session.vault.backend  # noqa: SLF001
     # Of the class: what stands in for a vault in a test has any attribute.
     told = backend.identity() if hasattr(type(backend), "identity") else None

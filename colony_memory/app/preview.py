@@ -33,18 +33,11 @@ __all__ = ["Preview", "Unsaved", "find_unsaved", "preview_capture"]
 
 @dataclass(frozen=True)
 class Unsaved:
-    """How what was read differs from the latest snapshot; true where anything is not saved.
+    """How what was read differs from the latest snapshot; true where anything is not saved."""
 
-    Attributes:
-        latest: The latest snapshot, None where nothing can be restored.
-        changes: From that to what was read, file by file; where there is no such snapshot, all of it is added.
-        problem: Why the latest cannot be read, None where it can, or there is none.
-        capture: What was read.
-    """
-
-    latest: SnapshotInfo | None
-    changes: SnapshotDiff
-    problem: str | None
+    latest: SnapshotInfo | None  # the latest snapshot, None where nothing can be restored
+    changes: SnapshotDiff  # from that to what was read, file by file
+    problem: str | None  # why the latest cannot be read, None where it can, or there is none
     capture: Capture
 
     def __bool__(self) -> bool:
@@ -83,15 +76,10 @@ class Unsaved:
 
 @dataclass(frozen=True)
 class Preview:
-    """What a backup would do; true where it would leave nothing out, and fits.
+    """What a backup would do; true where it would leave nothing out, and fits."""
 
-    Attributes:
-        plan: The snapshot as it would be, whether it fits, and what a retention would give up.
-        unsaved: What it would save that the latest does not have.
-    """
-
-    plan: Plan
-    unsaved: Unsaved
+    plan: Plan  # the snapshot as it would be, whether it fits, and what a retention would give up
+    unsaved: Unsaved  # what it would save that the latest does not have
 
     @property
     def capture(self) -> Capture:
@@ -130,16 +118,6 @@ def find_unsaved(
 
     Git repositories are read where the snapshot has their bundles, and a file whose secrets were masked counts as saved
     where it is the same once they are.
-
-    Args:
-        memory: Where the snapshot is.
-        paths: As for :func:`colony_memory.save_paths`, the same as were saved.
-        label: Label of the snapshot.
-        exclude: What to leave out, as it was left out of the backup.
-
-    Raises:
-        ValueError: A path cannot be read or holds the vault, nothing is in it, or an argument is bad.
-        VaultError: The vault could not be reached or refused.
     """
     latest = _read_latest(memory, label)
     saved = split_documents(latest.documents or {})[0]

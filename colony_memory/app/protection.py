@@ -60,33 +60,18 @@ __all__ = ["Checked", "Newest", "Problem", "Protection", "check_protection", "la
 
 @dataclass(frozen=True)
 class Checked:
-    """What a check of the protection has found; true where the memory that was asked for is protected.
+    """What a check of the protection has found; true where the memory that was asked for is protected."""
 
-    Attributes:
-        found: What is in the vault, with the labels that were asked for: by default all but those of copies that
-            restores have made, and those that are empty.
-        verdict: The answer: that on the label that is protected least, and of several on the stalest.
-        verdicts: The verdict on each label.
-        read: What reading each label's newest snapshots has shown; empty where nothing was read.
-        runs: How the last runs of ``watch`` and ``run`` on this host ended, for each label that there was one of.
-        there: Every label that the vault has.
-        unsaved: What the folders that were asked for have and the latest snapshot has not; None where none were.
-        same_disk: The vault is on the file system of one of those folders, and would be lost with it; None where no
-            folder was asked for.
-        folders: What this host saves under a label, where it is one set of folders and files.
-        may_write: Whether the account may save any more; None where that was not to be learned.
-    """
-
-    found: VaultMap
-    verdict: Protection
+    found: VaultMap  # what is in the vault, with the labels that were asked for
+    verdict: Protection  # the answer: that on the label that is protected least, and of several on the stalest
     verdicts: Mapping[str, Protection] = field(default_factory=dict)
-    read: Mapping[str, Newest] = field(default_factory=dict)
-    runs: Mapping[str, RunLog] = field(default_factory=dict)
-    there: tuple[str, ...] = ()
-    unsaved: Unsaved | None = None
-    same_disk: bool | None = None
-    folders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    may_write: bool | None = None
+    read: Mapping[str, Newest] = field(default_factory=dict)  # what reading each label's newest snapshots has shown
+    runs: Mapping[str, RunLog] = field(default_factory=dict)  # how the last runs of watch and run on this host ended
+    there: tuple[str, ...] = ()  # every label that the vault has
+    unsaved: Unsaved | None = None  # what the folders that were asked for have and the latest snapshot has not
+    same_disk: bool | None = None  # the vault is on the file system of one of those folders, and would be lost with it
+    folders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # what this host saves under a label
+    may_write: bool | None = None  # whether the account may save any more; None where that was not to be learned
 
     def __bool__(self) -> bool:
         return bool(self.verdict)
@@ -116,22 +101,7 @@ def check_protection(
     max_age: timedelta | None = None,
     now: datetime | None = None,
 ) -> Checked:
-    """Look into the vault, read the newest snapshot of each label in full, and judge.
-
-    Args:
-        memory: The client.
-        url: What names the vault, as ``watch`` was told it, so that its last runs count; None to leave them out.
-        label: Only this one, by default all; for paths the one that this host saves them under, else ``default``.
-        paths: Folders and files to answer for, those that are saved under the label.
-        exclude: What is left out of them when they are saved.
-        quick: Read no snapshot. Damage does not show then, and the verdict is at best ``saved``.
-        max_age: How old the newest good backup may be.
-        now: The time, with a zone; by default that of the clock.
-
-    Raises:
-        ValueError: The label cannot be one, or a path cannot be read.
-        VaultError: The vault could not be reached or refused.
-    """
+    """Look into the vault, read the newest snapshot of each label in full, and judge."""
     require_synchronous(memory)
     vault = identify_vault(memory)
     paths, kept = list(paths), kept_of(vault)
@@ -265,13 +235,6 @@ def read_newest(memory: ColonyMemory, label: LabelMap) -> Newest:
     """Read the newest snapshot of a label in full; where it is damaged, the one before, until one is good.
 
     What the client's memory is based on stays what it was.
-
-    Args:
-        memory: The client.
-        label: What its ``inspect`` gave of the label.
-
-    Raises:
-        VaultError: The vault could not be reached or refused.
     """
     infos, damaged, unread = [label.newest] if label.newest else [], dict[str, str](), set[str]()
     listed = False

@@ -152,16 +152,7 @@ def restore_folder(
 
 
 class Writing:
-    """Documents on their way into a folder.
-
-    Args:
-        target: The folder.
-        found: The snapshot that they are of.
-        documents: They, as they are to be there.
-        delete: As for :func:`restore_folder`, or the names of the files that are taken away.
-        force: As for :func:`restore_folder`.
-        on_progress: As for :func:`restore_folder`.
-    """
+    """Documents on their way into a folder."""
 
     def __init__(
         self,
@@ -190,16 +181,7 @@ class Writing:
         *,
         needed: Iterable[str] | None = None,
     ) -> Saved | None:
-        """Save what the folder holds.
-
-        Args:
-            exclude: What to leave out.
-            allow_secrets: Likely secrets that are saved, besides those that the last save allowed.
-            needed: What has to be in it, by default what is saved nowhere and would go.
-
-        Raises:
-            ColonyMemoryError: It cannot be saved, or the restore would be refused all the same.
-        """
+        """Save what the folder holds."""
         if needed is None:
             plan = self.plan()
             if plan.in_use:
@@ -240,10 +222,6 @@ def fetch(
     """Read the snapshot asked for, else the latest; with ``fallback`` an older one where it is damaged.
 
     ``read`` is that of the :class:`Target` that it is for, where it is not for a look.
-
-    Raises:
-        ValueError: ``snapshot`` names none, or several.
-        ColonyMemoryError: As :meth:`ColonyMemory.restore`.
     """
     if snapshot is not None:
         require_text("snapshot", snapshot)

@@ -200,22 +200,7 @@ def save_paths(
 
 
 class FolderSave:
-    """One backup of folders and files, from the first look at them to its end: a ``with`` that has their index.
-
-    Args:
-        memory: Where to.
-        what: One directory, or a list of files and directories.
-        options: What is read of it, and how it is saved.
-        index: Read only what the index does not know. Without it every file is read.
-        noted: Go by what the folder is based on, and note what it is based on then.
-        patience: Seconds to wait for another backup or restore of the same.
-        unattended: Nobody looks on: a link that took the place of what was saved before is refused.
-
-    Raises:
-        ValueError: As :func:`save_folder`.
-        SecretsFound: Likely secrets in the note or a tag stop it.
-        ColonyMemoryError: Another process saves or restores the same for all that time, or a link took its place.
-    """
+    """One backup of folders and files, from the first look at them to its end: a ``with`` that has their index."""
 
     def __init__(
         self,
@@ -317,12 +302,7 @@ class FolderSave:
         return capture
 
     def was_saved(self, capture: Capture, asked: str) -> bool:
-        """Whether what was read is as it was saved within the last hour, by whoever asked for the same.
-
-        Args:
-            capture: What was read.
-            asked: All that decides what is saved and where, the vault as far as it shows at no cost.
-        """
+        """Whether what was read is as it was saved within the last hour, by whoever asked for the same."""
         survey, known, basis = capture.survey, self._index.asked, self._index.read()
         if (
             survey is None
@@ -419,12 +399,7 @@ def read_for(
     *,
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> Capture:
-    """Read what would be saved in this memory: one directory, or a list of files and directories; nothing is changed.
-
-    Raises:
-        ValueError: As :func:`save_folder`.
-        SecretsFound: Likely secrets stop it.
-    """
+    """Read what would be saved of one directory, or of a list of files and directories; nothing is changed."""
     require_synchronous(memory)
     refuse_vault_inside(memory, what if isinstance(what, list) else [what])
     options.cleared()
@@ -448,9 +423,5 @@ def save_capture(memory: ColonyMemory, capture: Capture, options: BackupOptions)
 
 
 def listed_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str | os.PathLike[str]]:
-    """One path, or each of several.
-
-    Raises:
-        ValueError: It is neither.
-    """
+    """One path, or each of several."""
     return [paths] if isinstance(paths, os.PathLike) else several("paths", paths)

@@ -27,27 +27,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a comparison.
+    """One side of a comparison."""
 
-    Attributes:
-        name: The snapshot's id, or the folder.
-        title: The same in a sentence.
-        left_out: What of a folder could not be read.
-        documents: Those of the snapshot, or of one of the folder.
-    """
-
-    name: str
-    title: str
-    documents: Mapping[str, str]
-    left_out: tuple[LeftOut, ...] = ()
+    name: str  # the snapshot's id, or the folder
+    title: str  # the same in a sentence
+    documents: Mapping[str, str]  # those of the snapshot, or of one of the folder
+    left_out: tuple[LeftOut, ...] = ()  # what of a folder could not be read
 
 
 def read_own_folder(memory: ColonyMemory, label: str) -> Side:
-    """The folder that this host saves under a label, as it would be saved now with the options of its last save.
-
-    Raises:
-        ColonyMemoryError: There is none, or not one alone, and nobody can tell which is meant.
-    """
+    """The folder that this host saves under a label, as it would be saved now with the options of its last save."""
     vault = identify_vault(memory)
     found = {paths for of, paths, basis in kept_of(vault) if of == label and basis}
     folders: list[str | os.PathLike[str]] = [paths[0] for paths in found if len(paths) == 1 and Path(paths[0]).is_dir()]
@@ -64,10 +53,6 @@ def read_side(memory: ColonyMemory, text: str, *, label: str) -> Side:
     """The snapshot or the folder that the text names.
 
     What has a path's separator or dot in it is a folder, and so is the name of one that no id begins like.
-
-    Raises:
-        ValueError: There is no such folder.
-        ColonyMemoryError: As :meth:`colony_memory.ColonyMemory.restore`.
     """
     if not may_name_a_snapshot(text) or (
         not text[0].isdigit() and not text.startswith("latest") and Path(text).is_dir()
@@ -84,20 +69,12 @@ def side_of_folder(path: str, capture: Capture) -> Side:
 
 
 def read_snapshot(memory: ColonyMemory, snapshot_id: str, *, label: str) -> Side:
-    """The snapshot of this id.
-
-    Raises:
-        ColonyMemoryError: As :meth:`colony_memory.ColonyMemory.restore`.
-    """
+    """The snapshot of this id."""
     return Side(snapshot_id, f"snapshot {snapshot_id}", memory.restore(label=label, snapshot_id=snapshot_id))
 
 
 def compare_sides(before: Side, after: Side) -> SnapshotDiff:
-    """What differs, file by file.
-
-    Raises:
-        SnapshotCorrupt: The document that describes a folder is malformed.
-    """
+    """What differs, file by file."""
     return compare_files(before.documents, after.documents)
 
 

@@ -41,11 +41,7 @@ __all__ = ["Target", "has_all_lines", "merge_folder", "same_files"]
 def merge_folder(
     base: Mapping[str, str], ours: Mapping[str, str], theirs: Mapping[str, str], *, theirs_name: str
 ) -> dict[str, str]:
-    """Join two memories of a folder, as :func:`merge` does, for a folder: without the times of either.
-
-    Raises:
-        SnapshotCorrupt: A document that describes a folder is malformed.
-    """
+    """Join two memories of a folder, as :func:`merge` does, for a folder: without the times of either."""
     merged = merge(base, ours, theirs, theirs_name=theirs_name).documents
     _, described = split_documents(merged)
     texts = {name: text for name, text in merged.items() if name not in METADATA_NAMES}
@@ -81,27 +77,7 @@ if TYPE_CHECKING:
 
 
 class Target:
-    """A ``with`` that has the index of a folder, so that nobody else saves or restores it meanwhile.
-
-    Args:
-        memory: Where from.
-        directory: The folder, there or not.
-        label: Label to restore from.
-        looking: Nothing is going to be changed: nothing is locked, or finished of an earlier restore.
-        shape: What a snapshot's documents are in this folder.
-        options: How the folder is saved, by default as it was saved last.
-        unattended: Refuse a link that took the place of the folder since the last time.
-
-    Attributes:
-        memory: As it was given.
-        directory: As it was given.
-        label: As it was given.
-        index: The index.
-        filled: Snapshots from which is taken what the restored one lacks.
-
-    Raises:
-        ColonyMemoryError: Another process has the folder for long, or an earlier restore cannot be put back.
-    """
+    """A ``with`` that has the index of a folder, so that nobody else saves or restores it meanwhile."""
 
     def __init__(
         self,

@@ -40,63 +40,37 @@ _WORST_FIRST: tuple[State, ...] = ("not protected", "at risk", "ahead", "saved",
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that is wrong.
-
-    Attributes:
-        what: In words.
-        mending: What would mend it.
-        label: The label that it is of, None for the vault's.
-        snapshot_id: The snapshot that it is of, None for the label's.
-    """
+    """Something that is wrong."""
 
     what: str
-    mending: Mending
-    label: str | None = None
-    snapshot_id: str | None = None
+    mending: Mending  # what would mend it
+    label: str | None = None  # the label that it is of, None for the vault's
+    snapshot_id: str | None = None  # the snapshot that it is of, None for the label's
 
 
 @dataclass(frozen=True)
 class Newest:
-    """What reading a label's newest snapshots in full has shown.
+    """What reading a label's newest snapshots in full has shown."""
 
-    Attributes:
-        good: The newest whose every byte is as it was saved, None where there is none.
-        damaged: What is wrong with each that is newer than that one, by id.
-        closed: Why the text of ``good`` was not looked at, None where it was: it is encrypted.
-        unread: Ids of those of ``damaged`` that may be good and that this host cannot read.
-    """
-
-    good: SnapshotInfo | None
-    damaged: Mapping[str, str] = field(default_factory=dict)
-    closed: str | None = None
-    unread: Collection[str] = ()
+    good: SnapshotInfo | None  # the newest whose every byte is as it was saved, None where there is none
+    damaged: Mapping[str, str] = field(default_factory=dict)  # what is wrong with each that is newer than that one
+    closed: str | None = None  # why the text of good was not looked at, None where it was: it is encrypted
+    unread: Collection[str] = ()  # ids of those of damaged that may be good and that this host cannot read
 
 
 @dataclass(frozen=True)
 class Protection:
-    """The verdict on one label; true where its memory is protected.
+    """The verdict on one label; true where its memory is protected."""
 
-    Attributes:
-        state: In a word or two.
-        label: The label, None where the vault has none.
-        newest: Its newest whole snapshot, None where there is none.
-        age: How long ago that was made, or was found to be the memory as it still was; None where there is none.
-        stale: It is older than it may be, or not there.
-        problems: What is wrong.
-        closed: Its newest is encrypted, and nothing opens it here.
-        empty: Nothing is saved: the vault has proven it, or nothing of the folder is in the latest.
-        conflict: Id of another writer's latest, which is not based on what was saved from here; else empty.
-    """
-
-    state: State
-    label: str | None = None
-    newest: SnapshotInfo | None = None
-    age: timedelta | None = None
-    stale: bool = True
+    state: State  # in a word or two
+    label: str | None = None  # the label, None where the vault has none
+    newest: SnapshotInfo | None = None  # its newest whole snapshot, None where there is none
+    age: timedelta | None = None  # how long ago that was made, or was found to be the memory as it still was
+    stale: bool = True  # it is older than it may be, or not there
     problems: tuple[Problem, ...] = ()
-    closed: bool = False
-    empty: bool = False
-    conflict: str = ""
+    closed: bool = False  # its newest is encrypted, and nothing opens it here
+    empty: bool = False  # nothing is saved: the vault has proven it, or nothing of the folder is in the latest
+    conflict: str = ""  # id of another writer's latest, which is not based on what was saved from here; else empty
 
     def __bool__(self) -> bool:
         return self.state == "protected"
@@ -127,16 +101,6 @@ def assess(
     >>> verdict = assess(found, label, now=now, read=read_newest(mem, label))
     >>> verdict.state, verdict.problems
     ('protected', ())
-
-    Args:
-        found: The vault.
-        label: The label.
-        now: The time, with a zone.
-        max_age: How old the newest snapshot may be.
-        read: What :func:`colony_memory.app.protection.read_newest` gave, None where nothing was read.
-        confirmed: When a backup last found a snapshot to be the memory as it still was, by id.
-        own: What was saved from here and is unmerged, by id, with what would mend that.
-        lost: What is wrong with those of them that were read and are damaged, by id: nothing can be merged with them.
     """
     newest = label.newest if read is None else read.good
     age = None

@@ -19,17 +19,7 @@ if TYPE_CHECKING:
 
 
 def confirm(question: str, *, yes: bool, as_json: bool, told: Sequence[str] = ()) -> None:
-    """Go on only if the answer is yes; ``yes`` is an answer given beforehand.
-
-    Args:
-        question: To be answered with yes or no.
-        yes: Do not ask.
-        as_json: A program asks, which cannot answer.
-        told: Lines to show before the question.
-
-    Raises:
-        Failure: The answer was no, or there is nobody to ask.
-    """
+    """Go on only if the answer is yes; ``yes`` is an answer given beforehand."""
     if yes:
         return
     if as_json or not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr)):
@@ -73,11 +63,7 @@ def become_process_1() -> None:
 
 
 def split_command(given: Sequence[str]) -> tuple[str, list[str]]:
-    """The folder, and the words of the command.
-
-    Raises:
-        ValueError: One is missing.
-    """
+    """The folder, and the words of the command."""
     directory, *program = given
     if not directory:
         raise ValueError("an empty path")
@@ -88,11 +74,7 @@ def split_command(given: Sequence[str]) -> tuple[str, list[str]]:
 
 @contextmanager
 def starting(program: Sequence[str]) -> Iterator[None]:
-    """Look whether the command is there before anything is done for it; an error when it is started is one line.
-
-    Raises:
-        Failure: It cannot be run. The exit code is the one that a shell has for it.
-    """
+    """Look whether the command is there before anything is done for it; an error when it is started is one line."""
     from colony_memory.schedule.child import CommandNotFound, find_command
 
     try:

@@ -32,23 +32,12 @@ _PATIENCE = 5.0
 
 @dataclass(frozen=True)
 class Call:
-    """What the options of ``hook`` say.
-
-    Attributes:
-        folder: The memory.
-        host: The host, as options name it.
-        block: Keep it from going on where the memory is not saved.
-        seconds: How long it may be held up.
-        saving: The options of a backup.
-        ping: As for ``backup``.
-        on_error: As for ``backup``.
-        common: The options of every verb.
-    """
+    """What the options of ``hook`` say."""
 
     folder: str
     host: str
-    block: bool
-    seconds: float
+    block: bool  # keep it from going on where the memory is not saved
+    seconds: float  # how long it may be held up
     saving: SavingOptions
     ping: str | None
     on_error: str | None
@@ -61,11 +50,7 @@ class Call:
 
 
 def check(call: Call) -> None:
-    """Refuse before an installation what every call would fail of.
-
-    Raises:
-        ValueError: An option cannot be used.
-    """
+    """Refuse before an installation what every call would fail of."""
     from colony_memory.schedule.notify import Notifier
 
     call.saving.parsed()

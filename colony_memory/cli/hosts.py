@@ -25,11 +25,7 @@ def host_of(
     project: str | None,
     maps: Iterable[str] | None,
 ) -> Host | None:
-    """The host of that name, None where none is meant.
-
-    Raises:
-        ValueError: A project is to be moved, and no host is meant that has any; or it cannot be.
-    """
+    """The host of that name, None where none is meant."""
     moves = read_moves(project, maps or ())
     if moves and not (name and AGENTS[name].has_projects):
         raise ValueError("--project and --map are for --agent claude-code, whose folders are named after projects")

@@ -48,17 +48,7 @@ class Opened:
 
 @contextmanager
 def open_memory(common: CommonOptions, *, making: bool = False, wire: str | None = None) -> Iterator[Opened]:
-    """Open the memory that the options name; ``making`` as :func:`at_vault` takes it.
-
-    Args:
-        common: The options.
-        making: As there.
-        wire: What --format says, None for what the vault is for.
-
-    Raises:
-        ValueError: The vault, the key file or the witness cannot be used as things are.
-        Failure: There is no vault.
-    """
+    """Open the memory that the options name; ``making`` as :func:`at_vault` takes it."""
     output, progress, trust = common.output, Progress(), trust_of(common)
     with at_vault(common.vault, output, making=making) as place, naming_the_vault(place):
         memory = ColonyMemory(backend=place.backend, format=format_of(wire), on_event=progress, **trust)
@@ -73,9 +63,6 @@ def format_of(wire: str | None) -> Literal[1, 2] | None:
 def trust_of(common: CommonOptions, *, asks: bool = True) -> dict[str, Any]:
     """The arguments of :class:`colony_memory.ColonyMemory` that say what is trusted, whom to encrypt to and what opens,
     as the options have it. Without ``asks`` a passphrase has to be in a file: what runs later has nobody to ask.
-
-    Raises:
-        ValueError: A key file, a recipient, a passphrase or the witness cannot be used.
     """
     keys = key_arguments(
         encrypt_to=common.encrypt_to or (),
@@ -107,16 +94,7 @@ def _ask(twice: bool) -> str:
 
 @contextmanager
 def at_vault(url: str | None, output: Output, *, making: bool = False) -> Iterator[Place]:
-    """The chosen vault; where nobody chose, say so at the end.
-
-    Args:
-        url: What was chosen.
-        output: Where that is said.
-        making: The verb calls :func:`make_unchosen` before it writes, so that one may be missing until then.
-
-    Raises:
-        Failure: There is no vault.
-    """
+    """The chosen vault; where nobody chose, say so at the end."""
     place = choose_place(url)
     moved = _moved(place)
     making = making and not place.chosen and not place.exists()

@@ -27,13 +27,7 @@ if TYPE_CHECKING:
 
 
 def read_file(path: str) -> Export:
-    """The export in a file, or in the standard input for ``-``.
-
-    Raises:
-        ValueError: There is no such file.
-        Failure: There is no standard input, or it cannot be read.
-        ColonyMemoryError: As :func:`colony_memory.transfer.load_export`.
-    """
+    """The export in a file, or in the standard input for ``-``."""
     if path != "-":
         if "\0" not in path and not Path(path).exists():
             raise ValueError(f"{path!r}: no such file")
@@ -48,12 +42,7 @@ def read_file(path: str) -> Export:
 
 
 def verify_file(path: str, common: CommonOptions) -> VerifyReport:
-    """What an exported snapshot holds, by the trust that the options name. No vault is opened.
-
-    Raises:
-        Failure: As :func:`read_file`, or the key file is not usable.
-        ColonyMemoryError: As :func:`colony_memory.transfer.load_export`.
-    """
+    """What an exported snapshot holds, by the trust that the options name. No vault is opened."""
     vault = ExportVault(read_file(path))
     memory = ColonyMemory(backend=vault, **trust_of(common))
     return memory.verify(label=vault.label, snapshot_id=vault.snapshot_id)
@@ -63,12 +52,7 @@ def verify_file(path: str, common: CommonOptions) -> VerifyReport:
 def open_pair(
     common: CommonOptions, source: str | None, target: str | None, output: Output
 ) -> Iterator[tuple[Opened, Opened]]:
-    """The memories to copy from and to; the one that no URL names is that of the common options.
-
-    Raises:
-        ValueError: Both are the same vault, or one cannot be opened.
-        Failure: The key file is not usable.
-    """
+    """The memories to copy from and to; the one that no URL names is that of the common options."""
     trust = trust_of(common)
     with (
         at_vault(common.vault if source is None else source, output) as here,

@@ -269,11 +269,7 @@ class CommonOptions:
 
 
 def split_positional(given: Sequence[str], last: str) -> tuple[str | None, str]:
-    """The ID, or None, and the argument that comes last.
-
-    Raises:
-        ValueError: More than two are given, or only one, and it names a snapshot.
-    """
+    """The ID, or None, and the argument that comes last."""
     from colony_memory.app.pick import names_a_snapshot
 
     if len(given) > 2:
@@ -287,11 +283,7 @@ def split_positional(given: Sequence[str], last: str) -> tuple[str | None, str]:
 
 
 def refuse_empty_settings() -> None:
-    """Refuse an empty variable, rather than take it for one that is not set.
-
-    Raises:
-        ValueError: There is one.
-    """
+    """Refuse an empty variable, rather than take it for one that is not set."""
     from colony_memory.app.place import read_setting
 
     for name in SETTINGS:
@@ -303,21 +295,13 @@ class Without(frozenset[str]):
 
 
 class Parameter(NamedTuple):
-    """A parameter of a verb, those of its groups included.
-
-    Attributes:
-        name: Its name.
-        kind: Its type: ``str``, ``int``, ``bool`` or ``Path``, several of them as a list, or None too.
-        declared: How it is given.
-        default: What it is where it is not given; that of the inspect module where it has to be.
-        group: The argument of the verb that it is a field of, None where it is one itself.
-    """
+    """A parameter of a verb, those of its groups included."""
 
     name: str
-    kind: Any
-    declared: Argument | Option
-    default: Any
-    group: str | None = None
+    kind: Any  # its type: str, int, bool or Path, several of them as a list, or None too
+    declared: Argument | Option  # how it is given
+    default: Any  # what it is where it is not given; that of the inspect module where it has to be
+    group: str | None = None  # the argument of the verb that it is a field of, None where it is one itself
 
 
 def parameters_of(run: Callable[..., int]) -> tuple[list[Parameter], dict[str, Any]]:

@@ -45,31 +45,18 @@ def _failures_named() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Output:
-    """Where the answers go.
+    """Where the answers go."""
 
-    Attributes:
-        as_json: For programs.
-        quiet: Only what is wrong, and tables that were asked for.
-    """
-
-    as_json: bool = False
-    quiet: bool = False
+    as_json: bool = False  # for programs
+    quiet: bool = False  # only what is wrong, and tables that were asked for
 
     def answer(self, text: str) -> None:
-        """Write to stdout what was asked for.
-
-        Raises:
-            Failure: It could not be written.
-        """
+        """Write to stdout what was asked for."""
         with _failures_named():
             write(sys.stdout, text if text.endswith("\n") else f"{text}\n")
 
     def answer_content(self, content: str | bytes, *, name: str) -> None:
-        """Write a file's content to stdout byte for byte; to a terminal, only what cannot command it.
-
-        Raises:
-            Failure: It could not be written, or is no text and would go to a terminal.
-        """
+        """Write a file's content to stdout byte for byte; to a terminal, only what cannot command it."""
         if sys.stdout is not None and sys.stdout.isatty():
             if isinstance(content, bytes):
                 raise Failure(f"{name!r} is not text: write it into a file, with '> FILE'", code=FAILED)
@@ -80,11 +67,7 @@ class Output:
             write_bytes(sys.stdout, data)
 
     def answer_patch(self, text: str) -> None:
-        """Write differences to stdout byte for byte, so that they apply; to a terminal in colour and spelled out.
-
-        Raises:
-            Failure: It could not be written.
-        """
+        """Write differences to stdout byte for byte, so that they apply; to a terminal in colour and spelled out."""
         if sys.stdout is not None and sys.stdout.isatty():
             from colony_memory.cli.patches import patch_lines
 

@@ -176,13 +176,7 @@ def _leaves(kind: Any) -> set[Any]:
 
 
 def _check(parameter: click.Parameter, ctx: click.Context) -> None:
-    """Refuse an option whose value is empty, or is not one of the few words that it takes.
-
-    An empty value mostly comes from a variable that nobody set; going on without the option would do something else.
-
-    Raises:
-        UsageError: It is such an option.
-    """
+    """Refuse an option whose value is empty, or is not one of the few words that it takes."""
     name = parameter.name or ""
     source = ctx.get_parameter_source(name)
     if ctx.resilient_parsing or source is None or source.name != "COMMANDLINE" or isinstance(parameter, click.Argument):
@@ -208,11 +202,7 @@ def _words_of(argument: click.Argument, *, needed: bool) -> list[str]:
 
 
 def run_each(runs: Sequence[Run], asked: Asked, run: Callable[[dict[str, Any]], int | None]) -> int:
-    """Run them in turn, each under its name; programs get one document with each under its name.
-
-    Returns:
-        The exit code of the first that failed, 0 where none did.
-    """
+    """Run them in turn, each under its name; programs get one document with each under its name."""
     output, code = Output(asked.as_json, bool(asked.params.get("quiet"))), 0
     documents: dict[str, Any] = {}
     for at, each in enumerate(runs):

@@ -41,12 +41,7 @@ class Progress:
         self._width = 0
 
     def __call__(self, event: Any) -> None:
-        """Show how far it has come.
-
-        Args:
-            event: Has ``action``, ``done`` and ``total``, as :class:`colony_memory.reports.Event` does; others are
-                passed over.
-        """
+        """Show how far it has come."""
         if self._status is not None and getattr(event, "total", 0) > 1:
             from rich.text import Text
 

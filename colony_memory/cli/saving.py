@@ -51,11 +51,7 @@ class RetentionOptions:
     keep_within: WithinOption = None
 
     def retention(self, *, leftovers: bool = False) -> Retention:
-        """The policy that they make; with ``leftovers``, the one that keeps every snapshot.
-
-        Raises:
-            ValueError: No rule is given, or one beside ``leftovers``.
-        """
+        """The policy that they make; with ``leftovers``, the one that keeps every snapshot."""
         from colony_memory.app.config import make_retention
         from colony_memory.retention import Retention
 
@@ -85,12 +81,7 @@ def rules_of(given: RetentionOptions | SavingOptions) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class SavingOptions:
-    """How folders and files are saved, as it was given.
-
-    A verb takes them as one argument, ``saving: SavingOptions``; without some of them, as
-    ``saving: Annotated[SavingOptions, Without({"note", "tag"})]``. For ``keep`` the configuration file may give a
-    :class:`~colony_memory.Retention`.
-    """
+    """How folders and files are saved, as it was given; for ``keep`` the configuration file may give a whole policy."""
 
     label: LabelOption = "default"
     exclude: ExcludeOption = None
@@ -140,11 +131,7 @@ class SavingOptions:
     ] = None
 
     def parsed(self) -> BackupOptions:
-        """The same as every use case takes it.
-
-        Raises:
-            ValueError: One of them cannot be used, whatever there is to be saved.
-        """
+        """The same as every use case takes it."""
         from colony_memory.app.options import BackupOptions
 
         rules: dict[str, Any] = rules_of(self)

@@ -28,15 +28,10 @@ _EACH = frozenset({"backup", "status", "prune"})
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a verb.
+    """One run of a verb."""
 
-    Attributes:
-        name: The set, empty where it is about none.
-        params: What its arguments and options come to.
-    """
-
-    name: str
-    params: dict[str, Any]
+    name: str  # the set, empty where it is about none
+    params: dict[str, Any]  # what its arguments and options come to
 
 
 def given_of(ctx: Any) -> dict[str, Given]:
@@ -58,12 +53,7 @@ def named_file(given: Mapping[str, Given]) -> str | None:
 
 
 def runs_of(verb: str, ctx: Any) -> list[Run]:
-    """The runs that this command line asks for: one, or one for each set.
-
-    Raises:
-        ValueError: A variable is empty or holds a relative path, or the file cannot be used, does not have what is
-            asked for, or has more of it.
-    """
+    """The runs that this command line asks for: one, or one for each set."""
     refuse_empty_settings()
     _settle(ctx)
     params: dict[str, Any] = dict(ctx.params)

@@ -33,19 +33,12 @@ _GAP, _NARROW_GAP = 2, 1
 
 @dataclass(frozen=True)
 class Column:
-    """One column.
+    """One column."""
 
-    Attributes:
-        head: What stands above it.
-        right: It is aligned to the right.
-        folds: Where the terminal is too narrow, it is folded to this width at the least. 0 does not fold.
-        spare: Where that is not enough, it is left out: the highest first. 0 stays.
-    """
-
-    head: str
-    right: bool = False
-    folds: int = 0
-    spare: int = 0
+    head: str  # what stands above it
+    right: bool = False  # it is aligned to the right
+    folds: int = 0  # where the terminal is too narrow, it is folded to this width at the least. 0 does not fold
+    spare: int = 0  # where that is not enough, it is left out: the highest first. 0 stays
 
 
 def is_terminal() -> bool:

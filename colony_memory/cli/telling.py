@@ -24,11 +24,7 @@ AT_LEISURE = 35.0
 
 
 def notifier_of(*, ping: str | None, on_error: str | None, label: str, output: Output) -> Notifier:
-    """Who tells what the options ask for, each failure with the exit code that it would be here.
-
-    Raises:
-        ValueError: An option cannot be used.
-    """
+    """Who tells what the options ask for, each failure with the exit code that it would be here."""
     from colony_memory.schedule.notify import Notifier
 
     return Notifier(

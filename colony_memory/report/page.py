@@ -31,16 +31,7 @@ def render(
     next_backups: Sequence[str] = (),
     room_lasts: str | None = None,
 ) -> str:
-    """The page.
-
-    Args:
-        overview: What was found.
-        status: The verdict, as ``status`` gives it to programs.
-        retention: The rules that the plan is by, in words.
-        now: When it was found.
-        next_backups: What the next backup of each label stores, in words.
-        room_lasts: How long there is room, in words.
-    """
+    """The page."""
     home = files(__package__)
     template, style, script = (home.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
     document = {

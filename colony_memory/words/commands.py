@@ -34,25 +34,15 @@ WHERE = frozenset(_CARRIED.values())
 
 @dataclass
 class Asked:
-    """What this run was asked to do, as far as it was understood yet.
+    """What this run was asked to do, as far as it was understood yet."""
 
-    Attributes:
-        argv: The arguments as they were given.
-        verb: The verb, empty until its options were read.
-        params: What its arguments and options came to, by the names of the verb's parameters.
-        from_environment: Those parameters that environment variables gave.
-        verbs: The verbs that this version has.
-        flags: The options that the verb has.
-        set_name: The set that this run of several is about, empty where there is one run.
-    """
-
-    argv: Sequence[str] = ()
-    verb: str = ""
-    params: Mapping[str, Any] = MappingProxyType({})
-    from_environment: frozenset[str] = frozenset()
-    verbs: Sequence[str] = ()
-    flags: frozenset[str] = frozenset()
-    set_name: str = ""
+    argv: Sequence[str] = ()  # the arguments as they were given
+    verb: str = ""  # the verb, empty until its options were read
+    params: Mapping[str, Any] = MappingProxyType({})  # what its arguments and options came to
+    from_environment: frozenset[str] = frozenset()  # those parameters that environment variables gave
+    verbs: Sequence[str] = ()  # the verbs that this version has
+    flags: frozenset[str] = frozenset()  # the options that the verb has
+    set_name: str = ""  # the set that this run of several is about, empty where there is one run
 
     @property
     def as_json(self) -> bool:
@@ -70,22 +60,13 @@ class Asked:
 
 @dataclass(frozen=True)
 class _Verb:
-    """A verb of the command line, with what it cannot do without.
+    """A verb of the command line, with what it cannot do without."""
 
-    Attributes:
-        name: The verb.
-        needs: What it takes beside options, named by the parameter that this run may have given already, and by a word
-            for what only the user can know.
-        options: What is right for most.
-        carries: Which of the options that this run gave it takes over.
-        labelled: Whether it is about a label.
-    """
-
-    name: str
-    needs: tuple[tuple[str, str], ...] = ()
-    options: tuple[str, ...] = ()
-    carries: tuple[str, ...] = tuple(_CARRIED)
-    labelled: bool = True
+    name: str  # the verb.
+    needs: tuple[tuple[str, str], ...] = ()  # what it takes beside options
+    options: tuple[str, ...] = ()  # what is right for most
+    carries: tuple[str, ...] = tuple(_CARRIED)  # which of the options that this run gave it takes over
+    labelled: bool = True  # whether it is about a label
 
 
 #: The verb that does what a method of the library does.
@@ -155,15 +136,7 @@ def command(
     label: str | None = None,
     given: Mapping[str, Any],
 ) -> str:
-    """A command about the vault, and with the trust, that the options of this run gave.
-
-    Args:
-        verb: The verb.
-        arguments: What stands beside options.
-        options: Options of the verb.
-        label: The label, None for the default or where the verb takes none.
-        given: What the options of this run came to; only those that are to be carried are looked at.
-    """
+    """A command about the vault, and with the trust, that the options of this run gave."""
     chosen = _chosen(given) if verb in _OF_FOLDERS else []
     if chosen:
         from colony_memory.app.pick import names_a_snapshot

@@ -94,13 +94,7 @@ _MISSING = "the command line needs the extra 'cli': pip install 'colony-memory[c
 
 
 class Failure(Exception):
-    """What the command line itself has found, or has more to say of than the error did.
-
-    Attributes:
-        code: The exit code.
-        hint: What to do next, as the library says it.
-        advice: The same, in the words of the command line.
-    """
+    """What the command line itself has found, or has more to say of than the error did."""
 
     def __init__(self, message: str, *, code: int, hint: Hint | None = None, advice: str | None = None) -> None:
         super().__init__(message)
@@ -230,12 +224,7 @@ def warn(text: str, *, as_json: bool, hint: str | None = None) -> None:
 
 
 def write(stream: TextIO | None, text: str) -> None:
-    """Write text at once; what the stream's encoding lacks is written as an escape.
-
-    Raises:
-        OSError: It could not be written. The stream takes nothing any more, so that the end of the process does
-            not fail over what is left in its buffer.
-    """
+    """Write text at once; what the stream's encoding lacks is written as an escape."""
     if stream is None:  # closed before the process began
         return
     encoding = getattr(stream, "encoding", None) or "utf-8"
@@ -248,11 +237,7 @@ def write(stream: TextIO | None, text: str) -> None:
 
 
 def write_bytes(stream: TextIO | None, data: bytes) -> None:
-    """Write bytes at once, as they are.
-
-    Raises:
-        OSError: As :func:`write`.
-    """
+    """Write bytes at once, as they are."""
     if stream is None:  # closed before the process began
         return
     try:

@@ -34,8 +34,8 @@ def fitted(line: str, stream: TextIO | None) -> str:
 def folded(line: str, width: int) -> str:
     """The line as several of at most ``width`` columns, broken at spaces and from the second on indented.
 
-    A word that is wider stays whole, for the terminal to wrap, and so does a command at the end: with a line break
-    in it, it would be two when it is pasted. So is what is indented already.
+    A word that is wider stays whole, for the terminal to wrap, and so does a command at the end: with a line break in
+    it, it would be two when it is pasted. So is what is indented already.
 
     >>> print(folded("error: nothing is saved yet; try: colony-memory backup PATH", 24))
     error: nothing is saved

@@ -32,22 +32,14 @@ if TYPE_CHECKING:
 
 
 def paths_of(chosen: BackupSet) -> list[str]:
-    """What is saved.
-
-    Raises:
-        ValueError: The agent's host is not there.
-    """
+    """What is saved."""
     if chosen.agent is None or chosen.paths:
         return list(chosen.paths)
     return [str(AGENTS[chosen.agent].require_folder())]
 
 
 def target_of(chosen: BackupSet) -> str:
-    """The folder in which the files of a snapshot lie where they were saved from.
-
-    Raises:
-        ValueError: There is no such folder, or nobody can tell.
-    """
+    """The folder in which the files of a snapshot lie where they were saved from."""
     if chosen.agent is not None:
         return chosen.paths[0] if chosen.paths else str(AGENTS[chosen.agent].folder())
     first, *more = map(Path, chosen.paths)
@@ -74,9 +66,6 @@ def config_path(given: str | None = None) -> Path:
     """Where the file is, there or not: what is given, else the variable, else the user's directory for configuration.
 
     It is never looked for in the working directory, nor in a folder that is saved: what lies there may be a stranger's.
-
-    Raises:
-        ValueError: The variable is empty or holds no absolute path, or this user has no home.
     """
     if given is not None:
         return Path(_expanded(given))
@@ -106,11 +95,6 @@ def _expanded(path: str) -> str:
 def load_config(given: str | None = None) -> Config:
     """Read the file. Where nobody named one and there is none, as for a user without a home, or the null device is
     named, there is nothing in it.
-
-    Raises:
-        ValueError: It is missing though it was named, others can write to it, or something in it is wrong. The message
-            names the file, and the line or the key.
-        ColonyMemoryError: The extra ``cli`` is missing, which Python 3.10 needs to read TOML.
     """
     is_named = given is not None or read_path_setting(VARIABLE) is not None
     try:
@@ -139,11 +123,7 @@ def load_config(given: str | None = None) -> Config:
 
 
 def create_config(text: str, given: str | None = None) -> Path:
-    """Make the file, for its owner alone; where it is.
-
-    Raises:
-        ValueError: Something of that name is there already, or it cannot be written.
-    """
+    """Make the file, for its owner alone; where it is."""
     path = config_path(given)
     try:
         make_directory(path.parent)
@@ -198,38 +178,22 @@ def _parse(data: bytes) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Given:
-    """What the user gave with this command.
-
-    Attributes:
-        value: The value.
-        source: The option, or the variable.
-    """
+    """What the user gave with this command."""
 
     value: Any
-    source: str
+    source: str  # the option, or the variable
 
 
 @dataclass(frozen=True)
 class Effective:
-    """What counts for one setting.
-
-    Attributes:
-        value: The value.
-        sources: Where it comes from: an option, a variable, or keys of the file.
-    """
+    """What counts for one setting."""
 
     value: Any
-    sources: tuple[str, ...]
+    sources: tuple[str, ...]  # where it comes from: an option, a variable, or keys of the file
 
 
 def effective(config: Config, chosen: BackupSet | None, given: Mapping[str, Given]) -> dict[str, Effective]:
-    """Every setting that somebody made: options before variables before the set before what is said for all sets.
-
-    Args:
-        config: The file.
-        chosen: The set that this is about, None where it is about none.
-        given: Options and variables, by the name of the option.
-    """
+    """Every setting that somebody made: options before variables before the set before what is said for all sets."""
     found: dict[str, Effective] = {}
     if chosen is not None:
         found["label"] = Effective(chosen.label, (f"sets.{chosen.name}",))

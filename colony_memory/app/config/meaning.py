@@ -74,67 +74,40 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|[A-Za-z]:[/\\]|[/~\\]")
 
 @dataclass(frozen=True)
 class BackupSet:
-    """Paths that are saved together under one label.
+    """Paths that are saved together under one label."""
 
-    Attributes:
-        name: What ``--set`` calls it.
-        label: The label of its snapshots.
-        paths: Files and directories, absolute; empty where an agent's host says where they are.
-        agent: The host whose memory it is, None for paths.
-        kinds: What of it is saved besides its memory.
-        settings: What the file says for this set alone, by the name of the option.
-    """
-
-    name: str
-    label: str
-    paths: tuple[str, ...] = ()
-    agent: str | None = None
-    kinds: tuple[str, ...] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    name: str  # what --set calls it
+    label: str  # the label of its snapshots
+    paths: tuple[str, ...] = ()  # files and directories, absolute; empty where an agent's host says where they are
+    agent: str | None = None  # the host whose memory it is, None for paths
+    kinds: tuple[str, ...] = ()  # what of it is saved besides its memory
+    settings: Mapping[str, Any] = field(default_factory=dict)  # what the file says for this set alone
 
 
 @dataclass(frozen=True)
 class Config:
-    """What a file says; one that is not there says nothing.
-
-    Attributes:
-        path: The file.
-        exists: Whether it is there.
-        settings: For every set and command, by the name of the option.
-        vaults: URLs by name.
-        sets: What is saved, by name, in the order of the file.
-        retention: By label, the rules of ``prune`` by the names of its options.
-        lenses: Globs to restore by, by name.
-    """
+    """What a file says; one that is not there says nothing."""
 
     path: Path
-    exists: bool = False
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    vaults: Mapping[str, str] = field(default_factory=dict)
-    sets: Mapping[str, BackupSet] = field(default_factory=dict)
+    exists: bool = False  # whether it is there
+    settings: Mapping[str, Any] = field(default_factory=dict)  # for every set and command, by the name of the option
+    vaults: Mapping[str, str] = field(default_factory=dict)  # URLs by name
+    sets: Mapping[str, BackupSet] = field(default_factory=dict)  # what is saved, by name, in the order of the file
     retention: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    lenses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    lenses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # globs to restore by, by name
 
     def url_of(self, vault: str) -> str:
         """The URL of a vault that is named; what is no name here is a URL or path already."""
         return self.vaults.get(vault, vault)
 
     def set_of(self, name: str) -> BackupSet:
-        """The set of that name.
-
-        Raises:
-            ValueError: There is none.
-        """
+        """The set of that name."""
         if name not in self.sets:
             raise ValueError(f"there is no set {name!r} in {self.path}{_nearest(name, self.sets, 'sets')}")
         return self.sets[name]
 
     def lens_of(self, name: str) -> tuple[str, ...]:
-        """The globs of the lens of that name.
-
-        Raises:
-            ValueError: There is none.
-        """
+        """The globs of the lens of that name."""
         if name not in self.lenses:
             raise ValueError(f"there is no lens {name!r} in {self.path}{_nearest(name, self.lenses, 'lenses')}")
         return self.lenses[name]
@@ -145,11 +118,7 @@ class Config:
 
 
 def make_retention(rules: Mapping[str, Any]) -> Retention:
-    """The policy of rules by the names of the options of ``prune``, where ``keep_within`` is a text such as ``7d``.
-
-    Raises:
-        ValueError: A length of time cannot be read, or a number is none.
-    """
+    """The policy of rules by the names of the options of ``prune``, where ``keep_within`` is a text such as ``7d``."""
     given = dict(rules)
     if "keep_within" in given:
         given["keep_within"] = parse_duration(given["keep_within"])
@@ -159,16 +128,7 @@ def make_retention(rules: Mapping[str, Any]) -> Retention:
 
 
 def read_config(document: Mapping[str, Any], *, path: Path, home: str) -> Config:
-    """What the parsed file says.
-
-    Args:
-        document: The file, parsed.
-        path: Where it is.
-        home: What ``~`` stands for.
-
-    Raises:
-        ValueError: A key is unknown or has a value that it cannot have; the message names the key and what is allowed.
-    """
+    """What the parsed file says."""
     _refuse_unknown(document, (*SETTINGS, *_TABLES), "")
     vaults = {
         name: read_url(url, at=f"vaults.{name}", home=home)

@@ -27,11 +27,7 @@ _SHOWN = 40
 
 
 def parse_duration(text: str) -> timedelta:
-    """The length of time that a text names: whole numbers, each with its unit, the largest first.
-
-    Raises:
-        ValueError: It is of another form, nothing, or longer than ten years. The message shows the form.
-    """
+    """The length of time that a text names: whole numbers, each with its unit, the largest first."""
     plain = text.strip()
     named = repr(plain if len(plain) <= _SHOWN else f"{plain[:_SHOWN]}…")
     if _NUMBER.fullmatch(plain):
@@ -51,11 +47,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def read_seconds(option: str, text: str) -> float:
-    """The seconds that the value of an option names.
-
-    Raises:
-        ValueError: As :func:`parse_duration`, with the option's name.
-    """
+    """The seconds that the value of an option names."""
     try:
         return parse_duration(text).total_seconds()
     except ValueError as error:
@@ -90,11 +82,7 @@ _T = TypeVar("_T")
 
 
 def at_key(key: str, check: Callable[[Any], _T], value: object) -> _T:
-    """The value as it was checked.
-
-    Raises:
-        ValueError: It is not right; the message begins with the key.
-    """
+    """The value as it was checked."""
     try:
         return check(value)
     except ValueError as error:

@@ -145,10 +145,6 @@ def save(
 ) -> Saved:
     """Make one backup by the options of this verb; a terminal shows what is under way, and only what is wrong is said.
     The other arguments are those of :class:`colony_memory.app.save.FolderSave`.
-
-    Raises:
-        ValueError: A path cannot be used.
-        ColonyMemoryError: As :func:`colony_memory.save_folder`.
     """
     from colony_memory.app.save import FolderSave
     from colony_memory.cli.progress import show_reading
@@ -185,12 +181,7 @@ def finish(opened: Opened, saving: FolderSave, capture: Capture, *, reuses_pinne
 
 
 def preview(opened: Opened, paths: list[str], options: BackupOptions) -> Preview:
-    """Find out what :func:`save` would do.
-
-    Raises:
-        ValueError: A path cannot be used.
-        ColonyMemoryError: As :func:`colony_memory.app.preview.preview_capture`.
-    """
+    """Find out what :func:`save` would do."""
     from colony_memory.app.preview import preview_capture
     from colony_memory.app.save import read_for
     from colony_memory.cli.progress import show_reading

@@ -38,16 +38,10 @@ HOOK_EXAMPLES = (
 
 @dataclass(frozen=True)
 class _Asked:
-    """What stands beside the options.
+    """What stands beside the options."""
 
-    Attributes:
-        doing: ``install``, ``uninstall``, or empty where a host calls.
-        host: Which host's settings it is about.
-        folder: The memory.
-    """
-
-    doing: str
-    host: str
+    doing: str  # install, uninstall, or empty where a host calls
+    host: str  # which host's settings it is about
     folder: str | None
 
 

@@ -77,11 +77,7 @@ def run_list(
 
 
 def _documents(infos: Sequence[SnapshotInfo]) -> Iterator[dict[str, object]]:
-    """Each snapshot for programs.
-
-    A catalogue holds names that many rows share once, and as often as there are rows they could take any room. So
-    where too much was written again, a row says in ``doc_names_of`` which one has its names.
-    """
+    """Each snapshot for programs."""
     room, above, written = _AGAIN_CHARS, None, dict[int, tuple[str, int]]()
     for info in infos:
         names = info.doc_names
