@@ -211,11 +211,6 @@ def is_conflict(basis: Basis, latest: str | None, *, listed: bool) -> bool:
 
     It is none where the basis is listed no more and the latest was listed when it was noted: somebody has deleted the
     newest. Nor is there one without a basis.
-
-    Args:
-        basis: The basis, settled.
-        latest: The latest, None where there is none.
-        listed: Whether the basis is still listed.
     """
     if not basis or latest is None or latest in basis.own:
         return False

@@ -35,16 +35,7 @@ async def check_snapshot(
     manifests: dict[str, Manifest] | None = None,
     shelf: Shelf | None = None,
 ) -> SnapshotCheck | None:
-    """Read every byte of one snapshot; None where it is not there.
-
-    Args:
-        session: The client.
-        label: The label.
-        snapshot_id: The snapshot.
-        state: The label as it was looked at, if that is verified.
-        manifests: Takes its manifest under its id, where that can be read.
-        shelf: Has packs that were read for others, and takes those that are read.
-    """
+    """Read every byte of one snapshot; None where it is not there."""
     file = manifest_filename(label, snapshot_id)
     stored = await session.vault.get(file)
     if stored is None:

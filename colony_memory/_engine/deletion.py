@@ -66,9 +66,6 @@ async def remove(
         told: Packs that snapshots need, where a believed pointer says so, see :attr:`State.needs`.
         sweeps: Delete what others left, too.
         spare: Deletions that may be spent, None for any number. The oldest snapshots go first, each only as a whole.
-
-    Raises:
-        PruneIncomplete: Some files are still there.
     """
     label, there = files.label, set(files.manifests)
     chosen = _affordable(files, sorted(victims, key=id_order), spare)
@@ -136,14 +133,6 @@ async def deletable(
     that stays needs them.
 
     What is planned and what is done ask here alike: one as if the snapshots were gone, the other once they are.
-
-    Args:
-        session: The client.
-        files: The label's files.
-        victims: Ids of the snapshots.
-        told: Packs that snapshots need, where a believed pointer says so, see :attr:`State.needs`.
-        of: Only leftovers of these ids, None for all.
-        anew: Read manifests once more that were read before.
     """
     old, packs = files.old_orphans(now=session.now()), files.old_packs(now=session.now())
     if of is not None:
@@ -193,17 +182,7 @@ async def _free_packs(
 async def sweep(
     session: Session, files: LabelFiles, *, told: Mapping[str, Sequence[str]], of: str | None = None
 ) -> int:
-    """Delete what interrupted backups left, by a listing that shows that it is old; how many bytes that frees.
-
-    Args:
-        session: The client.
-        files: The listing.
-        told: As :func:`remove` takes it.
-        of: Only what is left of the snapshot of this id.
-
-    Raises:
-        PruneIncomplete: Some of it is still there.
-    """
+    """Delete what interrupted backups left, by a listing that shows that it is old; how many bytes that frees."""
     names = await deletable(session, files, (), told=told, of=None if of is None else (of,))
     freed = files.size(names) or 0
     job = _Deletion(session, files.label, total=len(names))

@@ -111,13 +111,7 @@ class Reader:
         self._chain: Chain | None = None
 
     async def read(self, label: str, snapshot_id: str) -> Whole:
-        """One snapshot.
-
-        Raises:
-            SnapshotNotFound: It is not there.
-            SnapshotCorrupt: It is damaged, or no vault file could hold what is in it.
-            UntrustedSnapshot: The client does not trust it.
-        """
+        """One snapshot."""
         loaded = await load(
             self._session, label, snapshot_id, keep_files=True, shelf=self._shelf, unpack=self._unpack,
             max_bytes=self._max_bytes,
@@ -189,39 +183,16 @@ class Delivery:
 
     @classmethod
     async def to(cls, session: Session, label: str, origin: State | None = None, *, dry_run: bool = False) -> Delivery:
-        """Look at the label.
-
-        Raises:
-            RollbackDetected: It was set back.
-            VaultError: The vault cut its list.
-        """
+        """Look at the label."""
         return cls(session, await _look(session, label), origin, dry_run=dry_run)
 
     def require_key(self, ids: Iterable[str]) -> None:
-        """Refuse at once, where something is to be listed by a signed pointer, and there is no key.
-
-        Raises:
-            ConflictDetected: It takes a signer.
-        """
+        """Refuse at once, where something is to be listed by a signed pointer, and there is no key."""
         if not self.mirrors and any(self.here.decision.pointer.entry(each) is None for each in ids):
             _require_key(self.session, self.here)
 
     async def bring(self, whole: Whole, *, pin: str | None = None, known: Entry | None = None) -> bool:
-        """Bring a snapshot; whether anything of it was written, or would be.
-
-        Args:
-            whole: The snapshot.
-            pin: The text of its pin, None where it is not pinned.
-            known: Its row where it comes from.
-
-        Raises:
-            ColonyMemoryError: It is of format 2, and the vault does not write on condition.
-            ConflictDetected: Another content is there under this id, or something that no committed snapshot needs; or
-                the label is signed, and this client has no key.
-            QuotaExceeded: It does not fit; nothing of it was written.
-            RateLimited: It takes more uploads than the vault takes this hour; nothing of it was written.
-            VaultError: The vault failed or refused.
-        """
+        """Bring a snapshot; whether anything of it was written, or would be."""
         session, info = self.session, whole.manifest.info
         session.trust.judge(whole.manifest.raw)
         require_closed(session, info)
@@ -265,15 +236,7 @@ class Delivery:
         return bool(missing)
 
     async def finish(self, *, changed: bool = False) -> None:
-        """List what was brought, by the pointer of where it comes from as it is, if it says just that.
-
-        Args:
-            changed: Something was deleted there meanwhile.
-
-        Raises:
-            ConflictDetected: That pointer is signed, and does not say it any more.
-            VaultError: The vault failed or refused.
-        """
+        """List what was brought, by the pointer of where it comes from as it is, if it says just that."""
         if self.brought:
             needed = [name for whole, _ in self.brought.values() for name in whole.files]
             if not await prove(self.session, self.label, needed, own=()):

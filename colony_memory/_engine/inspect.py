@@ -59,13 +59,7 @@ class Outlook(NamedTuple):
 
 
 def look_ahead(entries: Sequence[Entry], *, pointer_bytes: int, free: int | None) -> Outlook:
-    """Expect what recent backups did.
-
-    Args:
-        entries: The restore points of a label, newest first.
-        pointer_bytes: Bytes of the pointer, which has a row of each.
-        free: Bytes of room, None where there is no end to it, or it is not known.
-    """
+    """Expect what recent backups did."""
     if not entries or not entries[0].info.stored_bytes:
         return Outlook()  # nor where the vault tells no sizes
     newest = entries[0].info

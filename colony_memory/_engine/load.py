@@ -104,13 +104,6 @@ async def load(
             cannot read them, so that there are no documents.
         max_bytes: Bytes of plain text to accept at most, in place of the client's.
         closed: Take it as it is where it is encrypted and this client cannot open it, every byte checked all the same.
-
-    Raises:
-        SnapshotNotFound: It is not there.
-        SnapshotCorrupt: It is damaged.
-        UntrustedSnapshot: The client does not trust it.
-        DecryptionError: It is encrypted, and this client has nothing that opens it.
-        ColonyMemoryError: The verb has unpacked as much as one may.
     """
     file = manifest_filename(label, snapshot_id)
     parts = min(entry.info.part_count, _AHEAD) if entry else 0
@@ -173,11 +166,7 @@ def most_stored(max_bytes: int) -> int:
 
 
 def room_for(manifest: Manifest, max_bytes: int) -> int:
-    """The same of a manifest, which says how much there is.
-
-    Raises:
-        SnapshotCorrupt: It says that there is more.
-    """
+    """The same of a manifest, which says how much there is."""
     if manifest.blob_chars > most_stored(max_bytes):
         file = manifest_filename(manifest.info.label, manifest.info.snapshot_id)
         msg = f"{file} has {manifest.blob_chars} bytes, more than the {most_stored(max_bytes)} that this client takes"
@@ -202,11 +191,7 @@ async def _read(
 async def restores(
     session: Session, label: str, snapshot_id: str, *, given: Mapping[str, StoredFile | None] | None = None
 ) -> str | None:
-    """Read a snapshot in full, and give what is wrong with it, or None; files that were ``given`` are not read again.
-
-    Raises:
-        VaultUnavailable: The vault did not answer, so nothing can be said. Likewise VaultDenied and RateLimited.
-    """
+    """What is wrong with a snapshot, read in full, or None; files that were ``given`` are not read again."""
     try:
         await load(session, label, snapshot_id, closed=True, given=dict(given or {}))
     except SnapshotNotFound:

@@ -40,16 +40,6 @@ def merge(
     """Join two memories over the one that both come from.
 
     A document that one side removed and the other changed is kept as it was changed.
-
-    Args:
-        base: What both were based on; None or empty where that is not known: then nothing counts as removed, and a
-            document that differs is kept twice.
-        ours: Our memory.
-        theirs: The other's.
-        theirs_name: Id of the other's snapshot, which the names of what is kept beside ours bear.
-
-    Raises:
-        ValueError: ``theirs_name`` is no snapshot id.
     """
     require_id(theirs_name)
     sides = ours, theirs

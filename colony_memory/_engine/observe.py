@@ -117,11 +117,7 @@ def spent_by(session: Session) -> str | None:
 
 
 def spending(session: Session, file: str) -> Spend:
-    """What is to be told of the bytes that reading a snapshot unpacks.
-
-    Raises:
-        ColonyMemoryError: The verb has unpacked as much as one may.
-    """
+    """What is to be told of the bytes that reading a snapshot unpacks."""
     spent, own = spent_by(session), _BUDGET.get()
     if spent is not None:
         raise ColonyMemoryError(f"{file} is not read: {spent}", hint=Hint("open", "max_bytes"))
@@ -134,12 +130,7 @@ def most_held(session: Session) -> int:
 
 
 def hold(session: Session, file: str, text: str) -> None:
-    """Count a manifest that is to be read and kept: a vault may have any number of them, of any size.
-
-    Raises:
-        SnapshotCorrupt: It is larger than one may be.
-        ColonyMemoryError: With those that the verb has read before, it is too much.
-    """
+    """Count a manifest that is to be read and kept: a vault may have any number of them, of any size."""
     own, most = _BUDGET.get(), most_held(session)
     if peak_weight(text) > most:
         raise SnapshotCorrupt(f"manifest {file} is larger than one may be", file=file, hint=Hint("open", "max_bytes"))

@@ -51,9 +51,6 @@ class Parent:
 async def parent_of(session: Session, state: State) -> Parent | None:
     """What the next snapshot goes on from, None where a base has to be written: what is damaged or not trusted is no
     parent.
-
-    Raises:
-        VaultError: The vault did not answer.
     """
     if session.recipients is not None and session.identities is None:
         return None  # it cannot read what is below

@@ -169,11 +169,7 @@ def _dangles(now: State) -> bool:
 
 
 async def _move_away(session: Session, now: State, snapshot_id: str) -> Move | None:
-    """Let the pointer name the newest good snapshot that is left, or nothing.
-
-    Raises:
-        ColonyMemoryError: The pointer is signed, and this client signs none.
-    """
+    """Let the pointer name the newest good snapshot that is left, or nothing."""
     label = now.label
     require_listed(now, "choosing the newest snapshot left")
     decision = now.decision

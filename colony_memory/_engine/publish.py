@@ -95,13 +95,6 @@ async def publish(
         signer: Signs, in place of the client's signer.
         lenient: Go on where the witness does not answer.
         doubted: Write over what a restore would refuse too: memory that was saved just now is not left out of it.
-
-    Raises:
-        RollbackDetected: The label was set back.
-        UntrustedSnapshot: Its latest is not trusted.
-        VaultError: A listing lacks what is there.
-        ConflictDetected: Other clients kept changing the label.
-        Unanswered: It cannot be told whether it was written.
     """
     label = state.label
     for _ in range(_TRIES):

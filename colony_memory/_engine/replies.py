@@ -83,11 +83,7 @@ def unwrap(reply: Any) -> Any:
 
 
 def read_listing(reply: Any, prefix: str, *, only: Container[str] | None = None) -> Listing:
-    """A reply that lists files, of which those whose names start so are taken, or only certain ones of them.
-
-    Raises:
-        VaultUnavailable: It is no list of files.
-    """
+    """A reply that lists files, of which those whose names start so are taken, or only certain ones of them."""
     reply, complete, clock = unwrap(reply), True, None
     items = reply
     if isinstance(reply, dict):
@@ -126,11 +122,7 @@ def moment(text: object) -> datetime | None:
 
 
 def proves(reply: Any, name: str, size: int, doing: str) -> bool:
-    """Whether the reply to an upload names the file and its size.
-
-    Raises:
-        VaultError: It names another file or another size.
-    """
+    """Whether the reply to an upload names the file and its size."""
     if not isinstance(reply, dict):
         return False
     named, stored = reply.get("filename", reply.get("name")), reply.get("content_size")

@@ -35,12 +35,7 @@ class Opened(NamedTuple):
 
 
 async def open_manifest(session: Session, manifest: Manifest) -> Opened:
-    """What an encrypted snapshot says of itself.
-
-    Raises:
-        DecryptionError: This client has nothing that opens it.
-        SnapshotCorrupt: What is encrypted is no such thing.
-    """
+    """What an encrypted snapshot says of itself."""
     known = session.opened.get(manifest.sha256)
     if known is None:
         known = await session.vault.compute(_open, session, manifest)
@@ -97,11 +92,7 @@ def suits(session: Session, entry: Entry) -> bool:
 
 
 def require_closed(session: Session, info: SnapshotInfo) -> None:
-    """Take nothing to a vault in the clear where this client encrypts.
-
-    Raises:
-        ConflictDetected: It is not encrypted.
-    """
+    """Take nothing to a vault in the clear where this client encrypts."""
     if session.recipients is None or info.encrypted:
         return
     msg = (

@@ -183,12 +183,7 @@ class Session:
         self.good[manifest_filename(label, snapshot_id)] = self.now()
 
     def read_manifest(self, text: str, *, label: str, snapshot_id: str) -> Manifest:
-        """Read a manifest that is then to be remembered; where that becomes too much, all others are forgotten.
-
-        Raises:
-            SnapshotCorrupt: It is not as the format demands, or too large.
-            ColonyMemoryError: The verb has read as much of manifests as one may.
-        """
+        """Read a manifest that is then to be remembered; where that becomes too much, all others are forgotten."""
         hold(self, manifest_filename(label, snapshot_id), text)
         manifest, own = read_manifest(text, label=label, snapshot_id=snapshot_id), weight(text)
         self._weight += own

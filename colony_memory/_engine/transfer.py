@@ -104,12 +104,7 @@ async def import_snapshot(session: Session, exported: Export, *, label: str | No
 
 
 async def _check(session: Session, label: str, snapshot_id: str, files: Mapping[str, str]) -> Whole:
-    """Decide on a snapshot's files as a restore by this client would, and that nothing else is among them.
-
-    Raises:
-        SnapshotCorrupt: It is damaged, or a file is not its own.
-        UntrustedSnapshot: The client does not trust it.
-    """
+    """Decide on a snapshot's files as a restore by this client would, and that nothing else is among them."""
     given = copying.copy(session)
     given.vault, given.manifests, given.good = _Given(files, session.vault), {}, {}
     whole = await Reader(given).read(label, snapshot_id)

@@ -47,18 +47,7 @@ class Walked(NamedTuple):
 
 
 async def look_at_all(session: Session, label: str, doing: str) -> State:
-    """A label with all of its snapshots, where it may be believed.
-
-    Args:
-        session: The client.
-        label: The label.
-        doing: What is done with them, for the message where it cannot be.
-
-    Raises:
-        RollbackDetected: The label was set back, so that what it shows is not what there was.
-        UntrustedSnapshot: Its pointer, or the latest, is not trusted.
-        VaultError: The vault could not be reached, refused, or cut its list.
-    """
+    """A label with all of its snapshots, where it may be believed."""
     state = await look(session, require_label(label), everything=True)
     require_listed(state, doing)
     tell(require_believed(state))
@@ -82,11 +71,6 @@ async def walk(
         take: Takes of a snapshot's documents what there is to know of them.
         see: Is given that for each snapshot.
         weigh: How much memory it takes, about, where it is kept for an older snapshot of the same digest.
-
-    Raises:
-        SnapshotNotFound: Nothing is saved.
-        SnapshotCorrupt: None of the snapshots can be read. Likewise UntrustedSnapshot.
-        VaultError: The vault could not be reached or refused.
     """
     label, decision = state.label, state.decision
     passed = {_id_of(file): why for file, why in decision.broken.items()}

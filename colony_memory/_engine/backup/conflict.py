@@ -134,11 +134,7 @@ async def _tell_lacking(job: Job, latest: str) -> None:
 
 
 async def find_stored(job: Job, state: State) -> SnapshotInfo | None:
-    """The snapshot that holds just this memory already, where another's is the latest: nothing is to be saved then.
-
-    Raises:
-        ConflictDetected: That one met a conflict. Told once more, it need not be written once more.
-    """
+    """The snapshot that holds just this memory already, where another's is the latest: nothing is to be saved then."""
     basis = job.basis
     if job.theirs is None or basis.reverted:
         return None

@@ -61,11 +61,7 @@ def check_arguments(
     incomplete: Iterable[str] | None = None,
     tags: str | Iterable[str] = (),
 ) -> Arguments:
-    """Check the arguments of a backup before anything is read or written for it.
-
-    Raises:
-        ValueError: One is wrong.
-    """
+    """Check the arguments of a backup before anything is read or written for it."""
     label = require_label(label)
     if on_conflict not in _CONFLICT:
         msg = f"on_conflict must be one of {', '.join(map(repr, _CONFLICT))}, not {on_conflict!r}"
@@ -183,11 +179,7 @@ class Job:
         return self.documents
 
     async def read(self, below: Memory | None = None) -> None:
-        """Read the text, where that was not done yet, or take it from what is ``below``, as far as it is there.
-
-        Raises:
-            ValueError: It is no mapping of strings, or empty.
-        """
+        """Read the text, where that was not done yet, or take it from what is ``below``, as far as it is there."""
         if self.unread is not None and below is not None:
             self.memory = await self.session.vault.compute(self.unread.over, below)
             if self.memory is not None:

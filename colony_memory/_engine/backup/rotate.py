@@ -183,16 +183,6 @@ async def make_room(job: Job, state: State, built: BuiltSnapshot, what: str) -> 
     Leftovers go first, where they are old. Age is told by the vault's clock, which a full vault may not show, as
     nothing newer fits into it: the pointer is written anew then, and takes no room. After that goes what the retention
     gives up, and then the oldest of what it would keep, no more than needed.
-
-    Args:
-        job: The backup.
-        state: The label; all of it, where there is a retention.
-        built: The snapshot that is to be written.
-        what: It, for messages.
-
-    Raises:
-        QuotaExceeded: It does not fit, whatever goes.
-        PruneIncomplete: Something could not be deleted.
     """
     session, label, policy = job.session, job.label, job.policy
     await plan_retention(job, state, built)

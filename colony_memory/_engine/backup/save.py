@@ -61,11 +61,6 @@ if TYPE_CHECKING:
 async def upload(session: Session, built: BuiltSnapshot) -> list[datetime | None]:
     """Write a new snapshot: parts, then the manifest; when that was, by the vault's clock, as far as it tells. What
     fails half way is removed again where that is possible.
-
-    Raises:
-        BackupUncertain: The manifest's write was not answered; the snapshot may be there.
-        QuotaExceeded: The vault is full.
-        VaultError: It failed.
     """
     label, snapshot_id = built.info.label, built.info.snapshot_id
     written: list[datetime | None] = []
@@ -99,11 +94,7 @@ def took_long(session: Session, began: datetime, written: Sequence[datetime | No
 
 
 async def read_back(session: Session, built: BuiltSnapshot) -> None:
-    """Read what was written.
-
-    Raises:
-        VaultError: It is not what was sent, or cannot be read.
-    """
+    """Read what was written."""
     for name, stored in (await session.vault.get_many(built.files)).items():
         if stored is None or stored.content != built.files[name]:
             state = "is not there" if stored is None else "holds another text"
@@ -113,12 +104,6 @@ async def read_back(session: Session, built: BuiltSnapshot) -> None:
 async def prove(session: Session, label: str, files: Iterable[str], *, own: Iterable[str]) -> bool:
     """Whether all files of a new snapshot are there, after its manifest was written: another client may have taken the
     parts of an upload that took long for leftovers, which no look before the manifest's upload can rule out.
-
-    Args:
-        session: The client.
-        label: The label.
-        files: Names of the files that the snapshot needs.
-        own: Those that were written for it, the manifest among them.
     """
     needed, own = list(files), list(own)
     listing = await session.vault.look_up(needed)
@@ -139,11 +124,6 @@ def still_there(now: State, snapshot_id: str, files: Iterable[str]) -> bool:
 
     They leave alone what is younger than the grace period. Where the pointer to follow is that much younger than the
     manifest, whoever wrote it may be deleting it already.
-
-    Args:
-        now: The label, as another client left it.
-        snapshot_id: The snapshot.
-        files: Names of all that it needs.
     """
     there, pointer = now.listed, now.decision.pointer
     if any(name not in there.files for name in files):
@@ -193,13 +173,7 @@ async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
 
 
 async def _write(job: Job, built: BuiltSnapshot, beside: Sequence[str]) -> bool:
-    """Upload a snapshot; whether it is proven that all it needs is there and stays.
-
-    Args:
-        job: The backup.
-        built: The snapshot.
-        beside: Names of files that it needs and did not write.
-    """
+    """Upload a snapshot; whether it is proven that all it needs is there and stays."""
     session, began = job.session, job.session.now()
     written = await upload(session, built)
     if built.info.format == FORMAT_2 and not beside:

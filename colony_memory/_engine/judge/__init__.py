@@ -26,14 +26,7 @@ __all__ = ["Asked", "Decision", "Read", "Wants", "judge"]
 
 
 def judge(asked: Asked, text: str | None, files: LabelFiles | None, manifests: Mapping[str, Read]) -> Decision:
-    """Decide.
-
-    Args:
-        asked: What is asked for, and by whom.
-        text: Text of the pointer file, None where it is not there.
-        files: The label's files, None where they were not listed.
-        manifests: What was read of manifests, by id.
-    """
+    """Decide."""
     base = believe(asked, text)
     if files is None:
         named = base.pointer.snapshot_id is not None and base.refusal is None
