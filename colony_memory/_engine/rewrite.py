@@ -19,12 +19,12 @@ from colony_memory._arguments import several
 from colony_memory._engine import deletion, room
 from colony_memory._engine.backup.save import prove, read_back, still_there, upload
 from colony_memory._engine.deliver import Reader, Whole
+from colony_memory._engine.history import look_at_all
 from colony_memory._engine.label import GRACE, pin_text, read_label
 from colony_memory._engine.observe import observed
 from colony_memory._engine.publish import Move, may_write, publish
 from colony_memory._engine.sealed import lock_for, remember, suits
 from colony_memory._engine.state import State, look, require_believed
-from colony_memory._engine.walk import look_at_all
 from colony_memory._format.catalog import Entry
 from colony_memory._format.constants import FORMAT, FORMAT_2
 from colony_memory._format.lineage import stand_ins

@@ -27,7 +27,6 @@ from colony_memory import (
     VaultUnavailable,
 )
 from colony_memory._engine import history as verbs
-from colony_memory._engine import walk
 from colony_memory._engine.basis import Basis
 from colony_memory._format.v2.zstd import is_installed
 from colony_memory._patch import LINK, File
@@ -354,7 +353,7 @@ def test_files_are_asked_for_several_at_once(vault, monkeypatch):
     memory.history("a")
     assert [len(names) for names in asked if names] == [24, 24, 12]
     asked.clear()
-    monkeypatch.setattr(walk, "_BATCH_BYTES", 1)
+    monkeypatch.setattr(verbs, "_BATCH_BYTES", 1)
     memory.history("a")
     assert [len(names) for names in asked if names] == [2] * 30
 
@@ -377,8 +376,8 @@ def test_no_more_than_two_snapshots_are_in_memory(vault, monkeypatch):
         return loaded._replace(documents=watched)
 
     fill(vault, [{"a": f"{number}\n"} for number in range(6)])
-    real = walk.load
-    monkeypatch.setattr(walk, "load", load)
+    real = verbs.load
+    monkeypatch.setattr(verbs, "load", load)
     gc.freeze()  # what other tests left is not looked through each time
     try:
         ColonyMemory(backend=vault).search("1")

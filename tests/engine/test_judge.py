@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from colony_memory._engine.judge import Asked, judge
-from colony_memory._engine.label import read_label
-from colony_memory._engine.replies import ListedFile, Listing
+from colony_memory._engine.label import ListedFile, Listing, read_label
 from colony_memory._format.catalog import Entry
 from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
 from colony_memory.exceptions import (

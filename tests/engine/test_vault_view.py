@@ -13,7 +13,7 @@ from small_vaults import BARE_404, BUSY, GONE, NAME, Dictionary, view
 from colony_memory import ColonyMemory
 from colony_memory._boundary import drive
 from colony_memory._engine.faces import SyncVault
-from colony_memory._engine.replies import ListedFile, Listing
+from colony_memory._engine.label import ListedFile, Listing
 from colony_memory._engine.store import StoredFile
 from colony_memory.exceptions import (
     RateLimited,

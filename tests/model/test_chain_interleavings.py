@@ -25,8 +25,8 @@ from chain_schedules import (
 )
 
 from colony_memory._engine import deletion
+from colony_memory._engine import judge as judging
 from colony_memory._engine.backup import save as saving
-from colony_memory._engine.judge import latest
 from colony_memory._engine.label import LabelFiles
 from colony_memory._format.names import manifest_filename
 
@@ -118,7 +118,7 @@ async def _take_back_at_once(job, built, why=None):
     await deletion.discard(job.session, built, why)
 
 
-_mark_committed = latest.mark_committed
+_mark_committed = judging.mark_committed
 #: How each rule is left out, and clients, scene and seed of a schedule that loses something then.
 RULES = {
     "one listing after the manifests are gone": (
@@ -152,10 +152,10 @@ def test_without_a_rule_something_is_lost(rule, monkeypatch):
 
 @pytest.mark.parametrize(
     ("hours", "place", "name", "other"),
-    [(0, latest, "mark_committed", _commit_all), (2, latest, "_unproven", lambda *_: set())],
+    [(0, judging, "mark_committed", _commit_all), (2, judging, "_unproven", lambda *_: set())],
 )
 def test_without_the_rule_of_what_is_committed_something_is_lost(hours, place, name, other, monkeypatch):
-    monkeypatch.setattr(latest, "_unproven", lambda *_: set())
+    monkeypatch.setattr(judging, "_unproven", lambda *_: set())
     monkeypatch.setattr(place, name, other)
     with pytest.raises(AssertionError, match="is listed, and needs"):
         play(World("base"), OVERTAKEN, overtaken(hours))
