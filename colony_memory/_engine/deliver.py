@@ -7,31 +7,33 @@ brought, nobody removes anything there; whoever has no key brings all of it then
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from colony_memory._engine import room
-from colony_memory._engine.backup.save import prove, still_there, took_long
-from colony_memory._engine.load import Loaded, load
-from colony_memory._engine.publish import Move, may_write, publish, touch
+from colony_memory._engine.files import (
+    misread,
+    prove,
+    require_operations,
+    require_room,
+    require_sizes,
+    still_there,
+    took_long,
+)
+from colony_memory._engine.load import Loaded
+from colony_memory._engine.publish import Move, publish, require_signer, touch
 from colony_memory._engine.sealed import require_closed
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, look, read_pointer_file, require_believed, require_listed
-from colony_memory._engine.store import ABSENT, ANY, Changed, Shelf
+from colony_memory._engine.store import ABSENT, ANY, Changed
 from colony_memory._format.catalog import Entry, few_lines
-from colony_memory._format.formats import is_readable
 from colony_memory._format.head import read_head
-from colony_memory._format.names import id_order, manifest_filename, pack_filename, pin_filename, read_stamp
-from colony_memory._format.payload import Spend, spend_freely
+from colony_memory._format.names import id_order, manifest_filename, pack_filename, pin_filename
 from colony_memory._format.pointer import read_pointer
-from colony_memory._format.v2.build import read_chain, read_packs
 from colony_memory._format.v2.manifest import ChainManifest
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ConflictDetected,
-    DecryptionError,
     Hint,
-    SnapshotCorrupt,
     UntrustedSnapshot,
     VaultError,
 )
@@ -42,116 +44,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from colony_memory._engine.session import Session
-    from colony_memory._format.age import Identities
     from colony_memory._format.pointer import Pointer
-    from colony_memory._format.v2.chain import Chain
-    from colony_memory._format.v2.pack import Pack
-    from colony_memory.snapshot import Manifest, SnapshotInfo
+    from colony_memory.snapshot import SnapshotInfo
 
 # Seconds by which a count of writes that was taken up from the time may run ahead of it.
 _AHEAD = 86_400
-
-
-@dataclass(frozen=True)
-class Whole:
-    """A snapshot whose every byte was checked.
-
-    Attributes:
-        manifest: Its manifest.
-        files: Texts of all files that it needs by name, in the order in which they are written, the manifest last.
-        info: Its summary, with what of it is encrypted.
-        documents: Its documents, None where this client cannot read them: then its stored bytes alone were checked.
-    """
-
-    manifest: Manifest
-    files: Mapping[str, str]
-    info: SnapshotInfo
-    documents: Mapping[str, str] | None
-
-    @property
-    def snapshot_id(self) -> str:
-        """Id of the snapshot."""
-        return self.manifest.info.snapshot_id
-
-    @property
-    def manifest_file(self) -> str:
-        """Name of its manifest."""
-        return manifest_filename(self.manifest.info.label, self.snapshot_id)
-
-    @property
-    def named(self) -> str:
-        """It, for messages."""
-        return f"snapshot {self.snapshot_id} of label {self.manifest.info.label!r}"
-
-    def entry(self, known: Entry | None = None) -> Entry:
-        """What a catalogue says of it; what followed it, only another catalogue knows."""
-        manifest = self.manifest
-        own = [text for name, text in self.files.items() if f".{self.snapshot_id}." in name]
-        info = replace(manifest.info, stored_bytes=sum(len(text.encode("utf-8")) for text in own))
-        row = Entry(info, manifest.sha256, packs=manifest.packs, ruined=manifest.ruined)
-        if known is None or read_stamp(known.shrunk_at) is None:
-            return row
-        return replace(row, shrunk_at=known.shrunk_at, spoiled=known.spoiled)
-
-
-class Reader:
-    """Reads snapshots of one label, each pack once; what the one before needed is not unpacked again.
-
-    Args:
-        session: Whose snapshots they are, and by whose trust they are judged.
-        max_bytes: Bytes of plain text to accept at most.
-        blindly: Take chains by the digests of their stored bytes where zstd is not installed, as encrypted ones are.
-    """
-
-    def __init__(self, session: Session, *, max_bytes: int | None = None, blindly: bool = False) -> None:
-        self._session, self._blindly = session, blindly
-        self._max_bytes = session.max_bytes if max_bytes is None else min(max_bytes, session.max_bytes)
-        self._shelf = Shelf(self._max_bytes // 2)
-        self._packs: tuple[Pack, ...] = ()
-        self._chain: Chain | None = None
-
-    async def read(self, label: str, snapshot_id: str) -> Whole:
-        """One snapshot."""
-        loaded = await load(
-            self._session, label, snapshot_id, keep_files=True, shelf=self._shelf, unpack=self._unpack,
-            max_bytes=self._max_bytes,
-        )  # fmt: skip
-        _require_text(loaded)
-        return Whole(loaded.manifest, loaded.files, loaded.info, loaded.documents or None)
-
-    def _unpack(
-        self,
-        manifest: Manifest,
-        texts: dict[str, str | None],
-        *,
-        max_bytes: int,
-        identities: Identities | None = None,
-        spend: Spend = spend_freely,
-    ) -> dict[str, str] | None:
-        if not isinstance(manifest, ChainManifest):
-            raise TypeError("the manifest was not read as one of format 2")
-        readable, sealed = is_readable(manifest.info.format), manifest.info.encrypted
-        if not sealed and (readable or not self._blindly):
-            self._chain, documents = read_chain(manifest, texts, max_bytes=max_bytes, known=self._chain, spend=spend)
-            self._packs = tuple(link.pack for link in self._chain.links)
-            return documents
-        again = dict(texts)
-        self._packs, self._chain = read_packs(manifest, texts, known=self._packs), None
-        if sealed and readable and identities is not None:
-            try:  # so that it is no bomb; what is below is never kept open
-                return read_chain(manifest, again, max_bytes=max_bytes, identities=identities, spend=spend)[1]
-            except DecryptionError:
-                pass
-        return None
-
-
-def _require_text(loaded: Loaded) -> None:
-    for name, text in loaded.files.items():
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            msg = f"{name} holds half of a surrogate pair, which no vault file can hold"
-            raise SnapshotCorrupt(msg, file=name) from error
+_WHY = "bringing snapshots lists them in it"
 
 
 class Delivery:
@@ -176,7 +74,7 @@ class Delivery:
             origin is not None and state.text is None and {*state.listed.manifests} <= {*mine}
             and (session.signer is None or bool(state.listed.manifests))
         )  # fmt: skip
-        self.brought: dict[str, tuple[Whole, Entry]] = {}
+        self.brought: dict[str, tuple[Loaded, Entry]] = {}
         self._same: set[str] = set()
         self._old = self._told = self._aged = False
         self._empty = state.text is None and not state.listed.manifests
@@ -189,9 +87,9 @@ class Delivery:
     def require_key(self, ids: Iterable[str]) -> None:
         """Refuse at once, where something is to be listed by a signed pointer, and there is no key."""
         if not self.mirrors and any(self.here.decision.pointer.entry(each) is None for each in ids):
-            _require_key(self.session, self.here)
+            require_signer(self.session, self.here, _WHY, conflict=True)
 
-    async def bring(self, whole: Whole, *, pin: str | None = None, known: Entry | None = None) -> bool:
+    async def bring(self, whole: Loaded, *, pin: str | None = None, known: Entry | None = None) -> bool:
         """Bring a snapshot; whether anything of it was written, or would be."""
         session, info = self.session, whole.manifest.info
         session.trust.judge(whole.manifest.raw)
@@ -210,7 +108,7 @@ class Delivery:
             missing, beside = await self._compare(whole)
         listed = self.here.decision.pointer.entry(whole.snapshot_id) is not None
         if not self.mirrors and not listed:
-            _require_key(session, self.here)
+            require_signer(session, self.here, _WHY, conflict=True)
         if missing:
             pin = None if pin_filename(self.label, whole.snapshot_id) in self.here.listed.files else pin
             await self._require_room(whole, missing, pin=pin)
@@ -220,7 +118,7 @@ class Delivery:
             await self._write(whole, missing, beside, pin=pin)
         self._same |= {*whole.files}
         self.session.manifests[whole.manifest_file] = whole.manifest
-        if whole.documents is not None:
+        if whole.documents:
             session.proved(self.label, whole.snapshot_id)
         if self.mirrors:
             self.brought[whole.snapshot_id] = (whole, whole.entry(known))
@@ -244,7 +142,7 @@ class Delivery:
             self.here = await _look(self.session, self.label)
             await self._list(self.brought, changed=changed)
 
-    async def _compare(self, whole: Whole) -> tuple[dict[str, str], set[str]]:
+    async def _compare(self, whole: Loaded) -> tuple[dict[str, str], set[str]]:
         """What of a snapshot is to be written, and the manifests of others that keep the rest."""
         files, missing, beside = self.here.listed, dict[str, str](), set[str]()
         row = self.here.decision.pointer.entry(whole.snapshot_id)
@@ -272,7 +170,7 @@ class Delivery:
             raise _gone(whole)  # it was taken out before the label was listed, perhaps, and what lacks is gone for that
         return missing, beside - {whole.manifest_file}
 
-    def _groups(self, whole: Whole) -> Iterator[tuple[str, list[str], str | None]]:
+    def _groups(self, whole: Loaded) -> Iterator[tuple[str, list[str], str | None]]:
         """Files that go together, with the id that they bear, and the manifest that keeps them there."""
         state, own, manifest = self.here, whole.manifest_file, whole.manifest
         rows = state.decision.building if state.text is not None else state.decision.entries
@@ -290,7 +188,7 @@ class Delivery:
             yield pack_id, names, keepers.get(pack_id, own if committed else None)
         yield whole.snapshot_id, [own], own if committed else None
 
-    def _stays(self, now: State, whole: Whole, before: State | None) -> bool:
+    def _stays(self, now: State, whole: Loaded, before: State | None) -> bool:
         """Whether what was brought is still there, and nobody may be about to delete it."""
         own = whole.snapshot_id
         if own in now.decision.committed or self._is_astray(now, whole):
@@ -300,7 +198,7 @@ class Delivery:
         return still_there(now, own, whole.files)
 
     @staticmethod
-    def _is_astray(now: State, whole: Whole) -> bool:
+    def _is_astray(now: State, whole: Loaded) -> bool:
         """Whether it is distrusted for nothing but its history, and so old that nobody is bringing or removing it: with
         the very bytes that are to be brought it is the same.
         """
@@ -309,14 +207,16 @@ class Delivery:
             return False
         return now.listed.is_old(own, now=now.asked.now)
 
-    async def _require_room(self, whole: Whole, missing: Mapping[str, str], *, pin: str | None) -> None:
-        room.check_files(missing, whole.named)
+    async def _require_room(self, whole: Loaded, missing: Mapping[str, str], *, pin: str | None) -> None:
+        require_sizes(missing, whole.named)
         needs = len(missing) + (pin is not None) + 1
-        await room.require_operations(self.session, needs, f"{whole.named} with the pointer to it")
+        await require_operations(self.session, needs, f"{whole.named} with the pointer to it")
         size = sum(len(text.encode("utf-8")) for text in missing.values())
-        await room.require(self.session, size, whole.named, label=self.label)
+        await require_room(self.session, size, whole.named, label=self.label)
 
-    async def _write(self, whole: Whole, missing: Mapping[str, str], beside: Iterable[str], *, pin: str | None) -> None:
+    async def _write(
+        self, whole: Loaded, missing: Mapping[str, str], beside: Iterable[str], *, pin: str | None
+    ) -> None:
         session, label = self.session, self.label
         await self._make_way(whole)
         began = session.now()
@@ -330,11 +230,10 @@ class Delivery:
             except Changed as error:
                 raise _taken(whole) from error
             session.tell("upload", name, done, len(missing))
-        for name, stored in (await session.vault.get_many(missing)).items():
-            if stored is None or stored.content != missing[name]:
-                await self._withdraw(whole)
-                state = "is not there" if stored is None else "holds another text"
-                raise VaultError(f"{name} was written, but when it was read back, it {state}: try again")
+        wrong = await misread(session, missing)
+        if wrong is not None:
+            await self._withdraw(whole)
+            raise VaultError(f"{wrong}: try again")
         # Where others keep what it needs, nothing but a list that shows it beside them proves that it stays.
         if not (beside or took_long(session, began, written)):
             return
@@ -342,14 +241,14 @@ class Delivery:
             await self._withdraw(whole)
             raise VaultError(f"other clients removed parts of {whole.named} while it was written: try again")
 
-    async def _withdraw(self, whole: Whole) -> None:
+    async def _withdraw(self, whole: Loaded) -> None:
         """Remove the manifest of what others removed, perhaps before it was there, so that no part of it is left
         without the others.
         """
         await self.session.vault.delete(whole.manifest_file)
         self.session.manifests.pop(whole.manifest_file, None)
 
-    async def _make_way(self, whole: Whole) -> None:
+    async def _make_way(self, whole: Loaded) -> None:
         """Let the pointer say that what is newer than it names may be there, where it would look put back otherwise.
 
         A snapshot names the one that it was made upon; where that is newer than what the pointer names, and no pointer
@@ -376,7 +275,7 @@ class Delivery:
         self.here = await _look(self.session, self.label)
 
     async def _list(
-        self, brought: Mapping[str, tuple[Whole, Entry]], *, before: State | None = None, changed: bool = False
+        self, brought: Mapping[str, tuple[Loaded, Entry]], *, before: State | None = None, changed: bool = False
     ) -> None:
         """Have the pointer list what was brought. It names the newest unless it names something newer, and goes no
         further than the one where they come from. ``before`` is the label as it was before any of it was written.
@@ -385,7 +284,7 @@ class Delivery:
         named = None if origin is None else origin.decision.pointer.snapshot_id
         upto = [each for each in brought if named is None or id_order(each) <= id_order(named)]
         newest = max(upto or brought, key=id_order)
-        lost = dict[str, Whole]()
+        lost = dict[str, Loaded]()
 
         async def change(now: State) -> Move | None:
             decision = _believed(now).decision
@@ -399,7 +298,7 @@ class Delivery:
                 return None
             if self.mirrors and now.text is None and origin is not None and self._may_stand(now, origin):
                 return Move(named, (), text=origin.text)
-            _require_key(session, now)
+            require_signer(session, now, _WHY, conflict=True)
             if session.signer is None and origin is not None and origin.decision.pointer.signed:
                 self._tell_unsigned(changed=changed)
             follow = decision.follow
@@ -469,7 +368,7 @@ class Delivery:
         there = {*now.listed.manifests} <= mine.keys() and not {*theirs.removed} & mine.keys()
         return theirs.signed and there and rows == mine
 
-    def _in_the_way(self, whole: Whole, owner: str) -> ConflictDetected:
+    def _in_the_way(self, whole: Loaded, owner: str) -> ConflictDetected:
         """The error of what is there, in part or as a whole, and not committed."""
         if owner == whole.snapshot_id and whole.manifest_file in self.here.listed.files:
             msg = (
@@ -510,16 +409,6 @@ def _believed(state: State) -> State:
     return state
 
 
-def _require_key(session: Session, state: State) -> None:
-    """Raise a ConflictDetected where what is brought can be listed by a signed pointer alone, and there is no key."""
-    if not may_write(session, state):
-        msg = (
-            f"label {state.label!r} is signed, so that only a signed pointer can list more snapshots there: that takes "
-            "a signer"
-        )
-        raise ConflictDetected(msg, theirs=None, hint=Hint("open", "signer"))
-
-
 def _row_of(entry: Entry) -> tuple[str, SnapshotInfo]:
     """What two catalogues have to say alike of a snapshot."""
     return entry.manifest_sha256, replace(
@@ -532,7 +421,7 @@ def _row_of(entry: Entry) -> tuple[str, SnapshotInfo]:
     )
 
 
-def _taken(whole: Whole) -> ConflictDetected:
+def _taken(whole: Loaded) -> ConflictDetected:
     """The error of a snapshot whose place is taken."""
     msg = (
         f"something else is stored under the id of {whole.named}, or of a pack that it needs, so it is not written; "
@@ -541,6 +430,6 @@ def _taken(whole: Whole) -> ConflictDetected:
     return ConflictDetected(msg, theirs=whole.snapshot_id, hint=Hint("verify", label=whole.manifest.info.label))
 
 
-def _gone(whole: Whole) -> ConflictDetected:
+def _gone(whole: Loaded) -> ConflictDetected:
     msg = f"another client removed {whole.named} while it was being written: try again"
     return ConflictDetected(msg, theirs=whole.snapshot_id)

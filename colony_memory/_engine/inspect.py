@@ -9,7 +9,7 @@ from datetime import timedelta
 from statistics import median_high
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from colony_memory._engine import room
+from colony_memory._engine.files import free_in
 from colony_memory._engine.keep import shrunk_in
 from colony_memory._engine.label import read_label, read_labels
 from colony_memory._engine.observe import observed
@@ -218,7 +218,7 @@ async def _gone_for_good(session: Session, state: State) -> tuple[str, ...]:
 
 def _free_bytes(session: Session, quota: Mapping[str, Any]) -> int | None:
     """Free bytes, None where the vault does not tell, or there is no end to them."""
-    return None if session.vault.unlimited else room.free_in(quota)
+    return None if session.vault.unlimited else free_in(quota)
 
 
 def _number(value: object) -> int:

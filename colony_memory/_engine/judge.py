@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from colony_memory._engine.decision import Asked, Decision, Read, Wants
-from colony_memory._engine.label import GRACE, has_pointer
+from colony_memory._engine.label import has_pointer
 from colony_memory._format.catalog import Catalog, Entry
 from colony_memory._format.constants import FORMAT_2
 from colony_memory._format.formats import format_of
@@ -176,8 +176,8 @@ def _unproven(found: Decision, files: LabelFiles, listed: Collection[str | None]
         each = entry.snapshot_id
         if entry.info.format != FORMAT_2 or each in listed or id_order(each) < oldest:
             continue
-        own = files.written([manifest_filename(files.label, each), *files.pack(each)])
-        if not kept.issuperset(entry.packs[:-1]) or (own is not None and max(own) - min(own) >= GRACE):
+        own = [manifest_filename(files.label, each), *files.pack(each)]
+        if not kept.issuperset(entry.packs[:-1]) or not files.is_of_one_time(own):
             out.add(each)
         elif not found.pointer.took_out(each):
             kept.update(entry.packs)

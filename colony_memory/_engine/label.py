@@ -223,6 +223,16 @@ class LabelFiles:
         known = [moment for moment in times if moment is not None]
         return known if known and len(known) == len(times) else None
 
+    def is_of_one_time(self, names: Iterable[str]) -> bool:
+        """Whether these files were written within a grace period of each other, as far as the vault tells."""
+        written = self.written(names)
+        return written is None or max(written) - min(written) < GRACE
+
+    def is_young(self, name: str) -> bool:
+        """Whether nothing in the listing is a grace period younger than this file, as far as the vault tells."""
+        written = self.files[name].updated
+        return written is None or self.now is None or self.now - written < GRACE
+
     def is_old(self, snapshot_id: str, *, now: datetime) -> bool:
         """Whether every file of a snapshot was written longer ago than the grace period.
 

@@ -1,17 +1,23 @@
-"""Reading one snapshot in full, whoever asks for it."""
+"""Reading one snapshot in full, whoever asks for it, and what a snapshot of format 2 goes on from."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from colony_memory._engine.label import labels_there, read_labels
 from colony_memory._engine.observe import spending
 from colony_memory._engine.sealed import known_of, open_manifest
 from colony_memory._engine.session import log
+from colony_memory._engine.store import Shelf
 from colony_memory._format.catalog import Entry
-from colony_memory._format.formats import format_of
-from colony_memory._format.names import manifest_filename, pack_filename, part_filename
-from colony_memory._format.payload import Spend, spend_freely
+from colony_memory._format.constants import FORMAT_2
+from colony_memory._format.formats import format_of, is_readable
+from colony_memory._format.names import manifest_filename, pack_filename, part_filename, read_stamp
+from colony_memory._format.v2.build import BuiltChain, read_chain, read_packs, read_parent
+from colony_memory._format.v2.manifest import ChainManifest
+from colony_memory._values import dataclass
 from colony_memory.exceptions import (
     ColonyMemoryError,
     DecryptionError,
@@ -30,28 +36,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from colony_memory._engine.session import Session
-    from colony_memory._engine.store import Shelf, StoredFile
-    from colony_memory._format.age import Identities
-    from colony_memory.snapshot import Manifest, SnapshotInfo
+    from colony_memory._engine.state import State
+    from colony_memory._engine.store import StoredFile
+    from colony_memory._format.age import Identities, Lock
+    from colony_memory._format.v2.chain import Chain
+    from colony_memory._format.v2.pack import Pack
+    from colony_memory.snapshot import BuiltSnapshot, Manifest, SnapshotInfo
 
 # Parts to ask for before the manifest is there: what a vault of 10 MB holds at most.
 _AHEAD = 15
 # Bytes of files beside twice max_bytes; and what stands around the base64 in each of them.
 _BESIDE, _AROUND = 2**26, 4096
 
-
-class Unpack(Protocol):
-    """Reads the documents of a manifest, as :meth:`colony_memory._format.formats.Format.read` does."""
-
-    def __call__(
-        self,
-        manifest: Manifest,
-        texts: dict[str, str | None],
-        *,
-        max_bytes: int,
-        identities: Identities | None = None,
-        spend: Spend = spend_freely,
-    ) -> dict[str, str] | None: ...
+#: Reads the documents of a manifest, as :meth:`colony_memory._format.formats.Format.read` does.
+Unpack: TypeAlias = Callable[..., "dict[str, str] | None"]
 
 
 class Loaded(NamedTuple):
@@ -60,8 +58,8 @@ class Loaded(NamedTuple):
     Attributes:
         manifest: Its manifest.
         info: Its summary, with what of it is encrypted.
-        documents: Its documents; empty where it is encrypted and was taken as it is.
-        files: The texts of its files by name, the manifest last; empty unless they were asked for.
+        documents: Its documents; empty where this client cannot read them, so that its stored bytes alone were checked.
+        files: The texts of its files by name in the order of writing, the manifest last; empty unless asked for.
         tree: Digest of its names and their contents, as its manifest tells; empty where it tells none.
     """
 
@@ -70,6 +68,30 @@ class Loaded(NamedTuple):
     documents: dict[str, str]
     files: Mapping[str, str]
     tree: str = ""
+
+    @property
+    def snapshot_id(self) -> str:
+        """Id of the snapshot."""
+        return self.manifest.info.snapshot_id
+
+    @property
+    def manifest_file(self) -> str:
+        """Name of its manifest."""
+        return manifest_filename(self.manifest.info.label, self.snapshot_id)
+
+    @property
+    def named(self) -> str:
+        """It, for messages."""
+        return f"snapshot {self.snapshot_id} of label {self.manifest.info.label!r}"
+
+    def entry(self, known: Entry | None = None) -> Entry:
+        """Its row in a catalogue; what followed it, only the row ``known`` from another catalogue tells."""
+        own = [text for name, text in self.files.items() if f".{self.snapshot_id}." in name]
+        info = replace(self.manifest.info, stored_bytes=sum(len(text.encode("utf-8")) for text in own))
+        row = Entry(info, self.manifest.sha256, packs=self.manifest.packs, ruined=self.manifest.ruined)
+        if known is None or read_stamp(known.shrunk_at) is None:
+            return row
+        return replace(row, shrunk_at=known.shrunk_at, spoiled=known.spoiled)
 
 
 async def load(
@@ -100,8 +122,7 @@ async def load(
         keep_files: Give the files too.
         given: Files that were read already, by name; they are used up.
         shelf: Has packs that were read already, and takes those that are read.
-        unpack: Reads a chain, in place of its format; None from it where the stored bytes are right, and this client
-            cannot read them, so that there are no documents.
+        unpack: Reads a chain, in place of its format; None from it where this client cannot read the stored bytes.
         max_bytes: Bytes of plain text to accept at most, in place of the client's.
         closed: Take it as it is where it is encrypted and this client cannot open it, every byte checked all the same.
     """
@@ -122,8 +143,7 @@ async def load(
     read |= await _read(session, left, given, room_for(manifest, at_most), shelf if manifest.packs else None)
     texts = {name: part.content if (part := read[name]) else None for name in manifest.part_files}
     if None in texts.values() and await session.vault.get(file) is None:
-        msg = f"snapshot {snapshot_id!r} for label {label!r} was deleted while it was read"
-        raise SnapshotNotFound(msg)
+        raise SnapshotNotFound(f"snapshot {snapshot_id!r} for label {label!r} was deleted while it was read")
     files = {name: text for name, text in {**texts, file: stored.content}.items() if text is not None}
     if not keep_files:
         files = {}
@@ -176,22 +196,23 @@ def room_for(manifest: Manifest, max_bytes: int) -> int:
 
 async def _read(
     session: Session,
-    names: Iterable[str],
+    names: list[str],
     given: dict[str, StoredFile | None] | None,
     at_most: int,
-    shelf: Shelf | None = None,
+    shelf: Shelf | None,
 ) -> dict[str, StoredFile | None]:
-    names, there = list(names), given or {}
+    there = given or {}
     read = {name: there.pop(name) for name in names if name in there}
-    return read | await session.vault.get_many(
-        [name for name in names if name not in read], session.tell, at_most=at_most, shelf=shelf
-    )
+    left = [name for name in names if name not in read]
+    return read | await session.vault.get_many(left, session.tell, at_most=at_most, shelf=shelf)
 
 
 async def restores(
     session: Session, label: str, snapshot_id: str, *, given: Mapping[str, StoredFile | None] | None = None
 ) -> str | None:
-    """What is wrong with a snapshot, read in full, or None; files that were ``given`` are not read again."""
+    """What is wrong with a snapshot, read in full, or None; files that were ``given`` are not read again. That the
+    vault did not answer is raised.
+    """
     try:
         await load(session, label, snapshot_id, closed=True, given=dict(given or {}))
     except SnapshotNotFound:
@@ -204,6 +225,130 @@ async def restores(
         # The extra that checks the signature is missing. Nobody is pinned, so nothing speaks against the snapshot.
         await load(session, label, snapshot_id, verify=False, closed=True)
     return None
+
+
+class Reader:
+    """Reads snapshots of one label, each pack once; what the one before needed is not unpacked again.
+
+    Args:
+        session: Whose snapshots they are, and by whose trust they are judged.
+        max_bytes: Bytes of plain text to accept at most.
+        blindly: Take chains by the digests of their stored bytes where zstd is not installed, as encrypted ones are.
+    """
+
+    def __init__(self, session: Session, *, max_bytes: int | None = None, blindly: bool = False) -> None:
+        self._session, self._blindly = session, blindly
+        self._max_bytes = session.max_bytes if max_bytes is None else min(max_bytes, session.max_bytes)
+        self._shelf = Shelf(self._max_bytes // 2)
+        self._packs: tuple[Pack, ...] = ()
+        self._chain: Chain | None = None
+
+    async def read(self, label: str, snapshot_id: str) -> Loaded:
+        """One snapshot, with its files."""
+        loaded = await load(
+            self._session, label, snapshot_id, keep_files=True, shelf=self._shelf, unpack=self._unpack,
+            max_bytes=self._max_bytes,
+        )  # fmt: skip
+        for name, text in loaded.files.items():
+            try:
+                text.encode("utf-8")
+            except UnicodeEncodeError as error:
+                msg = f"{name} holds half of a surrogate pair, which no vault file can hold"
+                raise SnapshotCorrupt(msg, file=name) from error
+        return loaded
+
+    def _unpack(
+        self, manifest: Manifest, texts: dict[str, str | None], *, identities: Identities | None = None, **bounds: Any
+    ) -> dict[str, str] | None:
+        if not isinstance(manifest, ChainManifest):
+            raise TypeError("the manifest was not read as one of format 2")
+        readable, sealed = is_readable(manifest.info.format), manifest.info.encrypted
+        if not sealed and (readable or not self._blindly):
+            self._chain, documents = read_chain(manifest, texts, known=self._chain, **bounds)
+            self._packs = tuple(link.pack for link in self._chain.links)
+            return documents
+        again = dict(texts)
+        self._packs, self._chain = read_packs(manifest, texts, known=self._packs), None
+        if sealed and readable and identities is not None:
+            try:  # so that it is no bomb; what is below is never kept open
+                return read_chain(manifest, again, identities=identities, **bounds)[1]
+            except DecryptionError:
+                pass
+        return None
+
+
+@dataclass(frozen=True)
+class Parent:
+    """A snapshot of format 2 to go on from.
+
+    Attributes:
+        label: Its label.
+        snapshot_id: Its id.
+        manifest_sha256: Digest of its manifest.
+        chain: What it holds, as it was read or written by this client.
+        lock: What it is encrypted with, None where it is not.
+    """
+
+    label: str
+    snapshot_id: str
+    manifest_sha256: str
+    chain: Chain
+    lock: Lock | None = None
+
+    @property
+    def manifest_file(self) -> str:
+        """Its manifest, without which nothing keeps its packs."""
+        return manifest_filename(self.label, self.snapshot_id)
+
+
+async def parent_of(session: Session, state: State) -> Parent | None:
+    """What the next snapshot goes on from: the newest committed chain, every byte of it read. None where a base has to
+    be written: what is damaged or not trusted is no parent.
+    """
+    encrypted = session.recipients is not None
+    if session.format != FORMAT_2 or (encrypted and session.identities is None):
+        return None  # whoever cannot open what is below cannot go on from it
+    decision, label, kept = state.decision, state.label, session.parents.get(state.label)
+    rows: Iterable[Entry] = decision.building if state.files is not None else decision.pointer.entries or ()
+    like = (row for row in rows if row.info.format == FORMAT_2 and row.info.encrypted == encrypted)
+    entry = next(like, None) if decision.doubt is None else None
+    if entry is None:
+        return None
+    if kept is not None and (kept.snapshot_id, kept.manifest_sha256) == (entry.snapshot_id, entry.manifest_sha256):
+        return kept
+    chains: list[Chain] = []
+
+    def read(manifest: Manifest, texts: dict[str, str | None], **bounds: Any) -> None:
+        # No documents are made: beside the chain they would be the whole memory once more.
+        if isinstance(manifest, ChainManifest):
+            chains.append(read_parent(manifest, texts, **bounds))
+
+    try:
+        manifest = (await load(session, label, entry.snapshot_id, unpack=read, entry=entry)).manifest
+        if not chains or manifest.sha256 != entry.manifest_sha256:
+            return None
+        lock = (await open_manifest(session, manifest)).lock if encrypted else None
+        if encrypted and lock is None:
+            return None  # whoever is to read the next one could not read what is below
+        session.proved(label, entry.snapshot_id)
+    except VaultError:
+        raise
+    except ColonyMemoryError as error:
+        log(
+            f"snapshot {entry.snapshot_id} of label {label!r} cannot be built on, so the next one is stored whole: "
+            f"{message_of(error)}"
+        )
+        return None
+    return Parent(label, entry.snapshot_id, manifest.sha256, chains[0], lock)
+
+
+def keep_parent(session: Session, built: BuiltSnapshot) -> None:
+    """Remember what was just written, so that the next snapshot need not read it."""
+    if not isinstance(built, BuiltChain) or built.chain is None:
+        return
+    if built.lock is None or session.identities is not None:
+        label, snapshot_id = built.info.label, built.info.snapshot_id
+        session.parents[label] = Parent(label, snapshot_id, built.manifest_sha256, built.chain, built.lock)
 
 
 async def nothing_saved(session: Session, *, label: str, others: bool = True) -> SnapshotNotFound:

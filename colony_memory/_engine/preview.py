@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._engine import deletion, room
 from colony_memory._engine.backup import doubt
 from colony_memory._engine.backup.job import Job, check_arguments
 from colony_memory._engine.backup.rotate import choose_victims, needed_bytes, plan_retention
-from colony_memory._engine.backup.save import build, find_parent
+from colony_memory._engine.backup.save import build
+from colony_memory._engine.files import bytes_freed, free_bytes, no_room, require_sizes
+from colony_memory._engine.load import parent_of
 from colony_memory._engine.restore import read
 from colony_memory._engine.state import look
 from colony_memory.exceptions import (
@@ -93,7 +94,7 @@ async def plan_backup(
     state = await look(session, asked.label, everything=True, lenient=True)
     if doubt(job, state) is not None:
         job.policy = None
-    parent = await find_parent(job, state)
+    parent = await parent_of(session, state)
     built = await session.vault.compute(build, job, state, session.stream(asked.label), parent)
     entry = state.decision.entry(state.decision.follow)
     sound = state.decision.doubt is None and not damaged
@@ -101,7 +102,7 @@ async def plan_backup(
     # What the pointer's next write shows of its age.
     state = replace(state, files=state.listed.as_of(session.now()))
     await plan_retention(job, state, built)
-    needed, free = needed_bytes(job, state, built), await room.available(session)
+    needed, free = needed_bytes(job, state, built), await free_bytes(session)
     if unchanged:
         return Plan(built.info, unchanged, 0, free)
     problem, victims = await _make_room(job, state, built, needed, free)
@@ -115,14 +116,14 @@ async def _make_room(
     """Why the snapshot does not fit, None where it does, and what has to go for it beforehand."""
     what = f"a snapshot of label {job.label!r}"
     try:
-        room.check_files(built.files, what)
+        require_sizes(built.files, what)
     except QuotaExceeded as error:
         return message_of(error), []
     if free is None or needed <= free:
         return None, []
     if job.planned is None:
-        return message_of(room.full(needed, free, what, job.label)), []
-    free += await deletion.gain(job.session, state.listed, (), told=state.needs)
+        return message_of(no_room(needed, free, what, job.label)), []
+    free += await bytes_freed(job.session, state.listed, (), told=state.needs)
     victims = [] if needed <= free else await choose_victims(job.session, state, job.planned, needed - free)
     fits = needed <= free or victims
-    return None if fits else message_of(room.full(needed, free, what, job.label)), victims
+    return None if fits else message_of(no_room(needed, free, what, job.label)), victims

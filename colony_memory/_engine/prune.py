@@ -9,20 +9,18 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from colony_memory._engine import deletion
+from colony_memory._engine.files import deletable, remove_snapshots
 from colony_memory._engine.keep import Planned, ages, newest_good, open_shrunk, plan_for
 from colony_memory._engine.label import pin_text, read_end
 from colony_memory._engine.load import not_found
 from colony_memory._engine.observe import observed
-from colony_memory._engine.publish import Move, may_write, publish, show_time
+from colony_memory._engine.publish import Move, may_write, publish, require_signer, show_time
 from colony_memory._engine.session import warn
 from colony_memory._engine.state import State, look, require_believed, require_listed, tell
 from colony_memory._format.formats import is_readable
 from colony_memory._format.names import id_order, id_time, manifest_filename, pin_filename, require_id, require_label
 from colony_memory.exceptions import (
-    ColonyMemoryError,
     ConflictDetected,
-    Hint,
     UnsupportedFormat,
 )
 
@@ -48,7 +46,7 @@ async def plan_prune(session: Session, *, label: str, policy: Retention) -> Prun
     await open_shrunk(session, state)
     files = state.listed.as_of(session.now())  # a prune writes the pointer, which shows how old the others are
     planned = plan_for(session, replace(state, files=files), policy)
-    going = await deletion.deletable(session, files, planned.removed, told=state.needs) if files.complete else ()
+    going = await deletable(session, files, planned.removed, told=state.needs) if files.complete else ()
     own = {name for info in planned.plan.remove for name in files.owned(info.snapshot_id)}
     orphans = tuple(name for name in going if name not in own)
     unread = (*state.decision.broken, *(manifest_filename(state.label, each) for each in _unreadable(state)))
@@ -102,7 +100,7 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
             # from now on that there is nothing.
             return None
         if planned.removed:
-            _require_signer(session, now, "pruning takes snapshots out of it")
+            require_signer(session, now, "pruning takes snapshots out of it")
         if not stale or not may_write(session, now):
             return None  # rows of what is gone do no harm, and a signature that is gone would
         if dangling:
@@ -110,16 +108,7 @@ async def prune(session: Session, *, label: str, policy: Retention) -> int:
         return Move(decision.follow, rows, planned.removed)
 
     done = await _published(session, state, change, f"label {label!r} kept changing while it was to be pruned")
-    return await deletion.remove(session, done.listed, planned.removed if planned else (), told=done.needs)
-
-
-def _require_signer(session: Session, state: State, why: str) -> None:
-    """Raise a ColonyMemoryError where the pointer is signed, and this client signs none: what it would write in its
-    place, clients that pin issuers take for the work of a stranger, and where they have seen more, for a rollback.
-    """
-    if not may_write(session, state):
-        msg = f"the pointer of label {state.label!r} is signed, and {why}, which only a client that signs may do"
-        raise ColonyMemoryError(msg, hint=Hint("open", "signer"))
+    return await remove_snapshots(session, done.listed, planned.removed if planned else (), told=done.needs)
 
 
 async def _published(
@@ -159,7 +148,7 @@ async def delete_snapshot(session: Session, *, label: str, snapshot_id: str, swe
     what = f"label {label!r} kept changing while {snapshot_id} was to be deleted"
     done = await _published(session, state, change, what)
     session.manifests.pop(manifest_filename(label, snapshot_id), None)
-    await deletion.remove(session, done.listed, [snapshot_id], told=done.needs, sweeps=sweeps)
+    await remove_snapshots(session, done.listed, [snapshot_id], told=done.needs, sweeps=sweeps)
 
 
 def _dangles(now: State) -> bool:
@@ -182,7 +171,7 @@ async def _move_away(session: Session, now: State, snapshot_id: str) -> Move | N
         left_in = [entry for entry in decision.building if entry.snapshot_id != snapshot_id]
         return Move(decision.follow, left_in, [snapshot_id])
     require_believed(now)
-    _require_signer(session, now, f"deleting its latest snapshot {snapshot_id} moves it")
+    require_signer(session, now, f"deleting its latest snapshot {snapshot_id} moves it")
     rows, left = await _left(session, now, decision, snapshot_id)
     # A chain that may lose what it needs is no place to go back to; its writer finds that out, and saves anew.
     waiting = decision.waiting - decision.unproven - {snapshot_id}

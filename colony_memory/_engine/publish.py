@@ -17,7 +17,7 @@ from colony_memory._format.lineage import still_unmerged
 from colony_memory._format.names import id_order, latest_filename, manifest_filename, new_id, part_filename
 from colony_memory._format.pointer import Pointer, read_pointer, write_pointer
 from colony_memory._values import dataclass
-from colony_memory.exceptions import ConflictDetected, VaultUnavailable
+from colony_memory.exceptions import ColonyMemoryError, ConflictDetected, Hint, VaultUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -182,6 +182,16 @@ def may_write(session: Session, state: State, signer: Signer | None = None) -> b
     if signer or session.signer is not None:
         return True
     return not session.trust.require_signature and not state.decision.signed
+
+
+def require_signer(session: Session, state: State, why: str, *, conflict: bool = False) -> None:
+    """Raise where the pointer is signed, and this client signs none: what it would write in its place, clients that pin
+    issuers take for the work of a stranger, and where they have seen more, for a rollback.
+    """
+    if not may_write(session, state):
+        msg = f"the pointer of label {state.label!r} is signed, and {why}, which only a client that signs may do"
+        hint = Hint("open", "signer")
+        raise ConflictDetected(msg, theirs=None, hint=hint) if conflict else ColonyMemoryError(msg, hint=hint)
 
 
 def may_move(state: State, snapshot_id: str) -> bool:

@@ -16,13 +16,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from colony_memory._arguments import several
-from colony_memory._engine import deletion, room
-from colony_memory._engine.backup.save import prove, read_back, still_there, upload
-from colony_memory._engine.deliver import Reader, Whole
+from colony_memory._engine.files import (
+    discard,
+    prove,
+    read_back,
+    remove_snapshots,
+    require_room,
+    require_sizes,
+    still_there,
+    upload,
+)
 from colony_memory._engine.history import look_at_all
 from colony_memory._engine.label import GRACE, pin_text, read_label
+from colony_memory._engine.load import Loaded, Reader
 from colony_memory._engine.observe import observed
-from colony_memory._engine.publish import Move, may_write, publish
+from colony_memory._engine.publish import Move, publish, require_signer
 from colony_memory._engine.sealed import lock_for, remember, suits
 from colony_memory._engine.state import State, look, require_believed
 from colony_memory._format.catalog import Entry
@@ -68,6 +76,7 @@ if TYPE_CHECKING:
 # How often what others save meanwhile is rewritten too.
 _ROUNDS = 4
 _SHOWN = 5
+_WHY = "rewriting puts other snapshots into it"
 
 
 @dataclass(frozen=True)
@@ -202,14 +211,14 @@ async def rewrite(
     writes = size = 0
     async for _, _, built in job.anew(state):
         if built is not None:
-            room.check_files(built.files, f"snapshot {built.info.snapshot_id} of label {job.label!r}")
+            require_sizes(built.files, f"snapshot {built.info.snapshot_id} of label {job.label!r}")
             writes += len(built.files) + 1
             size += sum(len(text.encode("utf-8")) for text in built.files.values())
     unchanged = job.unchanged
     if dry_run:
         return RewriteReport(job.label, {}, unchanged, writes, size, dry_run=True)
     if writes:
-        await room.require(session, size + len(state.text or ""), f"label {job.label!r} saved anew", label=job.label)
+        await require_room(session, size + len(state.text or ""), f"label {job.label!r} saved anew", label=job.label)
     for _ in range(_ROUNDS):
         if not await job.save_all():
             break
@@ -236,7 +245,7 @@ class _Rewriting:
         self._parent: tuple[Chain, Lock | None] | None = None
         self._written = ""
 
-    async def anew(self, state: State) -> AsyncIterator[tuple[Entry, Whole, BuiltSnapshot | None]]:
+    async def anew(self, state: State) -> AsyncIterator[tuple[Entry, Loaded, BuiltSnapshot | None]]:
         """Each snapshot that no other stands for, the oldest first, and what it is to be saved as; None where it is as
         it is to be.
 
@@ -262,9 +271,9 @@ class _Rewriting:
                 await self._save(row, whole, built)
         return found
 
-    async def _build(self, state: State, row: Entry, whole: Whole, instead: Mapping[str, str]) -> BuiltSnapshot | None:
+    async def _build(self, state: State, row: Entry, whole: Loaded, instead: Mapping[str, str]) -> BuiltSnapshot | None:
         session, terms, info = self.session, self.terms, whole.info
-        if whole.documents is None:
+        if not whole.documents:
             raise DecryptionError(f"{whole.named} is encrypted, and no identity of this client opens it")
         documents = terms.documents(whole.documents, whole.named)
         note = None if info.note is None else terms.text(info.note)
@@ -302,7 +311,7 @@ class _Rewriting:
         self,
         state: State,
         row: Entry,
-        whole: Whole,
+        whole: Loaded,
         *,
         documents: dict[str, str],
         facts: Mapping[str, Any],
@@ -344,11 +353,11 @@ class _Rewriting:
             self._parent = (built.chain, built.lock)
         return built
 
-    async def _save(self, row: Entry, whole: Whole, built: BuiltSnapshot) -> None:
+    async def _save(self, row: Entry, whole: Loaded, built: BuiltSnapshot) -> None:
         """Write one, and have the pointer list it beside the one that it stands for."""
         session, label, old, new = self.session, self.label, row.snapshot_id, built.info.snapshot_id
         state = await look(session, label, everything=True)
-        _require_key(session, state)
+        require_signer(session, state, _WHY)
         for entry in state.decision.entries:
             if entry.info.rewrites == old and entry.snapshot_id not in state.decision.committed:
                 # What an earlier try left, which no pointer lists: else it would count as one more, once it is old.
@@ -366,7 +375,7 @@ class _Rewriting:
         async def change(now: State) -> Move | None:
             nonlocal gone
             decision = require_believed(now)
-            _require_key(session, now)
+            require_signer(session, now, _WHY)
             if now is not state:
                 gone = gone or not still_there(now, new, [*built.files, *beside])
             if gone or all(entry.snapshot_id != old for entry in decision.building):
@@ -380,11 +389,11 @@ class _Rewriting:
         if not gone:
             await publish(session, state, change)
         if gone:
-            await deletion.discard(session, built)
+            await discard(session, built)
             raise VaultError(f"{whole.named} was deleted, or changed, while it was rewritten: do it again")
         self.done[old] = new
         self._written = built.manifest_file
-        remember(session, built, whole.documents or ())
+        remember(session, built, whole.documents)
         session.proved(label, new)
         session.parents.pop(label, None)
 
@@ -395,7 +404,7 @@ class _Rewriting:
         async def change(now: State) -> Move | None:
             nonlocal victims
             decision = require_believed(now)
-            _require_key(session, now)
+            require_signer(session, now, _WHY)
             instead = stand_ins(row.info for row in decision.building)
             victims = [row.snapshot_id for row in decision.building if row.snapshot_id in instead]
             if not victims:
@@ -405,18 +414,12 @@ class _Rewriting:
 
         done = (await publish(session, await look(session, self.label, everything=True), change)).state
         if victims:
-            await deletion.remove(session, done.listed, victims, told=done.needs)
+            await remove_snapshots(session, done.listed, victims, told=done.needs)
         return len(victims)
 
 
 def _renamed(unmerged: Iterable[Unmerged], instead: Mapping[str, str]) -> tuple[Unmerged, ...]:
     return tuple(one._replace(snapshot_id=instead.get(one.snapshot_id, one.snapshot_id)) for one in unmerged)
-
-
-def _require_key(session: Session, state: State) -> None:
-    if not may_write(session, state):
-        msg = f"the pointer of label {state.label!r} is signed, and rewriting takes a client that signs"
-        raise ColonyMemoryError(msg, hint=Hint("open", "signer"))
 
 
 async def _held_back(session: Session, label: str) -> tuple[tuple[str, ...], str | None]:

@@ -33,7 +33,7 @@ from colony_memory.trust import OPEN, Trust, read_trust
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
 
-    from colony_memory._engine.parent import Parent
+    from colony_memory._engine.load import Parent
     from colony_memory._engine.sealed import Opened
     from colony_memory._engine.store import Vault
     from colony_memory._format.age import Identities, Recipients

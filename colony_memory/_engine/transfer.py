@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from colony_memory._arguments import require_call, several
-from colony_memory._engine import room
-from colony_memory._engine.deliver import Delivery, Reader, Whole, needs_conditions
+from colony_memory._engine.deliver import Delivery, needs_conditions
+from colony_memory._engine.files import require_room
 from colony_memory._engine.label import LabelFiles, pin_text, read_labels
-from colony_memory._engine.load import nothing_saved
+from colony_memory._engine.load import Loaded, Reader, nothing_saved
 from colony_memory._engine.observe import observed, saved
 from colony_memory._engine.restore import latest
 from colony_memory._engine.session import log, warn
@@ -103,7 +103,7 @@ async def import_snapshot(session: Session, exported: Export, *, label: str | No
     return replace(whole.entry().info, reused=not wrote, head=head)
 
 
-async def _check(session: Session, label: str, snapshot_id: str, files: Mapping[str, str]) -> Whole:
+async def _check(session: Session, label: str, snapshot_id: str, files: Mapping[str, str]) -> Loaded:
     """Decide on a snapshot's files as a restore by this client would, and that nothing else is among them."""
     given = copying.copy(session)
     given.vault, given.manifests, given.good = _Given(files, session.vault), {}, {}
@@ -183,7 +183,7 @@ async def _need_room(destination: Session, todo: Mapping[str, LabelFiles], there
         wanted = [name for each in files.manifests for name in (*files.owned(each), *files.pack(each))]
         wanted += [latest_filename(label)] if latest_filename(label) in files.files else []
         need += files.size(name for name in wanted if name not in present) or 0
-    await room.require(destination, need, "the copy")
+    await require_room(destination, need, "the copy")
 
 
 class _Copying:

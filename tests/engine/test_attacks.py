@@ -1110,7 +1110,7 @@ def test_a_copy_does_not_put_another_stream_over_one_that_was_seen():
     there = ColonyMemory(backend=vault, signer=OWN, witness=notes)
     info = there.backup({"m": "of its own"})
     there.delete_snapshot(label="default", snapshot_id=info.snapshot_id)
-    with pytest.raises(ConflictDetected, match="takes a signer"):
+    with pytest.raises(ConflictDetected, match="only a client that signs may do"):
         held.client().copy_to(ColonyMemory(backend=vault))
     assert ColonyMemory(backend=vault, signer=OWN, witness=notes).restore(default=None) is None
 

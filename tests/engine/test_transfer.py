@@ -32,7 +32,7 @@ from colony_memory import (
     VaultUnavailable,
     snapshot,
 )
-from colony_memory._engine import room
+from colony_memory._engine import files as engine_files
 from colony_memory._format.pointer import read_pointer
 from colony_memory.export import Export
 from colony_memory.testing import FaultyVault
@@ -223,7 +223,7 @@ def test_what_does_not_fit_is_refused_before_the_first_write():
     assert caught.value.needed == size
     vault.quota_bytes = 10 * size
     with pytest.MonkeyPatch.context() as patch, nothing_uploaded(vault):
-        patch.setattr(room, "MAX_FILE_BYTES", 100)
+        patch.setattr(engine_files, "MAX_FILE_BYTES", 100)
         with pytest.raises(QuotaExceeded, match="a vault file holds 100"):
             import_snapshot(memory, exported)
     assert import_snapshot(memory, exported)

@@ -212,7 +212,7 @@ def test_what_was_deleted_under_a_signed_pointer_is_not_brought_back_without_the
     copy(ColonyMemory(backend=backend_of(source)), ColonyMemory(backend=vault))
     ColonyMemory(backend=vault, signer=signer).delete_snapshot(label="default", snapshot_id=ids[0])
     before = dict(vault.files)
-    with pytest.raises(ConflictDetected, match="takes a signer"):
+    with pytest.raises(ConflictDetected, match="only a client that signs may do"):
         copy(ColonyMemory(backend=backend_of(source)), ColonyMemory(backend=vault))
     assert vault.files == before
 

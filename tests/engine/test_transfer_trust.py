@@ -102,9 +102,9 @@ def test_nothing_is_brought_into_a_signed_label_without_the_key(vault):
     source, _ = signed([{"later": "memory"}])
     before = dict(vault.files)
     for keyless in (ColonyMemory(backend=vault), pinned(vault)):
-        with pytest.raises(ConflictDetected, match=r"takes a signer.*signer="):
+        with pytest.raises(ConflictDetected, match=r"only a client that signs may do.*signer="):
             import_snapshot(keyless, export_snapshot(source))
-        with pytest.raises(ConflictDetected, match=r"takes a signer.*signer="):
+        with pytest.raises(ConflictDetected, match=r"only a client that signs may do.*signer="):
             copy(source, keyless)
     assert vault.files == before
     assert pinned(vault).restore() == {"own": "memory"}
@@ -147,7 +147,7 @@ def test_a_signed_label_stays_signed_without_the_key(vault):
     assert memory.verify()
     assert len(copy(ColonyMemory(backend=backend_of(source)), ColonyMemory(backend=vault)).already) == 3
     source.backup({"MEMORY.md": "version 3"})
-    with pytest.raises(ConflictDetected, match="takes a signer"):
+    with pytest.raises(ConflictDetected, match="only a client that signs may do"):
         copy(ColonyMemory(backend=backend_of(source)), ColonyMemory(backend=vault))
     assert len(copy(source, ColonyMemory(backend=vault, signer=SIGNER)).copied) == 1
     assert pinned(vault).verify()
@@ -205,7 +205,7 @@ def test_what_is_not_trusted_is_left_out_on_either_side():
     signing = ColonyMemory(backend=fake(), signer=SIGNER)
     assert list(copy(ColonyMemory(backend=backend_of(source)), signing).left_out) == [name]
     assert len(memory.list_snapshots()) == len(signing.list_snapshots()) == 2
-    with pytest.raises(ConflictDetected, match="takes a signer"):  # it would refuse the pointer that it could write
+    with pytest.raises(ConflictDetected, match="only a client that signs"):  # it would refuse what it could write
         copy(ColonyMemory(backend=backend_of(source)), pinned(fake()))
 
 

@@ -24,7 +24,7 @@ from chain_schedules import (
     small_chains,  # noqa: F401 - a fixture
 )
 
-from colony_memory._engine import deletion
+from colony_memory._engine import files
 from colony_memory._engine import judge as judging
 from colony_memory._engine.backup import save as saving
 from colony_memory._engine.label import LabelFiles
@@ -115,14 +115,14 @@ def _commit_all(*given):
 
 
 async def _take_back_at_once(job, built, why=None):
-    await deletion.discard(job.session, built, why)
+    await files.discard(job.session, built, why)
 
 
 _mark_committed = judging.mark_committed
 #: How each rule is left out, and clients, scene and seed of a schedule that loses something then.
 RULES = {
     "one listing after the manifests are gone": (
-        [(deletion, "_list_after", _as_listed_before)],
+        [(files, "_list_after", _as_listed_before)],
         (TOGETHER[1], "patch", 4),
     ),
     "packs go once they are a grace period old": (

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from colony_memory._engine.backup.conflict import compare, conflict, find_stored, merge_snapshot, merge_theirs
 from colony_memory._engine.backup.job import Job, Unread, check_arguments
-from colony_memory._engine.backup.save import find_parent, save_snapshot
+from colony_memory._engine.backup.save import save_snapshot
 from colony_memory._engine.basis import is_conflict
-from colony_memory._engine.load import restores
+from colony_memory._engine.load import parent_of, restores
 from colony_memory._engine.observe import observed, saved
 from colony_memory._engine.sealed import known_of
 from colony_memory._engine.session import warn
@@ -89,7 +89,7 @@ async def _backup(job: Job, *, skip_unchanged: bool) -> SnapshotInfo:
         state, same = await _as_it_was(job, state) if skip_unchanged else (state, None)
         if same is not None:
             return replace(same, reused=True)
-        parent = await find_parent(job, state) if job.unread.digests else None
+        parent = await parent_of(session, state) if job.unread.digests else None
         await job.read(None if parent is None else parent.chain.state)
         if parent is not None:
             session.parents[label] = parent

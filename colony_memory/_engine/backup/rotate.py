@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from colony_memory._engine import deletion, room
+from colony_memory._engine.files import bytes_freed, free_bytes, no_room, remove_snapshots, sweep
 from colony_memory._engine.keep import ages, newest_good, note_shrink, open_shrunk, plan_for, withdraw
 from colony_memory._engine.publish import touch
 from colony_memory._engine.sealed import known_of
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from colony_memory._engine.backup.job import Job
     from colony_memory._engine.keep import Planned
-    from colony_memory._engine.parent import Parent
+    from colony_memory._engine.load import Parent
     from colony_memory._engine.publish import Published
     from colony_memory._engine.session import Session
     from colony_memory._engine.state import State
@@ -186,21 +186,21 @@ async def make_room(job: Job, state: State, built: BuiltSnapshot, what: str) -> 
     """
     session, label, policy = job.session, job.label, job.policy
     await plan_retention(job, state, built)
-    need, free = needed_bytes(job, state, built), await room.available(session)
+    need, free = needed_bytes(job, state, built), await free_bytes(session)
     if free is None or need <= free:
         return state
     if policy is None:
-        raise room.full(need, free, what, label, gain=await _prunable(session, state))
+        raise no_room(need, free, what, label, gain=await _prunable(session, state))
     if ages(session, state) and await touch(session, state):
         state = await look(session, label, everything=True, lenient=True)
-    free += await deletion.sweep(session, state.listed, told=state.needs)
+    free += await sweep(session, state.listed, told=state.needs)
     asked = 0
     if need > free:
         planned = plan_for(session, state, policy, new=built.info, spoils=bool(job.ruined))
         asked = len(planned.plan.keep)
         victims = await choose_victims(session, state, planned, need - free)
         if not victims:
-            raise room.full(need, free, what, label, gain=0)
+            raise no_room(need, free, what, label, gain=0)
         for own in (own for own in planned.unmerged if own in victims):
             warn(
                 f"the vault is full: snapshot {own} of label {label!r} is removed, though the latest is not based on it"
@@ -208,10 +208,10 @@ async def make_room(job: Job, state: State, built: BuiltSnapshot, what: str) -> 
         for own in (own for own in victims if own in planned.shrunk):
             warn(f"the vault is full: snapshot {own} of label {label!r} is removed, though a much smaller one followed")
         state = await withdraw(session, state, victims)
-        await deletion.remove(session, state.listed, victims, told=state.needs)
-    left = await room.available(session)
+        await remove_snapshots(session, state.listed, victims, told=state.needs)
+    left = await free_bytes(session)
     if left is not None and need > left:
-        raise room.full(need, left, what, label, gain=0)
+        raise no_room(need, left, what, label, gain=0)
     state = await look(session, label, everything=True, lenient=True)
     await plan_retention(job, state, built)
     kept = len(job.planned.plan.keep) if job.planned is not None else asked
@@ -235,7 +235,7 @@ async def choose_victims(session: Session, state: State, planned: Planned, need:
     """The snapshots to let go for so many bytes, the first of those that may; none where all of them are not enough."""
     candidates = await planned.may_go(session, state)
     for number in range(1, len(candidates) + 1):
-        if await deletion.gain(session, state.listed, candidates[:number], told=state.needs) >= need:
+        if await bytes_freed(session, state.listed, candidates[:number], told=state.needs) >= need:
             return candidates[:number]
     return []
 
@@ -249,7 +249,7 @@ async def retire(job: Job, done: Published) -> None:
     # What the next backup needs is not spent on deleting.
     spare = None if left is None else max(0, left - 3)
     try:
-        await deletion.remove(job.session, done.state.listed, planned.removed, told=done.state.needs, spare=spare)
+        await remove_snapshots(job.session, done.state.listed, planned.removed, told=done.state.needs, spare=spare)
     except (PruneIncomplete, VaultError) as error:
         if isinstance(error.__cause__ if isinstance(error, PruneIncomplete) else error, VaultDenied):
             gone = ", ".join(sorted(planned.removed))

@@ -8,11 +8,9 @@ Wherever that stops, what is listed restores.
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._engine import deletion, room
 from colony_memory._engine.backup.conflict import race
 from colony_memory._engine.backup.rotate import (
     doc_bytes,
@@ -24,16 +22,15 @@ from colony_memory._engine.backup.rotate import (
     ruined_in,
     tell_ruined,
 )
-from colony_memory._engine.deletion import discard
-from colony_memory._engine.label import GRACE, LabelFiles
-from colony_memory._engine.parent import keep, parent_of
+from colony_memory._engine.files import discard, prove, read_back, require_sizes, still_there, took_long, upload
+from colony_memory._engine.load import keep_parent, parent_of
 from colony_memory._engine.publish import Move, Published, may_move, publish
 from colony_memory._engine.sealed import known_of, lock_for, remember
 from colony_memory._engine.session import log
 from colony_memory._engine.store import Unanswered, to_public
 from colony_memory._format.catalog import Entry
 from colony_memory._format.constants import FORMAT, FORMAT_2
-from colony_memory._format.names import manifest_filename, new_id
+from colony_memory._format.names import new_id
 from colony_memory._format.v2.build import build as build_chain
 from colony_memory.exceptions import (
     BackupUncertain,
@@ -48,103 +45,22 @@ from colony_memory.snapshot import BuiltSnapshot, SnapshotInfo
 from colony_memory.snapshot import build as build_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from datetime import datetime
+    from collections.abc import Sequence
 
     from colony_memory._engine.backup.job import Job
-    from colony_memory._engine.parent import Parent
-    from colony_memory._engine.session import Session
+    from colony_memory._engine.load import Parent
     from colony_memory._engine.state import State
-    from colony_memory.snapshot import BuiltSnapshot
-
-
-async def upload(session: Session, built: BuiltSnapshot) -> list[datetime | None]:
-    """Write a new snapshot: parts, then the manifest; when that was, by the vault's clock, as far as it tells. What
-    fails half way is removed again where that is possible.
-    """
-    label, snapshot_id = built.info.label, built.info.snapshot_id
-    written: list[datetime | None] = []
-    for done, (name, text) in enumerate(built.files.items(), 1):
-        try:
-            written.append(await session.vault.put(name, text))
-        except Unanswered as error:
-            if name == built.manifest_file:
-                msg = (
-                    f"snapshot {snapshot_id} of label {label!r} may or may not be stored: {error}; saving again is safe"
-                )
-                hint = Hint("list_snapshots", label=label)
-                raise BackupUncertain(msg, snapshot_id=snapshot_id, hint=hint) from error
-            await discard(session, built, error)
-            raise
-        except ColonyMemoryError as error:
-            await discard(session, built, error)
-            raise
-        session.tell("upload", name, done, len(built.files))
-    return written
-
-
-def took_long(session: Session, began: datetime, written: Sequence[datetime | None]) -> bool:
-    """Whether an upload took so long that others may have taken it for a leftover.
-
-    A host that was frozen meanwhile, or whose clock was set back, does not know: the vault does, where it tells times.
-    """
-    known = [moment for moment in written if moment is not None]
-    told = max(known) - min(known) if known else timedelta()
-    return 0 < len(known) < len(written) or max(abs(session.now() - began), told) > GRACE / 2
-
-
-async def read_back(session: Session, built: BuiltSnapshot) -> None:
-    """Read what was written."""
-    for name, stored in (await session.vault.get_many(built.files)).items():
-        if stored is None or stored.content != built.files[name]:
-            state = "is not there" if stored is None else "holds another text"
-            raise VaultError(f"{name} was written, but when it was read back, it {state}: do it again")
-
-
-async def prove(session: Session, label: str, files: Iterable[str], *, own: Iterable[str]) -> bool:
-    """Whether all files of a new snapshot are there, after its manifest was written: another client may have taken the
-    parts of an upload that took long for leftovers, which no look before the manifest's upload can rule out.
-    """
-    needed, own = list(files), list(own)
-    listing = await session.vault.look_up(needed)
-    there = LabelFiles(label, listing.files, listing.complete)
-    if not there.complete:
-        raise VaultError(
-            f"the vault's list of label {label!r} is cut short, so that an upload that took long cannot be checked"
-        )
-    if any(name not in there.files for name in needed):
-        return False
-    written = there.written(own)
-    # The manifest is the newest; what is a grace period older may be about to be deleted.
-    return written is None or max(written) - min(written) < GRACE
-
-
-def still_there(now: State, snapshot_id: str, files: Iterable[str]) -> bool:
-    """Whether a snapshot whose pointer was not moved yet is safe from those who delete leftovers.
-
-    They leave alone what is younger than the grace period. Where the pointer to follow is that much younger than the
-    manifest, whoever wrote it may be deleting it already.
-    """
-    there, pointer = now.listed, now.decision.pointer
-    if any(name not in there.files for name in files):
-        return False
-    if snapshot_id in pointer.gone:
-        return False  # another client listed it, and a third one is deleting it as one of the old ones
-    if pointer.entry(snapshot_id) is not None:
-        return True
-    written = there.written([manifest_filename(now.label, snapshot_id)])
-    return written is None or there.now is None or there.now - written[0] < GRACE
 
 
 async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
     """Write the snapshot and publish it; None where it has to be made anew."""
     session, label = job.session, job.label
     stream = state.decision.stream or session.stream(label)
-    parent = await find_parent(job, state)
+    parent = None if job.as_base else await parent_of(session, state)
     built = await session.vault.compute(build, job, state, stream, parent)
     beside = [] if parent is None or not built.inherited else [*built.inherited, parent.manifest_file]
     what = f"snapshot of label {label!r}"
-    room.check_files(built.files, what)
+    require_sizes(built.files, what)
     state = await make_room(job, state, built, what)
     # Before its manifest is there: where a pointer is missing, that alone may make it the latest.
     job.note_pending(built.info.snapshot_id)
@@ -155,7 +71,7 @@ async def save_snapshot(job: Job, state: State) -> SnapshotInfo | None:
         job.note_withdrawn(built.info.snapshot_id)
         job.as_base = True
         return None
-    keep(session, built)
+    keep_parent(session, built)
     head = done.pointer.head if done.pointer.snapshot_id == built.info.snapshot_id else ""
     info = known_of(session, Entry(built.info, built.manifest_sha256))
     info = replace(info, head=head, diverged_from=job.theirs or job.passed_over, merged=job.merged)
@@ -187,13 +103,6 @@ async def _write(job: Job, built: BuiltSnapshot, beside: Sequence[str]) -> bool:
     if not beside and not took_long(session, began, written):
         return True
     return await prove(session, job.label, [*built.files, *beside], own=built.files)
-
-
-async def find_parent(job: Job, state: State) -> Parent | None:
-    """What to go on from, where the format knows that."""
-    if job.session.format != FORMAT_2 or job.as_base:
-        return None
-    return await parent_of(job.session, state)
 
 
 def build(job: Job, state: State, stream: str, parent: Parent | None) -> BuiltSnapshot:
@@ -310,7 +219,7 @@ async def _give_up(job: Job, built: BuiltSnapshot, why: ColonyMemoryError | None
     catalogue first, and its pack once nobody needs it.
     """
     if built.info.format == FORMAT:
-        await deletion.discard(job.session, built, why)
+        await discard(job.session, built, why)
         return
     from colony_memory._engine.prune import delete_snapshot
 

@@ -1,0 +1,390 @@
+"""A snapshot's files as they come and as they go, and what fits into a vault.
+
+They come parts first, then the manifest, and are then seen to be there. They go manifest first, and what no other
+manifest needs once a listing shows that it is gone. Wherever that stops, what is listed restores.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from colony_memory._engine.label import GRACE, LabelFiles, read_label
+from colony_memory._engine.observe import tally
+from colony_memory._engine.session import log
+from colony_memory._engine.state import read_manifests
+from colony_memory._engine.store import Unanswered
+from colony_memory._format.names import id_order, manifest_filename
+from colony_memory._values import dataclass
+from colony_memory.exceptions import (
+    BackupUncertain,
+    ColonyMemoryError,
+    Hint,
+    PruneIncomplete,
+    QuotaExceeded,
+    RateLimited,
+    VaultDenied,
+    VaultError,
+    VaultUnavailable,
+)
+from colony_memory.snapshot import MAX_FILE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from colony_memory._engine.session import Session
+    from colony_memory._engine.state import State
+    from colony_memory.snapshot import BuiltSnapshot
+
+#: Bytes that a hosted vault is given with its first write, until which it reports zeros.
+FIRST_QUOTA = 10_000_000
+# An hour begins with the first operation, so that it has ended by then at the latest.
+_HOUR = 3600.0
+
+
+# What fits
+
+
+async def free_bytes(session: Session) -> int | None:
+    """Free bytes, None where the vault does not tell, or has no quota."""
+    if session.vault.unlimited:
+        return None
+    known = await session.vault.free_bytes()
+    return free_in(await session.vault.status()) if known is None else known
+
+
+def free_in(status: Mapping[str, Any]) -> int | None:
+    """Free bytes as a vault's status tells them, None where it does not."""
+    quota, free = status.get("quota_bytes"), status.get("available_bytes")
+    if quota == 0 and not status.get("used_bytes") and not status.get("file_count"):
+        return FIRST_QUOTA
+    return free if isinstance(quota, int) and quota > 0 and isinstance(free, int) else None
+
+
+def require_sizes(files: Mapping[str, str], what: str) -> None:
+    """Raise a QuotaExceeded where a file is larger than a vault takes."""
+    for name, text in files.items():
+        size = len(text.encode("utf-8", "surrogatepass"))
+        if size > MAX_FILE_BYTES:
+            why = "its list of document names is too long" if name.endswith(".manifest.json") else "a part is too long"
+            msg = (
+                f"{what} was not written: {name} would be {size} bytes and a vault file holds {MAX_FILE_BYTES}; {why}: "
+                "save fewer documents, or spread them over several labels"
+            )
+            raise QuotaExceeded(msg, needed=size, available=MAX_FILE_BYTES)
+
+
+async def require_room(session: Session, need: int, what: str, *, label: str | None = None) -> None:
+    """Raise a QuotaExceeded unless so many bytes are free."""
+    free = await free_bytes(session)
+    if free is not None and need > free:
+        raise no_room(need, free, what, label)
+
+
+def no_room(need: int, free: int, what: str, label: str | None, *, gain: int | None = None) -> QuotaExceeded:
+    """The error of what does not fit; ``gain`` bytes a prune would free at most, None where nobody knows."""
+    msg = f"{what} does not fit: it takes about {need} bytes, and {free} are free in the vault"
+    hint = Hint("prune", label=label) if gain is None or need <= free + gain else None
+    return QuotaExceeded(msg, needed=need, available=free, hint=hint)
+
+
+async def require_operations(session: Session, need: int, what: str) -> None:
+    """Raise a RateLimited where the vault says that it takes fewer uploads and deletes this hour."""
+    left = await session.vault.operations_left()
+    if left is not None and left < need:
+        wait = await session.vault.operations_reset() or _HOUR
+        when = f"{math.ceil(wait / 60)} min" if wait <= _HOUR - 60 else "an hour"
+        msg = f"the vault takes {left} more uploads and deletes this hour, and {what} needs {need}; try again in {when}"
+        raise RateLimited(msg, retry_after=wait)
+
+
+# How files come
+
+
+async def upload(session: Session, built: BuiltSnapshot) -> list[datetime | None]:
+    """Write a new snapshot: parts, then the manifest; when that was, by the vault's clock, as far as it tells. What
+    fails half way is removed again where that is possible.
+    """
+    label, snapshot_id = built.info.label, built.info.snapshot_id
+    written: list[datetime | None] = []
+    for done, (name, text) in enumerate(built.files.items(), 1):
+        try:
+            written.append(await session.vault.put(name, text))
+        except ColonyMemoryError as error:
+            if isinstance(error, Unanswered) and name == built.manifest_file:
+                msg = (
+                    f"snapshot {snapshot_id} of label {label!r} may or may not be stored: {error}; saving again is safe"
+                )
+                hint = Hint("list_snapshots", label=label)
+                raise BackupUncertain(msg, snapshot_id=snapshot_id, hint=hint) from error
+            await discard(session, built, error)
+            raise
+        session.tell("upload", name, done, len(built.files))
+    return written
+
+
+def took_long(session: Session, began: datetime, written: Sequence[datetime | None]) -> bool:
+    """Whether an upload took so long that others may have taken it for a leftover.
+
+    A host that was frozen meanwhile, or whose clock was set back, does not know: the vault does, where it tells times.
+    """
+    known = [moment for moment in written if moment is not None]
+    told = max(known) - min(known) if known else timedelta()
+    return 0 < len(known) < len(written) or max(abs(session.now() - began), told) > GRACE / 2
+
+
+async def misread(session: Session, files: Mapping[str, str]) -> str | None:
+    """What a read of written files shows to be wrong with them, None where nothing is."""
+    for name, stored in (await session.vault.get_many(files)).items():
+        if stored is None or stored.content != files[name]:
+            state = "is not there" if stored is None else "holds another text"
+            return f"{name} was written, but when it was read back, it {state}"
+    return None
+
+
+async def read_back(session: Session, built: BuiltSnapshot) -> None:
+    """Raise a VaultError where what was written is not what was sent."""
+    wrong = await misread(session, built.files)
+    if wrong is not None:
+        raise VaultError(f"{wrong}: do it again")
+
+
+async def prove(session: Session, label: str, files: Iterable[str], *, own: Iterable[str]) -> bool:
+    """Whether all that a new snapshot needs is there after its manifest was written, the last of its ``own`` files:
+    another client may have taken the parts of an upload that took long for leftovers, which no look before the
+    manifest's upload can rule out.
+    """
+    needed = list(files)
+    listing = await session.vault.look_up(needed)
+    if not listing.complete:
+        raise VaultError(
+            f"the vault's list of label {label!r} is cut short, so that an upload that took long cannot be checked"
+        )
+    # The manifest is the newest; what is a grace period older may be about to be deleted.
+    return all(name in listing.files for name in needed) and LabelFiles(label, listing.files).is_of_one_time(own)
+
+
+def still_there(now: State, snapshot_id: str, files: Iterable[str]) -> bool:
+    """Whether a snapshot of these files, whose pointer was not moved yet, is safe from those who delete leftovers.
+
+    They leave alone what is younger than the grace period. Where the pointer to follow is that much younger than the
+    manifest, whoever wrote it may be deleting it already.
+    """
+    there, pointer = now.listed, now.decision.pointer
+    if any(name not in there.files for name in files):
+        return False
+    if snapshot_id in pointer.gone:
+        return False  # another client listed it, and a third one is deleting it as one of the old ones
+    return pointer.entry(snapshot_id) is not None or there.is_young(manifest_filename(now.label, snapshot_id))
+
+
+# How files go
+
+
+async def discard(session: Session, built: BuiltSnapshot, error: ColonyMemoryError | None = None) -> None:
+    """Delete what was written of a snapshot that came to nothing, its manifest first, as far as that is possible."""
+    label, manifest_file, names = built.info.label, built.manifest_file, list(built.files)
+    if isinstance(error, RateLimited):
+        return  # deletes come out of the same bucket; a later prune sweeps
+    job = _Deletion(session, label, total=len(names))
+    await job.delete([manifest_file])
+    try:
+        if not job.failed and await session.vault.get(manifest_file) is None:
+            await job.delete([name for name in names if name != manifest_file])
+    except VaultError as unread:
+        job.cause = unread
+    if job.cause:
+        log(f"the leftovers of a failed backup stay in the vault until the next prune: {job.cause}")
+
+
+async def remove_snapshots(
+    session: Session,
+    files: LabelFiles,
+    victims: Iterable[str],
+    *,
+    told: Mapping[str, Sequence[str]],
+    spare: int | None = None,
+    sweeps: bool = True,
+) -> int:
+    """Delete snapshots that no catalogue lists any more, and sweep what interrupted backups left; how many are gone.
+
+    Args:
+        session: The client.
+        files: The label's files as they were listed before.
+        victims: Ids of the snapshots.
+        told: Packs that snapshots need, where a believed pointer says so, see :attr:`State.needs`.
+        spare: Deletions that may be spent, None for any number. The oldest snapshots go first, each only as a whole.
+        sweeps: Delete what others left, too.
+    """
+    label, there = files.label, set(files.manifests)
+    chosen = _affordable(files, sorted(victims, key=id_order), spare)
+    job = _Deletion(session, label, total=sum(len(files.owned(each)) for each in chosen))
+    await job.delete([manifest_filename(label, each) for each in chosen if each in there])
+    if chosen:
+        try:
+            files = await _list_after(session, files)
+        except ColonyMemoryError as error:
+            raise job.incomplete(error, [name for each in chosen for name in files.owned(each)]) from error
+    left = [each for each in chosen if each in files.manifests]
+    gone = [each for each in chosen if each not in files.manifests]
+    for each in left:
+        if manifest_filename(label, each) not in job.failed:
+            job.fail(
+                manifest_filename(label, each),
+                VaultError(f"the vault said that it deleted the manifest of {each}, but it is still there"),
+            )
+    job.deleted = sum(1 for each in gone if each in there)
+    own = tally()
+    if own is not None:
+        own.pruned += job.deleted
+    if not files.complete:
+        raise job.incomplete(
+            VaultError("the vault's list is cut short"), [name for each in gone for name in files.owned(each)]
+        )
+    free = await deletable(session, files, gone, told=told, of=None if sweeps else gone)
+    await job.delete(free[: None if spare is None else max(0, spare - job.done)])
+    job.failed += [name for each in left for name in files.owned(each) if name not in job.failed]
+    if job.failed:
+        raise job.incomplete()
+    return job.deleted
+
+
+async def _list_after(session: Session, files: LabelFiles) -> LabelFiles:
+    """The label's files once manifests were deleted: whoever builds on those from now on finds out by a listing of its
+    own, and what was built before is seen here.
+    """
+    return read_label(await session.vault.list(f"cmem.{files.label}."), files.label)
+
+
+def _affordable(files: LabelFiles, victims: Sequence[str], spare: int | None) -> list[str]:
+    if spare is None:
+        return list(victims)
+    chosen, spent = list[str](), 0
+    for each in victims:
+        spent += len(files.owned(each))
+        if spent > spare:
+            break
+        chosen.append(each)
+    return chosen
+
+
+async def deletable(
+    session: Session,
+    files: LabelFiles,
+    victims: Collection[str],
+    *,
+    told: Mapping[str, Sequence[str]],
+    of: Collection[str] | None = None,
+    anew: bool = True,
+) -> list[str]:
+    """Names of the files that go with snapshots: those that are named after them, and old leftovers, where no manifest
+    that stays needs them.
+
+    What is planned and what is done ask here alike: one as if the snapshots were gone, the other once they are. ``of``
+    are the only ids whose leftovers are meant; ``anew`` reads manifests once more that were read before.
+    """
+    old, packs = files.old_orphans(now=session.now()), files.old_packs(now=session.now())
+    if of is not None:
+        old, packs = ({each: names for each, names in found.items() if each in of} for found in (old, packs))
+    names = [name for each in victims for name in files.owned(each)]
+    names += [name for each in sorted(old, key=id_order) if each not in victims for name in old[each]]
+    return names + await _free_packs(session, files, packs, told=told, without=victims, anew=anew)
+
+
+async def bytes_freed(
+    session: Session, files: LabelFiles, victims: Collection[str], *, told: Mapping[str, Sequence[str]]
+) -> int:
+    """Bytes that are free once snapshots are deleted, and old leftovers with them."""
+    return files.size(await deletable(session, files, victims, told=told, anew=False)) or 0
+
+
+async def _free_packs(
+    session: Session,
+    files: LabelFiles,
+    packs: Mapping[str, Sequence[str]],
+    *,
+    told: Mapping[str, Sequence[str]],
+    without: Collection[str],
+    anew: bool,
+) -> list[str]:
+    """The files of those packs that no listed manifest needs; none where a manifest cannot tell what it needs.
+
+    What a believed catalogue says of a committed snapshot stands: a client that wrote or read the manifest has put it
+    there. All other manifests are read, those that it lists nothing of and those that it does not list.
+    """
+    if not packs or not files.complete:
+        return []
+    left = [each for each in files.manifests if each not in without]
+    needed = {pack for each in left for pack in told.get(each, ())}
+    unread = [each for each in left if each not in told]
+    await read_manifests(session, files.label, unread, {}, anew=anew)
+    for each in unread:
+        # That it is not trusted, or not signed well, does not free what it needs.
+        manifest = session.manifests.get(manifest_filename(files.label, each))
+        if manifest is None:
+            log(f"no pack of label {files.label!r} is deleted, since the manifest of snapshot {each} cannot be read")
+            return []
+        needed.update(manifest.packs)
+    return [name for each in sorted(packs, key=id_order) if each not in needed for name in packs[each]]
+
+
+async def sweep(session: Session, files: LabelFiles, *, told: Mapping[str, Sequence[str]]) -> int:
+    """Delete what interrupted backups left, by a listing that shows that it is old; how many bytes that frees."""
+    names = await deletable(session, files, (), told=told)
+    job = _Deletion(session, files.label, total=len(names))
+    await job.delete(names)
+    if job.failed:
+        raise job.incomplete()
+    return files.size(names) or 0
+
+
+@dataclass
+class _Deletion:
+    """Files that are being deleted one after the other."""
+
+    session: Session
+    label: str
+    total: int
+    done: int = 0
+    deleted: int = 0
+    failed: list[str] = field(default_factory=list)
+    cause: ColonyMemoryError | None = None
+
+    def fail(self, name: str, error: ColonyMemoryError) -> None:
+        """Note a file that is still there."""
+        self.failed.append(name)
+        self.cause = error
+
+    async def delete(self, names: Iterable[str]) -> None:
+        """Delete files, and stop at the first sign that all others would fail too: refused, or no reply at all."""
+        for name in names:
+            hopeless = isinstance(self.cause, (RateLimited, VaultDenied)) or (
+                isinstance(self.cause, VaultUnavailable) and self.cause.status is None
+            )
+            if hopeless:
+                self.failed.append(name)
+                continue
+            try:
+                await self.session.vault.delete(name)
+            except ColonyMemoryError as error:
+                self.fail(name, error)
+            else:
+                self.done += 1
+                self.session.tell("delete", name, self.done, self.total)
+
+    def incomplete(self, cause: ColonyMemoryError | None = None, left: Sequence[str] = ()) -> PruneIncomplete:
+        """The error that tells what is still there."""
+        cause = cause or self.cause
+        failed = list(dict.fromkeys((*self.failed, *left)))
+        wait = getattr(cause, "retry_after", None)
+        when = f"; try again in {wait:.0f} s" if wait else ""
+        msg = (
+            f"label {self.label!r}: {self.deleted} snapshots were deleted, {len(failed)} files are still there: "
+            f"{getattr(cause, 'message', cause)}{when}"
+        )
+        error = PruneIncomplete(msg, deleted=self.deleted, failed=failed, hint=Hint("prune", label=self.label))
+        error.__cause__ = cause
+        return error
