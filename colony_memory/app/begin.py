@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from colony_memory._engine.basis import Basis, settled
 from colony_memory._engine.state import require_sound
 from colony_memory._format.lineage import descends
-from colony_memory.app.filling import Filled, replaced_by, take_lacking
+from colony_memory.app.content import Filled, replaced_by, take_lacking
 from colony_memory.app.place import refuse_vault_inside
 from colony_memory.app.restore import RestoredFolder, Writing
 from colony_memory.app.target import Target, has_all_lines, same_files
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from colony_memory.app.save import Saved
     from colony_memory.client import ColonyMemory
 
-__all__ = ["Begun", "begin"]
 
 # How often a folder that changes between the question and the answer is looked at anew.
 _TRIES = 3

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colony_memory.app.content import contents_of, reshape
-from colony_memory.capture._metadata import split_documents
+from colony_memory.app.content import reshape
+from colony_memory.capture._metadata import contents_of, split_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -1,31 +1,38 @@
-"""Pure: what is in a snapshot, and what of it is wanted: one file, or those that match."""
+"""What is in a snapshot: one file, those that match, and what it lacks and another one has."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from colony_memory._format.constants import MAX_BYTES
-from colony_memory.app.facts import left_out
+from colony_memory._format.lineage import refused_only
+from colony_memory._format.names import id_order
+from colony_memory._format.v2.sealed import LEFT_OUT
+from colony_memory._os.paths import real_path
+from colony_memory.app.pick import BEFORE_RESTORE, left_out, made_at, stamp
 from colony_memory.capture._metadata import (
     METADATA_NAMES,
-    Contents,
     Metadata,
-    contents_of,
     describe,
+    described_by,
     split_documents,
 )
+from colony_memory.capture._plan import make_plan
 from colony_memory.capture._sparse import Sparse
-from colony_memory.exceptions import ColonyMemoryError
+from colony_memory.exceptions import ColonyMemoryError, message_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from colony_memory._engine.restore import Restored
+    from colony_memory.app.target import Target
     from colony_memory.snapshot import SnapshotInfo
 
-_Value = TypeVar("_Value")
 
-__all__ = ["Contents", "content_of", "contents_of", "narrow", "near", "reshape"]
+_Value = TypeVar("_Value")
 
 
 def content_of(info: SnapshotInfo, documents: Mapping[str, str], name: str) -> str | bytes:
@@ -96,3 +103,171 @@ def reshape(
     )
     found = {rename(name): text for name, text in documents.items() if name not in METADATA_NAMES and wanted(name)}
     return {**found, **describe(after)}
+
+
+# What a snapshot lacks since it never stood still or could not be read is taken set by set, all of a set from one
+# snapshot: a directory that is lacking is a set, and so are files of one directory whose names begin alike, as those of
+# a store do. What was left out for another reason is taken from nowhere, nor is what the newest complete snapshot does
+# not have: somebody has deleted it.
+
+# Snapshots that are read for it.
+_MOST = 4
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A set that the snapshot lacks, and another one has."""
+
+    names: tuple[str, ...]  # the files or the directory, as the snapshot's own record names them
+    snapshot_id: str  # the newest snapshot that has it
+    made: str  # when that was made, to the minute
+    left: str = ""  # why it was not taken from there; empty where it was
+
+    def is_of(self, documents: Mapping[str, str]) -> bool:
+        """Whether these documents have something of it."""
+        return _held_of(documents, self.names)
+
+    def __str__(self) -> str:
+        named, there = ", ".join(self.names), f"snapshot {self.snapshot_id} of {self.made}"
+        return (
+            f"{named}: stays as it is ({self.left}), and is not taken from {there}"
+            if self.left
+            else (f"{named}: from {there}")
+        )
+
+
+def take_lacking(
+    target: Target, found: Restored, documents: dict[str, str]
+) -> tuple[dict[str, str], tuple[Filled, ...]]:
+    """The documents of a snapshot with what it lacks of other snapshots, and what that is.
+
+    What the folder itself holds of a set stays where it is saved nowhere or open in a program.
+    """
+    if target.label.endswith(BEFORE_RESTORE):
+        return documents, ()
+    left, told = _sets_of(described_by(documents)), []
+    older = _older(target, found) if left else iter(())
+    for info in islice((info for info in older if any(_may_have(info, names) for names in left)), _MOST):
+        source = target.documents_of(info.snapshot_id)
+        lacking = described_by(source).left_out
+        for names in [names for names in left if source and not any(_is_part(name, names) for name in lacking)]:
+            left.remove(names)
+            part = _part(source, names)
+            if part:
+                why = _why_torn(documents, part, names) or _why_left(target, found, part, names)
+                told.append(Filled(names, info.snapshot_id, stamp(made_at(info)), why))
+                documents = documents if why else _with_part(documents, part, names)
+        if not left:
+            break
+    target.filled = tuple(dict.fromkeys(each.snapshot_id for each in told if not each.left))
+    return documents, tuple(sorted(told, key=lambda each: each.names))
+
+
+def replaced_by(target: Target, filled: Iterable[Filled]) -> frozenset[str]:
+    """What of a folder goes where the set does not have it, so that all of a set is of one snapshot."""
+    if target.is_shaped:
+        return frozenset()
+    return frozenset(name for each in filled if not each.left for name in each.names)
+
+
+def filled_from(documents: dict[str, str], sources: Iterable[dict[str, str]]) -> dict[str, str]:
+    """The documents as they were restored, where what they lacked was taken from these."""
+    for source in sources:
+        lacking = described_by(source).left_out
+        for names in _sets_of(described_by(documents)):
+            part = _part(source, names)
+            if part and not any(_is_part(name, names) for name in lacking):
+                documents = _with_part(documents, part, names)
+    return documents
+
+
+def _sets_of(described: Metadata) -> list[tuple[str, ...]]:
+    """What is lacking and may be had, set by set."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(described.unread & described.left_out.keys()):
+        above, _, own = name.rpartition("/")
+        key = name if name.endswith("/") else f"{above}/{own.lstrip('.').partition('.')[0]}"
+        found.setdefault(key, []).append(name)
+    return [tuple(names) for names in found.values()]
+
+
+def _older(target: Target, found: Restored) -> Iterator[SnapshotInfo]:
+    """What may have it, newest first: whole, and not newer than what is restored."""
+    infos = target.look(everything=True).decision.listed
+    refused, last = refused_only(infos), id_order(found.info.snapshot_id)
+    for info in sorted(infos, key=lambda info: id_order(info.snapshot_id), reverse=True):
+        if id_order(info.snapshot_id) < last and info.snapshot_id not in refused:
+            yield info
+
+
+def _may_have(info: SnapshotInfo, names: tuple[str, ...]) -> bool:
+    """Whether a snapshot may have all of a set, by what a list tells of it."""
+    if LEFT_OUT in info.incomplete:
+        return True
+    return not any(_is_part(line.partition(": ")[0], names) for line in info.incomplete)
+
+
+def _is_part(name: str, names: tuple[str, ...]) -> bool:
+    """Whether a file or directory, which ends with a slash, is of a set, or the set in it."""
+    if name.endswith("/") and any(each.startswith(name) for each in names):
+        return True
+    return any(
+        name == each or (name.startswith(each) and (each.endswith("/") or name[len(each)] in ".-")) for each in names
+    )
+
+
+def _part(source: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
+    """What a snapshot has of a set, as documents; nothing where it has no file of it."""
+    part = reshape(source, wanted=lambda name: _is_part(name, names))
+    contents, metadata = split_documents(part)
+    return part if contents or metadata.links else {}
+
+
+def _with_part(documents: Mapping[str, str], part: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
+    """The documents with a set of another snapshot, which they lack no more."""
+    if _held_of(documents, names):
+        part = reshape(part, wanted=lambda name: name in names)
+    (_, ours), (_, more) = split_documents(documents), split_documents(part)
+    described = replace(
+        ours,
+        files={**ours.files, **more.files},
+        empty_dirs=tuple({*ours.empty_dirs, *more.empty_dirs}),
+        executable=ours.executable | more.executable,
+        masked=tuple(sorted({*ours.masked, *more.masked})),
+        links={**ours.links, **more.links},
+        modes={**ours.modes, **more.modes},
+        times={**ours.times, **more.times},
+        left_out={name: why for name, why in ours.left_out.items() if name not in names},
+        unread=ours.unread - {*names},
+    )
+    joined = {name: text for name, text in {**documents, **part}.items() if name not in METADATA_NAMES}
+    return {**joined, **describe(described)}
+
+
+def _held_of(documents: Mapping[str, str], names: tuple[str, ...]) -> bool:
+    """Whether a snapshot has something whose name begins as those of a set do."""
+    contents, metadata = split_documents(documents)
+    return any(_is_part(name, names) for name in (*contents, *metadata.links))
+
+
+def _why_torn(documents: Mapping[str, str], part: Mapping[str, str], names: tuple[str, ...]) -> str:
+    """Why a set would be of two snapshots; empty where it would not."""
+    is_text = all(isinstance(content, str) for content in split_documents(part)[0].values())
+    return "" if is_text or not _held_of(documents, names) else "the snapshot has another part of it"
+
+
+def _why_left(target: Target, found: Restored, part: dict[str, str], names: tuple[str, ...]) -> str:
+    """Why what the folder holds of a set is not replaced; empty where it may be."""
+    try:
+        contents, metadata = split_documents(target.shaped(part))
+        going = () if target.is_shaped else names
+        plan = make_plan(real_path(target.directory), contents, metadata, delete=going, force=False)
+        if target.is_shaped and plan.differing:
+            return "another is here"
+        if plan.in_use:
+            return f"open in {next(iter(plan.in_use.values()))}"
+        if plan.unsaved(replace(target.question(found).about(contents, metadata), why={})):
+            return "what is here is saved nowhere"
+    except (ColonyMemoryError, ValueError) as error:
+        return message_of(error)
+    return ""

@@ -15,7 +15,6 @@ from colony_memory.client import ColonyMemory
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["REMOVED", "folders_with", "read_replacements", "stays"]
 
 #: What stands in the place of a text that is taken out.
 REMOVED = "***REMOVED***"

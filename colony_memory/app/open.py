@@ -1,25 +1,28 @@
-"""A memory in a vault that is chosen, under the trust that is asked for."""
+"""A memory in a vault, under the trust and the keys that options and variables give in plain arguments."""
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colony_memory._arguments import texts
+from colony_memory._arguments import read_written, require_as_meant, texts
+from colony_memory._format.age import looks_secret
+from colony_memory._keyfile import read_key_file
+from colony_memory._os.files import read_file
 from colony_memory._values import dataclass
-from colony_memory.app.keys import key_arguments, settled
 from colony_memory.app.place import Place, choose_place
 from colony_memory.client import ColonyMemory
 from colony_memory.exceptions import ColonyMemoryError
+from colony_memory.vaults._open import VARIABLE
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
+    from colony_memory.encryption import Passphrase
     from colony_memory.reports import Event, LifecycleEvent
     from colony_memory.signing import Signer
-
-__all__ = ["OpenMemory", "load_signer", "open_memory", "trust_arguments"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,28 @@ def open_memory(
     identities: Iterable[str | os.PathLike[str]] = (),
     passphrase_file: str | os.PathLike[str] | None = None,
 ) -> OpenMemory:
-    """Open the memory in a vault."""
+    """Open the memory in a vault.
+
+    Args:
+        vault: URL or directory, by default as :func:`~colony_memory.app.place.choose_place` has it.
+        making: The caller is going to write, and calls :meth:`Place.make_unchosen` before: until then the vault that
+            nobody chose may be missing.
+        on_event: As for :class:`colony_memory.ColonyMemory`, and so are what follows, in plain arguments:
+        key_file: The signer's key.
+        trust: did:keys to accept beside the key file's, each perhaps with ``@`` and the id of the last snapshot that it
+            is trusted for; a text may hold several, separated by blanks or commas.
+        witness: File that keeps how far each label has come.
+        require_signature: Whether to refuse what nobody signed.
+        accept_legacy_pointer: Accept pointers without a signature.
+        encrypt_to: As for :func:`~colony_memory.app.open.key_arguments`, and so are what follows:
+        identities: Key files that open what is encrypted.
+        passphrase_file: File with a passphrase.
+
+    Raises:
+        VaultMissing: There is no vault.
+        ValueError: The URL, the key file, a did:key or the witness cannot be used.
+        ColonyMemoryError: An extra is missing.
+    """
     given = trust_arguments(
         key_file=key_file,
         trust=trust,
@@ -105,3 +129,147 @@ def _read_trust(given: Iterable[str]) -> dict[str, str | None]:
         if did_key:
             issuers[did_key] = last or None
     return issuers
+
+
+#: The word that stands for a passphrase, which no option takes itself.
+PASSPHRASE = "passphrase"  # noqa: S105 - the word itself
+_MAX_BYTES = 65_536
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
+
+def key_arguments(
+    *,
+    encrypt_to: Iterable[str] = (),
+    identities: Iterable[str | os.PathLike[str]] = (),
+    passphrase_file: str | os.PathLike[str] | None = None,
+    ask: Callable[[bool], str] | None = None,
+) -> dict[str, Any]:
+    """The arguments of :class:`colony_memory.ColonyMemory` that say whom to encrypt to and what opens, those that were
+    given.
+    """
+    wanted, given = list(_split(encrypt_to)), [each if isinstance(each, str) else str(each) for each in identities]
+    if not wanted and not given and passphrase_file is None:
+        return {}
+    asked = PASSPHRASE in wanted or PASSPHRASE in given
+    words = _passphrase(passphrase_file, ask, twice=PASSPHRASE in wanted) if asked or passphrase_file else None
+    out: dict[str, Any] = {}
+    recipients = [each for name in wanted for each in ([words] if name == PASSPHRASE else _recipients(name))]
+    if recipients:
+        out["encrypt_to"] = recipients
+    opening: list[Any] = [_key_file(each) for each in given if each != PASSPHRASE]
+    opening += [words] if words is not None else []
+    if opening:
+        out["identities"] = opening
+    return out
+
+
+def settled_recipients(given: Iterable[str], settle: Callable[[str], str] | None = None) -> list[str]:
+    """Whom to encrypt to, as :func:`key_arguments` takes it, in words that mean the same in any directory."""
+    found = []
+    for name in _split(given):
+        try:
+            found.append(
+                name if name == PASSPHRASE or _is_recipient(name) or looks_secret(name) else (settle or settled)(name)
+            )
+        except ValueError as error:
+            raise ValueError(f"{error}, where it is no recipient (age1…, ssh-…)") from error
+    return found
+
+
+def settled_identities(given: Iterable[str], settle: Callable[[str], str] | None = None) -> list[str]:
+    """What opens, likewise."""
+    return [name if name == PASSPHRASE or looks_secret(name) else (settle or settled)(name) for name in given]
+
+
+def settled(path: str) -> str:
+    """A path that means the same in any directory."""
+    if VARIABLE.search(path):
+        raise ValueError("a path holds a variable that was not expanded; within '' a shell expands none")
+    require_as_meant("a path", path)
+    if _ADDRESS.match(path):
+        raise ValueError("a path of a file is wanted, and an address is given")
+    return os.path.abspath(_home(path))  # noqa: PTH100 - a link stays
+
+
+def _is_recipient(name: str) -> bool:
+    return name.lower().startswith(("age1", "ssh-"))
+
+
+def _split(given: Iterable[str]) -> Iterator[str]:
+    """Each recipient. An SSH key is of two words, and a third one that says whose it is only where it is quoted."""
+    words = list[str]()
+    for text in given:
+        if _is_one(text):
+            yield text.strip()
+        else:
+            words += filter(None, re.split(r"[\s,]+", text))
+    while words:
+        word = words.pop(0)
+        yield f"{word} {words.pop(0)}" if word.startswith("ssh-") and words else word
+
+
+def _home(path: str) -> str:
+    return os.path.expanduser(path)  # noqa: PTH111 - never raises
+
+
+def _is_one(text: str) -> bool:
+    """Whether what has blanks in it is an SSH key all the same, or the name of a file."""
+    return (text.strip().startswith("ssh-") and len(text.split()) > 1) or os.path.isfile(_home(text))  # noqa: PTH113 - never raises
+
+
+def _recipients(name: str) -> list[str]:
+    """A recipient, or those in a file, one a line."""
+    if _is_recipient(name):
+        return [name]
+    if looks_secret(name):
+        raise ValueError("a private key was given to encrypt to: give the public one, age1…, that belongs to it")
+    place = Path(_home(name))
+    try:
+        found = read_file(place, _MAX_BYTES, follow=True)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "it is no name of a file"
+        raise ValueError(f"the file of recipients cannot be read: {why}") from error
+    if found is None:
+        # Not repeated: it may be a passphrase.
+        raise ValueError(
+            "what is given to encrypt to is neither a recipient (age1…, ssh-…), the word passphrase, "
+            "nor a file of recipients that is there"
+        )
+    try:
+        lines = [line.strip() for line in read_written(found.data).splitlines()]
+    except ValueError:
+        raise ValueError(f"recipients file {name!r} is no text") from None
+    kept = [line for line in lines if line and not line.startswith("#")]
+    if not kept:
+        raise ValueError(f"recipients file {name!r} has no recipient")
+    if any("SECRET-KEY-" in line.upper() or "PRIVATE KEY" in line for line in kept):
+        raise ValueError(f"{name!r} holds a private key: recipients are public ones")
+    return kept
+
+
+def _key_file(name: str) -> Path:
+    """The path of a key file that can be read."""
+    if looks_secret(name):
+        raise ValueError("a private key itself was given to open with: put it into a file, and give that")
+    place = Path(_home(name))
+    try:
+        read_key_file(place)
+    except ColonyMemoryError as error:
+        raise ValueError(error.message) from error
+    return place
+
+
+def _passphrase(file: str | os.PathLike[str] | None, ask: Callable[[bool], str] | None, *, twice: bool) -> Passphrase:
+    from colony_memory.encryption import Passphrase
+
+    if file is None:
+        if ask is None:
+            raise ValueError("a passphrase is needed, and no file of it is given")
+        return Passphrase(ask(twice))
+    place = Path(_home(os.fspath(file)))
+    try:
+        return Passphrase(read_written(read_key_file(place)))
+    except ColonyMemoryError as error:
+        raise ValueError(error.message) from error
+    except ValueError:
+        raise ValueError(f"passphrase file {str(place)!r} is empty, or no text") from None

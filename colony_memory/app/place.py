@@ -22,17 +22,6 @@ if TYPE_CHECKING:
 
     from colony_memory.vaults import VaultBackend
 
-__all__ = [
-    "Place",
-    "choose_place",
-    "read_path_setting",
-    "read_setting",
-    "refuse_vault_inside",
-    "require_synchronous",
-    "settled_path",
-    "settled_url",
-]
-
 
 #: The hidden file in a local vault that was made on purpose.
 _KNOWN = ".known"
@@ -166,14 +155,14 @@ def read_path_setting(name: str) -> str | None:
 
 def settled_path(name: str, value: str) -> str:
     """A path out of a variable, with the home directory in the place of ``~``."""
-    from colony_memory.app.config.values import at_key, path_of
+    from colony_memory.app.values import at_key, path_of
 
     return at_key(name, lambda given: path_of(given, home=_home()), value)
 
 
 def settled_url(name: str, value: str) -> str:
     """The URL or path of a vault out of a variable, likewise."""
-    from colony_memory.app.config.meaning import read_url
+    from colony_memory.app.config import read_url
 
     kind, colon, path = value.partition(":")
     if kind.lower() == "export":

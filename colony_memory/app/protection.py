@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from colony_memory._format.names import id_order, require_label
 from colony_memory._os.paths import real_path
-from colony_memory.app.before import BEFORE_RESTORE
+from colony_memory.app.compare import Unsaved, find_unsaved
+from colony_memory.app.pick import BEFORE_RESTORE
 from colony_memory.app.place import identify_vault, require_synchronous
-from colony_memory.app.preview import Unsaved, find_unsaved
 from colony_memory.app.verdict import (
     Mending,
     Newest,
@@ -55,7 +55,8 @@ _MAY_NOT_WRITE = (
     "this account may not save to the vault: that takes 10 karma, which is earned on the Colony; until then, "
     "save to another vault"
 )
-__all__ = ["Checked", "Newest", "Problem", "Protection", "check_protection", "last_runs", "read_newest"]
+
+__all__ = ["Checked", "Newest", "Problem", "Protection", "check_protection"]
 
 
 @dataclass(frozen=True)

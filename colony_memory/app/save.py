@@ -21,8 +21,7 @@ from colony_memory._format.tree import tree_of
 from colony_memory._os.machine import origin_of
 from colony_memory._os.paths import real_path
 from colony_memory._values import dataclass
-from colony_memory.app.command import run_before
-from colony_memory.app.options import BackupOptions
+from colony_memory.app.options import BackupOptions, run_before
 from colony_memory.app.place import identify_vault, refuse_vault_inside, require_synchronous
 from colony_memory.capture._identity import unmoved
 from colony_memory.capture._metadata import at_known_times
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from colony_memory.app.content import Contents
+    from colony_memory.capture._metadata import Contents
     from colony_memory.capture.folder import LeftOut, SecretsChoice
     from colony_memory.client import ColonyMemory
     from colony_memory.retention import Retention

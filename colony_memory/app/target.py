@@ -19,9 +19,9 @@ from colony_memory._engine.state import look, read_manifests
 from colony_memory._format.lineage import merge_base
 from colony_memory._format.record import ATTRIBUTES_NAME, RECORD_NAME, lacks_text
 from colony_memory._format.tree import document_digest, tree_of, tree_of_digests
-from colony_memory.app.before import BEFORE_RESTORE
-from colony_memory.app.filling import filled_from
+from colony_memory.app.content import filled_from
 from colony_memory.app.options import BackupOptions
+from colony_memory.app.pick import BEFORE_RESTORE
 from colony_memory.app.place import identify_vault
 from colony_memory.app.save import read_for
 from colony_memory.capture._metadata import METADATA_NAMES, describe, split_documents
@@ -34,8 +34,6 @@ from colony_memory.snapshot import Manifest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-__all__ = ["Target", "has_all_lines", "merge_folder", "same_files"]
 
 
 def merge_folder(

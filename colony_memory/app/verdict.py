@@ -7,8 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from colony_memory._format.names import id_order, read_filename
-from colony_memory.app.before import BEFORE_RESTORE
-from colony_memory.app.facts import left_out, refused_latest
+from colony_memory.app.pick import BEFORE_RESTORE, left_out, refused_latest
 from colony_memory.retention import created
 from colony_memory.trust import older_than_signing
 
@@ -16,11 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
     from datetime import datetime
 
-    from colony_memory.app.preview import Unsaved
+    from colony_memory.app.compare import Unsaved
     from colony_memory.reports import LabelMap, VaultMap
     from colony_memory.snapshot import SnapshotInfo
 
-__all__ = ["Mending", "Newest", "Problem", "Protection", "State", "assess", "least_protected", "with_folder"]
 
 #: ``protected``: the newest snapshot was read in full, and nothing is wrong. ``saved``: the same, and not all was read,
 #: so that damage would not show. ``ahead``: the folder that was asked for has what is not saved. ``at risk``: a

@@ -60,8 +60,8 @@ def check(call: Call) -> None:
 def command_words(call: Call, folder: str, place: Place) -> tuple[str, ...]:
     """The command that the host is to run: with the place and the label that are meant now, whatever is set then."""
     from colony_memory.app.agents import AGENTS
-    from colony_memory.app.command import settled_command
-    from colony_memory.app.keys import settled, settled_identities, settled_recipients
+    from colony_memory.app.open import settled, settled_identities, settled_recipients
+    from colony_memory.app.options import settled_command
     from colony_memory.cli.saving import rules_of
     from colony_memory.hooks.program import program_words
 

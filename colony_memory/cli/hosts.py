@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from colony_memory.cli.output import Output
 
-__all__ = ["host_of", "tell", "tell_elsewhere", "tell_kinds"]
-
 
 def host_of(
     name: str | None,

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from colony_memory._values import dataclass
-from colony_memory.app.keys import key_arguments
-from colony_memory.app.open import trust_arguments
+from colony_memory.app.open import key_arguments, trust_arguments
 from colony_memory.app.place import choose_place
 from colony_memory.cli.progress import Progress
 from colony_memory.client import ColonyMemory

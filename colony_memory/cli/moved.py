@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colony_memory.app.facts import made_at, stamp
+from colony_memory.app.pick import made_at, stamp
 from colony_memory.cli.memory import Opened, at_vault, naming_the_vault, trust_of
 from colony_memory.client import ColonyMemory
 from colony_memory.transfer import MAX_EXPORT_BYTES, ExportVault, load_export, parse_export

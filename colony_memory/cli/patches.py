@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from colony_memory.app.facts import made_at
-from colony_memory.app.past import change_word
+from colony_memory.app.compare import change_word
+from colony_memory.app.pick import made_at
 from colony_memory.cli.tables import Column, draw, styled, when
 from colony_memory.words.text import count, shown, shown_with_tabs, size
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from colony_memory.app.past import FileHistory
+    from colony_memory.app.compare import FileHistory
     from colony_memory.reports import Change, Match, SearchReport
     from colony_memory.snapshot import SnapshotInfo
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._engine.label import labels_there
 from colony_memory._format.names import id_time
-from colony_memory.app.config.values import show_duration
-from colony_memory.app.facts import SPANS, made_at, stamp
+from colony_memory.app.pick import SPANS, made_at, stamp
+from colony_memory.app.values import show_duration
 from colony_memory.cli.summary import change_lines, changes, unsaved_document
 from colony_memory.cli.tables import label_table, prose, styled
 from colony_memory.words.commands import command
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from colony_memory.app.compare import Unsaved
     from colony_memory.app.place import Place
-    from colony_memory.app.preview import Unsaved
     from colony_memory.app.protection import Checked, Problem, Protection
     from colony_memory.reports import LabelMap, VaultMap
     from colony_memory.schedule.watch import RunLog

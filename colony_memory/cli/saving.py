@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from colony_memory.app.options import BackupOptions
     from colony_memory.retention import Retention
 
-__all__ = ["RetentionOptions", "SavingOptions", "rules_of"]
-
 
 def _keep(which: str, period: str) -> Any:
     return Option(f"--keep-{which}", metavar="N", min=0, help=f"Keep the newest of each of the last N {period}s.")

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from colony_memory._values import dataclass
 from colony_memory.app.agents import AGENTS
-from colony_memory.app.config import BackupSet, Given, effective, load_config
-from colony_memory.app.config.file import paths_of, target_of
-from colony_memory.app.config.meaning import KEYS, PATHS
+from colony_memory.app.config import KEYS, PATHS, BackupSet, Given, effective, load_config, paths_of, target_of
 from colony_memory.app.pick import names_a_snapshot
 from colony_memory.app.place import settled_path, settled_url
 from colony_memory.cli.options import FOLDERS, refuse_empty_settings

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from colony_memory.app.content import contents_of
-from colony_memory.app.facts import count_texts, made_at, number_left_out, stamp
-from colony_memory.capture._metadata import METADATA_NAMES
+from colony_memory.app.pick import count_texts, made_at, number_left_out, stamp
+from colony_memory.capture._metadata import METADATA_NAMES, contents_of
 from colony_memory.cli.tables import check_table, is_plain, prose, size_of, styled
 from colony_memory.retention import newest_first
 from colony_memory.trust import older_than_signing
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from colony_memory.app.content import Contents
-    from colony_memory.app.preview import Preview, Unsaved
+    from colony_memory.app.compare import Preview, Unsaved
+    from colony_memory.capture._metadata import Contents
     from colony_memory.reports import SnapshotDiff, VerifyReport
     from colony_memory.retention import PrunePlan
     from colony_memory.snapshot import SnapshotInfo

@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from colony_memory._values import dataclass
-from colony_memory.app.facts import made_at, number_left_out, refused_latest, stamp
+from colony_memory.app.pick import made_at, number_left_out, refused_latest, stamp
 from colony_memory.words.text import age, columns_of, count, fitted, shown, signer, size, stored
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from colony_memory.app.config.values import show_duration
+from colony_memory.app.values import show_duration
 from colony_memory.words.errors import FAILED, describe, exit_code, kind_of
 
 if TYPE_CHECKING:

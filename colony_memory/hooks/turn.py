@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from colony_memory._format.names import id_time
 from colony_memory._values import dataclass
-from colony_memory.app.facts import made_at, stamp
-from colony_memory.app.preview import find_unsaved
+from colony_memory.app.compare import find_unsaved
+from colony_memory.app.pick import made_at, stamp
 from colony_memory.exceptions import ColonyMemoryWarning, VaultUnavailable, message_of
 from colony_memory.schedule.last_run import done_of, run_of, write_last_run
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from colony_memory.app.preview import Unsaved
+    from colony_memory.app.compare import Unsaved
     from colony_memory.app.save import Saved
     from colony_memory.client import ColonyMemory
     from colony_memory.schedule.last_run import LastRun, RunLog

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 from pydantic import BaseModel, BeforeValidator, Field
 
 from colony_memory._format.json import printable
-from colony_memory.app.facts import count_left_out, count_texts, made_at
+from colony_memory.app.pick import count_left_out, count_texts, made_at
 from colony_memory.reports import Fact
 
 if TYPE_CHECKING:

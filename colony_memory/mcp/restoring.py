@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, Field
 
 from colony_memory._format.json import printable
-from colony_memory.app.content import content_of, contents_of
-from colony_memory.app.facts import count_left_out, made_at, stamp
-from colony_memory.app.pick import find, find_id, with_pin
+from colony_memory.app.content import content_of
+from colony_memory.app.pick import count_left_out, find, find_id, made_at, stamp, with_pin
 from colony_memory.app.restore import fetch, restore_folder
+from colony_memory.capture._metadata import contents_of
 from colony_memory.exceptions import ColonyMemoryError, SnapshotCorrupt, SnapshotNotFound, UntrustedSnapshot, message_of
 from colony_memory.mcp import replies
 from colony_memory.mcp.replies import REPLY_CHARS, cut_text, snapshot_of, some, within
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from mcp_types import ClientCapabilities
 
-    from colony_memory.app.content import Contents
     from colony_memory.app.restore import RestoredFolder
+    from colony_memory.capture._metadata import Contents
     from colony_memory.mcp.served import Served
     from colony_memory.mcp.words import Words
     from colony_memory.mcp.work import Job

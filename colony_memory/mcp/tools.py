@@ -7,13 +7,12 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from colony_memory.app.content import contents_of, near
-from colony_memory.app.facts import made_at
-from colony_memory.app.past import change_word, file_history
-from colony_memory.app.pick import find_id, may_name_a_snapshot, nothing_saved
+from colony_memory.app.compare import change_word, compare_sides, file_history, patch_of, read_snapshot, side_of_folder
+from colony_memory.app.content import near
+from colony_memory.app.pick import find_id, made_at, may_name_a_snapshot, nothing_saved
 from colony_memory.app.protection import check_protection
 from colony_memory.app.save import FolderSave, read_for
-from colony_memory.app.sides import compare_sides, patch_of, read_snapshot, side_of_folder
+from colony_memory.capture._metadata import contents_of
 from colony_memory.exceptions import (
     ColonyMemoryError,
     ColonyMemoryWarning,
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from colony_memory.app.preview import Unsaved
-    from colony_memory.app.sides import Side
+    from colony_memory.app.compare import Side, Unsaved
     from colony_memory.client import ColonyMemory
     from colony_memory.mcp.served import Served
     from colony_memory.mcp.words import Words

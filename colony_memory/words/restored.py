@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from colony_memory.app.facts import left_out, made_at, stamp
+from colony_memory.app.pick import left_out, made_at, stamp
 from colony_memory.capture._filenames import listed
 from colony_memory.exceptions import ColonyMemoryWarning
 from colony_memory.words.text import age, count, few
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from colony_memory.app.filling import Filled
+    from colony_memory.app.content import Filled
     from colony_memory.capture import Written
     from colony_memory.snapshot import SnapshotInfo
 

@@ -133,7 +133,7 @@ def count(number: int, thing: str) -> str:
 
 def age(moment: datetime, now: datetime) -> str:
     """How long ago, in the largest unit that fits: ``5s ago``, ``3d ago``; ``in 2h`` for what is to come."""
-    from colony_memory.app.facts import SPANS
+    from colony_memory.app.pick import SPANS
 
     seconds = int((now - moment).total_seconds())
     unit, length = next((span for span in SPANS.items() if abs(seconds) >= span[1]), ("s", 1))

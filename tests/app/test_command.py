@@ -10,7 +10,7 @@ import time
 import pytest
 
 from colony_memory import ColonyMemory, open_vault, save_folder, save_paths
-from colony_memory.app import command
+from colony_memory.app import options
 from colony_memory.app.options import BackupOptions
 from colony_memory.exceptions import ColonyMemoryError
 from colony_memory.schedule.watch import mends_itself
@@ -69,7 +69,7 @@ def test_where_it_fails_nothing_is_saved(memory, folder, given, why, mends):
 
 
 def test_one_that_takes_too_long_is_ended_with_what_it_has_started(memory, folder, monkeypatch):
-    monkeypatch.setattr(command, "LONGEST", 0.5)
+    monkeypatch.setattr(options, "LONGEST", 0.5)
     code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)'])"
     began = time.monotonic()
     with pytest.raises(ColonyMemoryError, match=r"took longer than 0\.5 s") as failed:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from colony_memory.app.config import Given, effective, make_retention, read_config
-from colony_memory.app.config.meaning import SETTINGS
+from colony_memory.app.config import SETTINGS, Given, effective, make_retention, read_config
 from colony_memory.retention import Retention
 
 PATH, HOME = Path("/etc/x.toml"), "/home/ada"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colony_memory.app.config.values import parse_duration, show_duration
+from colony_memory.app.values import parse_duration, show_duration
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 import pytest
 
 from colony_memory import SnapshotInfo
-from colony_memory.app.facts import count_left_out, left_out, made_at, stamp
+from colony_memory.app.pick import count_left_out, left_out, made_at, stamp
 
 NOON = datetime(2026, 11, 1, 12, 0, 0, 300_000, tzinfo=timezone.utc)
 

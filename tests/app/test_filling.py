@@ -243,19 +243,19 @@ def test_what_is_saved_nowhere_and_open_asks_to_stop_the_program(world, first):
 
 @pytest.mark.parametrize("kept", ["store/x", "store/"])
 def test_what_a_safety_copy_lacks_is_not_replaced(world, monkeypatch, kept):
-    from colony_memory.app import before
+    from colony_memory.app import restore
     from colony_memory.capture.folder import LeftOut
 
     world.saved(ONE)
     restore_folder(world.memory, world.here)
     make(world.here, {"store/x": b("mine")})
     world.saved(TWO)
-    real = before._require_saved
+    real = restore._require_saved
 
     def lacking(capture, needed):
         real(replace(capture, left_out=(LeftOut(kept, MOVES),)), needed)
 
-    monkeypatch.setattr(before, "_require_saved", lacking)
+    monkeypatch.setattr(restore, "_require_saved", lacking)
     with pytest.raises(ColonyMemoryError, match=f"'store/x' would be replaced, and is not in it .{MOVES}"):
         restore_folder(world.memory, world.here, snapshot_first=True)
     assert world.files()["store/x"] == "mine"

@@ -15,7 +15,7 @@ from colony_memory import (
     SnapshotNotFound,
     save_folder,
 )
-from colony_memory.app.past import file_history, search_files
+from colony_memory.app.compare import file_history, search_files
 from colony_memory.capture._metadata import METADATA_NAME
 from colony_memory.vaults.memory import MemoryVault
 

@@ -16,8 +16,8 @@ from colony_memory import (
     VaultMissing,
     open_vault,
 )
+from colony_memory.app.compare import find_unsaved, preview_capture
 from colony_memory.app.options import BackupOptions
-from colony_memory.app.preview import find_unsaved, preview_capture
 from colony_memory.app.save import read_for, save_folder, save_paths
 from colony_memory.testing import FakeVault
 

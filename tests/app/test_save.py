@@ -22,8 +22,9 @@ from colony_memory import (
     save_paths,
 )
 from colony_memory.app import save
-from colony_memory.app.before import BEFORE_RESTORE, save_present
 from colony_memory.app.options import BackupOptions
+from colony_memory.app.pick import BEFORE_RESTORE
+from colony_memory.app.restore import save_present
 from colony_memory.app.save import read_for, save_capture
 from colony_memory.capture import read_folder, write_folder
 from colony_memory.vaults.local import LocalVault

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from colony_memory import ColonyMemory, SnapshotNotFound
-from colony_memory.app.sides import patch_of, read_side
+from colony_memory.app.compare import patch_of, read_side
 from colony_memory.vaults.memory import MemoryVault
 
 

@@ -9,8 +9,8 @@ import pytest
 from cli_runs import POSIX, damage, save
 
 from colony_memory import ColonyMemory
-from colony_memory.app.content import Contents, contents_of
-from colony_memory.app.facts import count_texts
+from colony_memory.app.pick import count_texts
+from colony_memory.capture._metadata import Contents, contents_of
 from colony_memory.cli.summary import backup_lines
 
 vault_of_1 = cli_runs.vault_of_1

@@ -14,7 +14,7 @@ import pytest
 from cli_runs import NOON, POSIX, damage, process, save
 
 from colony_memory import SnapshotInfo
-from colony_memory.app.past import FileHistory
+from colony_memory.app.compare import FileHistory
 from colony_memory.cli import patches
 from colony_memory.cli.output import Output
 from colony_memory.reports import Change, DocumentChange

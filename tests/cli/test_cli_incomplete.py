@@ -9,7 +9,7 @@ import pytest
 from cli_runs import NOON, POSIX, save
 
 from colony_memory import ColonyMemory
-from colony_memory.app.facts import left_out
+from colony_memory.app.pick import left_out
 
 
 @pytest.fixture

@@ -380,7 +380,7 @@ def test_an_end_in_spite_of_a_backup_that_hangs(cli, vault, memory, monkeypatch)
         return 0
 
     Agent.life = life
-    monkeypatch.setattr("colony_memory.app.config.values.parse_duration", lambda text: timedelta(seconds=0.05))
+    monkeypatch.setattr("colony_memory.app.values.parse_duration", lambda text: timedelta(seconds=0.05))
     code, _, err = cli("run", "--quiet", memory, "--", "agent")
     assert (code, left) == (1, [1])
     assert "not done within 0.05 s (last backup, on the end of the command)" in err

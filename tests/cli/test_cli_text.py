@@ -7,8 +7,8 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from cli_runs import NOON, snapshot
 
-from colony_memory.app.content import Contents
 from colony_memory.capture import Written
+from colony_memory.capture._metadata import Contents
 from colony_memory.cli import summary, tables
 from colony_memory.words import restored, text
 

@@ -21,12 +21,11 @@ from colony_memory import (
     save_paths,
 )
 from colony_memory._arguments import require_call, require_path, require_text, require_type, several, texts
+from colony_memory.app.compare import file_history, find_unsaved, search_files
 from colony_memory.app.open import open_memory
 from colony_memory.app.options import BackupOptions
-from colony_memory.app.past import file_history, search_files
 from colony_memory.app.pick import find, find_at, find_id, parse_moment
 from colony_memory.app.place import choose_place
-from colony_memory.app.preview import find_unsaved
 from colony_memory.app.protection import check_protection
 from colony_memory.app.save import save_capture
 from colony_memory.capture import read_folder, read_paths, write_folder

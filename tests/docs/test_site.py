@@ -271,8 +271,7 @@ def test_each_page_is_there_as_markdown(site: tuple[str, Path]) -> None:
 def _report(folder: Path, snapshots: int) -> Path:
     """The report on a vault in which whatever can be named is named to do harm."""
     from colony_memory import ColonyMemory, Retention
-    from colony_memory.app.past import look_over
-    from colony_memory.report import render
+    from colony_memory.report import look_over, render
     from colony_memory.snapshot import SnapshotInfo
     from colony_memory.vaults.memory import MemoryVault
 

@@ -11,8 +11,7 @@ from datetime import datetime, timezone
 import pytest
 
 from colony_memory import ColonyMemory, Retention
-from colony_memory.app.past import look_over
-from colony_memory.report import render
+from colony_memory.report import look_over, render
 from colony_memory.testing import FakeVault
 
 NOW = datetime(2026, 11, 28, 12, tzinfo=timezone.utc)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from documentation_pages import ROOT, read, read_blocks
 
-from colony_memory.app.config.values import parse_duration
+from colony_memory.app.values import parse_duration
 from colony_memory.vaults.local import LocalVault
 
 PAGE = ROOT / "docs" / "scheduling.md"

@@ -23,11 +23,11 @@ from colony_memory.cli.options import (
 from colony_memory.cli.saving import SavingOptions
 
 if TYPE_CHECKING:
-    from colony_memory.app.content import Contents
+    from colony_memory.app.compare import Preview
     from colony_memory.app.options import BackupOptions
-    from colony_memory.app.preview import Preview
     from colony_memory.app.save import FolderSave, Saved
     from colony_memory.capture import Capture
+    from colony_memory.capture._metadata import Contents
     from colony_memory.cli.memory import Opened
     from colony_memory.cli.output import Output
     from colony_memory.schedule.watch import LastRun
@@ -114,7 +114,7 @@ def _preview(
     paths: list[str], common: CommonOptions, saving: SavingOptions, *, wire: str | None, verbose: bool
 ) -> Preview:
     """Tell what a backup would do."""
-    from colony_memory.app.content import contents_of
+    from colony_memory.capture._metadata import contents_of
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.summary import preview_lines
     from colony_memory.words.text import now_utc
@@ -182,7 +182,7 @@ def finish(opened: Opened, saving: FolderSave, capture: Capture, *, reuses_pinne
 
 def preview(opened: Opened, paths: list[str], options: BackupOptions) -> Preview:
     """Find out what :func:`save` would do."""
-    from colony_memory.app.preview import preview_capture
+    from colony_memory.app.compare import preview_capture
     from colony_memory.app.save import read_for
     from colony_memory.cli.progress import show_reading
     from colony_memory.client import ColonyMemory
@@ -264,8 +264,8 @@ def run_watch(
     first and then less often, for as long as it takes; only a failure of the first one ends the command, unless it may
     mend itself. SIGTERM and Ctrl-C have a last backup made, and the exit code is that backup's.
     """
-    from colony_memory.app.config.values import read_seconds, show_duration
     from colony_memory.app.place import choose_place
+    from colony_memory.app.values import read_seconds, show_duration
     from colony_memory.cli.hosts import tell_elsewhere
     from colony_memory.cli.telling import LAST_WORDS, leave, notifier_of
     from colony_memory.schedule.watch import Watch, last_run_path

@@ -59,8 +59,8 @@ def run_status(
     their disk. That something is ahead is no failure, however old it is: how long it may stay so is what --max-age
     says. Where nothing that is there is saved, that is one.
     """
-    from colony_memory.app.config.values import parse_duration
     from colony_memory.app.protection import check_protection
+    from colony_memory.app.values import parse_duration
     from colony_memory.cli.hosts import tell_elsewhere
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.protection import failing, status_document, status_lines
@@ -184,10 +184,9 @@ def run_report(
     needs nothing else and asks nothing of a network. It holds text of the memory, so FILE is made for its owner alone.
     """
     from colony_memory._export_file import save_own
-    from colony_memory.app.past import look_over
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.protection import next_backups, room_lasts, status_document
-    from colony_memory.report import render
+    from colony_memory.report import look_over, render
     from colony_memory.words.text import count, now_utc
 
     if html == "-" and common.as_json:

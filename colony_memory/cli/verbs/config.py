@@ -87,8 +87,7 @@ def _chosen(config: Config, common: CommonOptions) -> list[BackupSet]:
 
 def _settings(config: Config, chosen: BackupSet | None, given: Mapping[str, Given]) -> dict[str, Effective]:
     """Every setting, those that nobody made as they are then."""
-    from colony_memory.app.config import Effective, effective
-    from colony_memory.app.config.meaning import SETTINGS
+    from colony_memory.app.config import SETTINGS, Effective, effective
     from colony_memory.app.place import choose_place
 
     label = os.environ.get("COLONY_MEMORY_LABEL")

@@ -78,7 +78,7 @@ def run_hook(
     written. What fails is told in the answer and noted for 'status', and the exit code is 0: a host is never kept from
     going on without --block, and never held up for longer than --timeout.
     """
-    from colony_memory.app.config.values import read_seconds
+    from colony_memory.app.values import read_seconds
     from colony_memory.cli.host import Call
 
     asked = _read(words)

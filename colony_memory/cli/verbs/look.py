@@ -19,7 +19,7 @@ from colony_memory.cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from colony_memory.app.content import Contents
+    from colony_memory.capture._metadata import Contents
     from colony_memory.snapshot import SnapshotInfo
 
 
@@ -105,10 +105,9 @@ def run_show(
     read in full, since only then is every file in it known; where it is damaged, what its summary tells is shown, and
     the exit code is 4.
     """
-    from colony_memory.app.content import contents_of
-    from colony_memory.app.facts import told_by
-    from colony_memory.app.pick import find, with_pin
+    from colony_memory.app.pick import find, told_by, with_pin
     from colony_memory.app.restore import fetch
+    from colony_memory.capture._metadata import contents_of
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.summary import snapshot_lines
     from colony_memory.exceptions import DecryptionError, SnapshotCorrupt, UntrustedSnapshot
@@ -204,7 +203,7 @@ def run_log(
     NAME is one that 'show' lists. The newest change comes first. Every snapshot of the label is read, two files for
     most; those that cannot be are named, and what changed there shows in the next.
     """
-    from colony_memory.app.past import file_history
+    from colony_memory.app.compare import file_history
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.patches import history_lines, history_patches
     from colony_memory.words.text import now_utc
@@ -240,7 +239,7 @@ def run_grep(
     two files for most. The exit code is 0 if anything is found, 1 if nothing is, and 4 if nothing is and some
     snapshots could not be read.
     """
-    from colony_memory.app.past import search_files
+    from colony_memory.app.compare import search_files
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.patches import match_lines
     from colony_memory.words.errors import FAILED, NOT_PROVEN
@@ -283,7 +282,7 @@ def run_diff(
     A and B are ids as 'show' takes them, or folders; ./latest is the folder of that name. B is by default the latest
     snapshot. Without A, it is shown what has changed since then in the folder that this host saves under the label.
     """
-    from colony_memory.app.sides import compare_sides, patch_of, read_own_folder, read_side
+    from colony_memory.app.compare import compare_sides, patch_of, read_own_folder, read_side
     from colony_memory.cli.memory import open_memory
     from colony_memory.cli.summary import diff_lines
     from colony_memory.words.errors import FAILED

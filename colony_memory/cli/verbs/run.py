@@ -73,8 +73,8 @@ def run_run(
     once when it is told to end, and when it has ended. The exit code is the command's, 128 and the number where a
     signal ended it. Where it succeeded and its memory is not saved, it is 1.
     """
-    from colony_memory.app.config.values import read_seconds, show_duration
     from colony_memory.app.place import choose_place
+    from colony_memory.app.values import read_seconds, show_duration
     from colony_memory.cli.ask import become_process_1, split_command, starting
     from colony_memory.cli.hosts import host_of, tell, tell_elsewhere
     from colony_memory.cli.memory import open_memory
@@ -165,7 +165,7 @@ def _begin(
 
 def _tell_start(begun: Begun, directory: str, output: Output, *, where: str, label: str, common: CommonOptions) -> None:
     """Say what became of the folder; what was merged, replaced or left, --quiet or not."""
-    from colony_memory.app.facts import made_at, stamp
+    from colony_memory.app.pick import made_at, stamp
     from colony_memory.words.commands import command
     from colony_memory.words.restored import warn_of_lacks
 

@@ -239,7 +239,7 @@ def run_keygen(
     from pathlib import Path
 
     from colony_memory._os.machine import config_directory
-    from colony_memory.app.keys import settled
+    from colony_memory.app.open import settled
     from colony_memory.cli.output import Output
     from colony_memory.signing import Ed25519Signer
 
